@@ -113,14 +113,14 @@ func (b *bulk) actWithKill(note, verb string, ask func(context.Context) (v1.Bulk
 			return false
 		}
 		said.done += done.Done
-		for _, l := range done.Left {
+		for _, l := range done.Skipped {
 			if l.Failed {
 				said.left += l.Count
 			} else { // the event was skipped because its problem closed
 				said.closed += l.Count
 			}
 		}
-		b.t.Logf("%s: of %d, %d done, left %+v", note, done.Matched, done.Done, skipReasons(done.Left))
+		b.t.Logf("%s: of %d, %d done, left %+v", note, done.Matched, done.Done, skipReasons(done.Skipped))
 		return said.left == 0
 	}
 	type answer struct {
@@ -224,7 +224,7 @@ func awaitDelivered(t *testing.T, api *client.Client) {
 // resolveRemaining resolves all remaining events after the fleet has stopped sending results.
 func (b *bulk) resolveRemaining() {
 	done, err := b.api.Events.Bulk(b.t.Context(), "resolve", v1.BulkRequest{Namespace: "load", All: true, Note: "the end", Yes: true})
-	assert(b.t, err == nil && done.Done == done.Matched && len(done.Left) == 0, "the rest: %+v, %v", done, err)
+	assert(b.t, err == nil && done.Done == done.Matched && len(done.Skipped) == 0, "the rest: %+v, %v", done, err)
 }
 
 // revisionOf returns the revision in an audit line, and whether the line records the start of the bulk action with

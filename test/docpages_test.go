@@ -274,7 +274,7 @@ func TestDemoStopsItsNodes(t *testing.T) {
 	harness.Until(t, 60*time.Second, "all nodes of the fleet are connected", func() (string, bool) {
 		connected := 0
 		for _, n := range fleet().Items {
-			if n.Connected && !n.Heard.IsZero() {
+			if n.Connected && !n.LastHeartbeat.IsZero() {
 				connected++
 			}
 		}

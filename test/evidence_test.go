@@ -48,8 +48,8 @@ func TestEvidenceIsVerifiedWithoutAServer(t *testing.T) {
 	runs := 0
 	for i := range e.Entries {
 		switch x := &e.Entries[i]; {
-		case x.Begin != nil && x.Begin.Reason != "" && i > 0:
-			t.Errorf("the chain begins again at run %d: %s", x.Begin.Number, x.Begin.Reason)
+		case x.Start != nil && x.Start.Reason != "" && i > 0:
+			t.Errorf("the chain begins again at run %d: %s", x.Start.Number, x.Start.Reason)
 		case x.Run != nil && x.Run.SignedMs == 0:
 			t.Errorf("a run of %s has no signature", x.Run.At)
 		case x.Run != nil:

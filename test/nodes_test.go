@@ -343,5 +343,5 @@ func TestFleetLifecycle(t *testing.T) {
 		t.Errorf("%d tombstones, %v; want %d of nodes, and %d of machines that were replaced", list.All, err, 2*each, each)
 	}
 	list, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: "new-" + harness.NodeName(0), Limit: 1})
-	assert(t, err == nil && len(list.Items) == 1 && !list.Items[0].Heard.IsZero(), "under its new name: %+v, %v", list, err)
+	assert(t, err == nil && len(list.Items) == 1 && !list.Items[0].LastHeartbeat.IsZero(), "under its new name: %+v, %v", list, err)
 }

@@ -73,7 +73,7 @@ func TestRolloutMovesStopsAndGoesBack(t *testing.T) {
 	require(t, err == nil && len(r.Steps) == 3, "roll-out: %v %+v", err, r)
 	for i, want := range []int{1, 3, 5} {
 		if got := r.Steps[i].Nodes; got != want && !(i == 1 && got == want+1) || i > 0 && // the canary may be behind the first three
-			r.Steps[i].Began.Sub(r.Steps[i-1].Began) < 2*time.Second {
+			r.Steps[i].StartedAt.Sub(r.Steps[i-1].StartedAt) < 2*time.Second {
 			t.Errorf("step %d: %+v", i, r.Steps)
 		}
 	}

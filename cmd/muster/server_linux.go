@@ -14,7 +14,7 @@ import (
 // serverCommands returns the commands that are built only on Linux, such as muster server.
 func serverCommands() []cli.ExtraCommand {
 	command := func(under string, make func() *cobra.Command) cli.ExtraCommand {
-		return cli.ExtraCommand{Under: under, Command: func(*cli.Env) *cobra.Command { return make() }}
+		return cli.ExtraCommand{Parent: under, Command: func(*cli.Env) *cobra.Command { return make() }}
 	}
 	return []cli.ExtraCommand{
 		command("", app.UpCommand), command("", app.ServerCommand), newAgentCommand(), command("", loadcmd.NewCommand),

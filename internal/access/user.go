@@ -244,7 +244,7 @@ func (s *Service) Login(ctx context.Context, user, password, whence string) (tok
 	if now, ok := s.index.findUser(user); !ok || now.Hash != row.Hash {
 		return "", t, errBadLogin() // the user was deleted or got another password during the check
 	}
-	return s.storeNewToken(ctx, intent.Actor{User: user, Whence: whence, Why: "login"}, AccessToken{
+	return s.storeNewToken(ctx, intent.Actor{User: user, Address: whence, Message: "login"}, AccessToken{
 		User: user, Grants: row.Grants, Session: true, Expires: s.opts.Now().Add(sessionLifetime).UTC(),
 	})
 }
@@ -262,10 +262,10 @@ func (s *Service) CreateToken(ctx context.Context, by intent.Actor, t AccessToke
 	}
 	t.Session = false
 	text := fmt.Sprintf("token %s, created by %s, role %s", t.User, cmp.Or(t.Maker, by.User), &t.Grants)
-	if by.Why != "" {
-		text += ": " + by.Why
+	if by.Message != "" {
+		text += ": " + by.Message
 	}
-	by.Why = text
+	by.Message = text
 	return s.storeNewToken(ctx, by, t)
 }
 

@@ -97,7 +97,7 @@ func TestChangingAPasswordKeepsTheRole(t *testing.T) {
 	}
 	here, id := login(was)
 	elsewhere, _ := login(was)
-	by := intent.Actor{User: "ada", Whence: "here"}
+	by := intent.Actor{User: "ada", Address: "here"}
 	for _, c := range []struct {
 		by       intent.Actor
 		was, new string
@@ -165,7 +165,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
-var adaAuthor = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "test"}
+var adaAuthor = intent.Actor{User: "ada", Address: "127.0.0.1", Message: "test"}
 
 // accountsFixture is an access service with a real database and a clock that the test sets.
 type accountsFixture struct {

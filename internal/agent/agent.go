@@ -127,7 +127,7 @@ func (a *Agent) runOnStateFolder(ctx context.Context) error {
 		a.lastSession.Servers = nil
 	}
 	a.spool, err = spool.Open(filepath.Join(a.cfg.StateDir, spoolFolder), spool.Options{
-		MaxBytes: a.cfg.Spool.Bytes, MaxAge: a.cfg.Spool.Age, Known: a.lastSession.Incarnation != 0,
+		MaxBytes: a.cfg.Spool.Bytes, MaxAge: a.cfg.Spool.Age, HadSession: a.lastSession.Incarnation != 0,
 		Clock: spoolClock{&a.cfg.Machine}, Logger: a.cfg.Log,
 	})
 	if err != nil {

@@ -186,8 +186,8 @@ func TestChecksRunAndSpoolWithoutServer(t *testing.T) {
 	// The restarted agent has no server: it runs the stored assignment.
 	a, _ := startAgent(t, cfg)
 	<-a.ready
-	before := a.probeCounters().Waiting
-	testenv.Until(t, "results are spooled", func() bool { return a.probeCounters().Waiting >= before+5 })
+	before := a.probeCounters().Unacknowledged
+	testenv.Until(t, "results are spooled", func() bool { return a.probeCounters().Unacknowledged >= before+5 })
 	s.mu.Lock()
 	had := len(s.resultsOf(1))
 	s.mu.Unlock()

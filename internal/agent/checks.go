@@ -70,7 +70,7 @@ func (c *checks) openSchedulerAndAssets(node uuid.UUID) (err error) {
 		Now:  cfg.Machine.Now,
 	})
 	c.assets, err = asset.Open(asset.Config{
-		Dir: cfg.AssetDir, Bytes: cfg.AssetBytes, Fetch: c.agent.fetchAsset, Arrived: c.retryWithAsset, Log: cfg.Log,
+		Dir: cfg.AssetDir, Bytes: cfg.AssetBytes, Fetch: c.agent.fetchAsset, Ready: c.retryWithAsset, Log: cfg.Log,
 	})
 	return err
 }

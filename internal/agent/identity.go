@@ -57,8 +57,8 @@ func (a *Agent) loadOrEnrolIdentity(ctx context.Context) (*pki.Identity, error) 
 // RetryJoin reports whether another call of Join may succeed after this error, and returns the delay before it.
 func RetryJoin(err error, wait time.Duration) (delay time.Duration, retry bool) {
 	var pending *pki.PendingError
-	if errors.As(err, &pending) && pending.Again > 0 {
-		wait = max(pending.Again, time.Second)
+	if errors.As(err, &pending) && pending.RetryAfter > 0 {
+		wait = max(pending.RetryAfter, time.Second)
 		return wait*3/4 + rand.N(wait/2), true
 	}
 	switch model.ClassOf(err) {
@@ -218,7 +218,7 @@ func (a *Agent) keepCertificateValid(ctx context.Context) {
 func (a *Agent) renewCertificate(ctx context.Context, wasPending bool) (retry time.Duration) {
 	next, err := pki.Renew(ctx, pki.RenewConfig{
 		Identity: a.credentials.id.Load(), StateDir: a.cfg.StateDir, Servers: *a.credentials.servers.Load(), Dial: a.cfg.Dial, Now: a.cfg.Machine.Now,
-		Says: pki.EnrolRequest{Name: *a.name.Load(), MachineID: a.cfg.Machine.ID, Labels: a.cfg.Labels, Facts: a.facts.lastMeasured(), Groups: a.cfg.Groups},
+		Request: pki.EnrolRequest{Name: *a.name.Load(), MachineID: a.cfg.Machine.ID, Labels: a.cfg.Labels, Facts: a.facts.lastMeasured(), Groups: a.cfg.Groups},
 	})
 	var pending *pki.PendingError
 	class := model.ClassOf(err)
@@ -233,7 +233,7 @@ func (a *Agent) renewCertificate(ctx context.Context, wasPending bool) (retry ti
 				"server", pending.Server, "key", pending.Key, "hint", "on the server: muster node list --pending; muster node accept "+*a.name.Load())
 		}
 		a.cfg.State("waits for an operator to accept the machine again: " + errorOnOneLine(err))
-		retry, _ = RetryJoin(err, pending.Again)
+		retry, _ = RetryJoin(err, pending.RetryAfter)
 		return retry
 	case wasPending && passes:
 		retry, _ = RetryJoin(err, 30*time.Second)

@@ -27,19 +27,19 @@ type inventories struct {
 	machine func() *collector.Machine // with the present facts
 
 	// Of the goroutine that collects.
-	base      []inventory.Entry // inventory of the server as soon as the spool holds no change
-	baseKnown bool
-	before    uint64 // sum of the inventory before the last change
-	server    uint64 // sum of the server's inventory, if the base is not known; zero: not known either
-	lost      uint64 // changes that the spool had lost
-	stamp     string // files at the last collection
-	collected uint64 // boot clock of the last collection, ms
-	warned    map[string]bool
+	base        []inventory.Entry // inventory of the server as soon as the spool holds no change
+	baseKnown   bool
+	before      uint64 // sum of the inventory before the last change
+	server      uint64 // sum of the server's inventory, if the base is not known; zero: not known either
+	spoolLosses uint64 // changes that the spool had lost
+	stamp       string // files at the last collection
+	collected   uint64 // boot clock of the last collection, ms
+	warned      map[string]bool
 
-	mu      sync.Mutex
-	asked   bool    // the server asks for the inventory now
-	welcome *uint64 // sum of the server's inventory at the start of a new session; nil: seen
-	offered bool    // the server of the session keeps inventories
+	mu        sync.Mutex
+	requested bool    // the server asks for the inventory now
+	welcome   *uint64 // sum of the server's inventory at the start of a new session; nil: seen
+	offered   bool    // the server of the session keeps inventories
 }
 
 // connected stores, from the message Welcome, whether the server keeps inventories, and the checksum of the inventory that
@@ -55,7 +55,7 @@ func (x *inventories) connected(w *wire.Welcome) {
 // collectNow makes watch collect the inventory at once, because the server asks for it.
 func (x *inventories) collectNow() {
 	x.mu.Lock()
-	x.asked = true
+	x.requested = true
 	x.mu.Unlock()
 	pause.Wake(x.wake)
 }
@@ -85,15 +85,15 @@ func (x *inventories) watch(ctx context.Context) {
 // inventory.
 func (x *inventories) collectIfDue(ctx context.Context) {
 	x.mu.Lock()
-	offered, asked, welcome := x.offered, x.asked, x.welcome
+	offered, asked, welcome := x.offered, x.requested, x.welcome
 	x.welcome = nil
 	x.mu.Unlock()
 	waiting := x.agent.spool.Holds(wire.SignalInventory)
 	if welcome != nil {
 		x.compareBase(*welcome, waiting)
 	}
-	if lost := x.agent.spool.Stats().EvictedInventories; lost != x.lost {
-		x.base, x.baseKnown, x.server, x.lost = nil, false, 0, lost
+	if lost := x.agent.spool.Stats().EvictedInventories; lost != x.spoolLosses {
+		x.base, x.baseKnown, x.server, x.spoolLosses = nil, false, 0, lost
 	}
 	if !offered || waiting {
 		return
@@ -109,7 +109,7 @@ func (x *inventories) collectIfDue(ctx context.Context) {
 	}
 	x.stamp, x.collected = stamp, now
 	x.mu.Lock()
-	x.asked = x.asked && !asked
+	x.requested = x.requested && !asked
 	x.mu.Unlock()
 	if !x.baseKnown && x.server != 0 && inventory.Sum(entries) == x.server {
 		x.base, x.baseKnown = entries, true // the server has it since before the agent's start

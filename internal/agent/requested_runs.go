@@ -191,7 +191,7 @@ func (k *requestedRuns) addOutput(x *requestedRun, p []byte) {
 func (k *requestedRuns) finishRun(x *requestedRun, result run.Result) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	last := &wire.RunOutput{Status: result.Status, DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Cut: result.Unheard + x.cutBytes}
+	last := &wire.RunOutput{Status: result.Status, DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Cut: result.UnstreamedBytes + x.cutBytes}
 	switch {
 	case result.Refused:
 		last.Refused = string(result.Output)
@@ -210,7 +210,7 @@ func (k *requestedRuns) finishRun(x *requestedRun, result run.Result) {
 
 // endRunLocked records the end of a run and queues its last output.
 func (k *requestedRuns) endRunLocked(x *requestedRun, last *wire.RunOutput) {
-	last.ID, last.Done = x.id, true
+	last.ID, last.Last = x.id, true
 	x.endMessage = last
 	k.queueOutputLocked(x)
 }

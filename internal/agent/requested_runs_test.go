@@ -56,7 +56,7 @@ func collectOutputs(t *testing.T, a *Agent, runs int) map[uint64]wire.RunOutput 
 		}
 		ran.Output = append(all[ran.ID].Output, ran.Output...)
 		all[ran.ID] = ran
-		if ran.Done {
+		if ran.Last {
 			done++
 		}
 	}
@@ -100,7 +100,7 @@ func TestCommandOutputIsStreamed(t *testing.T) {
 	gate := filepath.Join(t.TempDir(), "gate")
 	a.requests.handleRequest(&wire.Run{ID: 1, Command: shellCommand("echo began; while ! [ -e " + gate + " ]; do sleep 0.05; done; echo ended")})
 	<-a.requests.Ready()
-	if ran, ok := a.requests.Next(1000); !ok || ran.Done || string(ran.Output) != "began\n" {
+	if ran, ok := a.requests.Next(1000); !ok || ran.Last || string(ran.Output) != "began\n" {
 		t.Fatalf("while it runs: %+v", ran)
 	}
 	testenv.NoError(t, os.WriteFile(gate, nil, 0o600))

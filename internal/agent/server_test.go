@@ -119,7 +119,7 @@ func (s *testServer) recordCommitted(c journal.Commit) {
 			if err := r.Decode(data); err != nil {
 				return err
 			}
-			if r.Kind == wire.RecordSession && !r.Session.Begun && r.Session.Clean {
+			if r.Kind == wire.RecordSession && !r.Session.Start && r.Session.Clean {
 				s.byeSessions++
 			}
 			if r.Kind != wire.RecordBatch {

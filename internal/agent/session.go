@@ -102,7 +102,7 @@ func (a *Agent) currentFacts() wire.Facts {
 func (a *Agent) probeCounters() probe.AgentCounters {
 	plan, spool := a.checks.scheduler.Stats(), a.spool.Stats()
 	return probe.AgentCounters{
-		Waiting: spool.Held, SpoolBytes: spool.Bytes, SpoolMost: spool.Most, Blocked: spool.Blocked,
+		Unacknowledged: spool.Unacknowledged, SpoolBytes: spool.Bytes, SpoolMost: spool.Most, Blocked: spool.Blocked,
 		Evicted: spool.Evicted, Refused: spool.Refused, Lost: a.checks.lostResults.Load(),
 		Runs: plan.Started, Skipped: plan.Skipped, Late: plan.Late, Forks: a.checks.runner.Forks(),
 	}
@@ -112,7 +112,7 @@ func (a *Agent) probeCounters() probe.AgentCounters {
 func (a *Agent) statsMessage() wire.Stats {
 	self := a.probeCounters()
 	x := wire.Stats{
-		UptimeMs: a.cfg.Machine.BootMs() - a.started, Spooled: self.Waiting, SpoolBytes: uint64(self.SpoolBytes),
+		UptimeMs: a.cfg.Machine.BootMs() - a.started, Spooled: self.Unacknowledged, SpoolBytes: uint64(self.SpoolBytes),
 		Runs: self.Runs, Forks: self.Forks, Skipped: self.Skipped, Late: self.Late,
 		Evicted: self.Evicted, Refused: self.Refused, Lost: self.Lost, ResidentBytes: residentBytes(),
 	}

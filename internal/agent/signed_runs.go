@@ -21,13 +21,13 @@ const runChainPosition = "chain of directive runs"
 type signedRuns struct {
 	agent *Agent
 
-	mu         sync.Mutex // held until the spool has the run, so that both have the same order
-	loaded     bool
-	end        policy.ChainEnd
-	assignment [32]byte
-	last       map[model.UnitID]policy.LinkedRun // the last run of each directive since the start, without its time
-	shown      [32]byte                          // sum of the certificate that went with a run last
-	shownDay   int64                             // on this day since 1970
+	mu              sync.Mutex // held until the spool has the run, so that both have the same order
+	loaded          bool
+	end             policy.ChainEnd
+	assignment      [32]byte
+	last            map[model.UnitID]policy.LinkedRun // the last run of each directive since the start, without its time
+	sentCertificate [32]byte                          // sum of the certificate that went with a run last
+	shownDay        int64                             // on this day since 1970
 }
 
 // setAssignment sets the hash of the assignment in force, and forgets the runs of directives that left the node, as the server does.
@@ -81,8 +81,8 @@ func (s *signedRuns) append(definition *model.Definition, report *wire.Report) e
 	}
 	s.last[definition.Unit] = unlinked
 	der, day := certificate.Certificate[0], now.Unix()/int64(24*time.Hour/time.Second)
-	if sum := sha256.Sum256(der); sum != s.shown || day != s.shownDay {
-		signed.Certificate, s.shown, s.shownDay = bytes.Clone(der), sum, day
+	if sum := sha256.Sum256(der); sum != s.sentCertificate || day != s.shownDay {
+		signed.Certificate, s.sentCertificate, s.shownDay = bytes.Clone(der), sum, day
 	}
 	report.Signed, s.end = wire.AppendSignedRun(nil, signed), next
 	signal.Body = wire.AppendReport(nil, report)

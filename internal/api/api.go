@@ -58,10 +58,10 @@ type Options struct {
 	Enrol *pki.Enroller
 	// Vouch gets the context of each request with a valid token, so that the listener trusts its
 	// connection. nil: none.
-	Vouch    func(context.Context)
-	Queues   *queue.Registry
-	Registry prometheus.Registerer // nil: none
-	Logger   *slog.Logger          // nil: none
+	CheckIdentity func(context.Context)
+	Queues        *queue.Registry
+	Registry      prometheus.Registerer // nil: none
+	Logger        *slog.Logger          // nil: none
 }
 
 // apiHandler is the HTTP handler of the API, with request log, metrics, authentication, and a bound of concurrent requests.
@@ -69,7 +69,7 @@ type apiHandler struct {
 	*op.Routes
 	requestSlots  *queue.Slots      // slots of requests whose path has no bound of its own
 	requestShares *op.Quota[string] // the same, by user
-	vouch         func(context.Context)
+	checkIdentity func(context.Context)
 }
 
 // New returns the HTTP handler of a listener that serves the API and also the enrolment of agents.
@@ -118,7 +118,7 @@ func newHandler(o Options) *apiHandler {
 	op.HandleDocument(r.Huma, r.Mux)
 	inbound.Register(r, o.Inbound)
 	r.Mux.HandleFunc("/", answerUnknownPath(r.Mux))
-	return &apiHandler{Routes: r, requestSlots: queue.NewSlots(o.Queues, "requests"), requestShares: op.NewUserQuota(o.Queues, "requests"), vouch: o.Vouch}
+	return &apiHandler{Routes: r, requestSlots: queue.NewSlots(o.Queues, "requests"), requestShares: op.NewUserQuota(o.Queues, "requests"), checkIdentity: o.CheckIdentity}
 }
 
 // limitRequests limits the number of concurrent requests in total and per user. Paths without a token (health, login,
@@ -168,8 +168,8 @@ func (h *apiHandler) authenticate(next http.Handler) http.Handler {
 				op.WriteError(w, op.TokenRefusalError(err))
 				return
 			}
-			if h.vouch != nil {
-				h.vouch(r.Context())
+			if h.checkIdentity != nil {
+				h.checkIdentity(r.Context())
 			}
 			if err := c.Allow(access.NeedAnybody("api")); err != nil {
 				h.CountRefusal("role")

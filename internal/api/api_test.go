@@ -334,7 +334,7 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	if err != nil || len(changes.Items) != 3 {
 		t.Fatalf("changes: %+v %v", changes, err)
 	}
-	if first := changes.Items[0]; first.Op != "delete" || first.Message != "not needed" || first.User != "admin" || first.Whence != "127.0.0.1" {
+	if first := changes.Items[0]; first.Op != "delete" || first.Message != "not needed" || first.User != "admin" || first.Address != "127.0.0.1" {
 		t.Errorf("newest change: %+v", first)
 	}
 	if second := changes.Items[1]; second.Op != "update" || !strings.Contains(second.Diff, "+    interval: 30s") && !strings.Contains(second.Diff, "interval: 30s") {

@@ -298,7 +298,7 @@ func TestEnrolmentGrantsAreValidated(t *testing.T) {
 	c := newTestClient(t, r, r.Token)
 	r.Apply("apiVersion: muster/v1\nkind: Namespace\nmetadata: {name: small}\nspec: {limits: {labels: 2}}\n")
 	key := strings.Repeat("a", 64)
-	if _, err := r.Waiting.Ask(key, pki.EnrolRequest{Name: "web01", Whence: "10.0.0.1:1"}); err != nil {
+	if _, err := r.PendingMachines.Ask(key, pki.EnrolRequest{Name: "web01", Address: "10.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
 	many := map[string]string{}
@@ -323,7 +323,7 @@ func TestEnrolmentGrantsAreValidated(t *testing.T) {
 		if model.ClassOf(err) != c2.class || !strings.Contains(err.Error(), c2.want) {
 			t.Errorf("a token: %v, want %q", err, c2.want)
 		}
-		_, err = c.Enrolment.Accept(ctx, v1.PendingAccept{Which: "web01", Namespace: c2.namespace, Groups: c2.groups, Labels: c2.labels})
+		_, err = c.Enrolment.Accept(ctx, v1.PendingAccept{Machine: "web01", Namespace: c2.namespace, Groups: c2.groups, Labels: c2.labels})
 		if model.ClassOf(err) != c2.class || !strings.Contains(err.Error(), c2.want) {
 			t.Errorf("accepted: %v, want %q", err, c2.want)
 		}
@@ -333,10 +333,10 @@ func TestEnrolmentGrantsAreValidated(t *testing.T) {
 	// A name that would be changed is refused, else the node gets a number behind it.
 	r.DeclareNodes("default", nil, "p1")
 	for _, name := range []string{"P1", "p 2", "-p3"} {
-		assertRefused(t, model.Invalid, "--name p")(c.Enrolment.Accept(ctx, v1.PendingAccept{Which: "web01", Name: name}))
+		assertRefused(t, model.Invalid, "--name p")(c.Enrolment.Accept(ctx, v1.PendingAccept{Machine: "web01", Name: name}))
 	}
-	assertRefused(t, model.Conflict, "")(c.Enrolment.Accept(ctx, v1.PendingAccept{Which: "web01", Name: "p1"}))
-	if got, err := c.Enrolment.Accept(ctx, v1.PendingAccept{Which: "web01", Name: "p2", Groups: []string{"web", "shared/x"}, Labels: map[string]string{"a.b/c": "x"}}); err != nil || got.Name != "p2" {
+	assertRefused(t, model.Conflict, "")(c.Enrolment.Accept(ctx, v1.PendingAccept{Machine: "web01", Name: "p1"}))
+	if got, err := c.Enrolment.Accept(ctx, v1.PendingAccept{Machine: "web01", Name: "p2", Groups: []string{"web", "shared/x"}, Labels: map[string]string{"a.b/c": "x"}}); err != nil || got.Name != "p2" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

@@ -424,7 +424,7 @@ func TestBulkActionAppliesToSelectedProblems(t *testing.T) {
 			t.Errorf("%s selected %+v", verb, out.First)
 		}
 		want := map[string]int{"acknowledge": 0, "resolve": 1}[verb] // resolving a closed problem has succeeded, whoever closed it
-		if out.Done != want || len(out.Left) != 1-want || len(out.Left) == 1 && (out.Left[0].Failed || out.Left[0].Count != 1) {
+		if out.Done != want || len(out.Skipped) != 1-want || len(out.Skipped) == 1 && (out.Skipped[0].Failed || out.Skipped[0].Count != 1) {
 			t.Errorf("%s: %s", verb, text)
 		}
 	}

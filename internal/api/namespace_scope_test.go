@@ -114,7 +114,7 @@ spec: {workflows: [{name: zzmarkerzz, handler: hush-pager}]}
 // fillHiddenNamespace fills a namespace that the tested caller may not see with every kind of stored data.
 func fillHiddenNamespace(t *testing.T, r *apitest.Server) {
 	t.Helper()
-	ctx, by := t.Context(), intent.Actor{User: "ada", Whence: "10.9.9.9", Why: marker}
+	ctx, by := t.Context(), intent.Actor{User: "ada", Address: "10.9.9.9", Message: marker}
 	r.Apply(quiet)
 	r.DeclareNodes("quiet", map[string]string{"owner": marker}, "hush1", "hush2", "hush3", "hush-gone")
 	r.ConnectNodes("quiet", "hush1", "hush2")

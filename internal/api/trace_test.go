@@ -112,7 +112,7 @@ func TestTraceTellsOfAFailedMessage(t *testing.T) {
 		var text strings.Builder
 		for _, l := range out.Links {
 			fmt.Fprintf(&text, "%s %t: %s %s\n", l.Name, l.Holds, l.Text, l.At.Format(time.TimeOnly))
-			for _, under := range l.Under {
+			for _, under := range l.Steps {
 				fmt.Fprintf(&text, "  %s %s\n", under.Text, under.At.Format(time.TimeOnly))
 			}
 		}

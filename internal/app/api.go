@@ -87,7 +87,7 @@ func (s *Server) openAPI(context.Context) error {
 			NewJoinToken: func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
 				return s.authority.NewToken(addresses, keep)
 			},
-			Waiting: pending,
+			PendingMachines: pending,
 			CA: func() v1.Authority {
 				return v1.Authority{Hash: pki.SumText(s.authority.CASum()), Certificate: string(s.authority.CAPEM()), Addresses: addresses}
 			},
@@ -101,7 +101,7 @@ func (s *Server) openAPI(context.Context) error {
 		Enrol: &pki.Enroller{
 			Authority: s.authority, Tokens: tokens, Registrar: s.intent.Enrolment, Servers: addresses, Admit: admit, Pending: ask,
 		},
-		Vouch: admission.ProtectRequest, Queues: s.queues, Registry: s.registry, Logger: s.log,
+		CheckIdentity: admission.ProtectRequest, Queues: s.queues, Registry: s.registry, Logger: s.log,
 	}
 	if s.agents == nil {
 		s.handlers.people = api.New(options)
@@ -218,7 +218,7 @@ func (s *Server) describe() v1.Status {
 	lag := s.dispatcher.Lag()
 	out.Reactions = v1.Reactions{
 		Waiting: int64(lag.Changes), BehindSeconds: lag.Age.Seconds(), BehindBytes: lag.Bytes, BehindCommits: lag.Commits,
-		Rederiving: lag.Again, Lagging: lag.Age > selfcheck.LagWarning,
+		Rederiving: lag.Overflowed, Late: lag.Age > selfcheck.LagWarning,
 	}
 	for _, err := range []error{s.intent.Store().Trouble(), s.history.Trouble(), s.series.Trouble(), s.texts.Trouble()} {
 		if err != nil {
@@ -291,7 +291,7 @@ func streamPosition(streams *follow.Set) func(route.Name) (v1.HandlerStream, boo
 	return func(handler route.Name) (v1.HandlerStream, bool) {
 		st, ok := streams.State(handler)
 		return v1.HandlerStream{
-			BehindSeconds: st.Behind.Seconds(), BehindBytes: st.BehindBytes, Connections: st.Connections, Lines: st.Lines, Again: st.Again,
+			BehindSeconds: st.Lag.Seconds(), BehindBytes: st.BehindBytes, Connections: st.Connections, Lines: st.Lines, RewrittenLines: st.RewrittenLines,
 			Withheld: st.Withheld, Skipped: st.Skipped, SkippedAt: st.SkippedAt.UTC(), Trouble: st.Trouble, News: st.News,
 		}, ok
 	}

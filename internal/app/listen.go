@@ -361,7 +361,7 @@ func (s *Server) openWatchdog(context.Context) (err error) {
 	}
 	o := watchdog.Options{
 		Every: time.Duration(s.cfg.WatchdogInterval), Send: s.courier.Send, Now: s.now, Logger: s.log, Registerer: s.registry,
-		Own: func(ctx context.Context, status model.Status, output string) error {
+		Record: func(ctx context.Context, status model.Status, output string) error {
 			return s.recorder.RecordServerResult(ctx, model.WatchdogCheck, status, output)
 		},
 	}

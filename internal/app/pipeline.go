@@ -38,12 +38,12 @@ import (
 // pipeline has the components that process a journal commit: journal, in-memory event state, snapshots and dispatcher.
 // Snapshots of the view allow the journal to be cut.
 type pipeline struct {
-	journal    *journal.Log
-	beside     *datadir.Stores   // stores that marks in the journal name
-	consumers  journal.Consumers // the journal is cut below the lowest position of these consumers
-	recorder   *recorder.Recorder
-	dispatcher *dispatch.Dispatcher
-	view       *event.View
+	journal      *journal.Log
+	markedStores *datadir.Stores   // stores that marks in the journal name
+	consumers    journal.Consumers // the journal is cut below the lowest position of these consumers
+	recorder     *recorder.Recorder
+	dispatcher   *dispatch.Dispatcher
+	view         *event.View
 	reducers
 	series    series.Store      // numeric values of items
 	texts     *textlog.Store    // text and log values of items
@@ -80,7 +80,7 @@ func (s *Server) openJournal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	o.KnownPositions, o.VerifyFrom = names.Seen, names.Oldest
+	o.KnownPositions, o.VerifyFrom = names.Positions, names.Oldest
 	places, err := s.history.Places(ctx)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *Server) openJournal(ctx context.Context) error {
 	}
 	o.Linger, o.PatientLinger = journal.ServerLinger, journal.ServerPatientLinger
 	o.QueueBytes, _ = s.queues.Bounds("journal")
-	o.Clock = journalClock{now: s.now, began: s.now()}
+	o.Clock = journalClock{now: s.now, startedAt: s.now()}
 	o.Deliver, o.Queues, o.Logger = s.deliver, s.queues, s.log
 	shown := metrics.NewJournal(s.registry, "server")
 	o.ObserveCommit = shown.Committed
@@ -105,21 +105,21 @@ func (s *Server) openJournal(ctx context.Context) error {
 	s.files.add(filepath.Join(datadir.Journal(s.cfg), "FORMAT"), filepath.Join(datadir.Journal(s.cfg), "LOCK"))
 	s.files.missing = s.journal.MissingSegments
 	s.recorder.Journal = s.journal
-	s.beside = &datadir.Stores{Config: s.cfg, Journal: s.journal, Intent: s.intent.Store(), History: s.history}
+	s.markedStores = &datadir.Stores{Config: s.cfg, Journal: s.journal, Intent: s.intent.Store(), History: s.history}
 	return nil
 }
 
 // journalClock provides the server's clock to the journal.
 type journalClock struct {
-	now   func() time.Time
-	began time.Time
+	now       func() time.Time
+	startedAt time.Time
 }
 
 // Wall returns the wall clock in nanoseconds since 1970.
 func (c journalClock) Wall() int64 { return c.now().UnixNano() }
 
 // Mono returns the monotonic time since the clock's start: it never jumps.
-func (c journalClock) Mono() time.Duration { return c.now().Sub(c.began) }
+func (c journalClock) Mono() time.Duration { return c.now().Sub(c.startedAt) }
 
 // deliver passes a commit (a group of records) that is on disk in the journal to the in-memory event state. The
 // journal's committer waits here until the replay has ended.
@@ -160,7 +160,7 @@ func (s *Server) openDispatcher(ctx context.Context) error {
 				return s.intent.EndSilences(ctx, "the silenced problem has closed", ends)
 			},
 		},
-		Pipelines: dispatch.PipelineOptions{Table: s.pipelines, Kept: s.directory.FilterContext},
+		Pipelines: dispatch.PipelineOptions{Table: s.pipelines, FilterContext: s.directory.FilterContext},
 		Delivery: dispatch.DeliveryOptions{
 			Beat: func(output string) {
 				if s.watchdog != nil { // nil while the server opens and replays results of an earlier run
@@ -219,7 +219,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	s.consumers.Add(s.snapshots.Consumers) // before the replays: they begin at snapshots
 	s.consumers.Add(s.replays.Consumers)
 	s.consumers.Add(s.dispatcher.Consumers)
-	s.registry.MustRegister(metrics.Consumers{List: &s.consumers, Behind: s.journal.SizeAfter})
+	s.registry.MustRegister(metrics.Consumers{List: &s.consumers, Lag: s.journal.SizeAfter})
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -258,10 +258,10 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		return err
 	}
 	last := s.view.IntentMark()
-	if err := s.beside.Refuse(ctx, last); err != nil {
+	if err := s.markedStores.Refuse(ctx, last); err != nil {
 		return err
 	}
-	unknownUntil, err := s.beside.RecordIncarnation(ctx, last)
+	unknownUntil, err := s.markedStores.RecordIncarnation(ctx, last)
 	if err != nil {
 		return err
 	}
@@ -286,7 +286,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		}, s.log)
 	})
 	s.task(back, "old definitions", (&plan.Collector{ // of checks
-		Planner: s.planner, Used: s.usedDefinitions, Now: s.now, Log: s.log,
+		Planner: s.planner, NamedByStates: s.usedDefinitions, Now: s.now, Log: s.log,
 		Oldest: func(ctx context.Context) (time.Time, error) { return journal.OldestReceived(ctx, s.journal) },
 	}).Run)
 	return nil

@@ -171,7 +171,7 @@ func TestTrafficLimitsOfNamespaces(t *testing.T) {
 				t.Errorf("%s: %v, %s", field, debt.Wait, reason)
 			}
 			b.Hit(debt.Limit(), debt.Reason())
-			if !slices.ContainsFunc(s.limitUses(name), func(u v1.LimitUse) bool { return u.Name == field && u.Limit == float64(11+load) && u.Met == 1 }) {
+			if !slices.ContainsFunc(s.limitUses(name), func(u v1.LimitUse) bool { return u.Name == field && u.Limit == float64(11+load) && u.Reached == 1 }) {
 				t.Errorf("%s is not listed with its use: %+v", field, s.limitUses(name))
 			}
 			charge[load] *= -1

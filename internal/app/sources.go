@@ -106,7 +106,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 		return err
 	}
 	s.files.add(pki.Files(s.path("pki"))...)
-	if s.beside.Authority, err = pki.FolderIdentity(s.path("pki")); err != nil {
+	if s.markedStores.Authority, err = pki.FolderIdentity(s.path("pki")); err != nil {
 		return err
 	}
 	s.authority.NodeLife = time.Duration(s.cfg.CertificateLife)
@@ -176,8 +176,8 @@ const missedBatch = 1000
 func (s *Server) recordMissedRuns(ctx context.Context, list []roundrobin.MissedRun) error {
 	results := make([]recorder.Result, 0, len(list))
 	for _, m := range list {
-		if s.directory.RunsUnit(m.About, m.Definition.Unit) { // otherwise the node was deleted with its events
-			results = append(results, recorder.Result{Node: m.About, Definition: m.Definition.ID, Status: model.Unknown, Output: m.Text})
+		if s.directory.RunsUnit(m.ProxyNode, m.Definition.Unit) { // otherwise the node was deleted with its events
+			results = append(results, recorder.Result{Node: m.ProxyNode, Definition: m.Definition.ID, Status: model.Unknown, Output: m.Text})
 		}
 	}
 	for part := range slices.Chunk(results, missedBatch) {
@@ -290,7 +290,7 @@ func openRudder(s *Server) func(context.Context) error {
 func discoveredItems(v *metric.View) func(model.NodeID, string) []zabbix.DiscoveredItem {
 	return func(node model.NodeID, key string) (list []zabbix.DiscoveredItem) {
 		v.Discovered(node, key, func(definition model.DefinitionID, macros string, own int, of *model.Item) {
-			one := zabbix.DiscoveredItem{Key: of.Key, Trapper: of.Trapper, Definition: definition, Macros: macros, Own: own}
+			one := zabbix.DiscoveredItem{Key: of.Key, Trapper: of.Trapper, Definition: definition, Macros: macros, DeclaredItems: own}
 			if of.Collected() {
 				one.Interval = time.Duration(of.Interval)
 			}
@@ -415,7 +415,7 @@ func (n agentNodes) Retirement(uid uuid.UUID, key string) muster.Retirement {
 			return muster.Retirement{}
 		}
 	}
-	return muster.Retirement{Code: t.Why, Sentence: t.Sentence(), Type: t.Hint()}
+	return muster.Retirement{Code: t.Cause, Sentence: t.Sentence(), Type: t.Hint()}
 }
 
 // FirstKey stores the public key of a node at its first session, and returns the key that is stored for the node. It
@@ -444,5 +444,5 @@ func (n agentNodes) RecordAgent(node core.Node, hello *wire.Hello) (limit, reaso
 		facts = map[string]string{}
 	}
 	facts["agentVersion"] = hello.Version
-	return n.intent.RecordReport(info, intent.AgentReport{Facts: facts, Labels: hello.Labels, Groups: hello.Groups, Hears: &model.KeepaliveReceivers{}})
+	return n.intent.RecordReport(info, intent.AgentReport{Facts: facts, Labels: hello.Labels, Groups: hello.Groups, KeepaliveReceivers: &model.KeepaliveReceivers{}})
 }

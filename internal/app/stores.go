@@ -123,7 +123,7 @@ const leastFree = 64 << 20
 
 // intentMark returns the revision of the declared resources and the ids of the open databases, which the journal
 // records so that a start notices an older backup of one.
-func intentMark(s *Server) wire.IntentMark { return s.beside.Mark(s.directory.Revision()) }
+func intentMark(s *Server) wire.IntentMark { return s.markedStores.Mark(s.directory.Revision()) }
 
 // markRecorded writes a record to the journal that says up to which change the history is complete, before messages
 // about these changes are sent. A journal that does not commit delays them by a short time.
@@ -141,7 +141,7 @@ func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.routes, s.pipelines = route.NewTable(), pipes.NewTable()
 	s.tools, err = tools.Open(tools.Options{
 		Dir: s.path("tools"), Facts: facts.New(facts.LocalSystem()).Measure(), Log: s.log,
-		Arrived: func() {
+		Ready: func() {
 			if s.dispatcher != nil { // nil while the server opens and sends nothing
 				s.dispatcher.AssetArrived()
 			}
@@ -187,7 +187,7 @@ func (st *stores) secretText(ctx context.Context, namespace, name string) (strin
 // openArchives opens the store of Assets' archives.
 func (s *Server) openArchives(context.Context) (err error) {
 	s.archives, err = archive.Open(archive.Options{
-		Dir: s.path("assets"), Revision: s.directory.Revision, Arrived: s.tools.ArchiveArrived, Outbound: s.outbound, Now: s.now, Log: s.log,
+		Dir: s.path("assets"), Revision: s.directory.Revision, Ready: s.tools.ArchiveArrived, Outbound: s.outbound, Now: s.now, Log: s.log,
 		Assets: func(ctx context.Context) ([]model.Resource, error) {
 			return s.intent.List(ctx, intent.ListQuery{Kind: "Asset"}, nil)
 		},

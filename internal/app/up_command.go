@@ -186,7 +186,7 @@ func createAdmin(ctx context.Context, users *access.Service, passwordFile string
 
 // serverActor returns the author "server" for changes in the audit that the server itself makes.
 func serverActor(reason string) intent.Actor {
-	return intent.Actor{User: "server", Whence: "local", Why: reason}
+	return intent.Actor{User: "server", Address: "local", Message: reason}
 }
 
 // applyStarter declares the default checks of muster up on a server that has never had a check.
@@ -313,7 +313,7 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	who, err := s.access.Authenticate(earlier.Token)
 	if c.User = who.User; err != nil {
 		c.User = "admin"
-		c.Token, _, err = s.access.CreateToken(ctx, intent.Actor{User: "admin", Whence: "local", Why: "muster up"},
+		c.Token, _, err = s.access.CreateToken(ctx, intent.Actor{User: "admin", Address: "local", Message: "muster up"},
 			access.AccessToken{User: "admin", Grants: adminGrants(s.access), Expires: s.now().Add(access.TokenLifetime).UTC(), Note: "context file of muster up"})
 		if err != nil {
 			return err

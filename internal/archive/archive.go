@@ -40,7 +40,7 @@ type Options struct {
 	Revision func() int64     // of the intent: Assets is called when it changes
 	Outbound *outbound.Policy // bounds the addresses to fetch from; nil: none
 	Changed  func()           // called after each look at the intent
-	Arrived  func()           // called when the store has one more archive
+	Ready    func()           // called when the store has one more archive
 	Now      func() time.Time
 	Log      *slog.Logger
 }
@@ -177,7 +177,7 @@ func (a *Archive) fetchFromAnyAddress(ctx context.Context, sum asset.Sum) {
 	for _, url := range urls {
 		if err = a.fetchFromAddress(ctx, sum, url); err == nil {
 			a.o.Log.Info("downloaded an asset's archive", "url", model.RedactQuery(url), "sha512", asset.Short(sum))
-			a.o.Arrived()
+			a.o.Ready()
 			break
 		}
 	}
@@ -237,7 +237,7 @@ func (a *Archive) Open(sum asset.Sum) (io.ReadSeekCloser, error) {
 func (a *Archive) Put(sum asset.Sum, r io.Reader) (int64, error) {
 	size, err := a.store.Put(sum, r)
 	if err == nil {
-		a.o.Arrived()
+		a.o.Ready()
 	}
 	return size, err
 }
@@ -260,7 +260,7 @@ func (a *Archive) State(sum asset.Sum) v1.Archive {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	urls, named := a.addressesOfNamed[sum]
-	if out.Named = named; out.Stored {
+	if out.InAsset = named; out.Stored {
 		return out
 	}
 	out.Trouble = a.failed[sum].text

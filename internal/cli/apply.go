@@ -266,7 +266,7 @@ func printTimings(c *commandCall, applied v1.Applied) {
 // printNewlyNotifiedProblems prints which handlers are notified of problems that were already open before a change of
 // routes.
 func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
-	for _, t := range applied.Taken {
+	for _, t := range applied.AffectedProblems {
 		var handlers []string
 		for _, ref := range t.Handlers {
 			namespace, name, _ := strings.Cut(ref, "/")
@@ -283,7 +283,7 @@ func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 			who += notified
 		}
 		text := model.CountNoun(t.Problems, "open problem") + ": " + who
-		told := t.Problems - t.Held - t.Notified
+		told := t.Problems - t.OnHold - t.Notified
 		if told == 0 {
 			text += " of none of them now"
 		} else if told < t.Problems {
@@ -300,7 +300,7 @@ func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 		switch {
 		case told > 0 && applied.DryRun:
 			text += textWhen(c.cmd.Flags().Lookup("only-new") != nil, "; to notify nobody of them: --only-new")
-		case applied.DryRun || t.Held == 0:
+		case applied.DryRun || t.OnHold == 0:
 		case told == 0 && t.Notified == 0:
 			text += "; the reason, and the command that notifies: muster why NODE/CHECK"
 		default:

@@ -122,7 +122,7 @@ func printChangesOfRevision(c *commandCall, changes []v1.Change, diff bool, most
 
 // changeAuthor formats user, address and owner of an audit record: "pipeline from 10.0.0.7 for team-a".
 func changeAuthor(c v1.Change) string {
-	return c.User + textWhen(c.Whence != "" && c.Whence != "local", " from "+c.Whence) + textWhen(c.Owner != "", " for "+c.Owner)
+	return c.User + textWhen(c.Address != "" && c.Address != "local", " from "+c.Address) + textWhen(c.Owner != "", " for "+c.Owner)
 }
 
 // appendReason appends the recorded reason of a change to a text.
@@ -203,7 +203,7 @@ func printTraceStep(c *commandCall, before string, link v1.Link) {
 		text = screen.Cell{Text: "! " + strings.TrimPrefix(text.Text, "  "), Colour: screen.Red}
 	}
 	c.Wrapf(len(before)+3, "%s %s", screen.PaintedText(before), text)
-	for _, under := range link.Under {
+	for _, under := range link.Steps {
 		printTraceStep(c, strings.Repeat(" ", len(before)+2), under)
 	}
 }

@@ -90,7 +90,7 @@ func TestAvailabilityAgreesWithJournal(t *testing.T) {
 				t.Errorf("%s/%s has the source %+v", one.Node, one.Check, one.Source)
 			}
 			seconds, nothing := availabilityOf(journaled[one.Node+"/"+one.Check], since, until)
-			got := [5]float64{one.OK, one.Warning, one.Critical, one.Unknown, one.Nothing}
+			got := [5]float64{one.OK, one.Warning, one.Critical, one.Unknown, one.WithoutData}
 			for i, want := range append(seconds[:], nothing) {
 				if math.Abs(got[i]-want) > 0.001 {
 					t.Errorf("%s/%s from %s to %s: %v, want %v and %v", one.Node, one.Check, since, until, got, seconds, nothing)

@@ -35,7 +35,7 @@ func describeNode(c *commandCall, r *model.Resource, spec *model.NodeSpec) error
 		c.printField("events", "none yet")
 	}
 	if !n.Proxy {
-		c.printField("last seen", "%s", c.TimeAndAge(n.Heard))
+		c.printField("last seen", "%s", c.TimeAndAge(n.LastHeartbeat))
 	}
 	c.printField("agent", "%s", agentStateText(n, spec)+textWhen(n.Agent != "", ", version "+n.Agent))
 	if err := describeAgent(c, n.Namespace, n.Name); err != nil {
@@ -208,7 +208,7 @@ func describeLimits(c *commandCall, limits []v1.LimitUse) {
 		return text
 	}), ", "))
 	for _, l := range limits {
-		if l.Met > 0 {
+		if l.Reached > 0 {
 			c.printField("", "%s reached %s: %s", l.Name, c.AgeText(l.Last), l.Reason)
 		}
 	}
@@ -217,29 +217,29 @@ func describeLimits(c *commandCall, limits []v1.LimitUse) {
 // describeGroups prints why the node belongs to each of its groups, and the groups that its agent requested and that
 // the server refused.
 func describeGroups(c *commandCall, o *v1.NodeOrigins, node string) {
-	if len(o.Groups) == 0 && len(o.Asked) == 0 {
+	if len(o.Groups) == 0 && len(o.RequestedGroups) == 0 {
 		return
 	}
 	c.Printf("\ngroups, and the reason for each\n")
 	deeper := false
 	for _, g := range o.Groups {
 		name := strings.TrimPrefix(g.Text, "it is in group ")
-		for i, reason := range g.Under {
+		for i, reason := range g.Steps {
 			c.printItem(fieldNameOfFirst(i, name), "%s", reason.Text)
-			deeper = deeper || len(reason.Under) > 0
+			deeper = deeper || len(reason.Steps) > 0
 		}
-		if len(g.Under) == 0 {
+		if len(g.Steps) == 0 {
 			c.Printf("  %s\n", name)
 		}
 	}
 	if deeper {
 		c.Printf("the whole chain: muster why %s\n", node)
 	}
-	for i, g := range slices.DeleteFunc(slices.Clone(o.Asked), func(g v1.RequestedGroup) bool { return g.Accepted }) {
+	for i, g := range slices.DeleteFunc(slices.Clone(o.RequestedGroups), func(g v1.RequestedGroup) bool { return g.Accepted }) {
 		if i == 0 {
 			c.Printf("\ngroups that the agent asked for and the server refused\n")
 		}
-		c.printItem(g.Group, "%s", g.Why)
+		c.printItem(g.Group, "%s", g.Reason)
 	}
 }
 

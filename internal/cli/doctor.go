@@ -145,7 +145,7 @@ func printFindings(s *screen.Screen, findings []doctor.Finding) error {
 	findings = slices.Clone(findings)
 	slices.SortStableFunc(findings, func(x, y doctor.Finding) int { return ratingOrder[x.Rating] - ratingOrder[y.Rating] })
 	t := screen.NewTable(findings, screen.SplitColumns("STATUS|CHECKED|MEASURED|NEEDED|COMMAND"), func(f doctor.Finding) []any {
-		return []any{screen.Cell{Text: string(f.Rating), Colour: ratingColours[f.Rating]}, f.What, f.Measured, f.Needed, f.Mend}
+		return []any{screen.Cell{Text: string(f.Rating), Colour: ratingColours[f.Rating]}, f.Subject, f.Measured, f.Needed, f.Mend}
 	})
 	below := s.Width > 0 && t.Width() > s.Width
 	if below {
@@ -160,7 +160,7 @@ func printFindings(s *screen.Screen, findings []doctor.Finding) error {
 	}
 	for _, f := range faults {
 		if below {
-			s.Printf("\n%s: %s\n  needed: %s\n  to fix it: %s\n", f.What, f.Measured, screen.DashIfEmpty(f.Needed), f.Mend)
+			s.Printf("\n%s: %s\n  needed: %s\n  to fix it: %s\n", f.Subject, f.Measured, screen.DashIfEmpty(f.Needed), f.Mend)
 		}
 	}
 	return nil

@@ -22,7 +22,7 @@ import (
 type eventAction struct {
 	use, alias, short string
 	bulk              string // its name in the API
-	done              string // its result, for one event and for many
+	pastTense         string // its result, for one event and for many
 	// act acts on one event; nil: it acknowledges.
 	act func(e client.Events, ctx context.Context, namespace, node, check, note string) error
 }
@@ -102,7 +102,7 @@ func eventNotifyCommand(s *commandLine) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if printNewlyNotifiedProblems(c, v1.Applied{RoutingEffect: routed}); len(routed.Taken) == 0 && !routed.TakenLate {
+				if printNewlyNotifiedProblems(c, v1.Applied{RoutingEffect: routed}); len(routed.AffectedProblems) == 0 && !routed.TakenLate {
 					c.Printf("nobody is notified of event %s: its handlers know the problem already, or it has none; see which: %s\n", e, c.Commands("muster why "+e.String()))
 				}
 			}
@@ -143,8 +143,8 @@ func (f *eventFlags) validate(c *commandCall) error {
 // resultText returns the result of an action on n events in the past tense.
 func (f *eventFlags) resultText(verb eventAction, n int) string {
 	switch {
-	case verb.done != "":
-		return verb.done
+	case verb.pastTense != "":
+		return verb.pastTense
 	case f.length > 0:
 		return "acknowledged for " + f.length.String()
 	case n == 1:
@@ -217,7 +217,7 @@ func actOnSelection(c *commandCall, verb eventAction, f *eventFlags) error {
 	if err != nil {
 		return err
 	}
-	for _, left := range done.Left {
+	for _, left := range done.Skipped {
 		if left.Failed {
 			return model.Errorf(model.Unavailable, "the action failed for %s of %d: %s", model.CountNoun(left.Count, "event"), done.Matched, left.Reason).WithHint("%s", repeat)
 		}
@@ -257,7 +257,7 @@ func bulkEventName(e v1.BulkEvent, all bool) string {
 // printBulkResult prints how many events an action changed, and why it skipped others.
 func printBulkResult(c *commandCall, done *v1.BulkDone, result string) {
 	c.Printf("%s %s\n", model.CountNoun(done.Done, "event"), result)
-	for _, left := range done.Left {
+	for _, left := range done.Skipped {
 		names := convertEach(left.First, func(e v1.BulkEvent) string { return bulkEventName(e, false) })
 		if left.Count > len(names) {
 			names = append(names, "…")

@@ -52,7 +52,7 @@ func getEvents(c *commandCall, names []string, g *getFlags) error {
 		}
 	}
 	if len(names) == 1 {
-		list.Others = nil
+		list.OtherNamespaces = nil
 	}
 	return printEvents(c, list, g)
 }
@@ -63,7 +63,7 @@ func readEvents(c *commandCall, f v1.EventFilter, limit int) (list v1.EventList,
 		f.Limit, f.After = size, after
 		page, err := c.api.Events.List(c.ctx, f)
 		if list.Total, list.Wrong = page.Total, page.Wrong; after == "" {
-			list.Match, list.Others = page.Match, page.Others
+			list.Match, list.OtherNamespaces = page.Match, page.OtherNamespaces
 		}
 		return page.Items, page.Next, err
 	})
@@ -72,7 +72,7 @@ func readEvents(c *commandCall, f v1.EventFilter, limit int) (list v1.EventList,
 
 // printEvents prints the table of events.
 func printEvents(c *commandCall, list v1.EventList, g *getFlags) error {
-	others := textWhen(g.selectsAllEvents() && (c.namespaceImplied && !g.watch || len(list.Items) == 0), otherNamespacesText(list.Others))
+	others := textWhen(g.selectsAllEvents() && (c.namespaceImplied && !g.watch || len(list.Items) == 0), otherNamespacesText(list.OtherNamespaces))
 	return eventList(c, list, g, eventsLeftOutText(list, g), others).print(c)
 }
 
@@ -177,7 +177,7 @@ func getEventsAt(c *commandCall, f v1.EventFilter, g *getFlags) error {
 		columns: screen.SplitColumns("NAMESPACE|STATUS|NODE|CHECK|SINCE|OUTPUT").HideUnless(c.allNamespaces, "NAMESPACE"),
 		row: func(e v1.PastEvent) []any {
 			return []any{
-				e.Namespace, statusCell(e.Status), nodeNameOrDeleted(e.Node, e.Gone), e.Check, screen.ValueIf(!e.Changed.IsZero(), c.DateAndTime(e.Changed)), outputSummary(e.Output),
+				e.Namespace, statusCell(e.Status), nodeNameOrDeleted(e.Node, e.DeletedAt), e.Check, screen.ValueIf(!e.Changed.IsZero(), c.DateAndTime(e.Changed)), outputSummary(e.Output),
 			}
 		},
 	}.print(c)

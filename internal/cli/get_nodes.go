@@ -51,7 +51,7 @@ func listNodes(c *commandCall, g *getFlags, filter v1.NodeFilter) error {
 	empty := g.emptyText("nodes", g.group != "", filter.Namespace, tokenHint)
 	left := l.Total - len(l.Items)
 	more := textWhen(left > 0, fmt.Sprintf("%d more; %d of all %d have problems. --limit 0 shows all, -l selects", left, l.Wrong, l.Total))
-	others := textWhen(l.Others > 0 && l.Total > 0 && c.namespaceImplied, model.CountNoun(l.Others, "node")+" in other namespaces: -A shows all")
+	others := textWhen(l.OtherNamespaces > 0 && l.Total > 0 && c.namespaceImplied, model.CountNoun(l.OtherNamespaces, "node")+" in other namespaces: -A shows all")
 	return nodeList(c, l, empty, more, others).print(c)
 }
 
@@ -63,8 +63,8 @@ func nodeList(c *commandCall, l v1.NodeStateList, empty string, notes ...string)
 			HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(c.Format == screen.Wide, "AGENT", "PROBLEMS", "LABELS"),
 		row: func(n v1.NodeState) []any {
 			seen, session := "never", "no"
-			if !n.Heard.IsZero() {
-				seen = model.Age(c.Now(), n.Heard)
+			if !n.LastHeartbeat.IsZero() {
+				seen = model.Age(c.Now(), n.LastHeartbeat)
 			}
 			switch {
 			case n.Proxy:
@@ -84,7 +84,7 @@ func nodeStatus(n v1.NodeState) screen.Cell {
 	switch {
 	case n.Silent:
 		return screen.Cell{Text: "SILENT", Colour: screen.Red}
-	case n.Heard.IsZero() && !n.Connected && n.Events.NotOK() == 0:
+	case n.LastHeartbeat.IsZero() && !n.Connected && n.Events.NotOK() == 0:
 		return screen.Cell{Text: "NEW", Colour: screen.Faint}
 	case n.Stopped && !n.Connected && n.Events.NotOK() == 0:
 		return screen.Cell{Text: "STOPPED", Colour: screen.Faint}
@@ -207,11 +207,11 @@ func sessionCell(c *commandCall, a v1.Agent) screen.Cell {
 	case a.Connected && a.Session != nil:
 		return screen.Cell{Text: "for " + model.Age(c.Now(), a.Session.Since)}
 	case a.Stopped:
-		return screen.Cell{Text: "stopped " + c.AgeText(a.Heard), Colour: screen.Faint}
-	case a.Heard.IsZero():
+		return screen.Cell{Text: "stopped " + c.AgeText(a.LastHeartbeat), Colour: screen.Faint}
+	case a.LastHeartbeat.IsZero():
 		return screen.Cell{Text: "never", Colour: screen.Yellow}
 	}
-	return screen.Cell{Text: "gone " + c.AgeText(a.Heard), Colour: screen.Red}
+	return screen.Cell{Text: "gone " + c.AgeText(a.LastHeartbeat), Colour: screen.Red}
 }
 
 // faultCountCell returns a table cell with a number of faults, coloured unless the number is zero.

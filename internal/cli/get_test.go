@@ -276,7 +276,7 @@ func TestTimelineOfAProblem(t *testing.T) {
 		ID: "p1", NodeID: id, Source: source, Status: model.Critical, Severity: model.High, Opened: opened, Output: "full | used=99%"}}
 	at := func(minutes int) time.Time { return opened.Add(time.Duration(minutes) * time.Minute) }
 	delivery := func(handler, tells string, minutes, count int, state history.DeliveryState, text string) history.Delivery {
-		d := history.Delivery{Key: fmt.Sprint(handler, tells, minutes), Problem: "p1", Handler: history.HandlerRef{Namespace: "default", Name: handler}, Kind: tells, Tells: tells,
+		d := history.Delivery{Key: fmt.Sprint(handler, tells, minutes), Problem: "p1", Handler: history.HandlerRef{Namespace: "default", Name: handler}, Kind: tells, Event: tells,
 			Route: "default/default", Count: count, Payload: []byte("{}"), Created: at(minutes), State: state, LastError: text}
 		if state != history.Pending {
 			d.Ended = at(minutes)

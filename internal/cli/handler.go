@@ -133,8 +133,8 @@ func handlerReplayCommand(s *commandLine) *cobra.Command {
 			return c.api.Notifications.ReplayHandler(c.ctx, namespace, name, r)
 		}, func(c *commandCall, done v1.HandlerReplayed) {
 			c.Printf("%s queued again\n", model.CountNoun(done.Sent, "message"))
-			if done.Over > 0 {
-				c.Printf("%s skipped: their problems are closed. --ended sends them too\n", model.CountNoun(done.Over, "dead letter"))
+			if done.SkippedClosed > 0 {
+				c.Printf("%s skipped: their problems are closed. --ended sends them too\n", model.CountNoun(done.SkippedClosed, "dead letter"))
 			}
 			if done.More > 0 {
 				c.Printf("%s more: repeat the command\n", model.CountNoun(done.More, "dead letter"))
@@ -174,7 +174,7 @@ func routeTestCommand(s *commandLine) *cobra.Command {
 // printRouteTest prints a route test: the routes of the assumed problem with their steps.
 func printRouteTest(c *commandCall, t v1.RouteTest) {
 	c.Printf("%s in namespace %s, %s (severity %s), starting at %s\n", t.Node+"/"+t.Check, t.Namespace, t.StatusName, t.SeverityName, c.DateTimeAndZone(t.At))
-	c.Wrapf(0, "%s", t.Why)
+	c.Wrapf(0, "%s", t.Reason)
 	if len(t.Dependencies) > 0 {
 		c.Wrapf(0, "held while this dependency fails: %s", strings.Join(t.Dependencies, ", "))
 	}

@@ -103,14 +103,14 @@ func (f *itemTestFlags) findTemplate(c *commandCall) (*model.TemplateSpec, error
 
 // itemTest has the compiled items and triggers of a Template, and the state that they keep between values.
 type itemTest struct {
-	items    []model.Item // sorted by key, with those of discovery rules
-	rules    map[string]*discovery.Rule
-	found    map[string]*discovery.State // by key of the rule
-	macros   *model.MacroValues
-	chains   map[int]*prep.Chain
-	states   map[int]*prep.State
-	triggers []itemTestTrigger
-	formulas []itemTestFormula
+	items      []model.Item // sorted by key, with those of discovery rules
+	rules      map[string]*discovery.Rule
+	discovered map[string]*discovery.State // by key of the rule
+	macros     *model.MacroValues
+	chains     map[int]*prep.Chain
+	states     map[int]*prep.State
+	triggers   []itemTestTrigger
+	formulas   []itemTestFormula
 }
 
 // itemTestFormula is a calculated item of the tested Template, over items of one node.
@@ -142,7 +142,7 @@ func newItemTest(spec *model.TemplateSpec, macros []string) (*itemTest, error) {
 		}
 		values[name+"}"] = value
 	}
-	t := &itemTest{chains: map[int]*prep.Chain{}, states: map[int]*prep.State{}, rules: map[string]*discovery.Rule{}, found: map[string]*discovery.State{}}
+	t := &itemTest{chains: map[int]*prep.Chain{}, states: map[int]*prep.State{}, rules: map[string]*discovery.Rule{}, discovered: map[string]*discovery.State{}}
 	var err error
 	if t.macros, err = model.NewMacroValues(values); err != nil {
 		return nil, model.Errorf(model.Invalid, "%w", err)
@@ -154,7 +154,7 @@ func newItemTest(spec *model.TemplateSpec, macros []string) (*itemTest, error) {
 		if t.rules[rule.Key], err = discovery.Compile(new(rule.Definition()), t.macros); err != nil {
 			return nil, model.Errorf(model.Invalid, "discovery rule %s: %w", rule.Key, err)
 		}
-		t.found[rule.Key] = t.rules[rule.Key].Adopt(nil)
+		t.discovered[rule.Key] = t.rules[rule.Key].Adopt(nil)
 	}
 	slices.SortFunc(t.items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
 	for i := range t.items {
@@ -280,15 +280,15 @@ func (t *itemTest) discover(c *commandCall, rule *discovery.Rule, list string, n
 			c.printField("left out", "%s  (by the filter)", entityText(e.Macros, e.Values))
 		}
 	}
-	state, fault, err := rule.Update(t.found[rule.Key], list, now)
+	state, fault, err := rule.Update(t.discovered[rule.Key], list, now)
 	if err != nil {
 		return err
 	}
-	t.found[rule.Key] = state
+	t.discovered[rule.Key] = state
 	for i := range state.Entities {
 		e := &state.Entities[i]
 		text := entityText(state.Macros, e.Values)
-		if e.Lost != 0 {
+		if e.LostAt != 0 {
 			text += "  (lost)"
 		}
 		c.printField("entity", "%s", text)

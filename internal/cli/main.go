@@ -17,7 +17,7 @@ import (
 
 // ExtraCommand is a command that package main adds, because it needs packages that package cli must not import.
 type ExtraCommand struct {
-	Under   string // the parent, for example "auth"; empty: the root
+	Parent  string // the parent, for example "auth"; empty: the root
 	Command func(*Env) *cobra.Command
 }
 
@@ -138,8 +138,8 @@ func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 	root.SetHelpCommandGroupID(look)
 	for _, extra := range extras {
 		parent, command := root, extra.Command(env)
-		if extra.Under != "" {
-			if found, _, err := root.Find(strings.Fields(extra.Under)); err == nil {
+		if extra.Parent != "" {
+			if found, _, err := root.Find(strings.Fields(extra.Parent)); err == nil {
 				parent = found
 			}
 		} else {

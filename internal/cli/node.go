@@ -59,7 +59,7 @@ func listRetiredMachines(c *commandCall, g *getFlags) error {
 		value: l, items: l.Items, empty: empty, notes: []string{more},
 		columns: screen.SplitColumns("NODE|WHY|WHEN|BY|BECAUSE|ID"),
 		row: func(t v1.Tombstone) []any {
-			return []any{nameWithNamespace(t.Namespace, t.Name), t.Why, c.AgeText(t.At), t.By, t.Reason, t.ID}
+			return []any{nameWithNamespace(t.Namespace, t.Name), t.Cause, c.AgeText(t.At), t.By, t.Reason, t.ID}
 		},
 	}.print(c)
 }

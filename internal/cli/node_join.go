@@ -185,7 +185,7 @@ func printPendingMachines(c *commandCall, machines []v1.Pending, narrowed bool) 
 	returning := 0
 	unknown := "" // the key of the first machine that was never a node
 	for _, p := range machines {
-		c.Printf("%s  from %s, pending for %s\n", screen.Cell{Text: p.Name, Colour: screen.Bold}, p.Whence, model.Age(c.Now(), p.Since))
+		c.Printf("%s  from %s, pending for %s\n", screen.Cell{Text: p.Name, Colour: screen.Bold}, p.Address, model.Age(c.Now(), p.Since))
 		c.printStatusLine("  key", "%s", p.Key)
 		if r := p.Returns; r != nil {
 			returning++
@@ -248,7 +248,7 @@ func nodeAcceptCommand(s *commandLine) *cobra.Command {
 			if all {
 				return acceptReturningMachines(c, v1.PendingReturning{Groups: f.groups, Labels: labels})
 			}
-			m, err := c.api.Enrolment.Accept(c.ctx, v1.PendingAccept{Which: c.args[0], Name: name, Namespace: c.namespace, Groups: f.groups, Labels: labels})
+			m, err := c.api.Enrolment.Accept(c.ctx, v1.PendingAccept{Machine: c.args[0], Name: name, Namespace: c.namespace, Groups: f.groups, Labels: labels})
 			if err != nil {
 				return err
 			}
@@ -267,13 +267,13 @@ func acceptReturningMachines(c *commandCall, r v1.PendingReturning) error {
 	for _, m := range done.Items {
 		c.Printf("%s accepted again\n", resourceRefText("Node", m.Namespace, m.Name))
 	}
-	for _, l := range done.Left {
-		c.Printf("%s still pending: %s\n", l.Name, l.Why)
+	for _, l := range done.NotAccepted {
+		c.Printf("%s still pending: %s\n", l.Name, l.Reason)
 		if l.Hint != "" {
 			c.Printf("  %s\n", l.Hint)
 		}
 	}
-	if len(done.Items)+len(done.Left) == 0 {
+	if len(done.Items)+len(done.NotAccepted) == 0 {
 		c.Printf("no pending machine was a node. A refused agent asks again about every half minute: muster node list --pending\n")
 	}
 	return nil
@@ -286,7 +286,7 @@ func nodeRefuseCommand(s *commandLine) *cobra.Command {
 		use: "refuse NAME|KEY", short: "Refuse a machine that asked to join without a token, permanently", args: cobra.ExactArgs(1), noFormat: true,
 		flags: func(flags *pflag.FlagSet) { registerMessageFlag(flags, &reason, "reason; the machine shows it") },
 		run: func(c *commandCall) error {
-			m, err := c.api.Enrolment.Refuse(c.ctx, v1.PendingRefuse{Which: c.args[0], Reason: reason})
+			m, err := c.api.Enrolment.Refuse(c.ctx, v1.PendingRefuse{Machine: c.args[0], Reason: reason})
 			if err != nil {
 				return err
 			}

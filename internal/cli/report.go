@@ -151,9 +151,9 @@ func sumAvailability(items []v1.Availability, by string) []v1.Availability {
 		case "node":
 			one.Check, one.Source = "", v1.Source{}
 		case "check":
-			one.Node, one.Gone = "", time.Time{}
+			one.Node, one.DeletedAt = "", time.Time{}
 		}
-		k := key{one.Namespace, one.Node, one.Check, one.Gone}
+		k := key{one.Namespace, one.Node, one.Check, one.DeletedAt}
 		if i, ok := index[k]; ok {
 			rows[i].Add(one)
 			continue
@@ -194,8 +194,8 @@ func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityLi
 			HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(f.by != "check", "NODE").HideUnless(f.by != "node", "CHECK"),
 		row: func(x v1.Availability) []any {
 			return []any{
-				x.Namespace, nodeNameOrDeleted(x.Node, x.Gone), x.Check, availablePercent(x),
-				duration(x.Warning), duration(x.Critical), duration(x.Unknown), duration(x.Nothing), x.Changes,
+				x.Namespace, nodeNameOrDeleted(x.Node, x.DeletedAt), x.Check, availablePercent(x),
+				duration(x.Warning), duration(x.Critical), duration(x.Unknown), duration(x.WithoutData), x.Changes,
 			}
 		},
 	}.print(c)
@@ -218,7 +218,7 @@ func availabilityTotalText(c *commandCall, total v1.Availability, l v1.Availabil
 		return "no event has results " + period
 	}
 	return fmt.Sprintf("%s in total, of %s with results%s, %s", availablePercent(total), exactSpan(total.Covered()),
-		textWhen(total.Nothing > 0, "; "+exactSpan(total.Nothing)+" without results do not count"), period)
+		textWhen(total.WithoutData > 0, "; "+exactSpan(total.WithoutData)+" without results do not count"), period)
 }
 
 // reportGroupAvailability prints the availability of whole groups of nodes.
@@ -356,10 +356,10 @@ func printQuietChecks(c *commandCall, f *reportFlags, n *v1.Noise) error {
 			switch {
 			case slices.ContainsFunc(n.Unassigned, func(y v1.QuietCheck) bool { return y.Namespace == x.Namespace && y.Check == x.Check }):
 				text = "runs on no node: muster describe check " + x.Check
-			case x.Made.After(n.Since):
+			case x.CreatedAt.After(n.Since):
 				text = "opened no problem since its creation"
 			}
-			return []any{x.Namespace, x.Check, countOrEmpty(x.Nodes), c.AgeText(x.Made), text}
+			return []any{x.Namespace, x.Check, countOrEmpty(x.Nodes), c.AgeText(x.CreatedAt), text}
 		})
 }
 
@@ -367,6 +367,6 @@ func printQuietChecks(c *commandCall, f *reportFlags, n *v1.Noise) error {
 func printStaleSilences(c *commandCall, f *reportFlags, n *v1.Noise) error {
 	return printReportSection(c, f, "Silences to review (muster silence end NAME)", n.Silences,
 		screen.SplitColumns("NAMESPACE|NAME|BY|WHY|REASON"), func(x v1.StaleSilence) []any {
-			return []any{x.Namespace, x.Name, x.Creator, strings.Join(x.Why, ", "), x.Reason}
+			return []any{x.Namespace, x.Name, x.Creator, strings.Join(x.Reasons, ", "), x.Reason}
 		})
 }

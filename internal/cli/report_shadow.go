@@ -20,8 +20,8 @@ import (
 // did not send
 type shadowReportFlags struct {
 	reportFlags
-	each bool
-	by   []string
+	everyMessage bool
+	by           []string
 }
 
 // shadowKeys are the properties by which the report may group messages.
@@ -37,7 +37,7 @@ func shadowCommand(s *commandLine) *cobra.Command {
 		flags: func(flags *pflag.FlagSet) {
 			f.registerFlags(flags, "7d", 50)
 			f.registerWhere(flags, whereRowHelp(`row.severity == "high"`))
-			flags.BoolVar(&f.each, "each", false, "list each message, newest first")
+			flags.BoolVar(&f.everyMessage, "each", false, "list each message, newest first")
 			flags.StringSliceVar(&f.by, "by", []string{"handler", "route", "check"}, "key of a row, one or more of "+strings.Join(shadowKeys, ", "))
 		},
 		check: func(c *commandCall) error {
@@ -64,7 +64,7 @@ func shadowCommand(s *commandLine) *cobra.Command {
 				}{l, rows})
 			case len(l.Items) == 0:
 				c.Printf("no message %s\n", reportPeriodText(c, l.Since, l.Until))
-			case f.each:
+			case f.everyMessage:
 				err = printShadowMessages(c, f, l.Items)
 			default:
 				err = printShadowCounts(c, f, &l, rows)
@@ -115,7 +115,7 @@ type shadowMessageCounts struct {
 	Node         string    `json:"node,omitempty"`
 	Day          string    `json:"day,omitempty"`
 	Opened       int       `json:"opened"`
-	Again        int       `json:"repeated"`
+	Repeated     int       `json:"repeated"`
 	Reminded     int       `json:"reminded"`
 	Acknowledged int       `json:"acknowledged"`
 	Closed       int       `json:"closed"`
@@ -158,7 +158,7 @@ func countShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.Shadow
 		}
 		row.Last = m.At
 		event := [4]string{m.Handler, m.Namespace, m.Node, m.Check}
-		switch m.Tells {
+		switch m.Event {
 		case "reminder":
 			row.Reminded++
 		case "closed":
@@ -167,7 +167,7 @@ func countShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.Shadow
 			row.Acknowledged++
 		default:
 			if row.Opened++; notified[event] {
-				row.Again++
+				row.Repeated++
 			}
 			notified[event] = true
 		}
@@ -187,7 +187,7 @@ func countShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.Shadow
 func printShadowCounts(c *commandCall, f *shadowReportFlags, l *v1.ShadowList, rows []shadowMessageCounts) error {
 	sum := shadowMessageCounts{}
 	for _, r := range rows {
-		sum.Opened, sum.Again, sum.Reminded = sum.Opened+r.Opened, sum.Again+r.Again, sum.Reminded+r.Reminded
+		sum.Opened, sum.Repeated, sum.Reminded = sum.Opened+r.Opened, sum.Repeated+r.Repeated, sum.Reminded+r.Reminded
 	}
 	format := "01-02 15:04"
 	if l.Since.In(c.Zone).Year() != l.Until.In(c.Zone).Year() || c.Format == screen.Wide {
@@ -200,11 +200,11 @@ func printShadowCounts(c *commandCall, f *shadowReportFlags, l *v1.ShadowList, r
 	}
 	return listOutput[shadowMessageCounts]{items: shown, columns: columns, row: func(r shadowMessageCounts) []any {
 		return []any{
-			r.Namespace, r.Day, nameWithoutNamespace(c, r.Handler), nameWithoutNamespace(c, r.Route), r.Check, r.Node, countOrEmpty(r.Opened), countOrEmpty(r.Again), countOrEmpty(r.Reminded),
+			r.Namespace, r.Day, nameWithoutNamespace(c, r.Handler), nameWithoutNamespace(c, r.Route), r.Check, r.Node, countOrEmpty(r.Opened), countOrEmpty(r.Repeated), countOrEmpty(r.Reminded),
 			countOrEmpty(r.Closed), r.First.In(c.Zone).Format(format), r.Last.In(c.Zone).Format(format),
 		}
 	}, notes: []string{cutRowsText(more), fmt.Sprintf("%s would have paged people %s (%d opened, %d of them again; %d repeated); none was sent. --each lists them, -o csv for a spreadsheet",
-		model.CountNoun(sum.countPages(), "message"), reportPeriodText(c, l.Since, l.Until), sum.Opened, sum.Again, sum.Reminded)}}.print(c)
+		model.CountNoun(sum.countPages(), "message"), reportPeriodText(c, l.Since, l.Until), sum.Opened, sum.Repeated, sum.Reminded)}}.print(c)
 }
 
 // printShadowMessages prints each notification that a shadow namespace did not send.
@@ -215,7 +215,7 @@ func printShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.Shadow
 		columns: screen.SplitColumns("NAMESPACE|WHEN|HANDLER|TELLS|NODE|CHECK|STATUS|SUMMARY").HideUnless(c.allNamespaces, "NAMESPACE"),
 		row: func(m v1.ShadowMessage) []any {
 			status, _ := model.ParseStatus(m.Status)
-			return []any{m.Namespace, m.At.In(c.Zone).Format("01-02 15:04:05"), nameWithoutNamespace(c, m.Handler), m.Tells, m.Node, m.Check,
+			return []any{m.Namespace, m.At.In(c.Zone).Format("01-02 15:04:05"), nameWithoutNamespace(c, m.Handler), m.Event, m.Node, m.Check,
 				statusCell(status), m.Summary}
 		},
 	}.print(c)
@@ -225,7 +225,7 @@ func printShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.Shadow
 func printShadowCSV(c *commandCall, items []v1.ShadowMessage) error {
 	rows := [][]string{{"at", "handler", "route", "tells", "namespace", "node", "check", "status", "severity", "count", "problem", "opened", "summary"}}
 	for _, m := range slices.Backward(items) {
-		rows = append(rows, []string{m.At.UTC().Format(time.RFC3339), m.Handler, m.Route, m.Tells, m.Namespace, m.Node, m.Check, m.Status, m.Severity, strconv.Itoa(m.Count), m.Problem, m.Opened.UTC().Format(time.RFC3339), m.Summary})
+		rows = append(rows, []string{m.At.UTC().Format(time.RFC3339), m.Handler, m.Route, m.Event, m.Namespace, m.Node, m.Check, m.Status, m.Severity, strconv.Itoa(m.Count), m.Problem, m.Opened.UTC().Format(time.RFC3339), m.Summary})
 	}
 	return writeCSV(c, rows)
 }

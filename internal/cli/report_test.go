@@ -46,7 +46,7 @@ func (w *historyWriter) recordDelivery(problem, route, handler, tells string, st
 		"status": "CRITICAL", "severity": "high", "opened": p.Opened, "summary": "CRITICAL: " + p.SourceName + " on " + p.Node + ": " + p.Output})
 	testenv.NoError(w.t, err)
 	w.recordBatch(history.Batch{Deliveries: []history.Delivery{{Key: fmt.Sprint(w.number), Problem: problem, Handler: history.HandlerRef{Namespace: "beside", Name: handler}, Kind: tells,
-		Route: route, Tells: tells, Count: 1, Payload: payload, Created: at, State: state, Ended: at}}})
+		Route: route, Event: tells, Count: 1, Payload: payload, Created: at, State: state, Ended: at}}})
 }
 
 // recordMark writes an acknowledgement of an event, or the start of its flapping, into the history.
@@ -115,7 +115,7 @@ func TestShadowReportReadsEveryPageOnce(t *testing.T) {
 	for i := range 2500 {
 		at := rig.Now().Add(-time.Duration(i/3+1) * time.Second) // three at a time: pages end among equals
 		b.Deliveries = append(b.Deliveries, history.Delivery{Key: fmt.Sprint("many", i), Problem: p.ID, Handler: history.HandlerRef{Namespace: "beside", Name: "pager"}, Kind: "reminder",
-			Tells: "reminder", Payload: []byte(`{"version":1,"node":"web01","check":"disk","namespace":"beside","summary":"=HYPERLINK(1)"}`), Created: at, State: history.Shadow, Ended: at})
+			Event: "reminder", Payload: []byte(`{"version":1,"node":"web01","check":"disk","namespace":"beside","summary":"=HYPERLINK(1)"}`), Created: at, State: history.Shadow, Ended: at})
 	}
 	w.recordBatch(b)
 	out, _ := x.runCommandLine("", "report shadow -n beside --since 1h -o csv")

@@ -36,7 +36,7 @@ func rolloutListCommand(s *commandLine) *cobra.Command {
 				value: list, items: list.Items, empty: "no directive has had a roll-out. Declare its steps: muster explain directive.rollout",
 				columns: screen.SplitColumns("NAMESPACE|DIRECTIVE|STATE|STEP|NEW|FAILED|BY|BEGAN|REASON").HideUnless(c.allNamespaces, "NAMESPACE"),
 				row: func(r v1.Rollout) []any {
-					return []any{r.Namespace, r.Directive, rolloutState(&r), currentStep(&r), fmt.Sprintf("%d of %d", r.New, r.Nodes), r.Failed, r.By, c.AgeText(r.Began), cmp.Or(screen.CutToWidth(r.Reason, 80), "-")}
+					return []any{r.Namespace, r.Directive, rolloutState(&r), currentStep(&r), fmt.Sprintf("%d of %d", r.New, r.Nodes), r.Failed, r.By, c.AgeText(r.StartedAt), cmp.Or(screen.CutToWidth(r.Reason, 80), "-")}
 				},
 			}, err
 		}),
@@ -60,7 +60,7 @@ func rolloutState(r *v1.Rollout) screen.Cell {
 // currentStep returns the last begun step of a roll-out, such as "10% (2 of 4)".
 func currentStep(r *v1.Rollout) string {
 	begun := 0
-	for begun < len(r.Steps) && !r.Steps[begun].Began.IsZero() {
+	for begun < len(r.Steps) && !r.Steps[begun].StartedAt.IsZero() {
 		begun++
 	}
 	if begun == 0 {
@@ -89,21 +89,21 @@ func printRollout(c *commandCall, r v1.Rollout) {
 	c.printField("directive", "%s", nameWithNamespace(r.Namespace, r.Directive))
 	c.printField("state", "%s", rolloutState(&r))
 	c.printNonEmptyField("reason", r.Reason)
-	c.printField("change", "by %s, %s; before it: revision %d", r.By, c.TimeAndAge(r.Began), r.Base)
+	c.printField("change", "by %s, %s; before it: revision %d", r.By, c.TimeAndAge(r.StartedAt), r.Base)
 	c.printNonEmptyField("approved", textWhen(r.Approver != "", "by "+r.Approver))
 	c.printField("limits", "at least %s from step to step, stops above %s failed", r.Wait, r.MaxFailed)
 	for _, step := range r.Steps {
 		text := "waits"
-		if !step.Began.IsZero() {
-			text = fmt.Sprintf("%s, %s", model.CountNoun(step.Nodes, "node"), c.TimeAndAge(step.Began))
+		if !step.StartedAt.IsZero() {
+			text = fmt.Sprintf("%s, %s", model.CountNoun(step.Nodes, "node"), c.TimeAndAge(step.StartedAt))
 		}
 		c.printField("step", "%-6s %s", step.Step, text)
 	}
 	text := fmt.Sprintf("%d of %s have the new version", r.New, model.CountNoun(r.Nodes, "node"))
 	if r.State != string(model.RolloutDone) && r.State != string(model.RolloutUndone) {
 		parts := []string{text, fmt.Sprintf("%d reported", r.Reported), fmt.Sprintf("%d failed", r.Failed)}
-		if r.Waiting > 0 {
-			parts = append(parts, fmt.Sprintf("%d awaited", r.Waiting))
+		if r.Unreported > 0 {
+			parts = append(parts, fmt.Sprintf("%d awaited", r.Unreported))
 		}
 		if r.Excused > 0 {
 			parts = append(parts, fmt.Sprintf("%d not counted: they failed or were away before", r.Excused))

@@ -28,7 +28,7 @@ type runFlags struct {
 	v1.RunRequest
 	command, timeout string
 	on, except       []string
-	together         bool
+	oneOutput        bool
 }
 
 // runCommand makes the command muster run, which runs a check or a command on many nodes now.
@@ -41,7 +41,7 @@ func runCommand(s *commandLine) *cobra.Command {
 			if err := f.findNames(c); err != nil {
 				return err
 			}
-			p := &runPrinter{commandCall: c, together: f.together, nodes: map[string]*nodeRunProgress{}}
+			p := &runPrinter{commandCall: c, oneOutput: f.oneOutput, nodes: map[string]*nodeRunProgress{}}
 			if err := c.api.Run(c.ctx, f.RunRequest, p.printServerLine); err != nil {
 				if nodes := p.nodesStillRunning(); len(nodes) > 0 && !c.Format.IsForPrograms() {
 					c.Notef("cancelled on %s: %s\n", model.CountNoun(len(nodes), "node"), firstNodeNames(nodes))
@@ -49,7 +49,7 @@ func runCommand(s *commandLine) *cobra.Command {
 				return err
 			}
 			switch n := p.counts; {
-			case n.Refused+n.Lost > 0:
+			case n.Refused+n.EndUnknown > 0:
 				return &exitError{exitNotRun}
 			case n.OK < n.Nodes:
 				return &exitError{exitNotOK}
@@ -67,7 +67,7 @@ func (f *runFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.timeout, "timeout", "0", "timeout of a command (0: 30s), or of the wait for a check (0: the timeout of the check)")
 	flags.IntVar(&f.Parallel, "parallel", 50, "number of nodes that run at once")
 	flags.IntVar(&f.MaxOutput, "max-output", model.DefaultOutputBytes, "maximum bytes of output per node")
-	flags.BoolVar(&f.together, "together", false, "show equal outputs once, at the end")
+	flags.BoolVar(&f.oneOutput, "together", false, "show equal outputs once, at the end")
 	flags.BoolVarP(&f.Yes, "yes", "y", false, "permit more nodes than --max-affected")
 	flags.IntVar(&f.MaxAffected, "max-affected", 0, "largest number of nodes without --yes (0: a fifth of all, at least 50)")
 }
@@ -155,7 +155,7 @@ func (f *runFlags) findNames(c *commandCall) error {
 // outputs only once. Programs get one line of JSON per line of the server.
 type runPrinter struct {
 	*commandCall
-	together  bool
+	oneOutput bool
 	nodes     map[string]*nodeRunProgress
 	names     []string // of nodes, in the order of their begin
 	nameWidth int      // columns of the widest name so far
@@ -183,7 +183,7 @@ func (p *runPrinter) printServerLine(l v1.RunLine) error {
 		return nil
 	case v1.RunOutput:
 		n.pending += l.Output
-		for !p.together {
+		for !p.oneOutput {
 			text, rest, whole := strings.Cut(n.pending, "\n")
 			if !whole {
 				break
@@ -197,7 +197,7 @@ func (p *runPrinter) printServerLine(l v1.RunLine) error {
 		return nil
 	}
 	n.end = &l
-	if p.together {
+	if p.oneOutput {
 		return nil
 	}
 	if n.pending != "" {
@@ -235,7 +235,7 @@ func (p *runPrinter) printNodeLine(node, format string, args ...any) {
 func (p *runPrinter) runEndText(l *v1.RunLine, printed, duration bool) screen.PaintedText {
 	switch {
 	case l.Type == v1.RunRefused || l.Type == v1.RunLost:
-		return p.Sprintf("%s%s", screen.Cell{Text: strings.ToUpper(l.Type), Colour: screen.Purple}, textWhen(l.Why != "", ": "+l.Why))
+		return p.Sprintf("%s%s", screen.Cell{Text: strings.ToUpper(l.Type), Colour: screen.Purple}, textWhen(l.Reason != "", ": "+l.Reason))
 	case l.Status == nil, *l.Status == model.OK && printed && l.Cut == 0:
 		return ""
 	}
@@ -247,7 +247,7 @@ func (p *runPrinter) runEndText(l *v1.RunLine, printed, duration bool) screen.Pa
 // printSummary prints how many nodes ended the run with each result; with the flag --together it first prints all
 // outputs.
 func (p *runPrinter) printSummary() {
-	if p.together {
+	if p.oneOutput {
 		p.printEqualOutputs()
 	}
 	names := map[string][]string{} // by the end of their runs
@@ -270,7 +270,7 @@ func (p *runPrinter) printSummary() {
 	}{
 		{n.OK, statusCell(model.OK)}, {n.Warning, statusCell(model.Warning)}, {n.Critical, statusCell(model.Critical)},
 		{n.Unknown, statusCell(model.Unknown)},
-		{n.Refused, screen.Cell{Text: v1.RunRefused, Colour: screen.Purple}}, {n.Lost, screen.Cell{Text: v1.RunLost, Colour: screen.Purple}},
+		{n.Refused, screen.Cell{Text: v1.RunRefused, Colour: screen.Purple}}, {n.EndUnknown, screen.Cell{Text: v1.RunLost, Colour: screen.Purple}},
 	} {
 		if count.n == 0 {
 			continue

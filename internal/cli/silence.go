@@ -23,7 +23,7 @@ type silenceFlags struct {
 	targets             model.Targets
 	labels, from, until string
 	length              model.Duration
-	forever, everything bool
+	forever, allEvents  bool
 	future              bool // nodes and checks need not exist yet
 }
 
@@ -63,7 +63,7 @@ func (f *silenceFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.labels, "selector", "l", "", "nodes with these labels: env=prod,tier=db")
 	flags.StringSliceVar(&f.silence.Statuses, "status", nil, "only these statuses: warning, critical, unknown")
 	flags.StringVar(&f.silence.Severity, "severity", "", "only this severity and above")
-	flags.BoolVar(&f.everything, "all", false, "all problems of the namespace")
+	flags.BoolVar(&f.allEvents, "all", false, "all problems of the namespace")
 	flags.Var(&durationFlag{&f.length}, "for", "length: 30m, 2h, 3d")
 	flags.StringVar(&f.until, "until", "", "end: 18:00, \"2026-12-24 18:00\" (your time zone), or with an offset")
 	flags.StringVar(&f.from, "from", "", "start, in the format of --until; default now")
@@ -146,7 +146,7 @@ func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([
 	request := f.request
 	request.Namespace = c.targetNamespace()
 	if len(c.args) == 0 {
-		if base.Targets == nil && len(base.Labels) == 0 && len(base.Checks) == 0 && !f.everything { // -l ","
+		if base.Targets == nil && len(base.Labels) == 0 && len(base.Checks) == 0 && !f.allEvents { // -l ","
 			return nil, model.Errorf(model.Invalid, "-l is empty").WithHint("all nodes of namespace %s: --all", c.objectNamespace())
 		}
 		return []*silence{{request, *base}}, f.requireChecks(c, request.Namespace, base.Checks)
@@ -256,7 +256,7 @@ func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []s
 // requireAll returns an error that lists all missing parts of a silence: its problems, its reason and its end.
 func (f *silenceFlags) requireAll(c *commandCall, s *model.SilenceSpec) error {
 	var missing, hints []string
-	if len(c.args)+len(f.targets.Groups)+len(s.Checks) == 0 && f.targets.Where+f.labels == "" && !f.everything {
+	if len(c.args)+len(f.targets.Groups)+len(s.Checks) == 0 && f.targets.Where+f.labels == "" && !f.allEvents {
 		missing, hints = append(missing, "the nodes or checks"), append(hints, fmt.Sprintf("NODE[/CHECK], --check, --group, --where or -l; all nodes of namespace %s: --all", c.objectNamespace()))
 	}
 	if strings.TrimSpace(s.Reason) == "" {

@@ -194,8 +194,8 @@ func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 func problemRows(c *commandCall, s v1.Status) (rows [][]any) {
 	for _, n := range s.SilentNow {
 		heard, age := "no heartbeat yet", model.Age(c.Now(), n.Since)
-		if !n.Heard.IsZero() {
-			heard, age = "last heartbeat "+c.DateTimeAndZone(n.Heard), model.Age(c.Now(), n.Heard)
+		if !n.LastHeartbeat.IsZero() {
+			heard, age = "last heartbeat "+c.DateTimeAndZone(n.LastHeartbeat), model.Age(c.Now(), n.LastHeartbeat)
 		}
 		rows = append(rows, []any{screen.Cell{Text: "SILENT", Colour: screen.Red}, nameWithNamespace(n.Namespace, n.Node), age, heard})
 	}

@@ -64,7 +64,7 @@ func TestStatusOfManyFaults(t *testing.T) {
 	rig.ChangeStatus = func(s *v1.Status) {
 		s.Connected = 43
 		s.Journal = v1.Journal{SizeBytes: 3 << 30, BudgetBytes: 4 << 30, FreeBytes: 800 << 20, QueuedBytes: 1 << 20}
-		s.Reactions = v1.Reactions{Waiting: 1200, BehindSeconds: 95, Lagging: true}
+		s.Reactions = v1.Reactions{Waiting: 1200, BehindSeconds: 95, Late: true}
 		s.Warnings = append(s.Warnings, "namespace default met a limit 12 times, last by node web07: this node is at its limit of 100 results per second; spec.limits.nodeResultsPerSec: muster edit namespace default")
 	}
 	out, _ := x.runCommandLine("", "status")
@@ -189,7 +189,7 @@ func TestStatusCountsHandledProblemsApart(t *testing.T) {
 	if sum := s.Silent + s.Unhandled.NotOK() + s.Handled.Sum(); sum != s.Problems || s.Problems != 5 || s.NoProblem != 1 || s.Handled != (v1.Handled{Acknowledged: 1, Silenced: 1, Maintenance: 1}) {
 		t.Errorf("%d of %d problems: %+v, %+v, %d without a problem", sum, s.Problems, s.Unhandled, s.Handled, s.NoProblem)
 	}
-	if s.SilentNow[0].Node != "web04" || rig.Now().Sub(s.SilentNow[0].Heard) < 5*time.Minute {
+	if s.SilentNow[0].Node != "web04" || rig.Now().Sub(s.SilentNow[0].LastHeartbeat) < 5*time.Minute {
 		t.Errorf("%+v", s.SilentNow)
 	}
 }

@@ -122,7 +122,7 @@ spec:
 	x.runCommandLine("", "why web04") // an error of the node
 	x.runCommandLines("why web04/load", "delete node web05 --yes")
 	awaitPlanner(t, rig)
-	err := rig.Intent.BlockKey(t.Context(), intent.Actor{User: "ada"}, "ab12", intent.Tombstone{Name: "web05", Namespace: "default", Why: intent.ReasonRetired, Reason: "scrapped"})
+	err := rig.Intent.BlockKey(t.Context(), intent.Actor{User: "ada"}, "ab12", intent.Tombstone{Name: "web05", Namespace: "default", Cause: intent.ReasonRetired, Reason: "scrapped"})
 	testenv.NoError(t, err)
 	x.runCommandLine("", "why web05") // the node was deleted and its key refused
 	x.wide = 80

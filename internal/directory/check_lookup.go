@@ -155,7 +155,7 @@ func (d *Directory) Dependencies(node model.NodeID, source model.Source) (list [
 			break
 		}
 		if m, ok := now.dependency(upstream, at.Upstream.Check); ok {
-			m.Behind = true
+			m.OnUpstream = true
 			list = append(list, m)
 		}
 		at = upstream

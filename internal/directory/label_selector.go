@@ -19,9 +19,9 @@ type Selector struct{ requirements []requirement }
 
 // requirement is one requirement of a label selector: a key, its values, and whether they are excluded
 type requirement struct {
-	key    string
-	values []string // none: the requirement is about the key alone
-	not    bool
+	key     string
+	values  []string // none: the requirement is about the key alone
+	negated bool
 }
 
 // ParseSelector parses a label selector such as env=prod,tier!=db. An empty text selects everything.
@@ -69,7 +69,7 @@ func parseRequirement(part string) (requirement, bool) {
 		if !closed || len(words) != 2 || words[1] != "in" && words[1] != "notin" {
 			return requirement{}, false
 		}
-		r := requirement{key: words[0], not: words[1] == "notin"}
+		r := requirement{key: words[0], negated: words[1] == "notin"}
 		for v := range strings.SplitSeq(list, ",") {
 			r.values = append(r.values, strings.TrimSpace(v))
 		}
@@ -85,13 +85,13 @@ func parseRequirement(part string) (requirement, bool) {
 		return newRequirement(key, value, false)
 	}
 	key, not := strings.CutPrefix(part, "!")
-	return requirement{key: strings.TrimSpace(key), not: not}, isLabelKey(strings.TrimSpace(key))
+	return requirement{key: strings.TrimSpace(key), negated: not}, isLabelKey(strings.TrimSpace(key))
 }
 
 // newRequirement returns the selector requirement key=value, or key!=value if `not` is true
 func newRequirement(key, value string, not bool) (requirement, bool) {
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-	return requirement{key: key, values: []string{value}, not: not}, isLabelKey(key) && !strings.ContainsAny(value, "=!()")
+	return requirement{key: key, values: []string{value}, negated: not}, isLabelKey(key) && !strings.ContainsAny(value, "=!()")
 }
 
 // isLabelKey reports whether a text may be the key of a label.
@@ -104,7 +104,7 @@ func (s Selector) Matches(labels map[string]string) bool {
 		if len(r.values) > 0 {
 			found = found && slices.Contains(r.values, value)
 		}
-		if found == r.not {
+		if found == r.negated {
 			return false
 		}
 	}
@@ -128,7 +128,7 @@ func (s Selector) Filter(nodes *roaring.Bitmap, byLabel func(where.Pair) *roarin
 		for _, v := range r.values {
 			add(byLabel(where.Pair{Key: key, Value: unique.Make(v)}))
 		}
-		if r.not {
+		if r.negated {
 			nodes.AndNot(selected)
 		} else {
 			nodes.And(selected)

@@ -17,7 +17,7 @@ const maxArrivals = 8
 type PlacementTimes struct {
 	directory *Directory
 	now       func() time.Time
-	begin     time.Time
+	start     time.Time
 
 	mu    sync.Mutex
 	nodes map[model.NodeID]*placements
@@ -37,7 +37,7 @@ type arrival struct {
 
 // NewPlacementTimes returns the times of placements in a directory from now on.
 func NewPlacementTimes(d *Directory, now func() time.Time) *PlacementTimes {
-	p := &PlacementTimes{directory: d, now: now, begin: now(), nodes: map[model.NodeID]*placements{}}
+	p := &PlacementTimes{directory: d, now: now, start: now(), nodes: map[model.NodeID]*placements{}}
 	for id, n := range d.now.Load().nodes.All() {
 		p.nodes[id] = &placements{units: n.Units}
 	}
@@ -62,7 +62,7 @@ func (p *PlacementTimes) Since(node model.NodeID, unit model.UnitID) time.Time {
 			return a.at
 		}
 	}
-	return p.begin
+	return p.start
 }
 
 // update records the units that arrived on the nodes of a change.

@@ -59,7 +59,7 @@ func TestPlacementTimesAreThoseOfArrivals(t *testing.T) {
 			}
 			draft.Notify(c)
 			for at, on := range present {
-				if got := times.Since(at.node, at.unit); on && !got.Equal(want[at]) && (arrivals[at.node] <= maxArrivals || got != times.begin) {
+				if got := times.Since(at.node, at.unit); on && !got.Equal(want[at]) && (arrivals[at.node] <= maxArrivals || got != times.start) {
 					t.Fatalf("unit %d is on node %d since %s, want %s", at.unit, at.node, got, want[at])
 				}
 			}

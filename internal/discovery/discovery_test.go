@@ -133,7 +133,7 @@ func TestLostEntities(t *testing.T) {
 			switch {
 			case e.Disabled && len(triggers) == 0 && items[0].Interval == 0 && strings.HasPrefix(items[0].NotCollected, "not discovered since 2001-09-09T01:46:4"):
 				state = "disabled"
-			case e.Lost != 0 && len(triggers) == 1:
+			case e.LostAt != 0 && len(triggers) == 1:
 				state = "lost"
 			}
 			got = append(got, e.Values[0]+" "+state)

@@ -79,7 +79,7 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 		}
 		of.Steps = replaceInSteps(of.Steps, value)
 		if e.Disabled {
-			of.Interval, of.NotCollected = 0, "not discovered since "+time.Unix(0, e.Lost).UTC().Format(time.RFC3339)
+			of.Interval, of.NotCollected = 0, "not discovered since "+time.Unix(0, e.LostAt).UTC().Format(time.RFC3339)
 		}
 		if len(of.Key) <= maxKey {
 			list = append(list, of)

@@ -104,7 +104,7 @@ type State struct {
 // Entity is one discovered thing, such as a file system.
 type Entity struct {
 	Values   []string // by State.Macros; a macro that the entity does not have is its own value
-	Lost     int64    // time of the first list without it, Unix ns; zero: the last list has it
+	LostAt   int64    // time of the first list without it, Unix ns; zero: the last list has it
 	Disabled bool     // it was lost for so long that nobody collects its items
 }
 
@@ -241,16 +241,16 @@ func (r *Rule) keepLost(s, old *State, seen map[string]bool, at int64) {
 		if seen[r.identity(&e)] {
 			continue
 		}
-		if e.Lost == 0 {
-			e.Lost = at
+		if e.LostAt == 0 {
+			e.LostAt = at
 		}
-		if at-e.Lost < int64(r.DeleteAfter) {
-			e.Disabled = at-e.Lost >= int64(r.DisableAfter)
+		if at-e.LostAt < int64(r.DeleteAfter) {
+			e.Disabled = at-e.LostAt >= int64(r.DisableAfter)
 			s.Entities = append(s.Entities, e)
 		}
 	}
 	lost := s.Entities[found:]
-	slices.SortStableFunc(lost, func(a, b Entity) int { return int(min(max(b.Lost-a.Lost, -1), 1)) })
+	slices.SortStableFunc(lost, func(a, b Entity) int { return int(min(max(b.LostAt-a.LostAt, -1), 1)) })
 	s.Entities = s.Entities[:min(len(s.Entities), MaxEntities)]
 }
 
@@ -263,14 +263,14 @@ func (s *State) Equal(other *State) bool {
 		return false
 	}
 	return slices.EqualFunc(s.Entities, other.Entities, func(a, b Entity) bool {
-		return a.Lost == b.Lost && a.Disabled == b.Disabled && slices.Equal(a.Values, b.Values)
+		return a.LostAt == b.LostAt && a.Disabled == b.Disabled && slices.Equal(a.Values, b.Values)
 	})
 }
 
 // Counts returns the numbers of found and of lost entities.
 func (s *State) Counts() (found, lost int) {
 	for i := range s.Entities {
-		if s.Entities[i].Lost != 0 {
+		if s.Entities[i].LostAt != 0 {
 			lost++
 		}
 	}

@@ -30,16 +30,16 @@ type backlog struct {
 	running      bool      // a consumer takes transitions
 	passed       uint64
 	overflow     uint64        // number of transitions that were dropped, or that waited for room
-	wanted       int           // number of waiting transitions at which wake is signalled
+	wakeAt       int           // number of waiting transitions at which wake is signalled
 	opened       int           // number of waiting transitions of the kind ProblemOpened
 	wakeOnOpened bool          // a single ProblemOpened signals wake
 	wake         chan struct{} // capacity 1
 
-	before   [model.Partitions]history.Place // places up to which the store had transitions at the start
-	waiting  [model.Partitions]unrecordedCount
-	lag      overflowState
-	observed bool          // true: the backlog takes Observed transitions only; false: all others
-	moved    chan struct{} // closed and replaced each time that transitions were recorded
+	before     [model.Partitions]history.Place // places up to which the store had transitions at the start
+	unrecorded [model.Partitions]unrecordedCount
+	lag        overflowState
+	observed   bool          // true: the backlog takes Observed transitions only; false: all others
+	moved      chan struct{} // closed and replaced each time that transitions were recorded
 }
 
 // unrecordedCount counts the transitions (changes of events) of one partition that are not in the history database
@@ -100,8 +100,8 @@ func (b *backlog) setRunning(running bool) {
 func (b *backlog) depth() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := range b.waiting {
-		n += b.waiting[i].count
+	for i := range b.unrecorded {
+		n += b.unrecorded[i].count
 	}
 	return n
 }
@@ -130,7 +130,7 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 			repeated++
 			continue
 		}
-		w, size := &b.waiting[t.Partition], transitionSize(t)
+		w, size := &b.unrecorded[t.Partition], transitionSize(t)
 		if b.block && !b.lag.on {
 			b.waitForRoom(size)
 		}
@@ -146,7 +146,7 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 		b.bytes += size
 		b.push(t)
 	}
-	enough := b.n >= b.wanted || 2*b.bytes > b.capacity || b.wakeOnOpened && b.opened > 0
+	enough := b.n >= b.wakeAt || 2*b.bytes > b.capacity || b.wakeOnOpened && b.opened > 0
 	b.mu.Unlock()
 	if enough {
 		pause.Wake(b.wake)
@@ -195,7 +195,7 @@ func (b *backlog) push(t *event.Transition) {
 func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	for {
 		b.mu.Lock()
-		b.wanted, b.wakeOnOpened = n, opened
+		b.wakeAt, b.wakeOnOpened = n, opened
 		enough := b.n >= n || 2*b.bytes > b.capacity && b.n > 0 || b.lag.on || opened && b.opened > 0
 		b.mu.Unlock()
 		if enough {
@@ -234,7 +234,7 @@ func (b *backlog) release(ts []event.Transition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i := range ts {
-		w := &b.waiting[ts[i].Partition]
+		w := &b.unrecorded[ts[i].Partition]
 		w.count--
 		w.first, w.since = ts[i].At, ts[i].Received
 		b.bytes -= transitionSize(&ts[i])
@@ -258,8 +258,8 @@ func (b *backlog) oldestUnrecorded() (at journal.Position, since int64, waits bo
 	if b.lag.on {
 		at, since, waits = b.lag.from, b.lag.received, true
 	}
-	for i := range b.waiting {
-		if w := &b.waiting[i]; w.count > 0 && (!waits || w.first.Number < at.Number) {
+	for i := range b.unrecorded {
+		if w := &b.unrecorded[i]; w.count > 0 && (!waits || w.first.Number < at.Number) {
 			at, since, waits = w.first, w.since, true
 		}
 	}
@@ -268,17 +268,17 @@ func (b *backlog) oldestUnrecorded() (at journal.Position, since int64, waits bo
 
 // Lag has the distance of the history database from the journal's end: in commits, bytes and time.
 type Lag struct {
-	Changes int           // transitions that wait in memory
-	Age     time.Duration // time since the oldest unrecordedCount transition was received
-	Commits uint64        // commits of the journal since that transition
-	Bytes   int64         // approximate bytes of the journal since that transition
-	Again   bool          // the queue overflowed: dropped transitions are derived from the journal again
+	Changes    int           // transitions that wait in memory
+	Age        time.Duration // time since the oldest unrecordedCount transition was received
+	Commits    uint64        // commits of the journal since that transition
+	Bytes      int64         // approximate bytes of the journal since that transition
+	Overflowed bool          // the queue overflowed: dropped transitions are derived from the journal again
 }
 
 // Lag returns the distance between the last transition in the history database and the end of the journal.
 func (r *Dispatcher) Lag() Lag {
 	oldest, since, waits, _ := r.backlog.oldestUnrecorded()
-	l := Lag{Changes: r.backlog.depth(), Again: r.backlog.needsReplay()}
+	l := Lag{Changes: r.backlog.depth(), Overflowed: r.backlog.needsReplay()}
 	if !waits {
 		return l
 	}
@@ -330,8 +330,8 @@ func (b *backlog) discard() {
 	b.overflow += uint64(b.n)
 	clear(b.items)
 	b.head, b.n, b.bytes = 0, 0, 0
-	for i := range b.waiting {
-		b.waiting[i].count = 0
+	for i := range b.unrecorded {
+		b.unrecorded[i].count = 0
 	}
 }
 

@@ -170,7 +170,7 @@ func (l *consumer) replay(ctx context.Context) error {
 		if last {
 			l.backlog.acceptDuringReplay()
 		}
-		s := replayBatch{consumer: l, ctx: ctx, began: time.Now()}
+		s := replayBatch{consumer: l, ctx: ctx, startedAt: time.Now()}
 		if _, err := replay.Read(ctx, s.addCommit); err != nil {
 			return err
 		}
@@ -194,13 +194,13 @@ const (
 // replayBatch collects the transitions that a replay of the journal computes, and records them in transactions.
 type replayBatch struct {
 	*consumer
-	ctx      context.Context
-	ts       []event.Transition
-	waiting  int64 // size of ts in bytes
-	bytes    int64 // size of all transitions of the current read, in bytes
-	at       journal.Position
-	received int64
-	began    time.Time
+	ctx       context.Context
+	ts        []event.Transition
+	size      int64 // size of ts in bytes
+	bytes     int64 // size of all transitions of the current read, in bytes
+	at        journal.Position
+	received  int64
+	startedAt time.Time
 }
 
 // addCommit adds the transitions of one commit to the batch, and records the batch when it is full.
@@ -210,14 +210,14 @@ func (s *replayBatch) addCommit(at journal.Position, received int64, ts []event.
 	}
 	for i := range ts {
 		if s.backlog.accepts(ts[i].Kind) {
-			s.waiting += transitionSize(&ts[i])
+			s.size += transitionSize(&ts[i])
 			s.ts = append(s.ts, ts[i])
 		}
 	}
 	s.at, s.received = at, received
 	s.metrics.replayed.Inc()
 	s.backlog.setReplayRead(at)
-	if len(s.ts) < s.batch && s.waiting < batchBytes && time.Since(s.began) < replayBatchTime {
+	if len(s.ts) < s.batch && s.size < batchBytes && time.Since(s.startedAt) < replayBatchTime {
 		return nil
 	}
 	return s.record()
@@ -236,9 +236,9 @@ func (s *replayBatch) record() error {
 		s.backlog.setReplayRecorded(s.at, s.received)
 	}
 	clear(s.ts)
-	s.ts, s.bytes, s.waiting = s.ts[:0], s.bytes+s.waiting, 0
+	s.ts, s.bytes, s.size = s.ts[:0], s.bytes+s.size, 0
 	err := s.sendDueMessages(s.ctx)
-	s.began = time.Now()
+	s.startedAt = time.Now()
 	return err
 }
 

@@ -245,7 +245,7 @@ func (d *deliverer) attemptDelivery(ctx context.Context, one *history.Delivery) 
 		gate.RLock()
 		defer gate.RUnlock()
 	}
-	return d.out.Send(ctx, spec, &handler.Message{Key: one.Key, Payload: payload, Note: note, Hidden: hidden, Opened: func(ctx context.Context) (*handler.Notification, error) {
+	return d.out.Send(ctx, spec, &handler.Message{Key: one.Key, Payload: payload, Note: note, Secrets: hidden, Opened: func(ctx context.Context) (*handler.Notification, error) {
 		return d.openingOf(ctx, one)
 	}})
 }

@@ -70,7 +70,7 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 	d := history.Delivery{
 		Key:     list[0].Problem + "/" + note.Kind + "/" + ref.Namespace + "/" + ref.Name,
 		Problem: note.Problem, NodeID: list[0].NodeID, Namespace: note.Space, Node: note.Node, Handler: ref, Kind: note.Kind, Payload: payload, Created: o.now,
-		Route: list[0].Route, Tells: tells, Count: len(list),
+		Route: list[0].Route, Event: tells, Count: len(list),
 	}
 	if route := list[0].Route; route != "" || note.Kind != handler.Opened && note.Kind != handler.Closed { // the message may be repeated: its key needs a time
 		d.Key += fmt.Sprintf("/%s/%d", route, o.now.UnixNano())
@@ -83,7 +83,7 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 	}
 	for _, e := range list {
 		if e.Problem != d.Problem {
-			d.Also = append(d.Also, e.Problem)
+			d.FurtherProblems = append(d.FurtherProblems, e.Problem)
 		}
 	}
 	o.deliveries = append(o.deliveries, d)
@@ -100,7 +100,7 @@ func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(m
 		}
 		return &event.Transition{
 			Node: node, Source: source, Definition: s.Definition, Namespace: s.Namespace, Status: s.Status, Severity: s.Severity, Output: s.Output,
-			Executed: s.Executed, Received: s.Changed, Expired: s.Expired, Problem: s.Problem, Hooks: s.Beside.Hooks,
+			Executed: s.Executed, Received: s.Changed, Expired: s.Expired, Problem: s.Problem, Hooks: s.Extra.Hooks,
 		}
 	}
 }

@@ -305,7 +305,7 @@ func TestStalledStoreLosesNoTransition(t *testing.T) {
 	if r.Recorded(ended, positionAt(300)) == nil || r.Recorded(ended, positionAt(0)) != nil {
 		t.Error("a snapshot at 300 must wait, one before all must not")
 	}
-	if l := r.Lag(); l.Age == 0 || !l.Again || l.Commits < 299 || l.Bytes != int64(l.Commits) || l.Changes == 0 {
+	if l := r.Lag(); l.Age == 0 || !l.Overflowed || l.Commits < 299 || l.Bytes != int64(l.Commits) || l.Changes == 0 {
 		t.Errorf("lag: %+v", l)
 	}
 	close(resume)
@@ -635,7 +635,7 @@ func TestOtherSourcesAreHandledLikeChecks(t *testing.T) {
 		t.Errorf("found as a check's: %+v, %v", list, err)
 	}
 	rows, err := store.EscalationsOf(t.Context(), "p")
-	if err != nil || len(rows) != 1 || rows[0].Route != "default/rules" || rows[0].Source != source || rows[0].Held == nil || rows[0].Held.By.Name != "quiet" {
+	if err != nil || len(rows) != 1 || rows[0].Route != "default/rules" || rows[0].Source != source || rows[0].Hold == nil || rows[0].Hold.By.Name != "quiet" {
 		t.Fatalf("escalations: %+v, %v", rows, err)
 	}
 	_ = table.Apply([]route.Declaration{{Kind: "Silence", Name: route.Name{Namespace: "default", Name: "quiet"}}})

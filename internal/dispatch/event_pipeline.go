@@ -333,8 +333,8 @@ func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.Che
 		Lifecycle: t.Lifecycle(), Sequence: t.Observation.Results, FlappingBegan: t.Observation.FlappingBegan, FlappingEnded: t.Observation.FlappingEnded,
 	}
 	var kept directory.FilterContext
-	if s.opts.Pipelines.Kept != nil {
-		kept = s.opts.Pipelines.Kept(t.Node, cmp.Or(t.Observation.RanBy, t.Node), t.Source.Check())
+	if s.opts.Pipelines.FilterContext != nil {
+		kept = s.opts.Pipelines.FilterContext(t.Node, cmp.Or(t.Observation.RanBy, t.Node), t.Source.Check())
 	}
 	if n := kept.Node; n != nil {
 		of.Entity = filter.Entity{

@@ -18,10 +18,10 @@ import (
 // message is one message to one handler about problems that share an incident id (the id of the alert in an external
 // service such as PagerDuty)
 type message struct {
-	id      string // problem id, with .1, .2, … after acknowledgements that ended
-	list    []*escalation
-	unacked bool   // the acknowledgement of the message's problems has ended
-	instead string // the incident that this message ends and replaces; empty: none
+	id       string // problem id, with .1, .2, … after acknowledgements that ended
+	list     []*escalation
+	unacked  bool   // the acknowledgement of the message's problems has ended
+	replaces string // the incident that this message ends and replaces; empty: none
 }
 
 // messagesFor groups problems by incident (alert in an external service such as PagerDuty), and returns one message
@@ -65,7 +65,7 @@ func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) 
 	}
 	for id, m := range anew {
 		if !g.anyNotified(ref, id, func(e *escalation) bool { return !moved[e] }) {
-			m.instead = id
+			m.replaces = id
 		}
 	}
 	if len(fresh) > 0 {

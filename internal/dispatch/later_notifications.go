@@ -40,7 +40,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 			o.writeEscalation(e)
 			continue
 		}
-		e.Held, e.Due = nil, o.now
+		e.Hold, e.Due = nil, o.now
 		if to := o.routeOf(e); to != nil {
 			g := o.group(e.groupKey(), e.Lead)
 			if !g.ends.After(o.now) {
@@ -64,7 +64,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 // problem that got no message.
 func (o *deliveryBatch) withholdMessages(e *escalation) {
 	why := "the problem closed before the first step was due"
-	if h := e.Held; h != nil {
+	if h := e.Hold; h != nil {
 		switch why = string(h.Kind); h.Kind {
 		case route.Acknowledged:
 			why += " by " + h.Creator
@@ -155,7 +155,7 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 		if e.Closing != nil {
 			continue
 		}
-		if dropped := e.Held != nil && e.Held.Drop; !dropped && (e.Held != nil || p.Ack == nil) {
+		if dropped := e.Hold != nil && e.Hold.Drop; !dropped && (e.Hold != nil || p.Ack == nil) {
 			again = append(again, e) // held escalations are evaluated again: another hold may follow, or none
 		}
 		if p.Ack == nil {

@@ -95,7 +95,7 @@ func (o *deliveryBatch) dueStep(e *escalation, to *route.Route) (step int, ready
 	}
 	hold := mostImportantHold(o.holdsOf(e, to, is.Problem, o.now))
 	if hold == nil {
-		e.Held = nil
+		e.Hold = nil
 		step, at, due := e.Next.Due()
 		if ready = due && !at.After(o.now); ready {
 			e.present = is
@@ -105,8 +105,8 @@ func (o *deliveryBatch) dueStep(e *escalation, to *route.Route) (step int, ready
 		}
 		return step, ready
 	}
-	same := e.Held != nil && *e.Held == *hold
-	if e.Held, e.Due = hold, hold.Until; hold.Drop {
+	same := e.Hold != nil && *e.Hold == *hold
+	if e.Hold, e.Due = hold, hold.Until; hold.Drop {
 		e.Due = time.Time{}
 	}
 	if o.schedule(e); !same {
@@ -128,8 +128,8 @@ func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now t
 	if e.Source == model.CheckSource(model.KeepaliveCheck) && r.MassOutage != nil {
 		if many := r.MassOutage(now); many != nil {
 			list = append(list, *many)
-		} else if e.Held != nil && e.Held.Kind == route.ManySilent && e.Held.Until.After(now) {
-			list = append(list, *e.Held) // the server found this hold before its restart
+		} else if e.Hold != nil && e.Hold.Kind == route.ManySilent && e.Hold.Until.After(now) {
+			list = append(list, *e.Hold) // the server found this hold before its restart
 		}
 	}
 	return list
@@ -206,7 +206,7 @@ func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why st
 			note.Output += "\n" + why
 		}
 	}
-	note.Unacked, note.Instead = m.unacked, m.instead
+	note.Unacked, note.Replaces = m.unacked, m.replaces
 	if err := o.enqueueDelivery(m.list, ref, note, kind); err != nil {
 		return err
 	}

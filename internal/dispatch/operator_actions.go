@@ -17,9 +17,9 @@ import (
 // HandlerTest has the handler's answer to a test message, and the time until the answer.
 type HandlerTest struct {
 	handler.Receipt
-	Took  time.Duration
-	Final bool  // another attempt would fail in the same way
-	Err   error // nil: the handler accepted the message
+	Duration time.Duration
+	Final    bool  // another attempt would fail in the same way
+	Err      error // nil: the handler accepted the message
 }
 
 // Try sends a test message to a handler at once, without the outbox. Variables in the spec are replaced by properties of a
@@ -51,7 +51,7 @@ func (r *Dispatcher) Try(ctx context.Context, ref history.HandlerRef, spec *mode
 	began := time.Now()
 	t := HandlerTest{}
 	t.Receipt, t.Err = r.deliver.out.Send(ctx, spec, &handler.Message{Key: note.Problem, Payload: payload, Note: note})
-	t.Took, t.Final = time.Since(began), handler.IsFinal(t.Err)
+	t.Duration, t.Final = time.Since(began), handler.IsFinal(t.Err)
 	return t, nil
 }
 

@@ -78,7 +78,7 @@ type RoutingOptions struct {
 type PipelineOptions struct {
 	Table *pipes.Table
 	// Kept returns the records of an event's node, of the node that ran its check, and of the check; nil: there are none.
-	Kept func(node, runner model.NodeID, check model.CheckID) directory.FilterContext
+	FilterContext func(node, runner model.NodeID, check model.CheckID) directory.FilterContext
 }
 
 // DeliveryOptions holds the settings for sending messages.
@@ -195,7 +195,7 @@ func newMetrics(registerer prometheus.Registerer, lag func() Lag, use func() his
 	gauge("behind_bytes", "Bytes of journal since that change, which the journal must keep.", func(l Lag) float64 { return float64(l.Bytes) })
 	gauge("behind_commits", "Commits of the journal since that change.", func(l Lag) float64 { return float64(l.Commits) })
 	gauge("rederiving", "1 while the server reads changes from the journal again, because the queue overflowed.", func(l Lag) float64 {
-		if l.Again {
+		if l.Overflowed {
 			return 1
 		}
 		return 0

@@ -32,9 +32,9 @@ type outbox struct {
 	// their result was recorded still returns them as waiting.
 	finished []int64
 
-	arrivals uint64         // number of assets that have arrived
-	waiting  map[int64]bool // ids of messages whose asset is missing
-	due      []int64        // ids of messages whose asset arrived, to be made due in the store
+	arrivals     uint64         // number of assets that have arrived
+	withoutAsset map[int64]bool // ids of messages whose asset is missing
+	due          []int64        // ids of messages whose asset arrived, to be made due in the store
 }
 
 // maxAssetWaits is the most messages that wait for assets in memory, more than are attempted within an hour.
@@ -44,7 +44,7 @@ const maxAssetWaits = 1 << 17
 func newOutbox(queues *queue.Registry, slots func(history.HandlerRef) int) *outbox {
 	most, policy := queues.Bounds("deliveries")
 	o := &outbox{limit: int(most), slots: slots, pending: map[history.HandlerRef]int{}, unmarked: map[string]bool{}, underway: map[int64]bool{},
-		busy: map[history.HandlerRef]int{}, waiting: map[int64]bool{}}
+		busy: map[history.HandlerRef]int{}, withoutAsset: map[int64]bool{}}
 	queues.Register("deliveries", func() queue.Info {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -165,7 +165,7 @@ func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	if o.underway[one.ID] || o.unmarked[one.Key] || o.busy[one.Handler] >= most {
 		return 0, false
 	}
-	delete(o.waiting, one.ID)
+	delete(o.withoutAsset, one.ID)
 	o.underway[one.ID] = true
 	o.busy[one.Handler]++
 	return o.arrivals, true
@@ -192,8 +192,8 @@ func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) 
 		addCount(o.pending, one.Handler, -1)
 	case as == missingAsset && arrivals != o.arrivals:
 		o.due = append(o.due, one.ID)
-	case as == missingAsset && len(o.waiting) < maxAssetWaits:
-		o.waiting[one.ID] = true
+	case as == missingAsset && len(o.withoutAsset) < maxAssetWaits:
+		o.withoutAsset[one.ID] = true
 	}
 }
 
@@ -210,8 +210,8 @@ func (r *Dispatcher) AssetArrived() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.arrivals++
-	o.due = slices.AppendSeq(o.due, maps.Keys(o.waiting))
-	if clear(o.waiting); len(o.due) > 0 {
+	o.due = slices.AppendSeq(o.due, maps.Keys(o.withoutAsset))
+	if clear(o.withoutAsset); len(o.due) > 0 {
 		pause.Wake(r.deliver.wake)
 	}
 }
@@ -239,7 +239,7 @@ func (d *deliverer) retryAssetWaits(ctx context.Context) {
 type attemptWriter struct {
 	store   history.Store
 	mu      sync.Mutex
-	waiting []history.DeliveryAttempt
+	pending []history.DeliveryAttempt
 	written []chan error // gets the result of the write, one channel for each of waiting; capacity 1
 	writing bool
 }
@@ -249,10 +249,10 @@ type attemptWriter struct {
 func (o *attemptWriter) record(ctx context.Context, id int64, a history.Attempt) error {
 	written := make(chan error, 1)
 	o.mu.Lock()
-	o.waiting, o.written = append(o.waiting, history.DeliveryAttempt{ID: id, Attempt: a}), append(o.written, written)
-	for !o.writing && len(o.waiting) > 0 {
-		list, callers := o.waiting, o.written
-		o.waiting, o.written, o.writing = nil, nil, true
+	o.pending, o.written = append(o.pending, history.DeliveryAttempt{ID: id, Attempt: a}), append(o.written, written)
+	for !o.writing && len(o.pending) > 0 {
+		list, callers := o.pending, o.written
+		o.pending, o.written, o.writing = nil, nil, true
 		o.mu.Unlock()
 		err := o.store.RecordAttempts(ctx, list...)
 		for _, caller := range callers {

@@ -207,7 +207,7 @@ func (r *router) reevaluateAll(now time.Time) {
 		}
 		switch to := r.routeOf(e); {
 		case to == nil: // see leaveDeletedRoutes
-		case e.Held != nil:
+		case e.Hold != nil:
 			r.reevaluate(e, now)
 		case len(e.Next) != len(to.Steps):
 			e.Next = e.Next.Refit(to, e.Opened)
@@ -219,7 +219,7 @@ func (r *router) reevaluateAll(now time.Time) {
 // reevaluate lets the router decide now about the waiting messages of an escalation, unless the problem's messages
 // are dropped for good.
 func (r *router) reevaluate(e *escalation, now time.Time) {
-	if e.Held != nil && !e.Held.Drop && e.Closing == nil {
+	if e.Hold != nil && !e.Hold.Drop && e.Closing == nil {
 		e.Due = now
 		r.schedule(e)
 	}
@@ -256,10 +256,10 @@ func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
 		if e.Opened = e.Opened.Add(-by); e.Closing != nil {
 			e.Due = e.Due.Add(-by)
 		}
-		if e.heldByRate() || e.Held != nil && e.Held.Kind == route.ManySilent {
-			held := *e.Held
+		if e.heldByRate() || e.Hold != nil && e.Hold.Kind == route.ManySilent {
+			held := *e.Hold
 			held.Until = held.Until.Add(-by)
-			e.Held, e.Due = &held, held.Until
+			e.Hold, e.Due = &held, held.Until
 		}
 		r.schedule(e)
 		o.writeEscalation(e)
@@ -277,7 +277,7 @@ func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
 // next message or decision. An escalation without due time waits for a change.
 func (r *router) schedule(e *escalation) {
 	at := e.Due
-	if e.Closing == nil && e.Held == nil {
+	if e.Closing == nil && e.Hold == nil {
 		if _, at, _ = e.Next.Due(); !e.AckEnds.IsZero() && (at.IsZero() || e.AckEnds.Before(at)) {
 			at = e.AckEnds
 		}

@@ -121,8 +121,8 @@ func (p *routerScenario) recordBatch(do func(*deliveryBatch) error) {
 			continue
 		}
 		text := d.Handler.Name + " " + d.Kind + " " + d.Problem
-		if len(d.Also) > 0 {
-			text += "+" + strings.Join(d.Also, "+")
+		if len(d.FurtherProblems) > 0 {
+			text += "+" + strings.Join(d.FurtherProblems, "+")
 		}
 		if d.State == history.Shadow {
 			text = "shadow: " + text
@@ -274,8 +274,8 @@ func (p *routerScenario) describeIncident(d *history.Delivery) string {
 	if n.Unacked {
 		text += ", unacknowledged"
 	}
-	if n.Instead != "" {
-		text += ", instead of " + n.Instead
+	if n.Replaces != "" {
+		text += ", instead of " + n.Replaces
 	}
 	return text
 }

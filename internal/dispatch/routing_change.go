@@ -31,7 +31,7 @@ type AffectedProblems struct {
 	Handlers []history.HandlerRef
 	Problems int
 	Notified int       // of them, because the handlers were notified before the change
-	Held     int       // of them, because of silences, acknowledgements and so on
+	OnHold   int       // of them, because of silences, acknowledgements and so on
 	At       time.Time // time of the message about the others; zero: there is none
 }
 
@@ -181,7 +181,7 @@ func (o *deliveryBatch) escalationsToNotify(c *rerouteRequest, t *event.Transiti
 	changed = o.openEscalations(t, p, o.now)
 	o.leaveDeletedRoutes(p.ID, changed)
 	for _, e := range o.of[p.ID] {
-		if c.problem != "" && e.Held != nil && e.Held.Kind == route.Earlier {
+		if c.problem != "" && e.Hold != nil && e.Hold.Kind == route.Earlier {
 			changed = append(changed, e)
 		}
 	}
@@ -216,7 +216,7 @@ func (o *deliveryBatch) leaveDeletedRoutes(problem string, opened []*escalation)
 			continue
 		}
 		clear(e.Next)
-		e.Held = nil
+		e.Hold = nil
 		o.schedule(e)
 		o.writeEscalation(e)
 	}
@@ -289,10 +289,10 @@ func (o *deliveryBatch) joinRoute(c *rerouteRequest, list, present []*escalation
 	for _, e := range list {
 		if len(e.Notified) == 0 {
 			o.moveToGroup(e, "\x00earlier\x00"+first.Problem, first.Problem)
-			e.Opened, e.Held = o.now, nil
+			e.Opened, e.Hold = o.now, nil
 			e.Next = to.Escalate(o.now, o.now.Add(to.GroupWait))
 			if c.OnlyNew {
-				e.Held = &route.Hold{Kind: route.Earlier, By: to.Name, Creator: c.By, Reason: "applied with --only-new", Drop: true}
+				e.Hold = &route.Hold{Kind: route.Earlier, By: to.Name, Creator: c.By, Reason: "applied with --only-new", Drop: true}
 			}
 		}
 		o.schedule(e)
@@ -300,7 +300,7 @@ func (o *deliveryBatch) joinRoute(c *rerouteRequest, list, present []*escalation
 	}
 	for i, e := range slices.Concat(list, present) {
 		is := o.presentState(e)
-		earlier := c.OnlyNew && i < len(list) || len(e.Skipped) > 0 || e.Held != nil && e.Held.Kind == route.Earlier
+		earlier := c.OnlyNew && i < len(list) || len(e.Skipped) > 0 || e.Hold != nil && e.Hold.Kind == route.Earlier
 		if !out.count(e, to, earlier || is != nil && mostImportantHold(o.holdsOf(e, to, is.Problem, o.now)) != nil) {
 			_, out.At, _ = e.Next.Due()
 		}
@@ -315,7 +315,7 @@ func (p *AffectedProblems) count(e *escalation, to *route.Route, held bool) bool
 	case e.notifiedStep(to.Steps[0]) && !e.onlyAdded:
 		p.Notified++
 	case held:
-		p.Held++
+		p.OnHold++
 	default:
 		return false
 	}
@@ -327,7 +327,7 @@ func (p *AffectedProblems) count(e *escalation, to *route.Route, held bool) bool
 func (o *deliveryBatch) holdUnnotified(t *problemChange) {
 	o.open[t.problem.ID] = sourceOnNode{t.Node, t.Source}
 	for _, e := range o.openEscalations(t.Transition, &t.problem, o.now) {
-		e.Held = &route.Hold{Kind: route.Earlier, Reason: t.unnotified, Drop: true}
+		e.Hold = &route.Hold{Kind: route.Earlier, Reason: t.unnotified, Drop: true}
 		o.schedule(e)
 		o.writeEscalation(e)
 	}
@@ -336,8 +336,8 @@ func (o *deliveryBatch) holdUnnotified(t *problemChange) {
 // notifyChangedProblem schedules the first message about a problem that was already open when its route was created,
 // because its status changed
 func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
-	if e.Held != nil && e.Held.Kind == route.Earlier {
-		e.Held = nil
+	if e.Hold != nil && e.Hold.Kind == route.Earlier {
+		e.Hold = nil
 		r.scheduleAt(e, now)
 	}
 }

@@ -40,7 +40,7 @@ func TestNewRouteNotifiesOfOpenProblems(t *testing.T) {
 		return nil
 	}
 	taken := p.chooseRoutesAgain(&rerouteRequest{})
-	if len(taken) != 1 || taken[0].Route != "default/default" || taken[0].Problems != 3 || taken[0].Held != 0 || !taken[0].At.Equal(p.now.Add(route.DefaultGroupWait)) ||
+	if len(taken) != 1 || taken[0].Route != "default/default" || taken[0].Problems != 3 || taken[0].OnHold != 0 || !taken[0].At.Equal(p.now.Add(route.DefaultGroupWait)) ||
 		taken[0].Handlers[0].Name != "pager" {
 		t.Fatalf("%+v", taken)
 	}
@@ -95,7 +95,7 @@ func TestPreviewOfRoutesCountsOpenProblems(t *testing.T) {
 		return []route.Declaration{{Kind: "Route", Name: name, Spec: spec}}
 	}
 	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, false, AffectedProblems{Route: "default/default", Problems: 3})
-	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, true, AffectedProblems{Route: "default/default", Problems: 3, Held: 3})
+	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, true, AffectedProblems{Route: "default/default", Problems: 3, OnHold: 3})
 	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil)), Sees: func(string) bool { return false }}, false)
 	preview(&ReceiverEdits{Namespaces: map[string]*model.NamespaceSpec{"default": {Handlers: []string{"pager"}}}}, false, AffectedProblems{Problems: 3})
 	namespace, check, _ := p.names.SourceName(model.CheckSource(1001))
@@ -154,7 +154,7 @@ func TestOnlyNewNotifiesNobodyOfOpenProblems(t *testing.T) {
 	p.openProblem("p2", 11, model.Critical, model.High)
 	p.apply("default", routeTo("pager", nil))
 	taken := p.chooseRoutesAgain(&rerouteRequest{RoutingChange: RoutingChange{OnlyNew: true, By: "ann"}})
-	if len(taken) != 1 || taken[0].Problems != 2 || taken[0].Held != 2 || !taken[0].At.IsZero() {
+	if len(taken) != 1 || taken[0].Problems != 2 || taken[0].OnHold != 2 || !taken[0].At.IsZero() {
 		t.Fatalf("%+v", taken)
 	}
 	if again := p.chooseRoutesAgain(&rerouteRequest{}); len(again) != 0 { // another route changed
@@ -162,7 +162,7 @@ func TestOnlyNewNotifiesNobodyOfOpenProblems(t *testing.T) {
 	}
 	p.script(`restart; after 1h; expect`)
 	p.r.open["p1"] = sourceOnNode{10, model.CheckSource(1001)} // history knows it
-	if taken = p.chooseRoutesAgain(&rerouteRequest{problem: "p1"}); len(taken) != 1 || taken[0].Problems != 1 || taken[0].Held != 0 {
+	if taken = p.chooseRoutesAgain(&rerouteRequest{problem: "p1"}); len(taken) != 1 || taken[0].Problems != 1 || taken[0].OnHold != 0 {
 		t.Errorf("%+v", taken)
 	}
 	p.script(`after 1m; expect pager opened p1`)
@@ -196,11 +196,11 @@ func TestChangeOfRoutesIsRecordedBeforeItReturns(t *testing.T) {
 	}
 	to := &model.RouteSpec{GroupWait: &wait, Steps: []model.RouteStep{{To: []string{"pager"}}}}
 	taken, late, err := r.ChangeRouting(t.Context(), RoutingChange{OnlyNew: true, By: "ann"}, apply(to))
-	if err != nil || late || len(taken) != 1 || taken[0].Problems != 1 || taken[0].Held != 1 {
+	if err != nil || late || len(taken) != 1 || taken[0].Problems != 1 || taken[0].OnHold != 1 {
 		t.Fatalf("%+v, %v, %v", taken, late, err)
 	}
 	rows, err := s.EscalationsOf(t.Context(), "p1")
-	if err != nil || len(rows) != 1 || rows[0].Held == nil || rows[0].Held.Kind != route.Earlier || rows[0].Held.Creator != "ann" {
+	if err != nil || len(rows) != 1 || rows[0].Hold == nil || rows[0].Hold.Kind != route.Earlier || rows[0].Hold.Creator != "ann" {
 		t.Errorf("%+v, %v", rows, err)
 	}
 	if taken, late, err = r.ChangeRouting(t.Context(), RoutingChange{}, func() (*ReceiverEdits, error) { return nil, nil }); len(taken) > 0 || late || err != nil {

@@ -83,7 +83,7 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 		r.waitForDependency(e, dependency.ID)
 		return hold
 	}
-	was := e.Held
+	was := e.Hold
 	if was != nil && (was.Kind == route.Unreachable || was.Kind == route.Dependent) {
 		if was.Until.After(now) {
 			return was
@@ -161,7 +161,7 @@ func (r *router) dependencyClosed(dependency string, now time.Time) {
 }
 
 // heldByRate reports whether the route's rate limit holds messages of the escalation back.
-func (e *escalation) heldByRate() bool { return e.Held != nil && e.Held.Kind == route.OverRate }
+func (e *escalation) heldByRate() bool { return e.Hold != nil && e.Hold.Kind == route.OverRate }
 
 // countOpeningMessage counts a first message about new problems against the route's rate limit, and reports whether
 // the limit allows it. Later steps, repetitions and closings are not counted. The count is recorded with the message.
@@ -193,7 +193,7 @@ func (o *deliveryBatch) holdRateExcess(list []*escalation) []*escalation {
 		if known(e) {
 			return false
 		}
-		e.Held = &route.Hold{Kind: route.OverRate, By: to.Name, Reason: "more than " + to.Rate.String(), Until: ends}
+		e.Hold = &route.Hold{Kind: route.OverRate, By: to.Name, Reason: "more than " + to.Rate.String(), Until: ends}
 		e.Due, e.present = ends, nil
 		o.schedule(e)
 		o.writeEscalation(e)
@@ -206,10 +206,10 @@ func (o *deliveryBatch) holdRateExcess(list []*escalation) []*escalation {
 // meanwhile.
 func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
 	to := r.routeOf(e)
-	if !e.heldByRate() || !now.Before(e.Held.Until) || to == nil || to.Rate == nil {
+	if !e.heldByRate() || !now.Before(e.Hold.Until) || to == nil || to.Rate == nil {
 		return false
 	}
-	e.Due = e.Held.Until
+	e.Due = e.Hold.Until
 	r.schedule(e)
 	return true
 }

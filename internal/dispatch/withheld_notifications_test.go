@@ -105,7 +105,7 @@ func TestMessageAfterTheRateLimitStatesItsReason(t *testing.T) {
 		t.Errorf("%+v", note)
 	}
 	var b history.Batch
-	if o.addRowsTo(&b); b.Escalations[0].Held != nil {
+	if o.addRowsTo(&b); b.Escalations[0].Hold != nil {
 		t.Errorf("%+v", b.Escalations[0])
 	}
 }
@@ -125,7 +125,7 @@ func (p *routerScenario) dependOn(front model.NodeID) {
 		if node == front {
 			return nil
 		}
-		return []route.Dependency{{Node: front, Source: model.CheckSource(1001), Name: route.Name{Namespace: "default", Name: "sw7/ping"}, Behind: true, Settle: time.Minute}}
+		return []route.Dependency{{Node: front, Source: model.CheckSource(1001), Name: route.Name{Namespace: "default", Name: "sw7/ping"}, OnUpstream: true, Settle: time.Minute}}
 	}
 	p.names.definition.Interval = 30 * time.Second
 }

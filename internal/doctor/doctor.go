@@ -42,7 +42,7 @@ const (
 // Finding is one result of an examination: its name, measured value, rating and the command that repairs a fault.
 type Finding struct {
 	Rating   Rating `json:"verdict"`
-	What     string `json:"subject"`
+	Subject  string `json:"subject"`
 	Measured string `json:"measured"`
 	Needed   string `json:"needed,omitempty"`
 	Mend     string `json:"mend,omitempty"` // command to type

@@ -23,7 +23,7 @@ import (
 func requireFinding(t *testing.T, findings []Finding, what string) Finding {
 	t.Helper()
 	for _, f := range findings {
-		if f.What == what {
+		if f.Subject == what {
 			return f
 		}
 	}
@@ -253,10 +253,10 @@ func TestUnusableArchivesAreReported(t *testing.T) {
 		last       Finding
 	}{
 		{"none", `{"archives":0}`, 0, Finding{}},
-		{"whole", `{"archives":3}`, 1, Finding{Rating: Fine, What: "assets", Measured: "3 archives, all complete"}},
-		{"many bytes", `{"archives":3,"unread":2}`, 1, Finding{Rating: Fine, What: "assets", Measured: "3 archives, all present; 2 not verified within the time limit"}},
-		{"one", wrong(1), 1, Finding{Rating: Warn, What: "asset default/tools for linux amd64", Measured: "nobody has uploaded it", Mend: "muster asset add tools FILE -n default"}},
-		{"many", wrong(25), 21, Finding{Rating: Warn, What: "assets", Measured: "5 more unusable archives", Mend: "muster asset list"}},
+		{"whole", `{"archives":3}`, 1, Finding{Rating: Fine, Subject: "assets", Measured: "3 archives, all complete"}},
+		{"many bytes", `{"archives":3,"unread":2}`, 1, Finding{Rating: Fine, Subject: "assets", Measured: "3 archives, all present; 2 not verified within the time limit"}},
+		{"one", wrong(1), 1, Finding{Rating: Warn, Subject: "asset default/tools for linux amd64", Measured: "nobody has uploaded it", Mend: "muster asset add tools FILE -n default"}},
+		{"many", wrong(25), 21, Finding{Rating: Warn, Subject: "assets", Measured: "5 more unusable archives", Mend: "muster asset list"}},
 		{"another server", "404 page not found", 0, Finding{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

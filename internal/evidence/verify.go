@@ -73,8 +73,8 @@ func Verify(e *v1.Evidence) Findings {
 	}
 	for i := range e.Entries {
 		switch x := &e.Entries[i]; {
-		case x.Begin != nil:
-			v.beginChain(x.Begin)
+		case x.Start != nil:
+			v.beginChain(x.Start)
 		case x.Signature != nil:
 			v.signature(x.Signature)
 		case x.Run != nil:

@@ -41,7 +41,7 @@ func signedEvidence(t testing.TB) *v1.Evidence {
 		Definitions: []v1.EvidenceDefinition{{Hash: hex.EncodeToString(hash[:]), Directive: "motd", Bytes: definition}},
 	}
 	link := policy.Link{7}
-	e.Entries = append(e.Entries, v1.EvidenceEntry{Begin: &v1.EvidenceBegin{Number: 4, SignedMs: uint64(now.UnixMilli()), Link: bytes.Clone(link[:])}})
+	e.Entries = append(e.Entries, v1.EvidenceEntry{Start: &v1.EvidenceBegin{Number: 4, SignedMs: uint64(now.UnixMilli()), Link: bytes.Clone(link[:])}})
 	for i := range 3 {
 		run := &v1.EvidenceRun{Directive: "motd", At: now, Definition: e.Definitions[0].Hash, SignedMs: uint64(now.UnixMilli()) + uint64(i), Components: 2, Codes: []byte{0x22 + byte(i)}}
 		link = link.Next(&policy.LinkedRun{UnixMs: run.SignedMs, Definition: hash, Components: 2, Codes: run.Codes})
@@ -100,7 +100,7 @@ func TestRunsBeforeTheFirstLinkAreNotCovered(t *testing.T) {
 // TestEachBreakIsReported moves the time of a break out of the period, and expects the break in the findings.
 func TestEachBreakIsReported(t *testing.T) {
 	e := signedEvidence(t)
-	e.Entries[0].Begin.Reason, e.Entries[0].Begin.SignedMs = "runs before it are missing", 1
+	e.Entries[0].Start.Reason, e.Entries[0].Start.SignedMs = "runs before it are missing", 1
 	if found := Verify(e); len(found.Breaks) != 1 {
 		t.Errorf("breaks %q", found.Breaks)
 	}

@@ -82,7 +82,7 @@ func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
 		break
 	}
 	peer.mu.Unlock()
-	r.waitState("the follower wrote the lines again", func(s State) bool { return s.Again == 1 && s.BehindBytes == 0 })
+	r.waitState("the follower wrote the lines again", func(s State) bool { return s.RewrittenLines == 1 && s.BehindBytes == 0 })
 	r.appendResults(9, 4, 1)
 	peer.waitLines(9 * 4 * 11)
 	if peer.repeatedLines == 0 || peer.repeatedLines > 300 {
@@ -281,7 +281,7 @@ func TestLinesKeepTheirOrderOverManyConnections(t *testing.T) {
 	const lines = 450 * 9 * 5
 	peer.waitLines(lines)
 	st := r.waitState("all is written", func(s State) bool { return s.BehindBytes == 0 })
-	if st.Lines != lines || st.Again+st.Skipped+st.Withheld != 0 || peer.repeatedLines+peer.lateLines != 0 {
+	if st.Lines != lines || st.RewrittenLines+st.Skipped+st.Withheld != 0 || peer.repeatedLines+peer.lateLines != 0 {
 		t.Errorf("%+v, %d lines came twice, %d after a newer one", st, peer.repeatedLines, peer.lateLines)
 	}
 }

@@ -49,18 +49,18 @@ type Follower struct {
 
 // State is the present state of a follower (a reader of every result for one handler), as tables and metrics show it.
 type State struct {
-	Handler     route.Name
-	Address     string
-	Connections int // open now
-	Behind      time.Duration
-	BehindBytes int64
-	Lines       uint64 // written since the server started, with repetitions
-	Again       uint64 // number of times that lines were written again, because connections broke
-	Withheld    uint64 // results of namespaces with notifications: shadow
-	Skipped     uint64 // results that were never sent, because the handler was too far behind
-	SkippedAt   time.Time
-	Trouble     string // reason why the follower makes no progress now; empty: it makes progress
-	News        string // reason why the follower did not start at its saved cursor; empty: it did
+	Handler        route.Name
+	Address        string
+	Connections    int // open now
+	Lag            time.Duration
+	BehindBytes    int64
+	Lines          uint64 // written since the server started, with repetitions
+	RewrittenLines uint64 // number of times that lines were written again, because connections broke
+	Withheld       uint64 // results of namespaces with notifications: shadow
+	Skipped        uint64 // results that were never sent, because the handler was too far behind
+	SkippedAt      time.Time
+	Trouble        string // reason why the follower makes no progress now; empty: it makes progress
+	News           string // reason why the follower did not start at its saved cursor; empty: it did
 
 	at       journal.Position // of the last commit read
 	received int64            // receive time of that commit, Unix ns
@@ -228,7 +228,7 @@ func (f *Follower) resendBroken(ctx context.Context) error {
 	}
 	f.pool.clearBroken()
 	f.log.Info("connections of a stream broke; the lines since the settled position were sent again", "connections", broken, "commits", f.position.Number-from.Number)
-	f.updateState(func(s *State) { s.Again++ })
+	f.updateState(func(s *State) { s.RewrittenLines++ })
 	return nil
 }
 
@@ -285,7 +285,7 @@ func (f *Follower) State() State {
 	s := f.state
 	f.mu.Unlock()
 	if head := f.opts.Journal.Head(); head.Number > s.at.Number {
-		s.Behind = max(0, f.opts.Now().Sub(time.Unix(0, s.received)))
+		s.Lag = max(0, f.opts.Now().Sub(time.Unix(0, s.received)))
 		s.BehindBytes = f.opts.Journal.SizeAfter(s.at)
 	}
 	return s

@@ -289,11 +289,11 @@ func (*stateCollector) metrics() []stateMetric {
 		return stateMetric{prometheus.NewDesc("muster_stream_"+name, help, []string{"namespace", "handler"}, nil), kind, value}
 	}
 	return []stateMetric{
-		newMetric("behind_seconds", "Age of the oldest journal commit that the handler has not received; zero: up to date.", prometheus.GaugeValue, func(s *State) float64 { return s.Behind.Seconds() }),
+		newMetric("behind_seconds", "Age of the oldest journal commit that the handler has not received; zero: up to date.", prometheus.GaugeValue, func(s *State) float64 { return s.Lag.Seconds() }),
 		newMetric("behind_bytes", "Journal from there on.", prometheus.GaugeValue, func(s *State) float64 { return float64(s.BehindBytes) }),
 		newMetric("connections", "Number of open connections.", prometheus.GaugeValue, func(s *State) float64 { return float64(s.Connections) }),
 		newMetric("lines_total", "Lines written, repeated ones included.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Lines) }),
-		newMetric("again_total", "Times that lines were written again because connections broke.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Again) }),
+		newMetric("again_total", "Times that lines were written again because connections broke.", prometheus.CounterValue, func(s *State) float64 { return float64(s.RewrittenLines) }),
 		newMetric("skipped_total", "Results skipped because the handler was too far behind.", prometheus.CounterValue, func(s *State) float64 { return float64(s.Skipped) }),
 	}
 }

@@ -40,7 +40,7 @@ func slack(s *model.Slack, m *Message, w *messageText) *request {
 	}
 	message := jsonObject{{"text", body.Cut(slackEscape(w.title), slackText)}, // phones show this text
 		{"attachments", []jsonObject{{{"color", w.color.hex()}, {"blocks", blocks}}}}}
-	return &request{kind: "slack", hidden: true, url: s.URL.Text, key: m.Key, body: encodeJSON(message)}
+	return &request{kind: "slack", secretURL: true, url: s.URL.Text, key: m.Key, body: encodeJSON(message)}
 }
 
 // slackEscape escapes a text so that Slack interprets no mention and no link in it.
@@ -69,7 +69,7 @@ func teams(t *model.MSTeams, m *Message, w *messageText) *request {
 		facts = append(slices.Clone(w.facts[:n]), [2]string{"and more", fmt.Sprintf("%d more labels", len(w.facts)-n)})
 		card = encodeJSON(teamsCard(w, facts, output))
 	}
-	return &request{kind: "teams", hidden: true, url: t.URL.Text, key: m.Key, body: card, refused: teamsRefused}
+	return &request{kind: "teams", secretURL: true, url: t.URL.Text, key: m.Key, body: card, refused: teamsRefused}
 }
 
 // teamsCard returns an Adaptive Card that has the message as text runs, in which Teams interprets no Markdown
@@ -128,7 +128,7 @@ func mattermost(s *model.Mattermost, m *Message, w *messageText) *request {
 	message := jsonObject{{"channel?", s.Channel}, {"username?", s.Username}, {"attachments", []jsonObject{{
 		{"fallback", w.title}, {"color", w.color.hex()}, {"title", w.title}, {"title_link?", w.link},
 		{"text?", strings.Join(parts, "\n")}, {"fields", fields}}}}}
-	return &request{kind: "mattermost", hidden: true, url: s.URL.Text, key: m.Key, ca: s.CA, body: encodeJSON(message)}
+	return &request{kind: "mattermost", secretURL: true, url: s.URL.Text, key: m.Key, ca: s.CA, body: encodeJSON(message)}
 }
 
 // codeSpan formats a text as code, in which Mattermost interprets neither Markdown nor @all.

@@ -141,7 +141,7 @@ func TestRequestsGolden(t *testing.T) {
 			worse := *notes[Reminder]
 			worse.Was, worse.Raised = "warning", true
 			again := *notes[Reminder]
-			again.Unacked, again.Incident, again.Instead = true, again.Problem+".2", again.Problem+".1"
+			again.Unacked, again.Incident, again.Replaces = true, again.Problem+".2", again.Problem+".1"
 			notes["worse"], notes["unacknowledged"] = &worse, &again
 			for _, what := range []string{Opened, Reminder, "worse", "unacknowledged", Acknowledged, Closed, Summary, Test} {
 				m := notes[what].message(t)
@@ -355,7 +355,7 @@ func answersTable() string {
 		} else if text := http.StatusText(r.from); text != "" {
 			status += " " + text
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", kind, status, r.outcome, r.why)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", kind, status, r.outcome, r.meaning)
 	}
 	b.WriteString(`| email | 4xx of SMTP | tried again; for one of several recipients: the others get the mail at once | |
 | email | 5xx of SMTP | given up; for one of several recipients: the others get the mail, ` + "`muster why`" + ` names that one | |

@@ -56,7 +56,7 @@ type Message struct {
 	Payload []byte // encoded notification (JSON)
 	Note    *Notification
 	// Hidden lists the secrets that the mutator used, which may be in the message.
-	Hidden []string
+	Secrets []string
 	// Opened returns the notification of the problem's opening that this handler got, or nil. A nil function: there was
 	// no opening.
 	Opened func(context.Context) (*Notification, error)
@@ -151,7 +151,7 @@ func (o *Sender) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) 
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	one := *m
-	one.hider = hide.New(slices.Concat(hidden, m.Hidden))
+	one.hider = hide.New(slices.Concat(hidden, m.Secrets))
 	receipt, err := o.send(ctx, spec, &one, timeout)
 	receipt.Sent, receipt.Answer, receipt.Refused = redactText(receipt.Sent, one.hider), redactText(receipt.Answer, one.hider), redactError(receipt.Refused, one.hider)
 	return receipt, redactError(err, one.hider)
@@ -210,14 +210,14 @@ func readSecretFile(path string) ([]byte, error) {
 // secret returns the value of a secret: of a Secret resource, of an environment variable or of a file. A missing
 // secret may exist later, so the error is not final.
 func (o *Sender) secret(ctx context.Context, s model.Secret) (string, error) {
-	if s.Named != "" {
-		namespace, name, _ := strings.Cut(s.Named, "/")
+	if s.SecretName != "" {
+		namespace, name, _ := strings.Cut(s.SecretName, "/")
 		if o.opts.Secret == nil {
-			return "", fmt.Errorf("read secret %s: this handler cannot use Secret resources", s.Named)
+			return "", fmt.Errorf("read secret %s: this handler cannot use Secret resources", s.SecretName)
 		}
 		value, err := o.opts.Secret(ctx, namespace, name)
 		if err != nil {
-			return "", fmt.Errorf("read secret %s: %w", s.Named, err)
+			return "", fmt.Errorf("read secret %s: %w", s.SecretName, err)
 		}
 		return value, nil
 	}

@@ -39,7 +39,7 @@ type request struct {
 	ca          string // PEM file with trusted CAs; empty: the CAs of the system
 	// refused returns an error if an answer with a status of success refuses the message; nil: no such answer exists.
 	refused     func(answer string) error
-	hidden      bool     // everything in url behind the host is a secret
+	secretURL   bool     // everything in url behind the host is a secret
 	commonRules bool     // the answer is judged only by the rules of all kinds
 	next        *request // request to send after this one was accepted; nil: none
 }
@@ -109,7 +109,7 @@ func (o *Sender) sendRequest(ctx context.Context, m *Message, r *request) (Recei
 func (r *request) String() string {
 	var b strings.Builder
 	address := r.url
-	if r.hidden {
+	if r.secretURL {
 		address = model.RedactURL(address)
 	}
 	fmt.Fprintf(&b, "%s %s\nContent-Type: %s\n", r.method, address, r.contentType)
@@ -264,7 +264,7 @@ type answerRule struct {
 	kind     string // kind of handler; empty: every kind with HTTP requests
 	from, to int    // range of HTTP statuses, both included
 	outcome  outcome
-	why      string
+	meaning  string
 }
 
 // answerRules returns the rules that map the HTTP status of a service's answer to an outcome: delivered, retry or
@@ -305,7 +305,7 @@ func judgeAnswer(kind string, status int) outcome {
 // webhook sends a notification, or the handler's filled template, by POST. It signs the request if the handler has a
 // secret.
 func (o *Sender) webhook(ctx context.Context, hook *model.Webhook, m *Message) (Receipt, error) {
-	r := &request{kind: "webhook", hidden: true, url: hook.URL, contentType: hook.ContentType, key: m.Key, ca: hook.CA, body: m.Payload}
+	r := &request{kind: "webhook", secretURL: true, url: hook.URL, contentType: hook.ContentType, key: m.Key, ca: hook.CA, body: m.Payload}
 	if hook.Template != "" {
 		made, err := body.Render(ctx, hook.Template, m.Payload)
 		if err != nil {

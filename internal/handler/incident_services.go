@@ -48,9 +48,9 @@ func pagerduty(p *model.PagerDuty, m *Message, w *messageText) *request {
 			{"class?", n.Severity}, {"custom_details", facts}}
 		r.body = event("trigger", n.incidentID(), jsonField{"payload", payload}, jsonField{"client", "Muster"}, jsonField{"client_url?", w.link}, jsonField{"links?", links})
 	}
-	if n.Instead != "" {
+	if n.Replaces != "" {
 		ends := *r
-		ends.body = event("resolve", n.Instead)
+		ends.body = event("resolve", n.Replaces)
 		r.next = &ends
 	}
 	return r
@@ -126,8 +126,8 @@ func opsgenie(g *model.Opsgenie, m *Message, w *messageText) *request {
 	if n.Raised && !strings.HasSuffix(address, jiraIntegration) { // a repeated create leaves the priority
 		r.next = &request{kind: r.kind, key: m.Key, header: r.header, method: http.MethodPut, url: to(alias, "priority"),
 			body: encodeJSON(jsonObject{{"priority", priority}})}
-	} else if n.Instead != "" {
-		r.next = act(truncateID(n.Instead, opsgenieAlias), "close", "the acknowledgement has ended; the incident continues as "+alias)
+	} else if n.Replaces != "" {
+		r.next = act(truncateID(n.Replaces, opsgenieAlias), "close", "the acknowledgement has ended; the incident continues as "+alias)
 	}
 	return r
 }

@@ -44,17 +44,17 @@ type Notification struct {
 	DisplayName string `json:"displayName,omitempty"`
 	Runbook     string `json:"runbook,omitempty"`
 	Space       string `json:"namespace"`
-	Status      string `json:"status"`            // present status
-	Worst       string `json:"worst"`             // worst status of the problem so far
-	Severity    string `json:"severity"`          // severity of the worst status
-	Was         string `json:"previousSeverity,omitempty"`     // last notified severity, in a reminder of a higher one
-	Raised      bool   `json:"severityRaised,omitempty"`  // the severity exceeds all notified under this incident
-	Output      string `json:"output"`            // present output
-	Unacked     bool   `json:"ackExpired,omitempty"` // an acknowledgement that the handler knows of has ended
+	Status      string `json:"status"`                     // present status
+	Worst       string `json:"worst"`                      // worst status of the problem so far
+	Severity    string `json:"severity"`                   // severity of the worst status
+	Was         string `json:"previousSeverity,omitempty"` // last notified severity, in a reminder of a higher one
+	Raised      bool   `json:"severityRaised,omitempty"`   // the severity exceeds all notified under this incident
+	Output      string `json:"output"`                     // present output
+	Unacked     bool   `json:"ackExpired,omitempty"`       // an acknowledgement that the handler knows of has ended
 	// Incident is the id under which services know the problem, if an acknowledgement under its own id ended: PROBLEM.1, .2,
 	// …, because services cannot reopen one. Instead is the incident that it replaces.
 	Incident string             `json:"incident,omitempty"`
-	Instead  string             `json:"replaces,omitempty"`
+	Replaces string             `json:"replaces,omitempty"`
 	Opened   time.Time          `json:"opened"`
 	Closed   time.Time          `json:"closed,omitzero"`
 	Executed time.Time          `json:"executed"`          // time of the run of the check

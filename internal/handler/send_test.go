@@ -227,7 +227,7 @@ func TestMutatorSecretsReachOnlyTheHandler(t *testing.T) {
 		t.Fatalf("%q, %v", made, err)
 	}
 	m := newMessage("k", "{}")
-	m.Payload, m.Hidden = made, hidden
+	m.Payload, m.Secrets = made, hidden
 	receipt, err := out.Send(t.Context(), &model.HandlerSpec{Command: &model.Command{Shell: "cat; exit 1"}}, m)
 	if err == nil || strings.Contains(err.Error(), "s3cret") || strings.Contains(receipt.Sent+receipt.Answer, "s3cret") || !strings.Contains(receipt.Answer, "with (hidden)") {
 		t.Errorf("%+v, %v", receipt, err)

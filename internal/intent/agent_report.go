@@ -22,7 +22,7 @@ type AgentReport struct {
 	Groups        []string
 	// Hears names the handlers and pipelines that the agent wants for its node's keepalive event; nil: the agent names
 	// none.
-	Hears *model.KeepaliveReceivers
+	KeepaliveReceivers *model.KeepaliveReceivers
 	// Entity is the agent's entity in Sensu's JSON; nil: the agent is not Sensu's.
 	Entity json.RawMessage
 }
@@ -35,8 +35,8 @@ func recordedReport(spec *model.NodeSpec) AgentReport {
 // writeTo copies the facts, labels and groups of the report into the spec of a node. An empty list of keepalive
 // receivers is left out.
 func (s AgentReport) writeTo(spec *model.NodeSpec) {
-	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers, spec.AgentEntity = s.Facts, s.Labels, s.Groups, s.Hears, s.Entity
-	if s.Hears.Empty() {
+	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers, spec.AgentEntity = s.Facts, s.Labels, s.Groups, s.KeepaliveReceivers, s.Entity
+	if s.KeepaliveReceivers.Empty() {
 		spec.AgentReceivers = nil
 	}
 }
@@ -53,8 +53,8 @@ func (s AgentReport) withRecordedParts(before AgentReport) AgentReport {
 	if s.Groups == nil {
 		s.Groups = before.Groups
 	}
-	if s.Hears == nil {
-		s.Hears = before.Hears
+	if s.KeepaliveReceivers == nil {
+		s.KeepaliveReceivers = before.KeepaliveReceivers
 	}
 	if s.Entity == nil {
 		s.Entity = before.Entity
@@ -64,7 +64,7 @@ func (s AgentReport) withRecordedParts(before AgentReport) AgentReport {
 
 // equal reports whether two agent reports have the same facts, labels, groups, keepalive handlers and Sensu entity
 func (s AgentReport) equal(o AgentReport) bool {
-	return maps.Equal(s.Facts, o.Facts) && maps.Equal(s.Labels, o.Labels) && slices.Equal(s.Groups, o.Groups) && s.Hears.Equal(o.Hears) && bytes.Equal(s.Entity, o.Entity)
+	return maps.Equal(s.Facts, o.Facts) && maps.Equal(s.Labels, o.Labels) && slices.Equal(s.Groups, o.Groups) && s.KeepaliveReceivers.Equal(o.KeepaliveReceivers) && bytes.Equal(s.Entity, o.Entity)
 }
 
 // fingerprint returns a hash of the report, to find unchanged ones. The order of facts and labels does not change the
@@ -87,8 +87,8 @@ func (s AgentReport) fingerprint() uint64 {
 	for _, g := range s.Groups {
 		addPair(2, g, "")
 	}
-	if !s.Hears.Empty() {
-		addPair(3, strings.Join(s.Hears.Handlers, "\x00"), strings.Join(s.Hears.Pipelines, "\x00"))
+	if !s.KeepaliveReceivers.Empty() {
+		addPair(3, strings.Join(s.KeepaliveReceivers.Handlers, "\x00"), strings.Join(s.KeepaliveReceivers.Pipelines, "\x00"))
 	}
 	if len(s.Entity) > 0 {
 		addPair(4, string(s.Entity), "")

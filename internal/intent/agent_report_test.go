@@ -130,7 +130,7 @@ func TestReportedReceiversAreStored(t *testing.T) {
 	says := func(h *model.KeepaliveReceivers) (kept *model.KeepaliveReceivers, revision int64) {
 		t.Helper()
 		info, _ := w.LookupNode(member.UID)
-		w.RecordReport(info, intent.AgentReport{Hears: h})
+		w.RecordReport(info, intent.AgentReport{KeepaliveReceivers: h})
 		testenv.NoError(t, w.WriteReportsNow(ctx))
 		r, err := w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: "web01"})
 		testenv.NoError(t, err)

@@ -357,7 +357,7 @@ func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error
 		return out, refused
 	}
 	if most := a.usualMaxAffected(); out.Affected > most { // for the audit
-		a.by.Why = strings.TrimPrefix(fmt.Sprintf("%s (changes %d nodes; more than %d need a confirmation)", a.by.Why, out.Affected, most), " ")
+		a.by.Message = strings.TrimPrefix(fmt.Sprintf("%s (changes %d nodes; more than %d need a confirmation)", a.by.Message, out.Affected, most), " ")
 	}
 	done, err := a.commit(ctx)
 	if model.ClassOf(err) == model.Conflict && a.opts.Owner != "" {

@@ -75,7 +75,7 @@ type AuditEntry struct {
 	Revision int64     `json:"revision"`
 	Part     int       `json:"part"`
 	At       time.Time `json:"at"`
-	Who      Actor     `json:"actor"`
+	Actor    Actor     `json:"actor"`
 	Key      Key       `json:"key"`
 	Op       string    `json:"op"`
 	Was      string    `json:"was,omitempty"` // the name before a rename
@@ -95,7 +95,7 @@ func (s *Resources) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]Au
 		if redact {
 			c.Before, c.After = s.redactBody(c.Key, c.Before), s.redactBody(c.Key, c.After)
 		}
-		out[i] = AuditEntry{Revision: c.Revision, Part: c.Part, At: c.At, Who: c.Who, Key: c.Key, Op: c.Op, Was: c.Was, Diff: difference(c.Before, c.After)}
+		out[i] = AuditEntry{Revision: c.Revision, Part: c.Part, At: c.At, Actor: c.Actor, Key: c.Key, Op: c.Op, Was: c.Was, Diff: difference(c.Before, c.After)}
 	}
 	return out, nil
 }
@@ -240,7 +240,7 @@ func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (end
 	if err != nil {
 		return nil, fmt.Errorf("BUG: %w", err)
 	}
-	by.Why += ": " + picked + note
+	by.Message += ": " + picked + note
 	done, err := s.commit(ctx, by, []Write{{Key: key, Body: body}})
 	if err != nil {
 		return nil, err
@@ -260,7 +260,7 @@ const closeRunTimeout = 30 * time.Second
 // closeRun records the end of a long action in the audit and deletes the action's row
 func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came string) error {
 	by := of.By
-	by.Why = fmt.Sprintf("%s, started in revision %d%s: %s", of.By.Why, of.Revision, how, came)
+	by.Message = fmt.Sprintf("%s, started in revision %d%s: %s", of.By.Message, of.Revision, how, came)
 	_, err := s.commit(ctx, by, []Write{{Key: key, Expect: -1}})
 	return err
 }
@@ -284,7 +284,7 @@ func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
 		if err := s.closeRun(ctx, row.Key, of, " and interrupted", came); err != nil {
 			return err
 		}
-		s.opts.Logger.Warn("the server stopped during an action; repeat the action", "user", of.By.User, "what", of.By.Why, "of", of.Picked, "revision", of.Revision)
+		s.opts.Logger.Warn("the server stopped during an action; repeat the action", "user", of.By.User, "what", of.By.Message, "of", of.Picked, "revision", of.Revision)
 	}
 	return nil
 }

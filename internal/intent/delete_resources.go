@@ -42,7 +42,7 @@ func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOpt
 			return ApplyResult{}, staleError(Write{Key: key, Expect: expect}.Check(true, row.Revision))
 		}
 		if key.Kind == "Node" {
-			a.addTombstone(row, Tombstone{Why: ReasonDeleted, Reason: by.Why})
+			a.addTombstone(row, Tombstone{Cause: ReasonDeleted, Reason: by.Message})
 		}
 		a.rememberNodeRow(row)
 		a.addWrite(Write{Key: key, Expect: row.Revision}, Outcome{Key: key, Op: OpDeleted, Diff: difference(row.Body, nil), Warnings: deleteWarning(row)})
@@ -144,7 +144,7 @@ func containsName(body []byte, names map[string]bool) bool {
 // Retire removes nodes in one commit and keeps tombstones of their machines; like Apply it needs a confirmation for
 // many nodes. Their events go with them; tombstones stay, so that a returning machine learns why it is refused.
 func (s *Resources) Retire(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
-	return s.deregisterNodes(ctx, by, keys, Tombstone{Why: ReasonRetired, Reason: by.Why}, o)
+	return s.deregisterNodes(ctx, by, keys, Tombstone{Cause: ReasonRetired, Reason: by.Message}, o)
 }
 
 // deregisterNodes removes nodes and leaves a tombstone for each machine.
@@ -157,7 +157,7 @@ func (r *repository) deregisterNodes(ctx context.Context, by Actor, keys []Key, 
 		}
 		a.addTombstone(row, t)
 		a.rememberNodeRow(row)
-		a.addWrite(Write{Key: key, Expect: row.Revision, Retire: t.Why == ReasonRetired}, Outcome{Key: key, Op: OpRetired, Warnings: deleteWarning(row)})
+		a.addWrite(Write{Key: key, Expect: row.Revision, Retire: t.Cause == ReasonRetired}, Outcome{Key: key, Op: OpRetired, Warnings: deleteWarning(row)})
 	}
 	return a.previewAndCommit(ctx)
 }
@@ -180,7 +180,7 @@ func (a *pendingApply) addTombstone(row Row, t Tombstone) {
 		}
 		spec.Key = cmp.Or(spec.Key, info.Key) // the first key is in memory and not yet in the row
 	}
-	if spec.Key == "" && t.Why == ReasonDeleted {
+	if spec.Key == "" && t.Cause == ReasonDeleted {
 		return
 	}
 	t.Name, t.Namespace, t.Key, t.By, t.At = row.Name, row.Namespace, spec.Key, a.by.User, a.repo.opts.Now().UTC()

@@ -380,7 +380,7 @@ func (s *Enrolment) RegisterExternal(ctx context.Context, by Actor, m *ExternalA
 		return info, nil
 	}
 	t, gone := s.tombstones.lookupRow(uid.String())
-	if gone && t.Why != ReasonForgotten {
+	if gone && t.Cause != ReasonForgotten {
 		return NodeInfo{}, model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
 	}
 	if _, ok := s.namespaces.idByName(m.Namespace); !ok {

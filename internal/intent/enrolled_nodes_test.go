@@ -155,7 +155,7 @@ func TestForgottenExternalAgentReturns(t *testing.T) {
 		w.now = w.now.Add(time.Minute)
 		testenv.NoError(t, w.ForgetAbsentNow(ctx, away, time.Minute))
 	}
-	if gone, ok := w.Tombstone(m.UID()); !ok || gone.Why != intent.ReasonForgotten {
+	if gone, ok := w.Tombstone(m.UID()); !ok || gone.Cause != intent.ReasonForgotten {
 		t.Fatalf("%v %+v", ok, gone)
 	}
 	again, err := w.RegisterExternal(ctx, intent.Actor{User: "sensu"}, m)
@@ -206,7 +206,7 @@ func TestEphemeralNodesAreForgotten(t *testing.T) {
 			switch absent := w.now.Sub(until); {
 			case absent < time.Hour && !there:
 				t.Fatalf("forgotten after %v: %+v", absent, gone)
-			case absent >= time.Hour+2*step && (there || !buried || gone.Why != intent.ReasonForgotten):
+			case absent >= time.Hour+2*step && (there || !buried || gone.Cause != intent.ReasonForgotten):
 				t.Fatalf("there after %v: %+v", absent, gone)
 			}
 		}

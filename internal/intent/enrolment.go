@@ -44,7 +44,7 @@ func (s *Enrolment) UnknownNode(node uuid.UUID) bool {
 
 // Register creates the node of a joining machine; it implements pki.Registrar.
 func (s *Enrolment) Register(ctx context.Context, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
-	return s.Accept(ctx, Actor{User: "token:" + token.ID, Why: "joined"}, key, token, request, false)
+	return s.Accept(ctx, Actor{User: "token:" + token.ID, Message: "joined"}, key, token, request, false)
 }
 
 // Accept enrols a waiting machine as a node with the namespace, groups and labels of a join token, even of one that
@@ -342,12 +342,12 @@ func (s *Enrolment) replaceMachine(j *joinRequest, node NodeInfo) (pki.Member, e
 		return pki.Member{}, err
 	}
 	if node.Key != "" && node.Key != j.key {
-		old := Tombstone{Name: node.Name, Namespace: node.Namespace, Key: node.Key, Why: ReasonReplaced, Reason: j.token.Note, By: j.token.By, At: s.opts.Now().UTC()}
+		old := Tombstone{Name: node.Name, Namespace: node.Namespace, Key: node.Key, Cause: ReasonReplaced, Reason: j.token.Note, By: j.token.By, At: s.opts.Now().UTC()}
 		old.Until = old.At.Add(s.replacedTombstoneLife())
 		// The tombstone comes before the node: the change of the node's key ends the session of the old machine, and the
 		// refusal reads the tombstone.
 		writes = slices.Insert(writes, 0, old.write(keyTombstone+node.Key))
 	}
-	_, err = s.commitLocked(j.ctx, Actor{User: "token:" + j.token.ID, Why: "replaced the machine"}, writes)
+	_, err = s.commitLocked(j.ctx, Actor{User: "token:" + j.token.ID, Message: "replaced the machine"}, writes)
 	return pki.Member{UID: node.UID, Name: node.Name, Namespace: node.Namespace}, err
 }

@@ -65,7 +65,7 @@ func TestConcurrentEnrolmentsShareACommit(t *testing.T) {
 			}
 			for range 2 {
 				group.Go(func() {
-					info, err := w.RegisterExternal(ctx, intent.Actor{User: "agent", Whence: "192.0.2.1:3"}, &intent.ExternalAgent{System: "sensu", Namespace: "default", Name: "met"})
+					info, err := w.RegisterExternal(ctx, intent.Actor{User: "agent", Address: "192.0.2.1:3"}, &intent.ExternalAgent{System: "sensu", Namespace: "default", Name: "met"})
 					note(info.Name, info.UID, err)
 				})
 			}
@@ -81,7 +81,7 @@ func TestConcurrentEnrolmentsShareACommit(t *testing.T) {
 		t.Errorf("%d uses of a token, %v", few.Uses, err)
 	}
 	changes, err := w.Store().ChangesBefore(ctx, intent.ChangeQuery{Kind: "Node", Name: "met"})
-	if err != nil || len(changes) != 1 || changes[0].Who.Whence != "192.0.2.1:3" {
+	if err != nil || len(changes) != 1 || changes[0].Actor.Address != "192.0.2.1:3" {
 		t.Errorf("%+v %v", changes, err)
 	}
 }

@@ -76,7 +76,7 @@ func TestMachineReplacesAnotherByToken(t *testing.T) {
 			t.Fatalf("%+v", after)
 		}
 		old, ok := w.TombstoneByKey("k1")
-		if !ok || old.Why != intent.ReasonReplaced || !strings.Contains(old.Sentence(), "web01") || !strings.Contains(old.Sentence(), "by ada") || !strings.Contains(old.Sentence(), "new disk") {
+		if !ok || old.Cause != intent.ReasonReplaced || !strings.Contains(old.Sentence(), "web01") || !strings.Contains(old.Sentence(), "by ada") || !strings.Contains(old.Sentence(), "new disk") {
 			t.Fatalf("the machine before hears %+v %q", old, old.Sentence())
 		}
 		w.open(t)
@@ -180,7 +180,7 @@ func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
 		t.Fatalf("with a name that is not there: %v", err)
 	}
 	by := ada
-	by.Why = "scrapped"
+	by.Message = "scrapped"
 	done, err := w.Retire(ctx, by, []intent.Key{key("a"), key("b")}, intent.ApplyOptions{Yes: true})
 	if err != nil || len(done.Outcomes) != 2 || done.Outcomes[0].Op != intent.OpRetired || done.Outcomes[1].Revision != done.Revision {
 		t.Fatalf("%+v, %v", done, err)
@@ -195,10 +195,10 @@ func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
 			t.Fatalf("%+v", graves)
 		}
 		a, ok := w.Tombstone(members[0].UID)
-		if !ok || a.Why != intent.ReasonRetired || !strings.Contains(a.Sentence(), "node a was retired by ada at ") || !strings.Contains(a.Sentence(), ": scrapped") || !strings.Contains(a.Hint(), "muster node token") {
+		if !ok || a.Cause != intent.ReasonRetired || !strings.Contains(a.Sentence(), "node a was retired by ada at ") || !strings.Contains(a.Sentence(), ": scrapped") || !strings.Contains(a.Hint(), "muster node token") {
 			t.Fatalf("%+v: %s (%s)", a, a.Sentence(), a.Hint())
 		}
-		if c, ok := w.Tombstone(members[2].UID); !ok || c.Why != intent.ReasonDeleted {
+		if c, ok := w.Tombstone(members[2].UID); !ok || c.Cause != intent.ReasonDeleted {
 			t.Fatalf("%+v", c)
 		}
 		if w.RefuseKey("k-a") == nil {
@@ -277,8 +277,8 @@ func TestTombstoneIsDeletedByJoinOrExpiry(t *testing.T) {
 		return len(rows)
 	}
 	for key, tomb := range map[string]intent.Tombstone{
-		"k1": {Name: "web01", Why: intent.ReasonDeclined, Reason: "not ours"},
-		"k2": {Name: "web02", Why: intent.ReasonForgotten, Until: w.now.Add(time.Hour)},
+		"k1": {Name: "web01", Cause: intent.ReasonDeclined, Reason: "not ours"},
+		"k2": {Name: "web02", Cause: intent.ReasonForgotten, Until: w.now.Add(time.Hour)},
 	} {
 		testenv.NoError(t, w.BlockKey(ctx, ada, key, tomb))
 	}

@@ -42,7 +42,7 @@ func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to st
 	a.rememberNodeRow(row)
 	a.addWrite(Write{Key: KeyOf(r), From: name, Body: body, Expect: row.Revision},
 		Outcome{Key: KeyOf(r), Op: OpRenamed, Was: name, Diff: difference(row.Body, body), Warnings: renameWarning(row)})
-	if err := a.renameReferences(ctx, nodeRenaming{namespace: namespace, old: name, new: to, others: s.nameInOtherNamespace(namespace, name)}); err != nil {
+	if err := a.renameReferences(ctx, nodeRenaming{namespace: namespace, old: name, new: to, inOtherNamespaces: s.nameInOtherNamespace(namespace, name)}); err != nil {
 		return ApplyResult{}, err
 	}
 	return a.previewAndCommit(ctx)
@@ -94,7 +94,7 @@ func (a *pendingApply) renameReferences(ctx context.Context, n nodeRenaming) err
 // nodeRenaming has the old and the new name of a node, to change resources that refer to it.
 type nodeRenaming struct {
 	namespace, old, new string
-	others              bool // nodes of other namespaces also have the old name
+	inOtherNamespaces   bool // nodes of other namespaces also have the old name
 }
 
 // renameInResource replaces the node's old name in a resource, and reports whether the resource changed.
@@ -129,7 +129,7 @@ func (n nodeRenaming) renameInList(of string, refs []string) (out []string, chan
 			out = append(out, ref)
 			continue
 		}
-		if ns == model.SharedNamespaceName && ns != n.namespace && n.others {
+		if ns == model.SharedNamespaceName && ns != n.namespace && n.inOtherNamespaces {
 			out = append(out, ref)
 		}
 		out, changed = append(out, strings.TrimSuffix(ref, n.old)+n.new), true

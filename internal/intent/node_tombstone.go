@@ -37,7 +37,7 @@ type Tombstone struct {
 	Name      string    `json:"name"` // name of the node
 	Namespace string    `json:"namespace,omitempty"`
 	Key       string    `json:"key,omitempty"` // fingerprint of its machine's key, if that is known
-	Why       string    `json:"why"`
+	Cause     string    `json:"why"`
 	Reason    string    `json:"reason,omitempty"` // as the operator wrote it
 	By        string    `json:"by,omitempty"`
 	At        time.Time `json:"at"`
@@ -49,12 +49,12 @@ func (t *Tombstone) Sentence() string {
 	what := map[string]string{
 		ReasonRetired: "was retired", ReasonReplaced: "belongs to another machine now: this one was replaced", ReasonDeclined: "was refused",
 		ReasonForgotten: "was deleted because its agent was disconnected for too long", ReasonDeleted: "was deleted",
-	}[t.Why]
+	}[t.Cause]
 	who := "node " + t.Name
 	switch {
 	case t.Name == "":
 		who = "this machine"
-	case t.Why == ReasonDeclined: // the machine never was a node
+	case t.Cause == ReasonDeclined: // the machine never was a node
 		who = "machine " + t.Name
 	}
 	text := fmt.Sprintf("%s %s", who, what)
@@ -70,7 +70,7 @@ func (t *Tombstone) Sentence() string {
 
 // Hint returns advice for a refused machine: the command that lets the machine join again
 func (t *Tombstone) Hint() string {
-	switch t.Why {
+	switch t.Cause {
 	case ReasonReplaced:
 		return "on the server, if this machine is " + t.Name + " anyway: muster node replace " + t.Name + ", if it is another: muster node token; " + pki.HintRunJoinLine
 	case ReasonForgotten:

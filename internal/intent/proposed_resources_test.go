@@ -57,7 +57,7 @@ func TestHandlerNeedsServerSecret(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	pager := func(secret string) model.Resource {
 		r := handler("pager")
-		r.Spec = &model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: secret}}}
+		r.Spec = &model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{SecretName: secret}}}
 		return r
 	}
 	secret := func(spec model.SecretSpec) model.Resource {
@@ -157,7 +157,7 @@ func TestUpstreamAndDependencyReferences(t *testing.T) {
 	for want, err := range map[string]error{
 		"node/web01 still refers to node/sw7 in the field spec.dependsOn.node":  deletes("Node", "sw7"),
 		"node/sw7 still refers to check/ping in the field spec.dependsOn.check": deletes("Check", "ping"),
-		"check/http still refers to check/db in the field spec.dependsOn[0]": deletes("Check", "db"),
+		"check/http still refers to check/db in the field spec.dependsOn[0]":    deletes("Check", "db"),
 	} {
 		if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -164,7 +164,7 @@ func (s *Nodes) forgetAbsent(ctx context.Context, away map[uuid.UUID]time.Durati
 	if len(keys) == 0 {
 		return nil
 	}
-	t := Tombstone{Why: ReasonForgotten, Until: s.opts.Now().UTC().Add(forgottenTombstoneLife)}
+	t := Tombstone{Cause: ReasonForgotten, Until: s.opts.Now().UTC().Add(forgottenTombstoneLife)}
 	_, err := s.deregisterNodes(ctx, serverActor(absentTooLong), keys, t, ApplyOptions{Yes: true})
 	if class := model.ClassOf(err); err != nil && (class == model.Conflict || class == model.NotFound) {
 		return nil // the node was changed or deleted meanwhile: the next round decides
@@ -178,8 +178,8 @@ func (s *Nodes) EphemeralNodes() []NodeInfo { return s.nodes.ephemeralNodes(nil)
 // ForgottenNode is an ephemeral node that the server removed after a long absence, with the handlers to notify.
 type ForgottenNode struct {
 	Namespace, Node string
-	Tell            []string // handlers, NAMESPACE/NAME
-	Why             string
+	Handlers        []string // handlers, NAMESPACE/NAME
+	Reason          string
 	Entity          []byte // the entity that its Sensu agent reported, as JSON, with its name; nil: there is none
 }
 
@@ -200,7 +200,7 @@ func namedEntity(node *model.Resource, spec *model.NodeSpec) []byte {
 // ForgottenNode returns the ephemeral node that a change removed, with the handlers to notify, or nil if the change
 // removed none.
 func (c *Change) ForgottenNode() *ForgottenNode {
-	if c.Key.Kind != "Node" || c.After != nil || c.Who.User != "server" || c.Who.Why != absentTooLong {
+	if c.Key.Kind != "Node" || c.After != nil || c.Actor.User != "server" || c.Actor.Message != absentTooLong {
 		return nil
 	}
 	node, spec, err := decodeNode(Row{Key: c.Key, Body: c.Before})
@@ -211,10 +211,10 @@ func (c *Change) ForgottenNode() *ForgottenNode {
 	if life == nil {
 		return nil
 	}
-	l := &ForgottenNode{Namespace: c.Key.Namespace, Node: c.Key.Name, Why: "no session for " + model.Duration(life.ForgetDelay()).String(), Entity: namedEntity(node, spec)}
+	l := &ForgottenNode{Namespace: c.Key.Namespace, Node: c.Key.Name, Reason: "no session for " + model.Duration(life.ForgetDelay()).String(), Entity: namedEntity(node, spec)}
 	for _, ref := range life.Handlers {
 		ns, name := model.SplitRef(c.Key.Namespace, ref)
-		l.Tell = append(l.Tell, ns+"/"+name)
+		l.Handlers = append(l.Handlers, ns+"/"+name)
 	}
 	return l
 }

@@ -107,16 +107,16 @@ func TestEndedSilencesAreDeleted(t *testing.T) {
 // start records the interruption. If the server stops before that, its next start records the interruption once.
 func TestInterruptedRunsAreClosed(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
-	by := intent.Actor{User: "ada", Whence: "10.0.0.7", Why: "a bulk resolve"}
+	by := intent.Actor{User: "ada", Address: "10.0.0.7", Message: "a bulk resolve"}
 	record := func() (list []string) {
 		t.Helper()
 		entries, err := w.Audit(ctx, intent.ChangeQuery{Kind: "run"}, true)
 		testenv.NoError(t, err)
 		for _, e := range entries {
-			if e.Who.User != "ada" || e.Who.Whence != "10.0.0.7" || e.Diff != "" {
+			if e.Actor.User != "ada" || e.Actor.Address != "10.0.0.7" || e.Diff != "" {
 				t.Errorf("%+v", e)
 			}
-			list = append(list, e.Who.Why)
+			list = append(list, e.Actor.Message)
 		}
 		slices.Reverse(list)
 		return list
@@ -134,7 +134,7 @@ func TestInterruptedRunsAreClosed(t *testing.T) {
 	testenv.NoError(t, ended("done to 2 of 3"))
 	is(first...)
 	testenv.Value(w.BeginRun(ctx, by, "5 events picked", " (all)"))(t)
-	testenv.NoError(t, w.RecordRun(ctx, intent.Actor{User: "ada", Whence: "10.0.0.7", Why: "check disk on 3 nodes"}))
+	testenv.NoError(t, w.RecordRun(ctx, intent.Actor{User: "ada", Address: "10.0.0.7", Message: "check disk on 3 nodes"}))
 	for range 2 {
 		w.open(t)
 		testenv.NoError(t, w.CloseInterruptedRuns(ctx))

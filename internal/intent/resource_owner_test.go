@@ -112,7 +112,7 @@ func TestEditMayReleaseOwner(t *testing.T) {
 		t.Fatalf("%+v, %v", gone, err)
 	}
 	audit, err := w.Audit(ctx, intent.ChangeQuery{Limit: 2}, false)
-	if err != nil || audit[0].Who.Owner != "" || audit[1].Who.Owner != "team-a" {
+	if err != nil || audit[0].Actor.Owner != "" || audit[1].Actor.Owner != "team-a" {
 		t.Fatalf("%+v, %v", audit, err)
 	}
 }

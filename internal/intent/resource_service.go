@@ -36,8 +36,8 @@ type UnitImpact struct {
 
 // StepTime is the duration of one step of the planner.
 type StepTime struct {
-	Step string
-	Took time.Duration
+	Step     string
+	Duration time.Duration
 }
 
 // Options has the dependencies and settings of a Service.
@@ -185,7 +185,7 @@ func (r *repository) createFirstResources(ctx context.Context) error {
 }
 
 // serverActor returns the server as the author of its own changes.
-func serverActor(why string) Actor { return Actor{User: "server", Whence: "local", Why: why} }
+func serverActor(why string) Actor { return Actor{User: "server", Address: "local", Message: why} }
 
 // rows returns an iterator over stored rows in the order of their keys, which reads q.Limit rows per query (0: all at
 // once). After an error the iteration ends.

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-var ada = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "test"}
+var ada = intent.Actor{User: "ada", Address: "127.0.0.1", Message: "test"}
 
 // testService is an intent Service (declared resources) on a temporary SQLite store, with a planner and a clock that
 // the test sets
@@ -131,7 +131,7 @@ func TestApplyReportsOutcomeOfEachResource(t *testing.T) {
 		t.Fatal(audit, err)
 	}
 	last := audit[0]
-	if last.Who != ada || last.Op != "update" || !strings.Contains(last.Diff, "interval") {
+	if last.Actor != ada || last.Op != "update" || !strings.Contains(last.Diff, "interval") {
 		t.Fatalf("%+v, %v", last, err)
 	}
 }

@@ -30,12 +30,12 @@ func FuzzDecodeRollout(f *testing.F) {
 
 // normal returns a roll-out in a comparable form: empty lists are nil, and times are in UTC.
 func normal(r model.Rollout) model.Rollout {
-	r.Began = r.Began.UTC()
+	r.StartedAt = r.StartedAt.UTC()
 	if len(r.Steps) == 0 {
 		r.Steps = nil
 	}
 	for i := range r.Steps {
-		r.Steps[i].Began = r.Steps[i].Began.UTC()
+		r.Steps[i].StartedAt = r.Steps[i].StartedAt.UTC()
 	}
 	if len(r.Excused) == 0 {
 		r.Excused = nil

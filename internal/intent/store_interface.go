@@ -91,10 +91,10 @@ type CommitResult struct {
 
 // Actor is the author of a change for the audit: user, address and reason.
 type Actor struct {
-	User   string // or "server", "agent:<uid>"
-	Whence string // remote address, or "local"
-	Why    string // the message given with -m
-	Owner  string
+	User    string // or "server", "agent:<uid>"
+	Address string // remote address, or "local"
+	Message string // the message given with -m
+	Owner   string
 }
 
 // Change is the audit record of one write.
@@ -102,7 +102,7 @@ type Change struct {
 	Revision int64     `json:"revision"`
 	Part     int       `json:"part"` // index of the write in its revision
 	At       time.Time `json:"at"`
-	Who      Actor     `json:"actor"`
+	Actor    Actor     `json:"actor"`
 	Key      Key       `json:"key"`
 	ID       uint32    `json:"id"`
 	Op       string    `json:"op"`               // create, update, rename, delete, retire
@@ -122,7 +122,7 @@ type ChangeQuery struct {
 	Part                  int      // … or in this revision, before this part
 	Limit                 int      // zero: all
 	Bodies                bool     // return changes with Before and After
-	Gone                  bool     // deletions and retirements only
+	OnlyDeletions         bool     // deletions and retirements only
 	Since                 time.Time
 }
 

@@ -38,7 +38,7 @@ type Form struct {
 	Section
 	Name   string   // in conditions and commands
 	Fields []string // of an entry, the name first; new ones come last
-	About  string   // origin of the entries, for people
+	Origin string   // origin of the entries, for people
 	// Volatile entries change while the machine does its usual work: history leaves them out.
 	Volatile bool
 }

@@ -130,7 +130,7 @@ func (l *Log) commitBatch(b *batch) bool {
 	if err == nil {
 		l.publishCommit(b, c, at)
 		if l.opts.ObserveCommit != nil {
-			l.opts.ObserveCommit(CommitStats{Took: time.Since(began), Entries: len(b.entries), Signals: b.signals, Bytes: len(l.writer.bytes)})
+			l.opts.ObserveCommit(CommitStats{Duration: time.Since(began), Entries: len(b.entries), Signals: b.signals, Bytes: len(l.writer.bytes)})
 		}
 		if l.opts.Deliver != nil {
 			delivered := l.opts.Clock.Mono()
@@ -183,7 +183,7 @@ func (l *Log) publishCommit(b *batch, c *commit, at int64) {
 	s := l.segments[len(l.segments)-1]
 	s.addCommitOffset(c.head.number, at)
 	s.last, s.end, s.disk = c.head.number, at+size, at+size
-	l.stats.Ahead = l.writer.ahead
+	l.stats.ReservedAhead = l.writer.reservedAhead
 	l.stats.Commits++
 	l.stats.Entries += uint64(len(b.entries))
 	l.stats.RawBytes += uint64(b.raw)
@@ -226,7 +226,7 @@ func (w *segmentWriter) nextCommitTimes(o *Options, before checkpoint, mono time
 		step = 0 // the journal accepted no entries in this time
 	}
 	received = o.Clock.Wall()
-	w.ahead = max(0, time.Duration(before.received-received))
+	w.reservedAhead = max(0, time.Duration(before.received-received))
 	if received <= before.received {
 		// The wall clock went back. Receive time runs at half speed until the wall clock has
 		// caught up, so that it neither goes back nor stands still.

@@ -120,10 +120,10 @@ type Times struct {
 
 // CommitStats has the duration of one commit and the number of its entries, signals and bytes
 type CommitStats struct {
-	Took    time.Duration // from the start of the commit until it was durable
-	Entries int
-	Signals int
-	Bytes   int // on disk
+	Duration time.Duration // from the start of the commit until it was durable
+	Entries  int
+	Signals  int
+	Bytes    int // on disk
 }
 
 // Stats has counters since the opening of a log, and gauges of its present state
@@ -138,8 +138,8 @@ type Stats struct {
 	TornCommits      uint64
 	// Ahead is how far the journal's time is ahead of the machine's clock, because that clock was ahead before. The journal's
 	// time never goes back: it runs at half speed until the clock has caught up, after twice this time.
-	Ahead   time.Duration
-	Blocked error // the reason why nothing is committed now, such as a full disk; else nil
+	ReservedAhead time.Duration
+	Blocked       error // the reason why nothing is committed now, such as a full disk; else nil
 }
 
 // Pressure returns the used share of the journal's budget, from 0 to 1, or 1 while commits are blocked.

@@ -116,7 +116,7 @@ func (l *Log) compareRecordedPositions() error {
 			return err
 		}
 	case foreign:
-		l.lost = append(l.lost, Loss{File: l.dir, foreign: true})
+		l.losses = append(l.losses, Loss{File: l.dir, foreign: true})
 		for _, p := range o.KnownPositions {
 			if !l.folder.isKnown(p.Log) { // from now on a known incarnation without shared commits
 				l.folder.ancestors = append(l.folder.ancestors, ancestorIncarnation{Incarnation: Incarnation{ID: p.Log}})
@@ -140,7 +140,7 @@ func (l *Log) compareRecordedPositions() error {
 // log continues from Options.KnownTimes: deadlines in the snapshots count on listening time.
 func recordLostEnd(l *Log, last uint64) error {
 	first := l.head.number + 1
-	l.lost = append(l.lost, Loss{File: l.dir, First: first, Last: last})
+	l.losses = append(l.losses, Loss{File: l.dir, First: first, Last: last})
 	h := segmentHeader{incarnation: l.folder.incarnation, before: l.head}
 	l.head.received = max(l.head.received, l.opts.KnownTimes.Received)
 	l.head.listening = max(l.head.listening, l.opts.KnownTimes.Listening)

@@ -48,7 +48,7 @@ func Repair(dir string, o Options) ([]Loss, error) {
 	if err != nil {
 		return losses, err
 	}
-	return append(losses, l.lost...), l.Close()
+	return append(losses, l.losses...), l.Close()
 }
 
 // repairSegments rewrites the damaged files of a log.

@@ -41,7 +41,7 @@ type Log struct {
 	segments []*segment // oldest first, never empty; the last is being written
 	head     checkpoint // last durable commit
 	cut      uint64     // highest number that Cut was called with
-	lost     []Loss     // recorded by Open for Repair and NewIncarnation
+	losses   []Loss     // recorded by Open for Repair and NewIncarnation
 	closed   bool
 	stats    Stats // without QueuedBytes
 }

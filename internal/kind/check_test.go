@@ -160,7 +160,7 @@ func TestMutatorSecretsAreValidatedAndRevealed(t *testing.T) {
 	if spec.Secrets[0].Secret != "key" || spec.Assets[0] != "tools" || within.Assets[0] != "team/tools" {
 		t.Errorf("%+v, within %+v", spec, within)
 	}
-	out, hidden, err := within.Reveal(func(s model.Secret) (string, error) { return "value of " + s.Named, nil })
+	out, hidden, err := within.Reveal(func(s model.Secret) (string, error) { return "value of " + s.SecretName, nil })
 	if err != nil || out.Env["KEY"] != "value of team/key" || len(hidden) != 2 || within.Env["KEY"] != "" {
 		t.Errorf("%+v, %q, %v", out, hidden, err)
 	}

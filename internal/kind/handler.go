@@ -125,8 +125,8 @@ func streamDetails(view View) []Detail {
 		list = append(list, Detail{"error", s.Trouble})
 	}
 	list = append(list, Detail{"sent", fmt.Sprintf("%s over %s since the server started", model.CountNoun(s.Lines, "line"), model.CountNoun(s.Connections, "connection"))})
-	if s.Again > 0 {
-		list = append(list, Detail{"repeated", fmt.Sprintf("after broken connections the server sent the latest lines again: %s", model.CountNoun(s.Again, "time"))})
+	if s.RewrittenLines > 0 {
+		list = append(list, Detail{"repeated", fmt.Sprintf("after broken connections the server sent the latest lines again: %s", model.CountNoun(s.RewrittenLines, "time"))})
 	}
 	if s.Withheld > 0 {
 		list = append(list, Detail{"withheld", fmt.Sprintf("%s of namespaces in shadow (notifications: shadow)", model.CountNoun(s.Withheld, "result"))})

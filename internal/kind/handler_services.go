@@ -205,7 +205,7 @@ func validateWebhook(v *Validator, w *model.Webhook) {
 // validateSecretText records an error if a secret has several sources (text, file, variable, Secret), or none
 // although needed is true
 func validateSecretText(v *Validator, field string, s model.Secret, needed bool) {
-	places := countTrue(s.Text != "", s.FromFile != "", s.FromEnv != "", s.Named != "")
+	places := countTrue(s.Text != "", s.FromFile != "", s.FromEnv != "", s.SecretName != "")
 	switch {
 	case places == 0 && needed:
 		v.Missing(field, "write {secret: NAME} for a Secret; or {fromFile: /etc/muster/NAME} for a file that the server's user may read; or {fromEnv: NAME}; or the text itself", "missing")

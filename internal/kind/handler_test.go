@@ -66,13 +66,13 @@ func TestHandlerSecretsAreValidated(t *testing.T) {
 		spec model.HandlerSpec
 		want string // in the error; empty: it is right
 	}{
-		"named":            {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack"}}}, ""},
-		"of shared":        {model.HandlerSpec{PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Named: "shared/pager"}}}, ""},
-		"of another":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "team/slack"}}}, "spec.slack.url.secret"},
-		"no name":          {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "Slack!"}}}, "spec.slack.url.secret"},
-		"two places":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack", FromEnv: "SLACK"}}}, "more than one source"},
-		"a token":          {model.HandlerSpec{Webhook: &model.Webhook{URL: "https://hook", Token: model.Secret{Named: "hook"}}}, ""},
-		"token and header": {model.HandlerSpec{Webhook: &model.Webhook{URL: "https://hook", Token: model.Secret{Named: "hook"}, Headers: map[string]string{"authorization": "x"}}}, "token and the header"},
+		"named":            {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{SecretName: "slack"}}}, ""},
+		"of shared":        {model.HandlerSpec{PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{SecretName: "shared/pager"}}}, ""},
+		"of another":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{SecretName: "team/slack"}}}, "spec.slack.url.secret"},
+		"no name":          {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{SecretName: "Slack!"}}}, "spec.slack.url.secret"},
+		"two places":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{SecretName: "slack", FromEnv: "SLACK"}}}, "more than one source"},
+		"a token":          {model.HandlerSpec{Webhook: &model.Webhook{URL: "https://hook", Token: model.Secret{SecretName: "hook"}}}, ""},
+		"token and header": {model.HandlerSpec{Webhook: &model.Webhook{URL: "https://hook", Token: model.Secret{SecretName: "hook"}, Headers: map[string]string{"authorization": "x"}}}, "token and the header"},
 		"of a command":     {model.HandlerSpec{Command: command, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "pager"}, {Env: "OTHER", Secret: "shared/pager"}}}, ""},
 		"twice":            {model.HandlerSpec{Command: command, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}, {Env: "KEY", Secret: "b"}}}, "KEY is set twice"},
 		"in env too":       {model.HandlerSpec{Command: command, Env: map[string]string{"KEY": "x"}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "KEY is set twice"},
@@ -80,8 +80,8 @@ func TestHandlerSecretsAreValidated(t *testing.T) {
 		"no secret":        {model.HandlerSpec{Command: command, Secrets: []model.CommandSecret{{Env: "KEY", Secret: ""}}}, "write the name of a Secret"},
 		"assets":           {model.HandlerSpec{Command: command, Assets: []string{"tools", "shared/more"}}, ""},
 		"asset of another": {model.HandlerSpec{Command: command, Assets: []string{"team/tools"}}, "spec.assets"},
-		"asset of a probe": {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack"}}, Assets: []string{"tools"}}, "only a command needs assets"},
-		"no command":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{Named: "slack"}}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "only a command has an environment"},
+		"asset of a probe": {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{SecretName: "slack"}}, Assets: []string{"tools"}}, "only a command needs assets"},
+		"no command":       {model.HandlerSpec{Slack: &model.Slack{URL: model.Secret{SecretName: "slack"}}, Secrets: []model.CommandSecret{{Env: "KEY", Secret: "a"}}}, "only a command has an environment"},
 	} {
 		t.Run(name, func(t *testing.T) { assertFlaw(t, validateSpec(&c.spec), c.want) })
 	}
@@ -99,7 +99,7 @@ func TestHandlerSecretsAreRevealed(t *testing.T) {
 		t.Error(got)
 	}
 	spec.QualifyReferences("team")
-	read := func(s model.Secret) (string, error) { return "value of " + s.Named, nil }
+	read := func(s model.Secret) (string, error) { return "value of " + s.SecretName, nil }
 	out, hidden, err := spec.Reveal(read)
 	if err != nil || out.Opsgenie.APIKey.Text != "value of team/ops" || out.Opsgenie.Callback.Text != "value of shared/back" || out.Env["KEY"] != "value of team/key" || out.Env["A"] != "b" {
 		t.Fatalf("%+v %+v, %v", out, out.Opsgenie, err)

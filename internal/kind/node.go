@@ -313,8 +313,8 @@ func limitDetails(view View) (list []Detail) {
 		} else if l.Used != nil {
 			text += fmt.Sprintf(", %d used", *l.Used)
 		}
-		if l.Met > 0 {
-			text += fmt.Sprintf("; limit reached %s, last %s ago by node %s: %s", model.CountNoun(l.Met, "time"), model.Age(view.Now, l.Last), l.Node, l.Reason)
+		if l.Reached > 0 {
+			text += fmt.Sprintf("; limit reached %s, last %s ago by node %s: %s", model.CountNoun(l.Reached, "time"), model.Age(view.Now, l.Last), l.Node, l.Reason)
 		}
 		list = append(list, Detail{name, text})
 		name = ""

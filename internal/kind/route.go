@@ -184,10 +184,10 @@ spec:
 				return "until " + v.State.Ends.In(v.Zone).Format("01-02 15:04")
 			}},
 			{"NEXT", 0, func(v View, _ *model.WindowSpec) string {
-				if v.State.Begins.IsZero() {
+				if v.State.NextStart.IsZero() {
 					return "never"
 				}
-				return "in " + model.TimeSpan(v.State.Begins.Sub(v.Now)) + ", " + v.State.Begins.In(v.Zone).Format("01-02 15:04")
+				return "in " + model.TimeSpan(v.State.NextStart.Sub(v.Now)) + ", " + v.State.NextStart.In(v.Zone).Format("01-02 15:04")
 			}},
 			{"MAINTENANCE OF", 40, func(_ View, s *model.WindowSpec) string {
 				if s.Maintenance == nil {

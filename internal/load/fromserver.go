@@ -98,7 +98,7 @@ func (a *agent) RunNow(s *link.Session, r *wire.Run) {
 	if r.ID == 0 || r.Cancel {
 		return
 	}
-	_ = s.SendRunOutput(&wire.RunOutput{ID: r.ID, Output: []byte("a simulated agent runs nothing\n"), Done: true, DurationMs: 5})
+	_ = s.SendRunOutput(&wire.RunOutput{ID: r.ID, Output: []byte("a simulated agent runs nothing\n"), Last: true, DurationMs: 5})
 }
 
 // Slow is done as agents do: for a while frames linger longer and nothing leaves

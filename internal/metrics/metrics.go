@@ -42,7 +42,7 @@ func NewJournal(reg prometheus.Registerer, name string) *Journal {
 
 // Committed adds the size and duration of a journal commit to the histograms.
 func (j *Journal) Committed(c journal.CommitStats) {
-	j.latency.Observe(c.Took.Seconds())
+	j.latency.Observe(c.Duration.Seconds())
 	j.entries.Observe(float64(c.Entries))
 	j.bytes.Observe(float64(c.Bytes))
 	if c.Entries > 0 {
@@ -114,7 +114,7 @@ func (q Queues) Collect(ch chan<- prometheus.Metric) {
 type Consumers struct {
 	List *journal.Consumers
 	// Behind returns the bytes of the journal after a position.
-	Behind func(journal.Position) int64
+	Lag func(journal.Position) int64
 }
 
 var behindDesc = prometheus.NewDesc("muster_journal_consumer_behind_bytes",
@@ -126,6 +126,6 @@ func (c Consumers) Describe(ch chan<- *prometheus.Desc) { ch <- behindDesc }
 // Collect sends the metrics of all consumers to Prometheus.
 func (c Consumers) Collect(ch chan<- prometheus.Metric) {
 	for _, one := range c.List.List() {
-		ch <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, float64(c.Behind(one.At)), one.Name)
+		ch <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, float64(c.Lag(one.At)), one.Name)
 	}
 }

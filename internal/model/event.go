@@ -389,14 +389,14 @@ const (
 
 // RunAnswer is one part of a run's output from one node, for a run that a person requested
 type RunAnswer struct {
-	Node     NodeID
-	Output   []byte
-	Done     bool // this piece is the last one; only the last piece has the following fields
-	Status   Status
-	Duration time.Duration
-	Cut      uint64 // bytes of output that were cut, on the agent or on the server
-	Refused  string // reason why the node ran nothing
-	Lost     string // reason why the end of the run is unknown
+	Node       NodeID
+	Output     []byte
+	Last       bool // this piece is the last one; only the last piece has the following fields
+	Status     Status
+	Duration   time.Duration
+	Cut        uint64 // bytes of output that were cut, on the agent or on the server
+	Refused    string // reason why the node ran nothing
+	EndUnknown string // reason why the end of the run is unknown
 }
 
 // sensuMetricFormats has Sensu's names of MetricFormats, in the same order.

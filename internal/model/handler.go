@@ -222,7 +222,7 @@ func environmentWithSecrets(env map[string]string, secrets []CommandSecret, read
 		all = map[string]string{}
 	}
 	for i, one := range secrets {
-		value, err := read(Secret{Named: one.Secret})
+		value, err := read(Secret{SecretName: one.Secret})
 		if err != nil {
 			return nil, Errorf(Invalid, "spec.secrets[%d]: %w", i, err)
 		}

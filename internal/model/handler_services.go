@@ -8,7 +8,7 @@ type Secret struct {
 	// A variable of the server's environment.
 	FromEnv string `json:"fromEnv,omitempty"`
 	// A Secret, of the same namespace or shared/NAME, whose value the server knows.
-	Named string `json:"secret,omitempty" ref:"Secret"`
+	SecretName string `json:"secret,omitempty" ref:"Secret"`
 }
 
 // PagerDuty configures a handler for PagerDuty's Events API v2. The problem's id is the key of the incident, which is

@@ -263,8 +263,8 @@ func appendNumber(dst []byte, v float64) []byte { return strconv.AppendFloat(dst
 
 // Range is a Nagios threshold: a value outside Start … End raises an alert or, if Inside is true, a value within
 type Range struct {
-	Start, End float64 // may be infinite
-	Inside     bool
+	Start, End  float64 // may be infinite
+	AlertInside bool
 }
 
 // ParseRange parses a Nagios threshold: "10" alerts below 0 or above 10, "10:" below 10, "~:10" above 10, "10:20"
@@ -276,7 +276,7 @@ func ParseRange(text string) (Range, error) {
 	}
 	body := text
 	if len(body) > 0 && body[0] == '@' {
-		r.Inside, body = true, body[1:]
+		r.AlertInside, body = true, body[1:]
 	}
 	start, end, both := "", body, false
 	for i := range len(body) {
@@ -313,7 +313,7 @@ func ParseRange(text string) (Range, error) {
 // Violates reports whether a value is outside the allowed range, so that the check raises an alert
 func (r Range) Violates(v float64) bool {
 	within := v >= r.Start && v <= r.End
-	return within == r.Inside
+	return within == r.AlertInside
 }
 
 // String formats the threshold in the syntax of Nagios.
@@ -321,7 +321,7 @@ func (r Range) String() string { return string(r.append(nil)) }
 
 // append appends the threshold to dst in the syntax of Nagios
 func (r Range) append(dst []byte) []byte {
-	if r.Inside {
+	if r.AlertInside {
 		dst = append(dst, '@')
 	}
 	switch {

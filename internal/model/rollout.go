@@ -66,10 +66,10 @@ type Rollout struct {
 	Failed    bool         `json:"failed,omitempty"` // nodes stopped it, not a person
 	Spec      RolloutSpec  `json:"spec"`             // as declared when the change came
 
-	By       string    `json:"by,omitempty"` // author of the change
-	Approver string    `json:"approver,omitempty"`
-	Base     int64     `json:"base,omitempty"` // revision of the declared resources before the change
-	Began    time.Time `json:"startedAt,omitzero"`
+	By        string    `json:"by,omitempty"` // author of the change
+	Approver  string    `json:"approver,omitempty"`
+	Base      int64     `json:"base,omitempty"` // revision of the declared resources before the change
+	StartedAt time.Time `json:"startedAt,omitzero"`
 
 	Steps   []RolloutStep `json:"steps,omitempty"`   // begun steps
 	Bound   uint64        `json:"bound,omitempty"`   // nodes whose RolloutOrder is below it have the candidate
@@ -78,9 +78,9 @@ type Rollout struct {
 
 // RolloutStep is one step that a roll-out has begun.
 type RolloutStep struct {
-	Step  string    `json:"step"` // a share such as 10%, or a group
-	Began time.Time `json:"startedAt"`
-	Nodes int       `json:"nodes"` // nodes that have the new version from then on
+	Step      string    `json:"step"` // a share such as 10%, or a group
+	StartedAt time.Time `json:"startedAt"`
+	Nodes     int       `json:"nodes"` // nodes that have the new version from then on
 }
 
 // UnderWay reports whether nodes of the unit may have different versions.
@@ -107,7 +107,7 @@ func (r *Rollout) Groups() (names []string) {
 // Changed returns the time at which the last nodes got the new version (candidate), or zero if no node has got it.
 func (r *Rollout) Changed() time.Time {
 	if n := len(r.Steps); n > 0 {
-		return r.Steps[n-1].Began
+		return r.Steps[n-1].StartedAt
 	}
 	return time.Time{}
 }

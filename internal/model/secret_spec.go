@@ -124,7 +124,7 @@ func SecretOfFile(data []byte) string { return strings.TrimRight(string(data), "
 
 // MarshalJSON encodes the text of the secret, or an object with its source.
 func (s Secret) MarshalJSON() ([]byte, error) {
-	if s.FromFile == "" && s.FromEnv == "" && s.Named == "" {
+	if s.FromFile == "" && s.FromEnv == "" && s.SecretName == "" {
 		return json.Marshal(s.Text)
 	}
 	type plain Secret

@@ -270,7 +270,7 @@ func recordedPositions(ctx context.Context, cfg *config.Server) (o journal.Optio
 	if err != nil {
 		return o, err
 	}
-	o.KnownPositions = names.Seen
+	o.KnownPositions = names.Positions
 	if o.KnownTimes, err = snapshot.NewestTimes(disk.OS{}, datadir.Snapshots(cfg)); err != nil {
 		return o, err
 	}

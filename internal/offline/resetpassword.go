@@ -124,7 +124,7 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 
 // resetActor returns the author that the audit shows for a password reset.
 func resetActor() intent.Actor {
-	return intent.Actor{User: "local", Whence: "local", Why: "muster auth reset-password"}
+	return intent.Actor{User: "local", Address: "local", Message: "muster auth reset-password"}
 }
 
 // passwordRequest is the file by which muster auth reset-password asks a running server to reset a password. It holds

@@ -35,7 +35,7 @@ type EnrolRequest struct {
 	Facts     map[string]string `json:"facts,omitempty"`
 	Groups    []string          `json:"groups,omitempty"` // self-declared
 	Entity    []byte            `json:"-"`                // of an agent of Sensu, as JSON
-	Whence    string            `json:"-"`                // source address as the server sees it
+	Address   string            `json:"-"`                // source address as the server sees it
 
 	// For a machine that returns to a server that does not know its node.
 	Namespace string    `json:"namespace,omitempty"` // the node's former namespace
@@ -120,7 +120,7 @@ func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request, guessed func(to
 			return nil, nil, err
 		}
 		defer leave()
-		request.Whence = r.RemoteAddr
+		request.Address = r.RemoteAddr
 		answer, err := e.Enrol(r.Context(), request)
 		if errors.Is(err, errNoToken) {
 			err = cmp.Or(guessed(tokenID(request.Secret)), err)
@@ -339,7 +339,7 @@ func (e *Enroller) ServeRenewal(w http.ResponseWriter, r *http.Request, guessed 
 		}
 		defer leave()
 		if request.Return != nil {
-			request.Return.Whence = r.RemoteAddr
+			request.Return.Address = r.RemoteAddr
 		}
 		var answer RenewAnswer
 		if answer, outcome, err = e.Renew(request); model.ClassOf(err) == model.Unauthenticated {

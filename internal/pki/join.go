@@ -41,9 +41,9 @@ type Dial = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // PendingError reports that the server stored the join request until a person accepts the machine
 type PendingError struct {
-	Server string        // the server that answered
-	Key    string        // Fingerprint of the machine's key
-	Again  time.Duration // time until the next request
+	Server     string        // the server that answered
+	Key        string        // Fingerprint of the machine's key
+	RetryAfter time.Duration // time until the next request
 }
 
 // Error says that the machine waits to be accepted, with the command that accepts it.
@@ -242,7 +242,7 @@ type RenewConfig struct {
 	Dial     Dial             // nil: net.Dialer
 	Now      func() time.Time // default time.Now
 	// Says describes the machine, for a server that does not know its node.
-	Says EnrolRequest
+	Request EnrolRequest
 }
 
 // Renew obtains a new certificate for the identity's key, writes it and returns the new identity;
@@ -252,8 +252,8 @@ func Renew(ctx context.Context, cfg RenewConfig) (*Identity, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	cfg.Says.Name, cfg.Says.Namespace = cmp.Or(cfg.Says.Name, cfg.Identity.Name), cfg.Identity.Namespace
-	body, err := cfg.Identity.renewRequest(&cfg.Says)
+	cfg.Request.Name, cfg.Request.Namespace = cmp.Or(cfg.Request.Name, cfg.Identity.Name), cfg.Identity.Namespace
+	body, err := cfg.Identity.renewRequest(&cfg.Request)
 	if err != nil {
 		return nil, fmt.Errorf("make the certificate request: %w", err)
 	}

@@ -170,17 +170,17 @@ func TestPersonDecidesAboutLostNode(t *testing.T) {
 	address, outcomes := serveRenewals(t, r)
 	renew := func() (*Identity, error) {
 		return Renew(t.Context(), RenewConfig{Identity: id, StateDir: dir, Servers: []string{address}, Now: now,
-			Says: EnrolRequest{MachineID: "m", Facts: map[string]string{"os": "linux"}, Secret: []byte("no")}})
+			Request: EnrolRequest{MachineID: "m", Facts: map[string]string{"os": "linux"}, Secret: []byte("no")}})
 	}
 	nodes.nodesByKey, nodes.nodesLost = nil, true
 	_, err := renew()
 	var pending *PendingError
-	if !errors.As(err, &pending) || pending.Again != 7*time.Second || pending.Key != FingerprintOf(id.Certificate.Leaf) || len(asked) != 1 {
+	if !errors.As(err, &pending) || pending.RetryAfter != 7*time.Second || pending.Key != FingerprintOf(id.Certificate.Leaf) || len(asked) != 1 {
 		t.Fatalf("%v, %+v", err, asked)
 	}
 	got := asked[0]
 	if got.Returns == nil || got.Returns.UID != id.Node || got.Returns.Namespace != "default" || !got.Returns.Certified.Equal(id.Certificate.Leaf.NotBefore.Add(backdate)) ||
-		got.Name != "web01" || got.MachineID != "m" || got.Facts["os"] != "linux" || got.Whence == "" || got.Secret != nil {
+		got.Name != "web01" || got.MachineID != "m" || got.Facts["os"] != "linux" || got.Address == "" || got.Secret != nil {
 		t.Errorf("asks as %+v", got)
 	}
 	for _, c := range []struct {

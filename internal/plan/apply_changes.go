@@ -20,22 +20,22 @@ type placement struct {
 
 // recomputation has the groups, checks and nodes to recompute after the planner has applied a list of edits
 type recomputation struct {
-	fresh     []*conditionState            // new conditions, not evaluated yet
-	nodes     *roaring.Bitmap              // nodes whose groups and units have to be computed
-	groups    map[directory.GroupID]bool   // groups whose members have to be computed
-	units     map[model.UnitID]bool        // units whose nodes have to be computed
-	redefined map[model.UnitID]*unit       // the unit before its body changed; nil: only its proxy nodes changed
-	revalued  []propertyPlace              // places of properties whose value changed
-	moved     *roaring.Bitmap              // nodes that move between two bodies of a unit, or whose directives change their precedence
-	overruled map[string][2][]model.UnitID // results of overrule by the ids of the units
-	turned    []model.UnitID               // units of nodes that became proxy nodes or are proxy nodes no more
-	retrusted map[model.UnitID]bool        // directives that may enforce on other nodes than before
+	fresh          []*conditionState            // new conditions, not evaluated yet
+	nodes          *roaring.Bitmap              // nodes whose groups and units have to be computed
+	groups         map[directory.GroupID]bool   // groups whose members have to be computed
+	units          map[model.UnitID]bool        // units whose nodes have to be computed
+	redefined      map[model.UnitID]*unit       // the unit before its body changed; nil: only its proxy nodes changed
+	revalued       []propertyPlace              // places of properties whose value changed
+	moved          *roaring.Bitmap              // nodes that move between two bodies of a unit, or whose directives change their precedence
+	overruled      map[string][2][]model.UnitID // results of overrule by the ids of the units
+	changedProxies []model.UnitID               // units of nodes that became proxy nodes or are proxy nodes no more
+	retrusted      map[model.UnitID]bool        // directives that may enforce on other nodes than before
 
 	build     *roaring.Bitmap // nodes whose assignment has to be composed
 	remode    *roaring.Bitmap // nodes whose list of directives that only audit has to be computed
 	placed    *roaring.Bitmap // nodes whose record in the directory may have changed
 	regrouped map[directory.GroupID]bool
-	lost      []placement
+	removed   []placement
 	gained    []placement
 	deleted   []*node                // deleted nodes, with their last content
 	before    map[model.UnitID]*unit // definitions of edited units before the edits
@@ -130,7 +130,7 @@ type stopwatch struct {
 // lap records the time since the previous step under the name of the step that has just ended.
 func (s *stopwatch) lap(step string) {
 	at := s.now()
-	s.laps = append(s.laps, intent.StepTime{Step: step, Took: at.Sub(s.last)})
+	s.laps = append(s.laps, intent.StepTime{Step: step, Duration: at.Sub(s.last)})
 	s.last = at
 }
 
@@ -241,7 +241,7 @@ func (f *fleet) defineNode(p *recomputation, old, new *nodeDef) {
 	}
 	if n := f.nodes[new.ID]; n != nil {
 		if n.def.Proxy != new.Proxy {
-			p.turned = append(p.turned, n.units.ids...)
+			p.changedProxies = append(p.changedProxies, n.units.ids...)
 		}
 		n.def = new
 	} else {
@@ -261,9 +261,9 @@ func (f *fleet) removeNode(p *recomputation, id model.NodeID) {
 	}
 	for _, u := range n.units.ids {
 		f.units[u].nodes.remove(id)
-		p.lost = append(p.lost, placement{id, u})
+		p.removed = append(p.removed, placement{id, u})
 	}
-	for _, u := range n.units.lost {
+	for _, u := range n.units.overridden {
 		f.units[u].overridden.Remove(uint32(id))
 	}
 	f.groupSets.moveReference(&n.groups, f.groupSets.empty)
@@ -368,7 +368,7 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 	if (old.proxies == nil) != (new.proxies == nil) {
 		// Nodes that run the check get an event of their own by the edit, or lose theirs: a proxy check has events of
 		// proxy nodes only.
-		list := &p.lost
+		list := &p.removed
 		if new.proxies == nil {
 			list = &p.gained
 		}

@@ -91,7 +91,7 @@ type builder struct {
 	p            *recomputation
 	resolver     *resolver
 	compositions map[*unitSet]*compiledSet
-	made         []*content
+	contents     []*content
 }
 
 // builder returns a builder of the assignments that the applied edits affect
@@ -128,7 +128,7 @@ func (b *builder) contentOf(n *node, c *compiledSet) *content {
 		made.size += wire.PropertySize(&properties[i])
 	}
 	c.contents[key] = made
-	b.made = append(b.made, made)
+	b.contents = append(b.contents, made)
 	return made
 }
 
@@ -224,7 +224,7 @@ func compareDefinition(c *model.Definition, id model.DefinitionID) int { return 
 
 // discardUnusedContents removes from the caches the assignment contents that no node uses
 func (b *builder) discardUnusedContents() {
-	for _, made := range b.made {
+	for _, made := range b.contents {
 		if made.refs == 0 {
 			delete(made.contents, made.key)
 		}

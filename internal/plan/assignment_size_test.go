@@ -234,7 +234,7 @@ func (m *memoryStore) Commit(_ context.Context, by intent.Actor, writes []intent
 	done := intent.CommitResult{Revision: m.revision}
 	for _, w := range writes {
 		row, known := m.rows[w.Source()]
-		c := intent.Change{Revision: m.revision, Who: by, Key: w.Key, ID: row.ID, Op: "update", Was: w.From, Before: row.Body, After: w.Body}
+		c := intent.Change{Revision: m.revision, Actor: by, Key: w.Key, ID: row.ID, Op: "update", Was: w.From, Before: row.Body, After: w.Body}
 		if w.From != "" {
 			c.Op, row.Key = "rename", w.Key
 			delete(m.rows, w.Source())

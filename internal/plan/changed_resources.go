@@ -282,7 +282,7 @@ func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.U
 	for _, n := range slices.Sorted(maps.Keys(deleted)) {
 		mark := wire.ForgetMark{Deleted: true}
 		if end := t.ends[n]; end != nil {
-			mark.Deregistered, mark.Handlers, mark.Reason = end.Namespace+"/"+end.Node, strings.Join(end.Tell, ","), end.Why
+			mark.Deregistered, mark.Handlers, mark.Reason = end.Namespace+"/"+end.Node, strings.Join(end.Handlers, ","), end.Reason
 			mark.Entity = string(end.Entity)
 		}
 		list = append(list, Removal{Node: n, UID: deleted[n], Mark: mark})

@@ -92,7 +92,7 @@ func TestDependenciesComeFromChecksAndUpstreams(t *testing.T) {
 		of, _ := h.p.directory.NodeByName("default", node)
 		for _, m := range h.p.directory.Dependencies(of, model.CheckSource(id)) {
 			word := "depends "
-			if m.Behind {
+			if m.OnUpstream {
 				word = "behind "
 			}
 			list = append(list, word+m.Name.String()+" "+m.Settle.String())

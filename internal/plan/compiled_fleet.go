@@ -74,7 +74,7 @@ type node struct {
 type group struct {
 	def      *groupDef       // nil: resources name the group, but it is not declared
 	assigned *roaring.Bitmap // nodes that an operator or a join token put in
-	wanted   *roaring.Bitmap // nodes whose agents want to join; nil: none
+	pending  *roaring.Bitmap // nodes whose agents want to join; nil: none
 	vouched  *roaring.Bitmap // nodes of wanted whose operator or join token allows the request
 	members  sharedSet       // all member nodes, also through contained groups
 	parents  []directory.GroupID
@@ -249,11 +249,11 @@ func clearBit[K comparable](m map[K]*roaring.Bitmap, key K, id uint32) {
 // set is a sorted list of group or check ids that all nodes with the same ids share. All nodes with the same list
 // share one set. ids, next and lost never change.
 type set[T ~uint32] struct {
-	ids  []T
-	next []T // only in a unit set: the units whose second body the nodes run, see rollout
-	lost []T // only in a unit set: the directives that others of their technique override, see overrule
-	key  string
-	refs int // number of nodes with this set; 0: sweep removes it after the pass
+	ids        []T
+	next       []T // only in a unit set: the units whose second body the nodes run, see rollout
+	overridden []T // only in a unit set: the directives that others of their technique override, see overrule
+	key        string
+	refs       int // number of nodes with this set; 0: sweep removes it after the pass
 
 	composed *compiledSet // only in a unit set: its compiledSet at present
 	names    []string     // only in a group set: the names as conditions see them
@@ -305,7 +305,7 @@ func (s *sets[T]) intern(ids, next, lost []T) *set[T] {
 	if found := s.byKey[string(s.buf)]; found != nil {
 		return found
 	}
-	made := &set[T]{ids: slices.Clone(ids), next: slices.Clone(next), lost: slices.Clone(lost), key: string(s.buf)}
+	made := &set[T]{ids: slices.Clone(ids), next: slices.Clone(next), overridden: slices.Clone(lost), key: string(s.buf)}
 	s.byKey[made.key] = made
 	s.unused = append(s.unused, made) // no node uses the new set yet
 	return made

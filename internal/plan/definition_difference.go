@@ -35,7 +35,7 @@ func (f inspection) unitImpacts(p *recomputation) (list []intent.UnitImpact) {
 		}
 	}
 	collect(p.gained, gets)
-	collect(p.lost, loses)
+	collect(p.removed, loses)
 	for id := range gets {
 		if loses[id] != nil { // a node that has the unit before and after the edits
 			both := roaring.And(gets[id], loses[id])

@@ -137,7 +137,7 @@ func (s *definitionStore) assignIDs(ctx context.Context, units []*unit, rollouts
 		}
 		writes = append(writes, intent.Write{Key: key.row(), Body: row, Expect: -1})
 	}
-	done, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "compiled a new definition of a check"}, writes)
+	done, err := s.store.Commit(ctx, intent.Actor{User: "server", Message: "compiled a new definition of a check"}, writes)
 	if err != nil {
 		return fmt.Errorf("assign ids to new compiled checks: %w", err)
 	}
@@ -232,7 +232,7 @@ func (s *definitionStore) retire(ctx context.Context, definitions []*model.Defin
 			}
 			writes[i] = intent.Write{Key: key, Body: data, Expect: -1}
 		}
-		if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "marked definitions of deleted checks as unused"}, writes); err != nil {
+		if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Message: "marked definitions of deleted checks as unused"}, writes); err != nil {
 			return fmt.Errorf("mark compiled checks as unused: %w", err)
 		}
 		for _, c := range batch {
@@ -252,7 +252,7 @@ func (s *definitionStore) remove(ctx context.Context, definitions []*model.Defin
 	for i, c := range definitions {
 		writes[i] = intent.Write{Key: definitionKeyOf(c).row(), Expect: -1}
 	}
-	if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Why: "deleted expired definitions of checks"}, writes); err != nil {
+	if _, err := s.store.Commit(ctx, intent.Actor{User: "server", Message: "deleted expired definitions of checks"}, writes); err != nil {
 		return fmt.Errorf("remove unused compiled checks: %w", err)
 	}
 	for _, c := range definitions {
@@ -268,11 +268,11 @@ const collectEvery = time.Hour
 
 // Collector deletes compiled checks that no check, event state, spool or journal record can refer to any more.
 type Collector struct {
-	Planner *Planner
-	Used    func() map[model.DefinitionID]bool           // returns the definitions that event states name
-	Oldest  func(ctx context.Context) (time.Time, error) // returns the time of the oldest commit in the journal
-	Now     func() time.Time
-	Log     *slog.Logger
+	Planner       *Planner
+	NamedByStates func() map[model.DefinitionID]bool           // returns the definitions that event states name
+	Oldest        func(ctx context.Context) (time.Time, error) // returns the time of the oldest commit in the journal
+	Now           func() time.Time
+	Log           *slog.Logger
 }
 
 // Run removes old definitions once an hour until ctx ends.
@@ -303,5 +303,5 @@ func (c *Collector) collect(ctx context.Context) (removed int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return c.Planner.Collect(ctx, c.Used(), oldest, c.Now())
+	return c.Planner.Collect(ctx, c.NamedByStates(), oldest, c.Now())
 }

@@ -83,7 +83,7 @@ func TestPoliciesSelectNodesOfDirectives(t *testing.T) {
 		t.Error("the technique changed and its directive did not")
 	}
 	id := h.directiveOn("db01", "hello").Unit
-	if e, ok := h.p.Inspector().ExplainCheck(h.id("db01"), id); !ok || !e.Lands || len(e.Under) != 2 || !strings.HasPrefix(e.Under[0].Text, "policy lab is assigned") || e.Under[1].Lands {
+	if e, ok := h.p.Inspector().ExplainCheck(h.id("db01"), id); !ok || !e.Lands || len(e.Steps) != 2 || !strings.HasPrefix(e.Steps[0].Text, "policy lab is assigned") || e.Steps[1].Lands {
 		t.Errorf("explanation %+v", e)
 	}
 	h.apply("Node", "default", "db01", nil, &model.NodeSpec{})

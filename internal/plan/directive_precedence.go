@@ -72,7 +72,7 @@ func (p *recomputation) updatePrecedence(f *fleet, u *placedUnit, old, new *unit
 // selectingUnits returns the ids of all checks and directives that select nodes with this set of checks, also of the
 // directives that others override.
 func selectingUnits(s *unitSet) []model.UnitID {
-	list := slices.Concat(s.ids, s.lost)
+	list := slices.Concat(s.ids, s.overridden)
 	slices.Sort(list)
 	return list
 }
@@ -107,27 +107,27 @@ func (p *recomputation) splitOverridden(f *fleet, selected []model.UnitID) (unit
 // dropUnmoved removes the placements (of a directive on a node) that were both lost and gained in one recomputation, and so
 // have not changed.
 func (p *recomputation) dropUnmoved(f *fleet) {
-	if len(p.overruled) == 0 || len(p.lost) == 0 || len(p.gained) == 0 {
+	if len(p.overruled) == 0 || len(p.removed) == 0 || len(p.gained) == 0 {
 		return
 	}
 	net := map[placement]int{}
 	for _, at := range p.gained {
 		net[at]++
 	}
-	for _, at := range p.lost {
+	for _, at := range p.removed {
 		net[at]--
 	}
 	settled := func(at placement) bool {
 		u := f.units[at.unit]
 		return net[at] == 0 && u != nil && precedenceOf(u.def) != nil
 	}
-	p.lost, p.gained = slices.DeleteFunc(p.lost, settled), slices.DeleteFunc(p.gained, settled)
+	p.removed, p.gained = slices.DeleteFunc(p.removed, settled), slices.DeleteFunc(p.gained, settled)
 }
 
 // overriderOf returns the directive that runs on a node in place of another, or nil if the other one is not
 // overridden there.
 func (f inspection) overriderOf(n *node, u *unit) *unit {
-	if _, lost := slices.BinarySearch(n.units.lost, u.ID); !lost {
+	if _, lost := slices.BinarySearch(n.units.overridden, u.ID); !lost {
 		return nil
 	}
 	for _, id := range n.units.ids {

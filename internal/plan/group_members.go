@@ -317,7 +317,7 @@ func (g *group) setJoinRequest(id uint32, r joinRequest, add bool) {
 			(*b).Remove(id)
 		}
 	}
-	change(&g.wanted)
+	change(&g.pending)
 	if r.vouched {
 		change(&g.vouched)
 	}
@@ -351,7 +351,7 @@ func (g *group) decide(r joinRequest) (accepted bool, reason string) {
 func (g *group) acceptedNodes() *roaring.Bitmap {
 	switch {
 	case g.accepts(joinRequest{}):
-		return g.wanted
+		return g.pending
 	case g.accepts(joinRequest{vouched: true}):
 		return g.vouched
 	}

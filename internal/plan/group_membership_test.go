@@ -284,7 +284,7 @@ func TestSecretsAndAssetsCountTheirUsers(t *testing.T) {
 	h.apply("Secret", "default", "key", nil, &model.SecretSpec{})
 	h.apply("Asset", "default", "tool", nil, &model.AssetSpec{})
 	h.apply("Handler", "default", "one", nil, &model.HandlerSpec{Assets: []string{"tool"}, Secrets: []model.CommandSecret{{Env: "A", Secret: "key"}, {Env: "B", Secret: "default/key"}}})
-	h.apply("Handler", "default", "other", nil, &model.HandlerSpec{Assets: []string{"shared/tool"}, PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Named: "key"}}})
+	h.apply("Handler", "default", "other", nil, &model.HandlerSpec{Assets: []string{"shared/tool"}, PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{SecretName: "key"}}})
 	h.apply("Mutator", "default", "one", nil, &model.MutatorSpec{Assets: []string{"tool"}, Secrets: []model.CommandSecret{{Env: "A", Secret: "key"}}})
 	h.apply("Filter", "default", "one", nil, &model.FilterSpec{Assets: []string{"tool"}})
 	for kind, want := range map[string]intent.Placement{"Secret": {Handlers: 2, Mutators: 1}, "Asset": {Handlers: 1, Mutators: 1, Filters: 1}} {

@@ -315,7 +315,7 @@ func (h *testPlanner) compareWithNaivePlanner(rt *rapid.T) {
 			return (in || listed(owner, t.Nodes) || holds(t.Where, names, false)) && !on(owner, t.Except)
 		}
 		for _, why := range h.p.Inspector().ExplainGroups(model.NodeID(row.ID)) {
-			if len(why.Under) == 0 || !why.Lands {
+			if len(why.Steps) == 0 || !why.Lands {
 				rt.Errorf("groups of %s/%s: nothing explains %+v", ns, row.Name, why)
 			}
 		}

@@ -189,7 +189,7 @@ func (p *Planner) commit(t *translation, revision int64, inventories map[model.N
 	deleted := pass.deletedNodes()
 	changed = slices.AppendSeq(changed, maps.Keys(deleted))
 	change.Assignments = changed
-	if removals := t.removals(pass.lost, deleted); len(removals) > 0 {
+	if removals := t.removals(pass.removed, deleted); len(removals) > 0 {
 		p.o.Removed(removals)
 	}
 	if len(change.Assignments)+len(change.Declarations) > 0 || change.Dependencies || change.Receivers {
@@ -242,13 +242,13 @@ func (f *fleet) publish(draft *directory.Draft, p *recomputation, t *translation
 	}
 	for it := p.placed.Iterator(); it.HasNext(); {
 		n := f.nodes[model.NodeID(it.Next())]
-		record := directory.PlacedNode{Node: n.def.Node, Groups: n.groups.ids, Units: n.units.ids, Overridden: n.units.lost, Generation: n.generation}
+		record := directory.PlacedNode{Node: n.def.Node, Groups: n.groups.ids, Units: n.units.ids, Overridden: n.units.overridden, Generation: n.generation}
 		if n.content != nil {
 			record.Content = &n.content.Content
 		}
 		draft.SetNode(record)
 	}
-	for _, list := range [...][]placement{p.lost, p.gained} {
+	for _, list := range [...][]placement{p.removed, p.gained} {
 		for _, at := range list {
 			p.units[at.unit] = true
 		}

@@ -148,7 +148,7 @@ func BenchmarkPlanDirectives(b *testing.B) {
 			b.Run("cold", h.benchmarkCold)
 			overridden, held := 0, 0
 			for _, n := range h.p.fleet.nodes {
-				overridden, held = overridden+len(n.units.lost), held+len(n.units.ids)
+				overridden, held = overridden+len(n.units.overridden), held+len(n.units.ids)
 			}
 			b.Logf("%d directives are held, %d overridden; %d distinct sets", held, overridden, len(h.p.fleet.unitSets.byKey))
 			i := 0

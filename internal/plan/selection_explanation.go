@@ -17,7 +17,7 @@ import (
 type Explanation struct {
 	Lands bool          `json:"lands"`
 	Text  string        `json:"text"`
-	Under []Explanation `json:"under,omitempty"`
+	Steps []Explanation `json:"under,omitempty"`
 }
 
 // ExplainCheck explains why a check runs on a node or does not; ok is false if the node or the check does not exist
@@ -56,12 +56,12 @@ func (f inspection) explain(n *node, u *unit) Explanation {
 	e := Explanation{Text: "no policy puts " + name + " on this node"}
 	for _, p := range u.policies {
 		by := w.targets("policy "+nameFor(p.policy, n), p.targets, p.policy.Namespace)
-		if e.Under = append(e.Under, by); by.Lands {
+		if e.Steps = append(e.Steps, by); by.Lands {
 			e.Lands, e.Text = true, name+" is assigned to this node"
 		}
 	}
 	if mode := f.resolver().declaredMode(n); e.Lands && trustOf(f.fleet).auditsOnly(u, u.bodyOn(n.units).definition.AsDirective(), &mode, n) {
-		e.Under = append(e.Under, Explanation{Lands: true, Text: fmt.Sprintf("it enforces, but only audits on this node: %s selects it by values that the machine can choose. Set trusted: true in the group, name the node, or write trusted: facts in the directive", f.untrustedSource(u, n))})
+		e.Steps = append(e.Steps, Explanation{Lands: true, Text: fmt.Sprintf("it enforces, but only audits on this node: %s selects it by values that the machine can choose. Set trusted: true in the group, name the node, or write trusted: facts in the directive", f.untrustedSource(u, n))})
 	}
 	if by := f.overriderOf(n, u); by != nil {
 		e.Lands = false
@@ -112,16 +112,16 @@ func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 		if near := w.selectionHint(name, t); near != "" {
 			no = append(no, Explanation{Text: near})
 		}
-		return Explanation{Text: name + " does not name this node", Under: no}
+		return Explanation{Text: name + " does not name this node", Steps: no}
 	}
 	if t.except != nil && w.f.targetsSelect(t.except, owner, w.n) {
 		out, _ := w.items(t.except)
 		for i := range out {
 			out[i].Text = "except: " + out[i].Text
 		}
-		return Explanation{Text: name + " selects this node and excludes it again", Under: append(yes, out...)}
+		return Explanation{Text: name + " selects this node and excludes it again", Steps: append(yes, out...)}
 	}
-	return Explanation{Lands: true, Text: name + " is assigned to this node", Under: yes}
+	return Explanation{Lands: true, Text: name + " is assigned to this node", Steps: yes}
 }
 
 // selectionHint returns a hint with the one change that makes the targets select the node, or an empty text if no
@@ -214,9 +214,9 @@ func (w *explainer) group(g directory.GroupID) Explanation {
 		if group.def == nil {
 			name += ", which does not exist"
 		}
-		return Explanation{Text: "it is not in " + name, Under: no}
+		return Explanation{Text: "it is not in " + name, Steps: no}
 	}
-	return Explanation{Lands: true, Text: "it is in " + name, Under: yes}
+	return Explanation{Lands: true, Text: "it is in " + name, Steps: yes}
 }
 
 // The functions below explain to people the origins of a node's labels and properties.

@@ -17,7 +17,7 @@ func flattenExplanation(w Explanation) string {
 		text = "+ "
 	}
 	text += w.Text + "\n"
-	for _, under := range w.Under {
+	for _, under := range w.Steps {
 		text += "  " + strings.ReplaceAll(strings.TrimSuffix(flattenExplanation(under), "\n"), "\n", "\n  ") + "\n"
 	}
 	return text

@@ -106,7 +106,7 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 			if write.Body, err = json.Marshal(next); err != nil {
 				return nil, fmt.Errorf("encode the roll-out of %s: %w", key, err)
 			}
-			write.By = &intent.Actor{User: "server", Why: strings.TrimSuffix("roll-out of "+u.Name.String()+": "+string(next.State), ": ")}
+			write.By = &intent.Actor{User: "server", Message: strings.TrimSuffix("roll-out of "+u.Name.String()+": "+string(next.State), ": ")}
 			writes = append(writes, write)
 		}
 		if err := p.stage(u, next); err != nil {
@@ -242,7 +242,7 @@ func (p *Planner) definitionInForce(u *unit) (found *model.Definition) {
 // runs at once. base is the revision before the change; zero: the last one that the planner applied.
 func (p *Planner) beginRollout(ctx context.Context, t *translation, u *unit, r *model.Rollout, base int64) error {
 	r.Candidate = definitionKeyOf(u.definition).row().Name
-	r.State, r.Reason, r.Approver, r.Steps, r.Bound, r.Excused, r.Began = model.RolloutRunning, "", "", nil, 0, nil, p.o.Now().UTC().Round(0)
+	r.State, r.Reason, r.Approver, r.Steps, r.Bound, r.Excused, r.StartedAt = model.RolloutRunning, "", "", nil, 0, nil, p.o.Now().UTC().Round(0)
 	if r.Spec.Approve {
 		r.State, r.Reason = model.RolloutRequested, "another person than its author has to approve it"
 	}
@@ -250,7 +250,7 @@ func (p *Planner) beginRollout(ctx context.Context, t *translation, u *unit, r *
 	if err != nil {
 		return err
 	}
-	r.By, r.Base = last.Who.User, base
+	r.By, r.Base = last.Actor.User, base
 	if r.Base == 0 {
 		r.Base = p.Revision()
 	}

@@ -69,13 +69,13 @@ func (f *fleet) updateUnitsOfNode(p *recomputation, n *node) {
 func (f *fleet) assignUnits(p *recomputation, n *node, selected []model.UnitID) {
 	id := n.def.ID
 	units, lost := p.splitOverridden(f, selected)
-	difference(n.units.lost, lost,
+	difference(n.units.overridden, lost,
 		func(u model.UnitID) { f.units[u].overridden.Remove(uint32(id)) },
 		func(u model.UnitID) { f.units[u].overridden.Add(uint32(id)) })
 	difference(n.units.ids, units,
 		func(u model.UnitID) {
 			f.units[u].nodes.remove(id)
-			p.lost = append(p.lost, placement{id, u})
+			p.removed = append(p.removed, placement{id, u})
 		},
 		func(u model.UnitID) {
 			f.units[u].nodes.add(id)
@@ -275,14 +275,14 @@ func (f *fleet) markProxyRunners(p *recomputation) {
 			p.redefined[id] = nil
 		}
 	}
-	for _, list := range [...][]placement{p.lost, p.gained} {
+	for _, list := range [...][]placement{p.removed, p.gained} {
 		for _, at := range list {
 			if n := f.nodes[at.node]; n == nil || n.def.Proxy {
 				mark(at.unit)
 			}
 		}
 	}
-	for _, id := range p.turned {
+	for _, id := range p.changedProxies {
 		mark(id)
 	}
 	for id := range bitmapIDs(roaring.And(p.build, f.proxies)) {

@@ -18,7 +18,7 @@ type Condition struct {
 // namePlace is the name of a component in the text of a condition.
 type namePlace struct {
 	name       string
-	begin, end int // of its quoted form
+	start, end int // of its quoted form
 }
 
 // Scope has the values that a condition reads.
@@ -45,7 +45,7 @@ func renameComponents(text string, rename func(string) string) (string, error) {
 	var b strings.Builder
 	at := 0
 	for _, n := range c.names {
-		b.WriteString(text[at:n.begin])
+		b.WriteString(text[at:n.start])
 		b.WriteString(strconv.Quote(rename(n.name)))
 		at = n.end
 	}

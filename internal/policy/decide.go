@@ -23,7 +23,7 @@ const (
 
 // Expectation is the definition of a directive that a node has to run from Begin on, until End.
 type Expectation struct {
-	Begin    time.Time
+	Start    time.Time
 	End      time.Time // zero: it is in force
 	Interval time.Duration
 	// LastDue is the time of the calendar before which a run must have ended until now, Grace included; zero: Interval says it.
@@ -42,9 +42,9 @@ func (e *Expectation) overdue(from, now time.Time) bool {
 type Run struct {
 	Start time.Time
 	// Named says that the run names a definition; Of is that definition, nil if the server does not know it.
-	Named bool
-	Of    *Expectation
-	Same  bool // Of is the definition in force
+	HasDefinition bool
+	Of            *Expectation
+	InForce       bool // Of is the definition in force
 }
 
 // Decide decides by Rudder's table which statuses count at a time. current is the definition in force, nil if there is
@@ -65,11 +65,11 @@ func Decide(now time.Time, current *Expectation, run *Run, first time.Time, disa
 	case run == nil && disabled:
 		return ReportsDisabled
 	case run == nil:
-		return awaited(current.Begin)
-	case !run.Named && first.Add(current.Interval+Grace).Before(run.Start):
+		return awaited(current.Start)
+	case !run.HasDefinition && first.Add(current.Interval+Grace).Before(run.Start):
 		return UnexpectedNone
-	case !run.Named:
-		if current.Begin.Add(current.Interval + Grace).Before(run.Start) {
+	case !run.HasDefinition:
+		if current.Start.Add(current.Interval + Grace).Before(run.Start) {
 			return NoReportInTime
 		}
 		return AwaitReport
@@ -79,12 +79,12 @@ func Decide(now time.Time, current *Expectation, run *Run, first time.Time, disa
 		return UnexpectedUnknown
 	case run.Of.End.IsZero() && current.overdue(run.Start, now):
 		return NoReportInTime
-	case run.Of.End.IsZero() && !run.Same:
+	case run.Of.End.IsZero() && !run.InForce:
 		return AwaitReport
 	case run.Of.End.IsZero():
 		return ComputeCompliance
 	case run.Of.End.Add(run.Of.Interval + Grace).Before(run.Start):
 		return UnexpectedVersion
 	}
-	return awaited(current.Begin)
+	return awaited(current.Start)
 }

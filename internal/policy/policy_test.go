@@ -116,13 +116,15 @@ func TestCodesKeepTheOrderOfComponents(t *testing.T) {
 func TestDecisionTable(t *testing.T) {
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
-	current := func(begin int) *Expectation { return &Expectation{Begin: ago(begin), Interval: 5 * time.Minute} }
+	current := func(begin int) *Expectation { return &Expectation{Start: ago(begin), Interval: 5 * time.Minute} }
 	ended := func(end int) *Expectation {
-		return &Expectation{Begin: ago(1000), End: ago(end), Interval: 5 * time.Minute}
+		return &Expectation{Start: ago(1000), End: ago(end), Interval: 5 * time.Minute}
 	}
-	calendar := func(begin, lastDue int) *Expectation { return &Expectation{Begin: ago(begin), LastDue: ago(lastDue)} }
-	run := func(minutes int, of *Expectation) *Run { return &Run{Start: ago(minutes), Named: true, Of: of} }
-	same := func(minutes int) *Run { return &Run{Start: ago(minutes), Named: true, Of: current(60), Same: true} }
+	calendar := func(begin, lastDue int) *Expectation { return &Expectation{Start: ago(begin), LastDue: ago(lastDue)} }
+	run := func(minutes int, of *Expectation) *Run { return &Run{Start: ago(minutes), HasDefinition: true, Of: of} }
+	same := func(minutes int) *Run {
+		return &Run{Start: ago(minutes), HasDefinition: true, Of: current(60), InForce: true}
+	}
 	for _, c := range []struct {
 		name     string
 		current  *Expectation
@@ -147,8 +149,8 @@ func TestDecisionTable(t *testing.T) {
 		{"ended long before the run", current(60), run(1, ended(20)), 60, false, UnexpectedVersion},
 		{"ended shortly before the run, awaited", current(9), run(1, ended(9)), 60, false, AwaitReport},
 		{"ended after the run, overdue", current(30), run(35, ended(30)), 60, false, NoReportInTime},
-		{"a calendar, a run since its last time", calendar(2000, 600), &Run{Start: ago(500), Named: true, Of: calendar(2000, 600), Same: true}, 60, false, ComputeCompliance},
-		{"a calendar, no run since its last time", calendar(2000, 600), &Run{Start: ago(700), Named: true, Of: calendar(2000, 600), Same: true}, 60, false, NoReportInTime},
+		{"a calendar, a run since its last time", calendar(2000, 600), &Run{Start: ago(500), HasDefinition: true, Of: calendar(2000, 600), InForce: true}, 60, false, ComputeCompliance},
+		{"a calendar, no run since its last time", calendar(2000, 600), &Run{Start: ago(700), HasDefinition: true, Of: calendar(2000, 600), InForce: true}, 60, false, NoReportInTime},
 		{"a calendar, declared since its last time", calendar(500, 600), nil, 60, false, AwaitReport},
 	} {
 		if got := Decide(now, c.current, c.run, ago(c.first), c.disabled); got != c.want {

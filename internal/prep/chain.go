@@ -85,10 +85,10 @@ func (c *Chain) RunDependent(s *State, master *Parsed) (item.Value, error) {
 
 // StepResult is the output or error of one preprocessing step, for trying out an item's steps
 type StepResult struct {
-	Value  item.Value // the value with which the next step goes on; None: discarded
-	Err    error      // the step failed
-	OnFail bool       // onFail replaced the outcome of a failed step
-	Took   time.Duration
+	Value    item.Value // the value with which the next step goes on; None: discarded
+	Err      error      // the step failed
+	OnFail   bool       // onFail replaced the outcome of a failed step
+	Duration time.Duration
 }
 
 // RunTraced preprocesses a value like RunDependent, and also returns the output or error of each step
@@ -154,7 +154,7 @@ func (c *Chain) run(s *State, v item.Value, at int64, p *Parsed, traced *[]StepR
 			out, err = applyOnFail(one.onFail)
 		}
 		if traced != nil {
-			*traced = append(*traced, StepResult{Value: out, Err: failed, OnFail: failed != nil && one.onFail != nil, Took: time.Since(began)})
+			*traced = append(*traced, StepResult{Value: out, Err: failed, OnFail: failed != nil && one.onFail != nil, Duration: time.Since(began)})
 		}
 		if err != nil {
 			s.reset()

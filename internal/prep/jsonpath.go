@@ -163,7 +163,7 @@ func (p *jsonPath) matches(t *jsonTree, root uint32) ([]jsonMatch, bool, error) 
 				}
 				err = q.selectChildren(m.node)
 			}
-			set = q.found
+			set = q.matches
 			definite = definite && s.selectsAtMostOne()
 		}
 		if err != nil {
@@ -182,7 +182,7 @@ func (s *pathSegment) selectsAtMostOne() bool {
 type jsonQuery struct {
 	tree    *jsonTree
 	segment *pathSegment
-	found   []jsonMatch
+	matches []jsonMatch
 }
 
 // selectChildren collects the children of a node that the segment selects, or all matching descendants for a
@@ -195,7 +195,7 @@ func (q *jsonQuery) selectChildren(n uint32) error {
 	if !s.deep && (s.kind == byName || s.kind == byIndex) {
 		for at := range len(s.names) + len(s.indexes) {
 			if c, position, ok := t.child(n, s, at); ok {
-				q.found = append(q.found, jsonMatch{node: c, position: position})
+				q.matches = append(q.matches, jsonMatch{node: c, position: position})
 			}
 		}
 		return nil
@@ -266,10 +266,10 @@ func (q *jsonQuery) passes(n uint32) (bool, error) {
 
 // add adds a value to the result
 func (q *jsonQuery) add(m jsonMatch) error {
-	if len(q.found) == maxJSONMatches {
+	if len(q.matches) == maxJSONMatches {
 		return fmt.Errorf("the path matches more than %d values", maxJSONMatches)
 	}
-	q.found = append(q.found, m)
+	q.matches = append(q.matches, m)
 	return nil
 }
 

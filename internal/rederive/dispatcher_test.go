@@ -207,7 +207,7 @@ func TestStoreOutageUntilTheJournalIsFull(t *testing.T) {
 		f.write(t, s.log, 2000)
 	}()
 	testenv.Until(t, "the journal is full", func() bool { return errors.Is(s.log.Stats().Blocked, journal.ErrBudget) })
-	if lag := s.dispatcher.Lag(); !lag.Again || lag.Bytes < budget/2 || lag.Commits < 50 || lag.Changes == 0 {
+	if lag := s.dispatcher.Lag(); !lag.Overflowed || lag.Bytes < budget/2 || lag.Commits < 50 || lag.Changes == 0 {
 		t.Errorf("lag: %+v", lag)
 	}
 	s.history.down.Store(false)

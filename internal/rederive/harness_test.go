@@ -198,7 +198,7 @@ func (f *testFleet) entry(t testing.TB) journal.Entry {
 		return journal.Entry{Section: journal.All, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordStarted})}
 	case 1, 2:
 		e.Data = wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{
-			Session: 1 + f.rng.Uint64N(2), Begun: f.rng.IntN(3) > 0, Clean: f.rng.IntN(2) > 0, Namespace: 1, TimeoutMs: 5000, Backlog: f.rng.Uint64N(3)}})
+			Session: 1 + f.rng.Uint64N(2), Start: f.rng.IntN(3) > 0, Clean: f.rng.IntN(2) > 0, Namespace: 1, TimeoutMs: 5000, Backlog: f.rng.Uint64N(3)}})
 	case 3:
 		e.Data = wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordAction, Node: node, Action: &wire.Action{
 			Verb: []string{"resolve", "delete", "acknowledge"}[f.rng.IntN(3)], Check: model.CheckID(1000 + f.rng.IntN(8)), By: "ann"}})

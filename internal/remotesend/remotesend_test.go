@@ -140,7 +140,7 @@ func TestQueueSendsEachSample(t *testing.T) {
 	if err := q.sendNew(t.Context()); err == nil || !strings.Contains(err.Error(), "503") {
 		t.Errorf("a store that is down: %v", err)
 	}
-	if s := q.State(); s.Bytes == 0 || s.Behind < 0 {
+	if s := q.State(); s.Bytes == 0 || s.Lag < 0 {
 		t.Errorf("state %+v", s)
 	}
 	testenv.NoError(t, q.Close()) // without a mark: as after a kill
@@ -163,7 +163,7 @@ func TestQueueSendsEachSample(t *testing.T) {
 	q = open() // killed before the mark: the last samples are sent again
 	defer q.Close()
 	testenv.NoError(t, q.sendNew(t.Context()))
-	if r.count() != 150 || q.State().Behind != 0 {
+	if r.count() != 150 || q.State().Lag != 0 {
 		t.Errorf("%d samples, %+v", r.count(), q.State())
 	}
 }

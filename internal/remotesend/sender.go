@@ -47,7 +47,7 @@ func newMetrics(r prometheus.Registerer, q *Queue) metrics {
 		Help: "Samples for the store of remote-write-url, by outcome. refused: by that store. dropped: too many waited, or the log could not keep them."}, []string{"outcome"})
 	r.MustRegister(samples,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "remote_send", Name: "behind_seconds", Help: "Age of the oldest sample that waits."},
-			func() float64 { return q.State().Behind.Seconds() }),
+			func() float64 { return q.State().Lag.Seconds() }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "remote_send", Name: "waiting_bytes", Help: "Bytes of samples that wait, compressed."},
 			func() float64 { return float64(q.State().Bytes) }))
 	return metrics{samples.WithLabelValues("sent"), samples.WithLabelValues("refused"), samples.WithLabelValues("dropped")}
@@ -55,7 +55,7 @@ func newMetrics(r prometheus.Registerer, q *Queue) metrics {
 
 // State tells how far the other store is behind.
 type State struct {
-	Behind  time.Duration // age of the oldest sample that waits
+	Lag     time.Duration // age of the oldest sample that waits
 	Bytes   int64         // of samples that wait
 	Trouble error         // of the last request; nil: it succeeded
 
@@ -71,7 +71,7 @@ func (q *Queue) State() State {
 	s.Trouble = q.trouble
 	q.mu.Unlock()
 	if oldest > 0 {
-		s.Behind = max(0, q.opts.Now().Sub(time.Unix(0, oldest)))
+		s.Lag = max(0, q.opts.Now().Sub(time.Unix(0, oldest)))
 		s.Bytes = q.log.SizeAfter(position)
 	}
 	return s

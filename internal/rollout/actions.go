@@ -53,8 +53,8 @@ func (d *Driver) Do(ctx context.Context, by Person, verb Verb, key intent.Key, u
 	if err != nil {
 		return err
 	}
-	if by.Why == "" {
-		by.Why = "roll-out: " + string(verb)
+	if by.Message == "" {
+		by.Message = "roll-out: " + string(verb)
 	}
 	if verb == Undo {
 		return d.undo(ctx, by, key, &r)
@@ -124,8 +124,8 @@ func (d *Driver) undo(ctx context.Context, by Person, key intent.Key, r *intent.
 
 // Return declares a directive and its technique as they were at an older revision, as a new change.
 func (d *Driver) Return(ctx context.Context, by Person, key intent.Key, revision int64) error {
-	if by.Why == "" {
-		by.Why = fmt.Sprintf("back to revision %d", revision)
+	if by.Message == "" {
+		by.Message = fmt.Sprintf("back to revision %d", revision)
 	}
 	return d.o.Stored.Revert(ctx, by.Actor, key, revision, nil, by.May)
 }

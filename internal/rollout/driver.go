@@ -103,7 +103,7 @@ func (d *Driver) AdvanceAll(ctx context.Context) error {
 			continue
 		}
 		text := stepText(&next)
-		by := intent.Actor{User: "server", Whence: "local", Why: "roll-out of " + unit.Name.String() + ": " + text}
+		by := intent.Actor{User: "server", Address: "local", Message: "roll-out of " + unit.Name.String() + ": " + text}
 		err := d.o.Stored.Update(ctx, by, intent.StoredRollout{Rollout: next, Revision: r.Revision})
 		if err != nil && model.ClassOf(err) != model.Conflict { // else a person or a change came first
 			return err

@@ -45,13 +45,13 @@ type Failure struct{ Node, Reason string }
 
 // Progress counts the nodes of a roll-out: those with the new version, those that have reported, those that failed.
 type Progress struct {
-	Nodes    int // of the unit
-	New      int // have the candidate
-	Reported int // of these
-	Excused  int // of these: were not compliant or not connected before their step
-	Waiting  int // of these: have not reported yet, and are not excused
-	Failed   []Failure
-	failed   []model.NodeID
+	Nodes      int // of the unit
+	New        int // have the candidate
+	Reported   int // of these
+	Excused    int // of these: were not compliant or not connected before their step
+	Unreported int // of these: have not reported yet, and are not excused
+	Failed     []Failure
+	failed     []model.NodeID
 }
 
 // ProgressOf counts the nodes of a roll-out by version and outcome. Its failures are in the order of the nodes.
@@ -76,7 +76,7 @@ func ProgressOf(r *model.Rollout, f *Fleet) (p Progress) {
 		case n.Verdict == NoReport && f.Now.After(silent):
 			p.fail(n, "no report of the new version since "+r.Changed().UTC().Format("15:04:05 MST"))
 		case n.Verdict == NoReport:
-			p.Waiting++
+			p.Unreported++
 		}
 	}
 	return p
@@ -122,7 +122,7 @@ func Advance(r model.Rollout, f *Fleet) (next model.Rollout, changed bool) {
 		return r, false
 	case len(r.Steps) == len(steps) && share >= 1:
 		// All nodes have the new version, and no failure stops it.
-	case len(r.Steps) > 0 && p.New > 0 && (p.Waiting > 0 || p.Reported == 0 || f.Now.Before(r.Changed().Add(waitOf(&r)))):
+	case len(r.Steps) > 0 && p.New > 0 && (p.Unreported > 0 || p.Reported == 0 || f.Now.Before(r.Changed().Add(waitOf(&r)))):
 		return r, false
 	case len(r.Steps) < len(steps):
 		beginStep(&r, steps[len(r.Steps)], f)
@@ -159,7 +159,7 @@ func beginStep(r *model.Rollout, step string, f *Fleet) {
 	if share == 1 {
 		r.Bound = model.AllNodes
 	}
-	begun := model.RolloutStep{Step: step, Began: f.Now.UTC()}
+	begun := model.RolloutStep{Step: step, StartedAt: f.Now.UTC()}
 	groups := r.Groups()
 	if !isShare {
 		groups = append(groups, step)

@@ -41,7 +41,7 @@ type Options struct {
 
 // MissedRun describes a run of a round-robin check that did not happen because no member was connected in time.
 type MissedRun struct {
-	About      model.NodeID
+	ProxyNode  model.NodeID
 	Definition *model.CheckDefinition
 	Text       string
 }
@@ -49,9 +49,9 @@ type MissedRun struct {
 // Engine decides, for each round-robin check, which of the connected nodes that share the check (its members) runs it
 // next. RecordResult, SessionEnded and Faults are safe for concurrent use.
 type Engine struct {
-	o     Options
-	began time.Time // time of New with its monotonic reading: setting the clock moves no interval, only cron
-	wake  chan struct{}
+	o         Options
+	startedAt time.Time // time of New with its monotonic reading: setting the clock moves no interval, only cron
+	wake      chan struct{}
 
 	mu       sync.Mutex
 	robins   map[model.CheckID]*rotation
@@ -68,7 +68,7 @@ func New(o Options) *Engine {
 	if o.Wall == nil {
 		o.Wall = o.Now
 	}
-	return &Engine{o: o, began: o.Now(), wake: make(chan struct{}, 1), revision: -1,
+	return &Engine{o: o, startedAt: o.Now(), wake: make(chan struct{}, 1), revision: -1,
 		robins: map[model.CheckID]*rotation{}, turns: map[runKey]*recurringRun{}, assigned: map[model.NodeID]map[*recurringRun]struct{}{}}
 }
 
@@ -77,7 +77,7 @@ const reloadEvery = time.Second
 
 // engineTime returns the time since 1970 on a clock that ignores changes of the wall clock.
 func (e *Engine) engineTime() time.Duration {
-	return time.Duration(e.began.UnixNano()) + e.o.Now().Sub(e.began)
+	return time.Duration(e.startedAt.UnixNano()) + e.o.Now().Sub(e.startedAt)
 }
 
 // Run hands out the runs of round-robin checks to their members until ctx ends.

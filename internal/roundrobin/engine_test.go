@@ -110,7 +110,7 @@ func (f *simulatedMembers) advance(d time.Duration) {
 			if !f.disconnected[a.by] {
 				k := runKey{model.CheckID(a.given.Definition), a.given.Node}
 				f.runs[k] = append(f.runs[k], f.now)
-				f.engine.RecordResult(k.check, k.about, 0)
+				f.engine.RecordResult(k.check, k.proxyNode, 0)
 			}
 			continue
 		}

@@ -12,8 +12,8 @@ import (
 
 // runKey identifies a recurring run by the round-robin check and the proxy node that the result is about.
 type runKey struct {
-	check model.CheckID
-	about model.NodeID // zero: a check without proxy nodes
+	check     model.CheckID
+	proxyNode model.NodeID // zero: a check without proxy nodes
 }
 
 // recurringRun is the repeated run of a round-robin check for one proxy node; the members (nodes that share the
@@ -49,7 +49,7 @@ func (e *Engine) startInterval(t *recurringRun, now time.Duration) (m MissedRun,
 	missed = t.runOpen && t.assignee == 0 && !t.missReported && began >= e.graceEnd()
 	t.missed = missed || t.missed && t.runOpen // unchanged while unknown
 	if missed {
-		m = MissedRun{t.about, r.definition, r.noMemberText()}
+		m = MissedRun{t.proxyNode, r.definition, r.noMemberText()}
 	}
 	if t.assignee == 0 { // else the run is late and continues with another member
 		t.lastSilentMember = 0
@@ -67,7 +67,7 @@ func (e *Engine) startInterval(t *recurringRun, now time.Duration) (m MissedRun,
 		t.runOpen = true
 		e.assignRun(t, now)
 	}
-	return m, missed && t.about != 0
+	return m, missed && t.proxyNode != 0
 }
 
 // assignRun assigns a run to the next member node, and sets the time limit for its result. Without a result by then
@@ -100,7 +100,7 @@ func (e *Engine) assignRun(t *recurringRun, now time.Duration) {
 }
 
 // graceEnd returns the end of the grace period after the server's start, in which missing members are not reported.
-func (e *Engine) graceEnd() time.Duration { return time.Duration(e.began.UnixNano()) + e.o.Grace }
+func (e *Engine) graceEnd() time.Duration { return time.Duration(e.startedAt.UnixNano()) + e.o.Grace }
 
 // chooseMember returns the connected member to run a check next, in rotation; after a timeout it tries each other
 // member first.
@@ -113,7 +113,7 @@ func (e *Engine) chooseMember(t *recurringRun, now time.Duration) model.NodeID {
 	if t.lastSilentMember != 0 {
 		from = t.lastSilentMember
 	}
-	given := wire.RoundRobinRun{Definition: r.definition.ID, Node: t.about}
+	given := wire.RoundRobinRun{Definition: r.definition.ID, Node: t.proxyNode}
 	for _, part := range [...][2]uint64{{uint64(from) + 1, 1 << 32}, {0, uint64(from) + 1}} {
 		it := r.members.Iterator()
 		if part[0] >= 1<<32 {
@@ -282,7 +282,7 @@ func (e *Engine) reportOverdue(t *recurringRun, now time.Duration) (m MissedRun,
 		return m, false
 	}
 	t.missReported, t.missed = true, true
-	return MissedRun{t.about, t.robin.definition, t.robin.noMemberText()}, t.about != 0
+	return MissedRun{t.proxyNode, t.robin.definition, t.robin.noMemberText()}, t.proxyNode != 0
 }
 
 // resumeDueTimes runs checks again that were due before the server's start and have no result, once their timeout has

@@ -174,17 +174,17 @@ const (
 
 // Dependency is an event whose open problem delays messages about the events that depend on it.
 type Dependency struct {
-	Node   model.NodeID
-	Source model.Source
-	Name   Name          // namespace of the event, and NODE/CHECK
-	Behind bool          // the event is the keepalive of the node's upstream node; false: an event of a check on the same node
-	Settle time.Duration // the longest time until a failure of the check is detected
+	Node       model.NodeID
+	Source     model.Source
+	Name       Name          // namespace of the event, and NODE/CHECK
+	OnUpstream bool          // the event is the keepalive of the node's upstream node; false: an event of a check on the same node
+	Settle     time.Duration // the longest time until a failure of the check is detected
 }
 
 // Hold returns the reason (hold) not to send messages about a dependent problem while this dependency fails.
 func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	h := &Hold{Kind: Dependent, By: m.Name, Reason: reason, Until: until}
-	if m.Behind {
+	if m.OnUpstream {
 		h.Kind = Unreachable
 	}
 	return h

@@ -246,9 +246,9 @@ func (t *Table) MayHold() bool {
 
 // WindowState says whether a Window (calendar) is open at a time, when it ends, and when it begins next.
 type WindowState struct {
-	Inside bool
-	Ends   time.Time // end of the current span; zero: no span is on
-	Begins time.Time // begin of the next span; zero: there is none
+	InSpan    bool
+	Ends      time.Time // end of the current span; zero: no span is on
+	NextStart time.Time // begin of the next span; zero: there is none
 }
 
 // Window returns whether a window is open at a time, and when it begins or ends; ok is false if the window does not
@@ -260,8 +260,8 @@ func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 	if w == nil {
 		return WindowState{}, false
 	}
-	at := WindowState{Begins: w.value.calendar.Next(now)}
-	if at.Ends, at.Inside = w.value.calendar.Active(now); !at.Inside {
+	at := WindowState{NextStart: w.value.calendar.Next(now)}
+	if at.Ends, at.InSpan = w.value.calendar.Active(now); !at.InSpan {
 		at.Ends = time.Time{}
 	}
 	return at, true

@@ -319,7 +319,7 @@ func (e *Engine) queryFunc(of storage.Queryable) promrules.QueryFunc {
 // declareNode creates the proxy node of alerts that name no node of the namespace.
 func (e *Engine) declareNode(ctx context.Context, namespace, name string) error {
 	r := core.NewDeclared(model.SourceAlerts, "Node", namespace, name, &model.NodeSpec{Proxy: true})
-	by := intent.Actor{User: "server", Whence: "local", Why: "from alerts of rules"}
+	by := intent.Actor{User: "server", Address: "local", Message: "from alerts of rules"}
 	_, err := core.DeclareMissing(ctx, e.opts.Intent, e.opts.CatchUp, by, []model.Resource{r})
 	return err
 }

@@ -56,10 +56,10 @@ func LimitUses(namespace string, l *model.Limits, states, nodes uint64, hits []c
 	} {
 		for _, h := range hits {
 			if h.Namespace == namespace && LimitField(h.Limit) == use.Name {
-				use.Met, use.Last, use.Node, use.Reason = h.Count, h.Last, h.Node, h.Reason
+				use.Reached, use.Last, use.Node, use.Reason = h.Count, h.Last, h.Node, h.Reason
 			}
 		}
-		if use.Limit > 0 || use.Met > 0 {
+		if use.Limit > 0 || use.Reached > 0 {
 			out = append(out, use)
 		}
 	}

@@ -52,20 +52,20 @@ type Options struct {
 
 // Monitor computes the built-in events about the server and about faulty nodes, and detects mass outages.
 type Monitor struct {
-	o       Options
-	outages outageDetector
-	cloned  chan struct{} // capacity 1: clones has a report
-	lost    chan string   // text of a mass outage that is still to be recorded
+	o           Options
+	outages     outageDetector
+	cloned      chan struct{} // capacity 1: clones has a report
+	outageTexts chan string   // text of a mass outage that is still to be recorded
 
-	mu         sync.Mutex
-	clones     map[model.NodeID]core.Clone // the last report about each node that watchNodes has not taken
-	ahead      int                         // agents with acknowledgements that this server's data does not hold
-	firstAhead string                      // the first one's node
+	mu          sync.Mutex
+	clones      map[model.NodeID]core.Clone // the last report about each node that watchNodes has not taken
+	agentsAhead int                         // agents with acknowledgements that this server's data does not hold
+	firstAhead  string                      // the first one's node
 }
 
 // New returns a Monitor, whose work starts with Run. Its reporting methods may be called before Run.
 func New(o Options) *Monitor {
-	return &Monitor{o: o, outages: outageDetector{timeout: o.KeepaliveTimeout}, clones: map[model.NodeID]core.Clone{}, cloned: make(chan struct{}, 1), lost: make(chan string, 1)}
+	return &Monitor{o: o, outages: outageDetector{timeout: o.KeepaliveTimeout}, clones: map[model.NodeID]core.Clone{}, cloned: make(chan struct{}, 1), outageTexts: make(chan string, 1)}
 }
 
 // Run updates the built-in events until ctx ends.
@@ -148,8 +148,8 @@ func (m *Monitor) MassOutage(now time.Time) *route.Hold { return m.outages.curre
 // ReportSessionLoss reports that many sessions ended at the same time, before their nodes count as silent. It is
 // muster.Config.OnSessionLoss.
 func (m *Monitor) ReportSessionLoss(loss muster.SessionLoss) {
-	text := fmt.Sprintf("%d of %d agents lost their sessions within %s: check the network of this server first", loss.Lost, loss.Before, loss.Window)
-	m.o.Log.Error("many agents lost their sessions at once", "lost", loss.Lost, "before", loss.Before)
+	text := fmt.Sprintf("%d of %d agents lost their sessions within %s: check the network of this server first", loss.Sessions, loss.Before, loss.Window)
+	m.o.Log.Error("many agents lost their sessions at once", "lost", loss.Sessions, "before", loss.Before)
 	m.outages.startOrExtend(m.o.Now(), text)
 	m.queueOutageReport(text)
 }
@@ -177,7 +177,7 @@ func (m *Monitor) ReportSilentNodes(at []time.Time) {
 // journal.
 func (m *Monitor) queueOutageReport(text string) {
 	select {
-	case m.lost <- text:
+	case m.outageTexts <- text:
 	default:
 	}
 }

@@ -13,7 +13,7 @@ const remoteWriteLate = time.Minute
 
 // RemoteWriteWarnings returns the warnings about remote write for the status; a refusal is shown for a time.
 func RemoteWriteWarnings(s remotesend.State, now time.Time, shown time.Duration) (list []string) {
-	if s.Trouble != nil || s.Behind > remoteWriteLate {
+	if s.Trouble != nil || s.Lag > remoteWriteLate {
 		list = append(list, remoteWriteText(s))
 	}
 	if s.Refusal != nil && now.Sub(s.RefusedAt) < shown {
@@ -24,7 +24,7 @@ func RemoteWriteWarnings(s remotesend.State, now time.Time, shown time.Duration)
 
 // remoteWriteText returns the warning that the other store is behind.
 func remoteWriteText(s remotesend.State) string {
-	text := "remote write is " + model.TimeSpan(s.Behind) + " behind, and " + model.Size(s.Bytes).Approximate() + " wait"
+	text := "remote write is " + model.TimeSpan(s.Lag) + " behind, and " + model.Size(s.Bytes).Approximate() + " wait"
 	if s.Trouble != nil {
 		text += ": " + model.OneLine(s.Trouble)
 	}

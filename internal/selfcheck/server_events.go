@@ -84,7 +84,7 @@ func (m *Monitor) watchHealth(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case text := <-m.lost:
+		case text := <-m.outageTexts:
 			m.recordSessionsEvent(ctx, text)
 			continue
 		case <-tick.C:
@@ -127,9 +127,9 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 		return model.Critical, "journal does not commit: " + st.Blocked.Error() + m.CutReason()
 	case older != "":
 		return model.Critical, older + ". On the server's machine, with the server stopped: " + m.o.RestoredCommand
-	case st.Ahead > clockAheadWarning:
+	case st.ReservedAhead > clockAheadWarning:
 		return model.Warning, fmt.Sprintf("this machine's clock was ahead for a while. The time of the journal never goes back: until %[2]s, results and changes get a too late time, now by %[1]s. Nothing to do",
-			model.RoundTimeSpan(st.Ahead), m.o.Now().Add(2*st.Ahead).UTC().Format(time.DateTime+" UTC"))
+			model.RoundTimeSpan(st.ReservedAhead), m.o.Now().Add(2*st.ReservedAhead).UTC().Format(time.DateTime+" UTC"))
 	case share >= 90:
 		return model.Critical, text + "; agents send fewer, larger batches; when the journal is full, they spool their results" + m.CutReason()
 	case share >= 75:
@@ -145,7 +145,7 @@ func (m *Monitor) CutReason() string {
 		return ". " + m.o.FullDisk() + ". The server continues when the disk has free space"
 	}
 	lag, trouble := m.o.Lag(), m.o.Trouble()
-	if lag.Age <= LagWarning && !lag.Again && (trouble == nil || lag.Age == 0) {
+	if lag.Age <= LagWarning && !lag.Overflowed && (trouble == nil || lag.Age == 0) {
 		if name, bytes := m.o.Holder(); name != "" && name != "snapshots" {
 			return fmt.Sprintf(". The journal cannot delete segments: %s still needs %s", name, model.Size(bytes).Approximate())
 		}
@@ -189,7 +189,7 @@ func evictionText(use history.Usage) string {
 // historyLagText formats how far the history store is behind the journal.
 func historyLagText(lag dispatch.Lag) string {
 	text := fmt.Sprintf("history is %s behind, by %s of the journal", lag.Age.Round(time.Second), model.Size(lag.Bytes).Approximate())
-	if lag.Again {
+	if lag.Overflowed {
 		text += " (its queue overflowed: the server reads the changes from the journal again)"
 	}
 	return text
@@ -229,7 +229,7 @@ func (m *Monitor) streamsHealth() (model.Status, string) {
 
 // streamHealth returns status and text about the delay of one handler that receives every result.
 func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
-	text := fmt.Sprintf("handler %s is %s behind, by %s of the journal", st.Handler, st.Behind.Round(time.Second), model.Size(st.BehindBytes).Approximate())
+	text := fmt.Sprintf("handler %s is %s behind, by %s of the journal", st.Handler, st.Lag.Round(time.Second), model.Size(st.BehindBytes).Approximate())
 	if st.Trouble != "" {
 		text += ": " + st.Trouble
 	}
@@ -237,7 +237,7 @@ func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 	case !st.SkippedAt.IsZero() && now.Sub(st.SkippedAt) < skipShown:
 		return model.Critical, fmt.Sprintf("handler %s was too far behind at %s and missed results (%d in total): the journal waits for a handler up to a quarter of its budget (--journal-budget). Now: %s",
 			st.Handler, st.SkippedAt.UTC().Format(time.DateTime+" UTC"), st.Skipped, text)
-	case st.Behind > LagWarning:
+	case st.Lag > LagWarning:
 		return model.Warning, text + ". Nothing is lost yet; the journal waits for the handler up to a quarter of its budget: muster describe handler " + st.Handler.Name + " -n " + st.Handler.Namespace
 	}
 	return model.OK, text
@@ -247,8 +247,8 @@ func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 // restore of older data on the server. It is muster.Config.OnOlderData.
 func (m *Monitor) ReportOlderData(node core.Node) {
 	m.mu.Lock()
-	first := m.ahead == 0
-	if m.ahead++; first {
+	first := m.agentsAhead == 0
+	if m.agentsAhead++; first {
 		m.firstAhead = node.Name
 	}
 	m.mu.Unlock()
@@ -263,8 +263,8 @@ func (m *Monitor) ReportOlderData(node core.Node) {
 func (m *Monitor) olderDataText() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.ahead == 0 {
+	if m.agentsAhead == 0 {
 		return ""
 	}
-	return fmt.Sprintf("agents (%d, the first was %s) have acknowledgements for signals that the server does not have: the server's data is an older copy, or its last records are lost", m.ahead, m.firstAhead)
+	return fmt.Sprintf("agents (%d, the first was %s) have acknowledgements for signals that the server does not have: the server's data is an older copy, or its last records are lost", m.agentsAhead, m.firstAhead)
 }

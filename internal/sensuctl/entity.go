@@ -54,7 +54,7 @@ func entityForm(r *request, m *model.Resource) (object, error) {
 		class = "proxy"
 	}
 	if state != nil {
-		lastSeen = unixTime(state.Heard)
+		lastSeen = unixTime(state.LastHeartbeat)
 	}
 	name := model.EntityName(m.Metadata, n)
 	labels, groups := effectiveLabelsAndGroups(m, n, state)

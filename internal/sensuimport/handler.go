@@ -122,10 +122,10 @@ func routeToHandler(o *object, c *model.CheckSpec, handler string, filters []str
 // importHandlerPipeline adds a pipeline for a handler that no check names or whose filters routes cannot express,
 // because agents may name the handler.
 func importHandlerPipeline(o *object) {
-	if o.kind != "Handler" && o.kind != "TCPStreamHandler" || o.importer.made[resourceKey{"Pipeline", o.targetNamespace(), PipelineOf(o.name)}] != nil {
+	if o.kind != "Handler" && o.kind != "TCPStreamHandler" || o.importer.created[resourceKey{"Pipeline", o.targetNamespace(), PipelineOf(o.name)}] != nil {
 		return
 	}
-	made := o.importer.made[resourceKey{"Handler", o.targetNamespace(), musterName(o.name)}]
+	made := o.importer.created[resourceKey{"Handler", o.targetNamespace(), musterName(o.name)}]
 	switch {
 	case made != nil && (readsEvents(made.Spec.(*model.HandlerSpec)) || slices.ContainsFunc(o.spec.texts("filters"), isCustomFilter)):
 		routeToHandler(o, &model.CheckSpec{}, o.name, nil) // a check that is dropped: only the pipeline stays

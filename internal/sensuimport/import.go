@@ -36,7 +36,7 @@ func Import(files []conversion.File, kinds *kind.Registry, now time.Time) (*Resu
 // result omits them.
 func ImportInto(server Lookup, files []conversion.File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	im := &importer{
-		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, objectsByKey: map[resourceKey]*object{}, made: map[resourceKey]*model.Resource{},
+		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, objectsByKey: map[resourceKey]*object{}, created: map[resourceKey]*model.Resource{},
 		makers: map[resourceKey]*object{}, sensuNames: map[resourceKey]string{}, providers: map[string]secretProvider{},
 	}
 	for _, f := range files {
@@ -137,7 +137,7 @@ type importer struct {
 	now          time.Time
 	objects      []object
 	objectsByKey map[resourceKey]*object // Sensu's objects by type, namespace and name
-	made         map[resourceKey]*model.Resource
+	created      map[resourceKey]*model.Resource
 	makers       map[resourceKey]*object // the first objects that need the resources
 	order        []resourceKey
 	sensuNames   map[resourceKey]string // Sensu's names by Muster's
@@ -169,7 +169,7 @@ func (o *object) addResource(name string, spec model.Spec) *model.Resource {
 	}
 	at := resourceKey{spec.Kind(), o.targetNamespace(), name}
 	r := &model.Resource{APIVersion: model.APIVersion, Kind: at.kind, Metadata: model.Metadata{Name: name, Namespace: at.namespace}, Spec: spec}
-	o.importer.made[at], o.importer.makers[at] = r, o
+	o.importer.created[at], o.importer.makers[at] = r, o
 	o.importer.order = append(o.importer.order, at)
 	return r
 }
@@ -262,7 +262,7 @@ func (im *importer) finish() *Result {
 	for _, kind := range im.kinds.Kinds() {
 		for _, at := range im.order {
 			if at.kind == kind.Name && !refused[at] {
-				out.Resources = append(out.Resources, im.made[at])
+				out.Resources = append(out.Resources, im.created[at])
 			}
 		}
 	}
@@ -277,19 +277,19 @@ func (im *importer) addNamespaces() {
 	}
 	for _, at := range im.order {
 		key := resourceKey{"Namespace", "", at.namespace}
-		if at.namespace == "" || at.namespace == model.DefaultNamespaceName || im.made[key] != nil {
+		if at.namespace == "" || at.namespace == model.DefaultNamespaceName || im.created[key] != nil {
 			continue
 		}
 		by := im.makers[at]
 		by.noteChange("namespace %s is not in these files: the import adds the namespace", at.namespace)
-		im.made[key] = &model.Resource{APIVersion: model.APIVersion, Kind: key.kind, Metadata: model.Metadata{Name: key.name}, Spec: &model.NamespaceSpec{}}
+		im.created[key] = &model.Resource{APIVersion: model.APIVersion, Kind: key.kind, Metadata: model.Metadata{Name: key.name}, Spec: &model.NamespaceSpec{}}
 		im.makers[key], im.order = by, append(im.order, key)
 	}
 }
 
 // refusal returns the reason why a resource cannot be applied; empty: it can.
 func (im *importer) refusal(at resourceKey, refused map[resourceKey]bool) string {
-	r := im.made[at]
+	r := im.created[at]
 	if err := im.kinds.Validate(r); err != nil {
 		return "Muster refuses the resource: " + strings.Join(strings.Fields(err.Error()), " ")
 	}
@@ -345,7 +345,7 @@ type Lookup func(kind, namespace, name string) (*model.Resource, error)
 
 // findResource returns an imported or existing resource in the object's namespace, or nil.
 func (o *object) findResource(kind, name string) *model.Resource {
-	if r := o.importer.made[resourceKey{kind, o.targetNamespace(), name}]; r != nil {
+	if r := o.importer.created[resourceKey{kind, o.targetNamespace(), name}]; r != nil {
 		return r
 	}
 	return o.findOnServer(kind, name)

@@ -42,8 +42,8 @@ type Options struct {
 	// the store does not have it.
 	Archive func(sum [64]byte) (io.ReadSeekCloser, error)
 	// Arrived is called when an asset becomes usable. It must not block, nor call the Box. May be nil.
-	Arrived func()
-	Log     *slog.Logger
+	Ready func()
+	Log   *slog.Logger
 }
 
 // Extractor extracts the Assets that the server's own handlers, filters and mutators need, and returns their folders.
@@ -66,14 +66,14 @@ type assetUser struct {
 
 // Open returns an Extractor that extracts Assets into the folder o.Dir.
 func Open(o Options) (*Extractor, error) {
-	if o.Arrived == nil {
-		o.Arrived = func() {}
+	if o.Ready == nil {
+		o.Ready = func() {}
 	}
 	b := &Extractor{opts: o, assets: map[route.Name]*model.AssetSpec{}, users: map[assetUser][]string{}}
 	var err error
 	b.cache, err = asset.Open(asset.Config{
-		Dir: o.Dir, Fetch: b.fetchFromStore, Alone: true, Reserve: reservedDisk, Look: recheckPeriod, Whose: "the server's handlers", Log: o.Log,
-		Arrived: func(asset.Sum) { o.Arrived() },
+		Dir: o.Dir, Fetch: b.fetchFromStore, Exclusive: true, Reserve: reservedDisk, Look: recheckPeriod, Whose: "the server's handlers", Log: o.Log,
+		Ready: func(asset.Sum) { o.Ready() },
 	})
 	return b, err
 }
@@ -97,7 +97,7 @@ func (b *Extractor) Apply(list []route.Declaration) {
 		case *model.AssetSpec:
 			b.assets[d.Name] = spec
 			b.requestNamedArchives()
-			b.opts.Arrived() // an Asset that the message names may have arrived
+			b.opts.Ready() // an Asset that the message names may have arrived
 		case *model.FilterSpec:
 			b.recordUsedAssets(assetUser{"Filter", d.Name}, spec.Assets)
 		case *model.MutatorSpec:

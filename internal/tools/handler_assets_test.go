@@ -34,7 +34,7 @@ func newTestExtractor(t *testing.T) *testExtractor {
 	t.Helper()
 	w := &testExtractor{t: t, store: map[[64]byte][]byte{}}
 	var err error
-	w.Extractor, err = Open(Options{Dir: filepath.Join(t.TempDir(), "tools"), Facts: map[string]string{"os": "linux", "arch": "amd64"}, Arrived: func() { w.arrivals.Add(1) }, Archive: func(sum [64]byte) (io.ReadSeekCloser, error) {
+	w.Extractor, err = Open(Options{Dir: filepath.Join(t.TempDir(), "tools"), Facts: map[string]string{"os": "linux", "arch": "amd64"}, Ready: func() { w.arrivals.Add(1) }, Archive: func(sum [64]byte) (io.ReadSeekCloser, error) {
 		w.opened.Add(1)
 		w.mu.Lock()
 		defer w.mu.Unlock()

@@ -40,12 +40,12 @@ func (w *window) append(b []byte) []byte {
 		flags |= 2
 	}
 	b = append(b, flags)
-	for _, n := range []int{w.front, w.inside, w.size} {
+	for _, n := range []int{w.front, w.frontLen, w.size} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
 	b = binary.AppendUvarint(b, bits.ReverseBytes64(w.back))
 	b = binary.AppendUvarint(b, uint64(w.backWeight))
-	for _, n := range []int64{w.end, w.grain, w.lost, w.newest} {
+	for _, n := range []int64{w.end, w.grain, w.lostUntil, w.newest} {
 		b = binary.AppendVarint(b, n)
 	}
 	last := int64(0)
@@ -143,11 +143,11 @@ func (d *decoder) count(bound int) int {
 // window decodes one window and checks that it fits its spec.
 func (d *decoder) window(w *window, s *spec) {
 	flags := d.byte()
-	w.front, w.inside, w.size = d.count(len(d.b)), d.count(len(d.b)), d.count(len(d.b))
+	w.front, w.frontLen, w.size = d.count(len(d.b)), d.count(len(d.b)), d.count(len(d.b))
 	w.back, w.backWeight = bits.ReverseBytes64(d.unsigned()), uint32(d.unsigned())
-	w.end, w.grain, w.lost, w.newest = d.signed(), d.signed(), d.signed(), d.signed()
+	w.end, w.grain, w.lostUntil, w.newest = d.signed(), d.signed(), d.signed(), d.signed()
 	weighted, texts := flags&1 != 0, flags&2 != 0
-	valid := w.front <= w.inside && w.inside <= w.size && 2*w.size <= len(d.b) && w.grain >= 0 && (w.front == 0 || s.shape == stacks)
+	valid := w.front <= w.frontLen && w.frontLen <= w.size && 2*w.size <= len(d.b) && w.grain >= 0 && (w.front == 0 || s.shape == stacks)
 	if d.failed || !valid || w.size > 0 && (texts != s.texts || weighted != (w.grain > 0)) {
 		d.failed = true
 		return

@@ -132,12 +132,12 @@ func compileLast(c *compiler, n *node) evaluator {
 	return func(w *Windows) operand {
 		v := &w.list[i]
 		switch {
-		case v.inside < count:
+		case v.frontLen < count:
 			return few
 		case clock:
-			return ofUnsigned(uint64(v.at(v.inside-count).at / int64(time.Second)))
+			return ofUnsigned(uint64(v.at(v.frontLen-count).at / int64(time.Second)))
 		}
-		return s.read(v, v.inside-count)
+		return s.read(v, v.frontLen-count)
 	}
 }
 
@@ -159,7 +159,7 @@ func compileFirst(c *compiler, n *node) evaluator {
 	return func(w *Windows) operand {
 		v := &w.list[i]
 		switch {
-		case v.inside == 0:
+		case v.frontLen == 0:
 			return empty
 		case clock:
 			return ofUnsigned(uint64(v.at(0).at / int64(time.Second)))
@@ -184,7 +184,7 @@ func compileChange(c *compiler, n *node) evaluator {
 	s := h.program.spec(i)
 	return func(w *Windows) operand {
 		v := &w.list[i]
-		if v.inside < 2 {
+		if v.frontLen < 2 {
 			return few
 		}
 		previous, last := s.read(v, 0), s.read(v, 1)
@@ -211,10 +211,10 @@ func compileBitand(c *compiler, n *node) evaluator {
 	i := h.window(values, keepLast, "")
 	return func(w *Windows) operand {
 		v := &w.list[i]
-		if v.inside < count {
+		if v.frontLen < count {
 			return empty
 		}
-		return ofUnsigned(v.at(v.inside-count).bits & mask)
+		return ofUnsigned(v.at(v.frontLen-count).bits & mask)
 	}
 }
 
@@ -230,10 +230,10 @@ func compileFuzzytime(c *compiler, n *node) evaluator {
 	s := h.program.spec(i)
 	return func(w *Windows) operand {
 		v := &w.list[i]
-		if v.inside == 0 {
+		if v.frontLen == 0 {
 			return empty
 		}
-		difference := s.float(v, v.inside-1) - float64(w.now/int64(time.Second))
+		difference := s.float(v, v.frontLen-1) - float64(w.now/int64(time.Second))
 		return ofBool(math.Abs(difference) <= span.Seconds())
 	}
 }
@@ -271,7 +271,7 @@ func (h *historyCall) aggregate(name string) evaluator {
 	float := h.isFloat() || o == sumFloat
 	return func(w *Windows) operand {
 		v := &w.list[i]
-		if v.inside == 0 {
+		if v.frontLen == 0 {
 			return empty
 		}
 		var bits uint64
@@ -333,8 +333,8 @@ func compileCount(c *compiler, n *node) evaluator {
 			case truncated(v):
 				return tooMany
 			}
-			seen := make(map[uint64]struct{}, v.inside)
-			for rank := range v.inside {
+			seen := make(map[uint64]struct{}, v.frontLen)
+			for rank := range v.frontLen {
 				seen[v.at(rank).bits] = struct{}{}
 			}
 			return ofUnsigned(uint64(len(seen)))
@@ -360,7 +360,7 @@ func compileCount(c *compiler, n *node) evaluator {
 		v := &w.list[i]
 		count, _ := v.total(sumUnsigned)
 		switch {
-		case v.lost != 0 && v.lost > begin(v):
+		case v.lostUntil != 0 && v.lostUntil > begin(v):
 			return tooSlow
 		case !find:
 			return ofUnsigned(count)
@@ -380,7 +380,7 @@ func (s *spec) startOfEntries(v *window) int64 {
 	switch count := int(s.period.count); {
 	case count == 0:
 		return s.period.startOf(v.end)
-	case v.inside < count:
+	case v.frontLen < count:
 		return math.MinInt64
 	}
 	return v.at(0).at - 1
@@ -389,7 +389,7 @@ func (s *spec) startOfEntries(v *window) int64 {
 // truncated returns a function that reports whether a window has lost values that are in its period.
 func (h *historyCall) truncated() func(v *window) bool {
 	s := h.spec
-	return func(v *window) bool { return v.lost != 0 && v.lost > s.startOfEntries(v) }
+	return func(v *window) bool { return v.lostUntil != 0 && v.lostUntil > s.startOfEntries(v) }
 }
 
 // compileChangecount compiles changecount: how often the value changed, rose or fell in the period.
@@ -407,13 +407,13 @@ func compileChangecount(c *compiler, n *node) evaluator {
 	return func(w *Windows) operand {
 		v := &w.list[i]
 		switch {
-		case v.inside < 2:
+		case v.frontLen < 2:
 			return few
 		case truncated(v):
 			return tooMany
 		}
 		var changes uint64
-		for rank := 1; rank < v.inside; rank++ {
+		for rank := 1; rank < v.frontLen; rank++ {
 			order := s.order(v, rank)
 			if order != 0 && (mode != "inc" || order > 0) && (mode != "dec" || order < 0) {
 				changes++
@@ -435,12 +435,12 @@ func compileMonotone(c *compiler, n *node) evaluator {
 	return func(w *Windows) operand {
 		v := &w.list[i]
 		switch {
-		case v.inside == 0:
+		case v.frontLen == 0:
 			return empty
 		case truncated(v):
 			return tooMany
 		}
-		for rank := 1; rank < v.inside; rank++ {
+		for rank := 1; rank < v.frontLen; rank++ {
 			order := s.order(v, rank)
 			if falling {
 				order = -order

@@ -18,14 +18,14 @@ func (h *historyCall) points(least int, compute func(w *Windows, points []point)
 	return func(w *Windows) operand {
 		v := &w.list[i]
 		switch {
-		case v.inside == 0 && least > 0:
+		case v.frontLen == 0 && least > 0:
 			return empty
-		case v.inside < least:
+		case v.frontLen < least:
 			return few
 		case truncated(v):
 			return tooMany
 		}
-		points := make([]point, v.inside)
+		points := make([]point, v.frontLen)
 		for rank := range points {
 			points[rank] = point{float64(v.at(rank).at-w.now) / float64(time.Second), s.float(v, rank)}
 		}

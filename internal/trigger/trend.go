@@ -36,7 +36,7 @@ func compileTrend(c *compiler, n *node) evaluator {
 		h.spec.load = loadOne
 		i, empty := h.window(stacks, sumUnsigned, "count"), h.noValue()
 		return func(w *Windows) operand {
-			if w.list[i].inside == 0 {
+			if w.list[i].frontLen == 0 {
 				return empty
 			}
 			count, _ := w.list[i].total(sumUnsigned)
@@ -74,7 +74,7 @@ func compileBaseline(c *compiler, n *node) evaluator {
 		end := shiftStep{'-', unit[0], -back}.apply(time.Unix(0, v.end+1).In(c.scope.Zone)).UnixNano() - 1
 		begin := data.startOf(end)
 		sum, count := 0.0, 0.0
-		for rank := range v.inside {
+		for rank := range v.frontLen {
 			if at := v.at(rank).at; at > begin && at <= end {
 				sum += math.Float64frombits(v.at(rank).bits)
 				count += float64(v.weight(rank))

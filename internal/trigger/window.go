@@ -115,13 +115,13 @@ type window struct {
 	head    int      // place of rank 0
 	size    int
 
-	front, inside int
-	back          uint64 // aggregate of the back stack
-	backWeight    uint32
-	end           int64 // of the period at the last evaluation
-	grain         int64
-	lost          int64 // time of the youngest value that did not fit, or whose test failed; 0: none
-	newest        int64 // time of the newest value, also of one that does not count; 0: none
+	front, frontLen int
+	back            uint64 // aggregate of the back stack
+	backWeight      uint32
+	end             int64 // of the period at the last evaluation
+	grain           int64
+	lostUntil       int64 // time of the youngest value that did not fit, or whose test failed; 0: none
+	newest          int64 // time of the newest value, also of one that does not count; 0: none
 }
 
 // place converts an entry's rank (its position in the order of time, 0 is the oldest) to its index in the ring.
@@ -155,7 +155,7 @@ func (w *window) add(s *spec, at, now int64, v item.Value) {
 	case skip:
 		return
 	case broken:
-		w.lost = max(w.lost, at)
+		w.lostUntil = max(w.lostUntil, at)
 		if s.period.count == 0 {
 			return
 		}
@@ -169,7 +169,7 @@ func (w *window) add(s *spec, at, now int64, v item.Value) {
 	if rank > 0 && w.at(rank-1).at > at {
 		rank = sort.Search(w.size, func(i int) bool { return w.at(i).at > at })
 	}
-	if s.period.count > 0 && in && rank == 0 && w.inside >= int(s.period.count) {
+	if s.period.count > 0 && in && rank == 0 && w.frontLen >= int(s.period.count) {
 		return
 	}
 	if s.shape == deque {
@@ -183,7 +183,7 @@ func (w *window) add(s *spec, at, now int64, v item.Value) {
 	}
 	w.insert(rank, at, bits, s.texts, v)
 	if in {
-		w.inside++
+		w.frontLen++
 		switch {
 		case s.shape != stacks:
 		case rank < w.front:
@@ -229,9 +229,9 @@ func (w *window) pushBack(o operation, bits uint64, weight uint32) {
 func (w *window) merge(s *spec, rank int, at int64, bits uint64, in bool, v item.Value) bool {
 	o, older := s.op, true
 	i := rank - 1
-	if i < 0 || w.at(i).at/w.grain != at/w.grain || (i < w.inside) != in {
+	if i < 0 || w.at(i).at/w.grain != at/w.grain || (i < w.frontLen) != in {
 		older = false
-		if i = rank; i >= w.size || w.at(i).at/w.grain != at/w.grain || (i < w.inside) != in {
+		if i = rank; i >= w.size || w.at(i).at/w.grain != at/w.grain || (i < w.frontLen) != in {
 			return false
 		}
 	}
@@ -271,7 +271,7 @@ func (w *window) dominate(o operation, rank int, bits uint64) (int, bool) {
 		first--
 	}
 	w.remove(first, rank)
-	w.inside -= rank - first
+	w.frontLen -= rank - first
 	return first, true
 }
 
@@ -279,11 +279,11 @@ func (w *window) dominate(o operation, rank int, bits uint64) (int, bool) {
 // dropped.
 func (w *window) advance(s *spec, now int64) {
 	w.end = max(w.end, s.period.end(now))
-	for w.inside < w.size && w.at(w.inside).at <= w.end {
+	for w.frontLen < w.size && w.at(w.frontLen).at <= w.end {
 		if s.shape == stacks {
-			w.pushBack(s.op, w.at(w.inside).bits, w.weight(w.inside))
+			w.pushBack(s.op, w.at(w.frontLen).bits, w.weight(w.frontLen))
 		}
-		w.inside++
+		w.frontLen++
 	}
 	w.evict(s)
 }
@@ -292,10 +292,10 @@ func (w *window) advance(s *spec, now int64) {
 func (w *window) evict(s *spec) {
 	drop := 0
 	if count := int(s.period.count); count > 0 {
-		drop = max(0, w.inside-count)
+		drop = max(0, w.frontLen-count)
 	} else {
 		begin := s.period.startOf(w.end)
-		for drop < w.inside && w.at(drop).at <= begin {
+		for drop < w.frontLen && w.at(drop).at <= begin {
 			drop++
 		}
 	}
@@ -313,13 +313,13 @@ func (w *window) drop(s *spec, n int) {
 	}
 	w.head = w.place(n)
 	w.size -= n
-	w.inside -= n
+	w.frontLen -= n
 	switch {
 	case s.shape != stacks:
 	case n <= w.front:
 		w.front -= n
 	default: // the back stack becomes the front stack
-		w.front, w.back, w.backWeight = w.inside, 0, 0
+		w.front, w.back, w.backWeight = w.frontLen, 0, 0
 		for i := w.front - 2; i >= 0; i-- {
 			next := w.at(i + 1)
 			w.aggregate(s.op, i, next.bits, w.weight(i+1))
@@ -427,8 +427,8 @@ func (w *window) bound(s *spec) {
 	switch {
 	case !combines:
 		for w.size > limit+int(s.period.count) || w.size > minTexts && w.textBytes() > maxTextBytes {
-			w.lost = max(w.lost, w.at(0).at)
-			w.inside = max(w.inside, 1)
+			w.lostUntil = max(w.lostUntil, w.at(0).at)
+			w.frontLen = max(w.frontLen, 1)
 			w.drop(s, 1)
 		}
 	case w.size > limit || w.size > minTexts && w.textBytes() > maxTextBytes:
@@ -457,7 +457,7 @@ func (w *window) coarsen(s *spec) {
 		if i >= w.front {
 			side++
 		}
-		if i >= w.inside {
+		if i >= w.frontLen {
 			side++
 		}
 		lastSide := 0
@@ -488,7 +488,7 @@ func (w *window) coarsen(s *spec) {
 	for i := size; i < w.size && w.texts != nil; i++ {
 		w.texts[w.place(i)] = ""
 	}
-	w.size, w.front, w.inside = size, front, inside
+	w.size, w.front, w.frontLen = size, front, inside
 }
 
 // textBytes returns the length of all texts of a window.

@@ -26,7 +26,7 @@ type Options struct {
 	// acknowledgement.
 	Send func(ctx context.Context, status model.Status, output string) error
 	// Own records a failed round in the journal, past the sessions.
-	Own func(ctx context.Context, status model.Status, output string) error
+	Record func(ctx context.Context, status model.Status, output string) error
 	// Call calls the address outside; nil: none is configured.
 	Call       func(ctx context.Context) error
 	Now        func() time.Time
@@ -104,7 +104,7 @@ func (w *Watchdog) runRound(ctx context.Context, status model.Status, said strin
 	w.opts.Logger.Error("a synthetic result was not delivered", "outcome", f.outcome, "why", f.text)
 	within, cancel := context.WithTimeout(ctx, w.opts.Every)
 	defer cancel()
-	if err := w.opts.Own(within, f.status, f.text); err != nil && ctx.Err() == nil {
+	if err := w.opts.Record(within, f.status, f.text); err != nil && ctx.Err() == nil {
 		w.opts.Logger.Error("cannot record the event about the synthetic result", "err", err)
 	}
 	return f.status, f.text

@@ -53,7 +53,7 @@ func TestSyntheticResultReportsPreviousOutcome(t *testing.T) {
 						}
 						return c.send
 					},
-					Own: func(_ context.Context, status model.Status, output string) error {
+					Record: func(_ context.Context, status model.Status, output string) error {
 						own = append(own, syntheticResult{status, output})
 						return nil
 					},

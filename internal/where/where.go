@@ -37,12 +37,12 @@ const (
 // Language is one kind of conditions (CEL expressions): the variables that they may read, and their maximum cost.
 // Compile checks the cost of the worst input once, so evaluation needs no counting.
 type Language struct {
-	Of      string         // the subject of a condition in messages: node, event
-	Reads   string         // its variables, for messages
-	Example string         // a valid condition, for messages
-	MaxCost uint64         // in CEL's units, per evaluation; comparing a label costs about 3
-	Bytes   map[string]int // of string variables that may be longer than a label
-	Alone   bool           // the language has no variables of a node
+	Of          string         // the subject of a condition in messages: node, event
+	Reads       string         // its variables, for messages
+	Example     string         // a valid condition, for messages
+	MaxCost     uint64         // in CEL's units, per evaluation; comparing a label costs about 3
+	Bytes       map[string]int // of string variables that may be longer than a label
+	WithoutNode bool           // the language has no variables of a node
 	// Inventory says that conditions may read the inventory of the node.
 	Inventory bool
 	// Options declares variables and constants in addition to the variables of a node; nil: none.
@@ -50,9 +50,9 @@ type Language struct {
 
 	inUse sync.Map // weak pointers to conditions, by text
 
-	once sync.Once // creating the environment takes milliseconds
-	env  *cel.Env
-	err  error
+	envOnce sync.Once // creating the environment takes milliseconds
+	env     *cel.Env
+	err     error
 }
 
 // CompiledCondition is a compiled CEL condition of any Language, with the index terms that it requires. Safe for
@@ -125,9 +125,9 @@ func (l *Language) Compile(expr string) (*CompiledCondition, error) {
 
 // environment returns the CEL environment with the language's variables and limits.
 func (l *Language) environment() (*cel.Env, error) {
-	l.once.Do(func() {
+	l.envOnce.Do(func() {
 		options := []cel.EnvOption{cel.ParserExpressionSizeLimit(maxBytes), cel.ParserRecursionLimit(64)}
-		if !l.Alone {
+		if !l.WithoutNode {
 			options = append(options, nodeVariables()...)
 		}
 		if l.Inventory {

@@ -99,7 +99,7 @@ func (o fixedSpan) next(t time.Time, _ *time.Location) time.Time {
 // which the occurrence begins; an end on the next day is more than 24 hours.
 type weeklySpan struct {
 	days       [7]bool // from Sunday
-	begin, end int
+	start, end int
 }
 
 const minutesOfDay = 24 * 60
@@ -129,7 +129,7 @@ func (w weeklySpan) next(t time.Time, zone *time.Location) time.Time {
 
 // occurrence returns the start and end of the span's occurrence that starts on a date.
 func (w weeklySpan) occurrence(d calendarDate, zone *time.Location) (from, until time.Time) {
-	from, _ = d.spanInstants(w.begin, zone)
+	from, _ = d.spanInstants(w.start, zone)
 	_, until = d.plusDays(w.end/minutesOfDay).spanInstants(w.end%minutesOfDay, zone)
 	return from, until
 }
@@ -151,7 +151,7 @@ func parseWeekly(text string) (w weeklySpan, err error) {
 		return w, duringError(text, "%q is not a time", times)
 	}
 	if hasTimes {
-		if w.begin, w.end, err = parseTimes(times); err != nil {
+		if w.start, w.end, err = parseTimes(times); err != nil {
 			return w, duringError(text, "%v", err)
 		}
 	}

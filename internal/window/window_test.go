@@ -145,7 +145,7 @@ func TestWeeklySpansFollowTheWallClock(t *testing.T) {
 		testenv.NoError(t, err)
 		rapid.Check(t, func(t *rapid.T) {
 			begin := rapid.IntRange(0, 95).Draw(t, "begin") * 15
-			w := weeklySpan{begin: begin, end: begin + 15*rapid.IntRange(1, 96).Draw(t, "length")}
+			w := weeklySpan{start: begin, end: begin + 15*rapid.IntRange(1, 96).Draw(t, "length")}
 			for i := range w.days {
 				w.days[i] = rapid.Bool().Draw(t, "day")
 			}
@@ -174,7 +174,7 @@ func activeByWalk(w weeklySpan, t time.Time, zone *time.Location) bool {
 		var from, until time.Time
 		for m := -16 * 60; m < 64*60; m += 15 {
 			u := midnight.Add(time.Duration(m) * time.Minute)
-			if from.IsZero() && shown(u) >= time.Duration(w.begin)*time.Minute {
+			if from.IsZero() && shown(u) >= time.Duration(w.start)*time.Minute {
 				from = u
 			}
 			if shown(u) < time.Duration(w.end)*time.Minute {

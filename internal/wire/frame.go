@@ -289,7 +289,7 @@ type Stats struct {
 type RunOutput struct {
 	ID         uint64
 	Output     []byte // the next piece, as the command wrote it
-	Done       bool
+	Last       bool
 	Status     model.Status // with Done
 	DurationMs uint32       // with Done
 	Cut        uint64       // bytes of output that were cut away

@@ -83,7 +83,7 @@ type IntentMark struct {
 // SessionMark is the journal record of a session's start, written before Welcome, or of its end.
 type SessionMark struct {
 	Session     uint64
-	Begun       bool // else ended
+	Start       bool // else ended
 	Clean       bool // ended by Bye: a planned stop
 	Namespace   model.NamespaceID
 	KeepaliveMs uint32

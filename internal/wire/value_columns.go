@@ -151,11 +151,11 @@ func areDecimals(values []BlockValue, k int) bool {
 // ColumnReader decodes the columns of a ValueBlock, column by column. It allocates nothing per value; the caller uses one
 // reader for many blocks.
 type ColumnReader struct {
-	data  []byte
-	at    int
-	times []int64
-	left  uint32 // values of the block still to come
-	err   error
+	data      []byte
+	at        int
+	times     []int64
+	remaining uint32 // values of the block still to come
+	err       error
 
 	// Of the present column.
 	position uint32
@@ -168,7 +168,7 @@ type ColumnReader struct {
 
 // Reset starts to read another block and decodes the times of its rows.
 func (r *ColumnReader) Reset(b *ValueBlock) error {
-	*r = ColumnReader{data: b.Columns, times: r.times[:0], left: b.Rows}
+	*r = ColumnReader{data: b.Columns, times: r.times[:0], remaining: b.Rows}
 	if len(r.data) == 0 || r.data[0] != columnsVersion {
 		return r.fail("version")
 	}
@@ -236,7 +236,7 @@ func (r *ColumnReader) Next(v *BlockValue) bool {
 	}
 	for !r.nextRow() {
 		if r.at == len(r.data) {
-			if r.left > 0 {
+			if r.remaining > 0 {
 				_ = r.fail("fewer values than rows")
 			}
 			return false
@@ -245,11 +245,11 @@ func (r *ColumnReader) Next(v *BlockValue) bool {
 			return false
 		}
 	}
-	if r.left == 0 {
+	if r.remaining == 0 {
 		_ = r.fail("more values than rows")
 		return false
 	}
-	r.left--
+	r.remaining--
 	v.Position, v.Row, v.Unsupported = r.position, r.next, r.mode == modeUnsupported
 	r.next++
 	switch r.mode {

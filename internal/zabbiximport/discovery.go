@@ -15,18 +15,18 @@ import (
 // ruleImport is a discovery rule of Zabbix during its conversion to one of Muster.
 type ruleImport struct {
 	*template
-	entity *entity
-	what   string
-	spec   model.DiscoveryRule
-	items  map[string][]string // keys of item prototypes by their names in the export
-	names  map[string][]string // names of trigger prototypes here by their names in the export
+	entity  *entity
+	subject string
+	spec    model.DiscoveryRule
+	items   map[string][]string // keys of item prototypes by their names in the export
+	names   map[string][]string // names of trigger prototypes here by their names in the export
 }
 
 // importRule imports a discovery rule with its prototypes.
 func (im *importer) importRule(t *template, e *entity) {
 	im.result.Counts.Rules++
-	r := &ruleImport{template: t, entity: e, what: "discovery rule " + e.text("key"), items: map[string][]string{}, names: map[string][]string{}}
-	if !im.claimKey(t, e, r.what, e.text("key")) {
+	r := &ruleImport{template: t, entity: e, subject: "discovery rule " + e.text("key"), items: map[string][]string{}, names: map[string][]string{}}
+	if !im.claimKey(t, e, r.subject, e.text("key")) {
 		im.countPrototypes(e)
 		return
 	}
@@ -38,10 +38,10 @@ func (im *importer) importRule(t *template, e *entity) {
 		r.spec.Paths[one.text("lld_macro")] = one.text("path")
 	}
 	if err := compileRule(t, &model.DefinitionRule{Paths: r.spec.Paths}); err != nil {
-		im.lose(e, r.what, "paths of macros left out: %s", oneLine(err.Error()))
+		im.lose(e, r.subject, "paths of macros left out: %s", oneLine(err.Error()))
 		r.spec.Paths = nil
 	}
-	r.spec.Filter = im.importFilter(r, e.child("filter"), r.what)
+	r.spec.Filter = im.importFilter(r, e.child("filter"), r.subject)
 	im.importLifetime(r)
 	im.importPrototypes(r)
 	im.importOverrides(r)
@@ -53,7 +53,7 @@ func (im *importer) importRule(t *template, e *entity) {
 	e.ignore("uuid", "name")
 	t.omit(e, "discovery rules")
 	if len(r.spec.Items) == 0 {
-		im.change(e, r.what, "it has no prototypes of items: it counts entities")
+		im.change(e, r.subject, "it has no prototypes of items: it counts entities")
 	}
 	t.spec.Discovery = append(t.spec.Discovery, r.spec)
 }
@@ -72,15 +72,15 @@ func (im *importer) countPrototypes(e *entity) {
 // importRuleItem imports the item of a discovery rule: the source of its values and their preprocessing steps.
 func (im *importer) importRuleItem(r *ruleImport) {
 	of := model.Item{Key: r.entity.text("key"), Type: "text"}
-	im.importSource(r.template, r.entity, r.what, &of)
-	im.importSteps(r.template, r.entity, r.what, &of)
+	im.importSource(r.template, r.entity, r.subject, &of)
+	im.importSteps(r.template, r.entity, r.subject, &of)
 	if of.Computed() {
-		im.setIdle(r.entity, r.what, &of, "internal item of Zabbix")
-		im.lose(r.entity, r.what, "the server lists no entities of its own")
+		im.setIdle(r.entity, r.subject, &of, "internal item of Zabbix")
+		im.lose(r.entity, r.subject, "the server lists no entities of its own")
 	}
 	if master := of.From; master != "" && !hasItem(r.template.spec.Items, master) {
-		im.setIdle(r.entity, r.what, &of, "its master item "+master+" is not in the template")
-		im.lose(r.entity, r.what, "its master item %q is not in the template: it discovers nothing", master)
+		im.setIdle(r.entity, r.subject, &of, "its master item "+master+" is not in the template")
+		im.lose(r.entity, r.subject, "its master item %q is not in the template: it discovers nothing", master)
 	}
 	switch {
 	case of.Collected() && of.Interval == 0:
@@ -218,7 +218,7 @@ func (im *importer) lostAfter(r *ruleImport, kind, text string) string {
 	d, ok := parseTime(expanded)
 	switch {
 	case err != nil || !ok:
-		im.lose(r.entity, r.what, "the time %s after which lost entities go cannot be read: it is %s", text, model.DefaultDeleteAfter)
+		im.lose(r.entity, r.subject, "the time %s after which lost entities go cannot be read: it is %s", text, model.DefaultDeleteAfter)
 		return model.DefaultDeleteAfter
 	case d == 0:
 		return "now"
@@ -306,7 +306,7 @@ func (im *importer) importOverrides(r *ruleImport) {
 	slices.SortStableFunc(list, func(a, b *entity) int { return cmp.Compare(step(a), step(b)) })
 	for i, one := range list {
 		o := model.DiscoveryOverride{Name: cmp.Or(shorten(one.text("name"), model.MaxName-20), fmt.Sprintf("override %d", i+1))}
-		what := r.what + ", override " + o.Name
+		what := r.subject + ", override " + o.Name
 		stop := one.word("stop", "NO")
 		o.Stop = stop == "YES" || stop == "STOP" || stop == "1"
 		filter := one.child("filter")

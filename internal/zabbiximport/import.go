@@ -109,11 +109,11 @@ type template struct {
 
 // omission counts the entities of a template for which the same note would be added.
 type omission struct {
-	first  *entity
-	what   string
-	text   string
-	isLost bool
-	count  int
+	first   *entity
+	subject string
+	text    string
+	isLost  bool
+	count   int
 }
 
 // title returns the name of the template for notes.
@@ -123,7 +123,7 @@ func (t *template) title() string { return "template " + t.name }
 func count(list map[string]*omission, e *entity, what, text string, isLost bool) {
 	key := what + "\x00" + text
 	if list[key] == nil {
-		list[key] = &omission{first: e, what: what, text: text, isLost: isLost}
+		list[key] = &omission{first: e, subject: what, text: text, isLost: isLost}
 	}
 	list[key].count++
 }
@@ -309,7 +309,7 @@ func (im *importer) finish(t *template) {
 			if o.count > 1 {
 				text = fmt.Sprintf("%s; the same for %s", o.text, model.CountNoun(o.count-1, "other"))
 			}
-			im.result.AddNote(o.first.file, o.first.node.Line, o.what, o.isLost, "%s", text)
+			im.result.AddNote(o.first.file, o.first.node.Line, o.subject, o.isLost, "%s", text)
 		}
 	}
 	name := cmp.Or(model.CleanName(t.name), "unnamed")

@@ -32,14 +32,14 @@ import (
 
 // Options has all settings of the agent after command line, environment and settings file are merged.
 type Options struct {
-	Agent    agent.Config
-	Config   string            // the file of settings
-	Given    map[string]string // by flag, environment or file: flag → value
-	LogLevel slog.Level
-	LogJSON  bool
-	Version  bool
-	Probe    bool // run one probe and exit; its name and arguments are in Rest
-	Rest     []string
+	Agent      agent.Config
+	Config     string            // the file of settings
+	FlagValues map[string]string // by flag, environment or file: flag → value
+	LogLevel   slog.Level
+	LogJSON    bool
+	Version    bool
+	Probe      bool // run one probe and exit; its name and arguments are in Rest
+	Rest       []string
 }
 
 // Parse parses the command line, the environment and the settings file into Options. A setting without a flag comes
@@ -134,16 +134,16 @@ func (w *rawValues) convertTexts(o *Options, getenv func(string) string) (errs [
 // fillFromEnvironment sets the flags that are not on the command line from environment variables, then from the
 // settings file. mustExist: a settings file that was named must exist, except for join, which writes it.
 func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) string, mustExist bool) (errs []error) {
-	o.Given = map[string]string{}
-	set.Visit(func(f *flag.Flag) { o.Given[f.Name] = f.Value.String() })
+	o.FlagValues = map[string]string{}
+	set.Visit(func(f *flag.Flag) { o.FlagValues[f.Name] = f.Value.String() })
 	take := func(f *flag.Flag, value, whence string) {
-		if _, ok := o.Given[f.Name]; ok || value == "" {
+		if _, ok := o.FlagValues[f.Name]; ok || value == "" {
 			return
 		}
 		if err := set.Set(f.Name, value); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %q: %w", whence, value, err))
 		}
-		o.Given[f.Name] = value
+		o.FlagValues[f.Name] = value
 	}
 	set.VisitAll(func(f *flag.Flag) {
 		if name := variableOfFlag(f); name != "" {

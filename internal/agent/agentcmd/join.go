@@ -138,7 +138,7 @@ func (j *joiner) printPending(p *pki.PendingError) {
 // settingChanges returns the settings that join writes to the settings file; an empty value removes a line.
 func (j *joiner) settingChanges() map[string]string {
 	keep := map[string]string{}
-	for name, value := range j.o.Given {
+	for name, value := range j.o.FlagValues {
 		if env := variableOfFlag(&flag.Flag{Name: name}); env != "" {
 			keep[env] = value
 		}

@@ -41,11 +41,11 @@ type Config struct {
 	Dir   string // made if need be; others may read it
 	Bytes int64  // disk for all extracted archives; default 2 GiB
 	// Fetch requests an archive from byte offset from on; see Source.
-	Fetch   func(ctx context.Context, sum Sum, from int64) (*Source, error)
-	Arrived func(sum Sum) // called when an archive is ready; must not block
-	Limits  Limits        // default DefaultLimits
+	Fetch  func(ctx context.Context, sum Sum, from int64) (*Source, error)
+	Ready  func(sum Sum) // called when an archive is ready; must not block
+	Limits Limits        // default DefaultLimits
 	// Alone fetches at once: there is no fleet that would fetch at the same time.
-	Alone bool
+	Exclusive bool
 	// Reserve is the disk space in bytes that stays free; zero: none.
 	Reserve int64
 	// Look is the period of comparing a used archive with its list; a changed archive is fetched and extracted
@@ -95,8 +95,8 @@ func Open(cfg Config) (*Cache, error) {
 		cfg.Limits = DefaultLimits()
 	}
 	cfg.Whose = cmp.Or(cfg.Whose, "this node's checks")
-	if cfg.Arrived == nil {
-		cfg.Arrived = func(Sum) {}
+	if cfg.Ready == nil {
+		cfg.Ready = func(Sum) {}
 	}
 	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	c := &Cache{cfg: cfg, wake: make(chan struct{}, 1), archives: map[Sum]*cachedArchive{}, changed: make(chan struct{})}
@@ -179,7 +179,7 @@ func (c *Cache) RetryNow() {
 
 // fetchTime returns a random time for the download of a new archive. Random times spread the downloads of a fleet.
 func (c *Cache) fetchTime() time.Time {
-	if c.cfg.Alone {
+	if c.cfg.Exclusive {
 		return time.Now()
 	}
 	return time.Now().Add(rand.N(fetchSpread))
@@ -296,7 +296,7 @@ func (c *Cache) fetchArchive(ctx context.Context, sum Sum) {
 		c.wakeWaitersLocked()
 		c.mu.Unlock()
 		if err == nil {
-			c.cfg.Arrived(sum)
+			c.cfg.Ready(sum)
 		}
 	}()
 	e := c.archives[sum]

@@ -58,7 +58,7 @@ func (d *assetServer) storeArchive(data []byte) Sum {
 func (d *assetServer) open() {
 	d.t.Helper()
 	var err error
-	config := Config{Dir: d.dir, Bytes: d.cacheLimit, Limits: Limits{Bytes: 1 << 20, Free: 64 << 10, Ratio: 2, Files: 10}, Arrived: func(Sum) { d.arrivedCount.Add(1) }, Fetch: func(ctx context.Context, sum Sum, from int64) (*Source, error) {
+	config := Config{Dir: d.dir, Bytes: d.cacheLimit, Limits: Limits{Bytes: 1 << 20, Free: 64 << 10, Ratio: 2, Files: 10}, Ready: func(Sum) { d.arrivedCount.Add(1) }, Fetch: func(ctx context.Context, sum Sum, from int64) (*Source, error) {
 		d.mu.Lock()
 		d.requestedOffsets = append(d.requestedOffsets, from)
 		d.mu.Unlock()

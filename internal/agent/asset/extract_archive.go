@@ -135,12 +135,12 @@ func (x *extraction) unpackTar(r io.Reader) error {
 
 // unpackZip extracts a zip file, and refuses one with a too long list of files.
 func (x *extraction) unpackZip(archive io.ReaderAt, size int64) error {
-	list := &boundedReaderAt{ReaderAt: archive, left: int64(x.limits.Files)*maxListBytes + 128<<10}
+	list := &boundedReaderAt{ReaderAt: archive, remaining: int64(x.limits.Files)*maxListBytes + 128<<10}
 	z, err := zip.NewReader(list, size)
-	if list.left < 0 {
+	if list.remaining < 0 {
 		return fmt.Errorf("the zip archive has a list of files that is too long: more than %d files", x.limits.Files)
 	}
-	list.left = math.MaxInt64 // the content of each file has its own bound
+	list.remaining = math.MaxInt64 // the content of each file has its own bound
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
 		return fmt.Errorf("incomplete zip file: %w", err)
 	}
@@ -159,12 +159,12 @@ func (x *extraction) unpackZip(archive io.ReaderAt, size int64) error {
 // of files.
 type boundedReaderAt struct {
 	io.ReaderAt
-	left int64
+	remaining int64
 }
 
 // ReadAt reads from the zip file, and fails after more than the permitted number of bytes.
 func (b *boundedReaderAt) ReadAt(p []byte, at int64) (int, error) {
-	if b.left -= int64(len(p)); b.left < 0 {
+	if b.remaining -= int64(len(p)); b.remaining < 0 {
 		return 0, errors.New("the list of files in the zip archive is too long")
 	}
 	return b.ReaderAt.ReadAt(p, at)

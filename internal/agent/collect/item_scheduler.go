@@ -63,15 +63,15 @@ type Wheel struct {
 
 // group has the items of one Template with the same interval, which are collected together.
 type group struct {
-	definition model.DefinitionID
-	macros     string // those that Properties set, as the value blocks have them
-	unit       model.UnitID
-	rule       string // key of the discovery rule that made the items; empty: they stand in the Template
-	own        uint32 // number of items in the Template: discovered items follow in a value block
-	interval   time.Duration
-	items      []groupItem // ascending by position
-	due        time.Duration
-	busy       atomic.Bool // it is being collected: the next collection is left out
+	definition    model.DefinitionID
+	macros        string // those that Properties set, as the value blocks have them
+	unit          model.UnitID
+	rule          string // key of the discovery rule that made the items; empty: they stand in the Template
+	declaredItems uint32 // number of items in the Template: discovered items follow in a value block
+	interval      time.Duration
+	items         []groupItem // ascending by position
+	due           time.Duration
+	busy          atomic.Bool // it is being collected: the next collection is left out
 }
 
 // groupItem is one item of a group, with its parsed key and its collector
@@ -179,7 +179,7 @@ func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.Property
 			return g.rule == rule && g.interval == time.Duration(of.Interval) && g.logKey() == ""
 		})
 		if g < 0 || one.log != nil { // a log has a group of its own: one that takes long delays no other item
-			groups = append(groups, &group{definition: c.ID, macros: macros, unit: c.Unit, rule: rule, own: uint32(len(c.Items)), interval: time.Duration(of.Interval)})
+			groups = append(groups, &group{definition: c.ID, macros: macros, unit: c.Unit, rule: rule, declaredItems: uint32(len(c.Items)), interval: time.Duration(of.Interval)})
 			g = len(groups) - 1
 		}
 		groups[g].items = append(groups[g].items, one)
@@ -294,7 +294,7 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 			flush()
 		}
 		if g.rule != "" {
-			v.Position, keys = g.own+uint32(len(keys)), append(keys, one.text)
+			v.Position, keys = g.declaredItems+uint32(len(keys)), append(keys, one.text)
 		}
 		values = append(values, v)
 	}

@@ -16,23 +16,23 @@ const linesPerBlock = 1000
 
 // logCollection has the state of one collection of a log item: the reader, and the lines for the next block.
 type logCollection struct {
-	w      *Wheel
-	g      *group
-	of     *logItem
-	name   string // of its position
-	reader logReader
-	values []wire.BlockValue
-	times  []int64
-	began  time.Duration
-	size   int // of values
-	lines  int // of the collection
+	w         *Wheel
+	g         *group
+	of        *logItem
+	name      string // of its position
+	reader    logReader
+	values    []wire.BlockValue
+	times     []int64
+	startedAt time.Duration
+	size      int // of values
+	lines     int // of the collection
 }
 
 // follow collects the new lines of a log item. Each block of lines goes to the spool with the position behind them. While the spool is full the
 // lines stay in their files.
 func (w *Wheel) follow(ctx context.Context, g *group) {
 	one := &g.items[0]
-	c := &logCollection{w: w, g: g, of: one.log, name: positionName(g.unit, one.log.key), began: w.cfg.Boot()}
+	c := &logCollection{w: w, g: g, of: one.log, name: positionName(g.unit, one.log.key), startedAt: w.cfg.Boot()}
 	if _, busy := w.following.LoadOrStore(c.name, true); busy {
 		return
 	}
@@ -42,7 +42,7 @@ func (w *Wheel) follow(ctx context.Context, g *group) {
 	}
 	err := c.collect(ctx)
 	if err != nil && ctx.Err() == nil && !errors.Is(err, errRotated) {
-		c.values, c.times = []wire.BlockValue{{Position: one.position, Unsupported: true, Value: item.FromText(err.Error())}}, []int64{int64(c.began % time.Millisecond)}
+		c.values, c.times = []wire.BlockValue{{Position: one.position, Unsupported: true, Value: item.FromText(err.Error())}}, []int64{int64(c.startedAt % time.Millisecond)}
 		w.cfg.Emit(c.block(), nil)
 	}
 }
@@ -98,7 +98,7 @@ func (c *logCollection) collect(ctx context.Context) error {
 		}
 	}
 	if l.count {
-		c.times, c.values = append(c.times, int64(c.began%time.Millisecond)), append(c.values, wire.BlockValue{Position: c.g.items[0].position, Value: item.FromUnsigned(uint64(matched))})
+		c.times, c.values = append(c.times, int64(c.startedAt%time.Millisecond)), append(c.values, wire.BlockValue{Position: c.g.items[0].position, Value: item.FromUnsigned(uint64(matched))})
 	}
 	if r.index == len(r.list) {
 		if l.count {
@@ -116,7 +116,7 @@ func (c *logCollection) collect(ctx context.Context) error {
 // one before it.
 func (c *logCollection) add(text string) error {
 	v := cut(item.FromText(text))
-	c.times = append(c.times, int64(c.began%time.Millisecond)+int64(c.lines))
+	c.times = append(c.times, int64(c.startedAt%time.Millisecond)+int64(c.lines))
 	c.values = append(c.values, wire.BlockValue{Position: c.g.items[0].position, Row: uint32(len(c.values)), Value: v})
 	c.lines++
 	if c.size += 16 + len(v.String()); c.size >= blockBytes || len(c.values) == linesPerBlock {
@@ -132,12 +132,12 @@ func (c *logCollection) block() *wire.Signal {
 	if g.rule != "" {
 		b.Keys = []string{g.items[0].text}
 		for i := range c.values {
-			c.values[i].Position = g.own
+			c.values[i].Position = g.declaredItems
 		}
 	}
 	b.Columns = wire.AppendColumns(nil, c.times, c.values)
 	c.values, c.times, c.size = c.values[:0], c.times[:0], 0
-	return &wire.Signal{Kind: wire.SignalValueBlock, Definition: g.definition, AtMs: uint64(c.began.Milliseconds()), Body: wire.AppendValueBlock(nil, b)}
+	return &wire.Signal{Kind: wire.SignalValueBlock, Definition: g.definition, AtMs: uint64(c.startedAt.Milliseconds()), Body: wire.AppendValueBlock(nil, b)}
 }
 
 // emit passes the collected lines to the spool, together with the position after them.

@@ -93,7 +93,7 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 		cfg: cfg, base: cfg.Config.withDefaults(), source: source, Events: events,
 		welcomeServers: cfg.SavedServers, assignment: cfg.Assignment, acked: make(chan struct{}, 1),
 	}
-	r.began = r.base.Now()
+	r.startedAt = r.base.Now()
 	r.cfg.Linger = cmp.Or(cfg.Linger, 500*time.Millisecond)
 	r.cfg.HomeAfter = cmp.Or(cfg.HomeAfter, defaultHomeAfter)
 	for n, next := 0, 0; ; {

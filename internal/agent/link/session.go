@@ -29,7 +29,7 @@ type Session struct {
 	maxFrame   int // bytes, as the server allows
 	maxUnacked int
 
-	began        time.Time    // start of the session, with its monotonic reading
+	startedAt    time.Time    // start of the session, with its monotonic reading
 	lastReceived atomic.Int64 // time of the last received frame, ns since began
 	lastPing     atomic.Int64
 	sentBytes    atomic.Uint64 // bytes of frames
@@ -107,7 +107,7 @@ func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wir
 		return err
 	}
 	s.conn = conn
-	s.began = s.cfg.Now()
+	s.startedAt = s.cfg.Now()
 	message := *hello
 	message.Protocol, message.Node = wire.Protocol, s.cfg.Node
 	message.Session = cmp.Or(message.Session, rand.Uint64())
@@ -179,7 +179,7 @@ func (s *Session) Read() error {
 		if err != nil {
 			return err
 		}
-		s.lastReceived.Store(int64(s.cfg.Now().Sub(s.began)))
+		s.lastReceived.Store(int64(s.cfg.Now().Sub(s.startedAt)))
 		if op == wsconn.Pong {
 			s.outputBytes.Store(0)
 			pause.Wake(s.windowOpened)
@@ -403,7 +403,7 @@ func (s *Session) Sent() uint64 { return s.sentBytes.Load() }
 
 // Tick sends a ping after silence and closes a session whose server does not answer. Call it every few seconds.
 func (s *Session) Tick(now time.Time) {
-	at := int64(now.Sub(s.began))
+	at := int64(now.Sub(s.startedAt))
 	silent := at - s.lastReceived.Load()
 	switch {
 	case silent > int64(s.cfg.DeadAfter):

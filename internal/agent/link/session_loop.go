@@ -32,7 +32,7 @@ type sessionRunner struct {
 	welcomeServers  []string               // servers of the last Welcome
 	preferredServer atomic.Pointer[string] // the first server to try, for watchPreferred
 	assignment      *Assignment            // in force; nil: none
-	began           time.Time              // with its monotonic reading
+	startedAt       time.Time              // with its monotonic reading
 
 	server           string
 	keepalive        time.Duration
@@ -221,15 +221,15 @@ func (r *sessionRunner) sendTime(now, oldest time.Time) (due time.Time, slowed b
 	r.paceMu.Lock()
 	defer r.paceMu.Unlock()
 	if !oldest.IsZero() {
-		due = r.began.Add(r.pace.Due(oldest.Sub(r.began), r.cfg.Linger))
+		due = r.startedAt.Add(r.pace.Due(oldest.Sub(r.startedAt), r.cfg.Linger))
 	}
-	return due, r.pace.Slow(now.Sub(r.began))
+	return due, r.pace.Slow(now.Sub(r.startedAt))
 }
 
 // setPace applies the server's message BackPressure (send more slowly) and wakes the goroutine that sends results.
 // slowed: it was under back-pressure before.
 func (r *sessionRunner) setPace(m *wire.BackPressure) (slowed bool) {
-	now := r.base.Now().Sub(r.began)
+	now := r.base.Now().Sub(r.startedAt)
 	r.paceMu.Lock()
 	slowed = r.pace.Slow(now)
 	r.pace.ApplyBackPressure(now, m, r.randomShare())

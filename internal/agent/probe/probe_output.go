@@ -203,17 +203,17 @@ const (
 // Memory keeps values of one check from run to run, such as the previous counters for a rate. The zero value is
 // ready.
 type Memory struct {
-	mu       sync.Mutex
-	trends   map[string]*trend
-	hanging  map[string]bool
-	counters map[string]uint64
+	mu            sync.Mutex
+	trends        map[string]*trend
+	hangingMounts map[string]bool
+	counters      map[string]uint64
 }
 
 // lock locks the memory and returns the function that unlocks it.
 func (m *Memory) lock() (unlock func()) {
 	m.mu.Lock()
 	if m.trends == nil {
-		m.trends, m.hanging, m.counters = map[string]*trend{}, map[string]bool{}, map[string]uint64{}
+		m.trends, m.hangingMounts, m.counters = map[string]*trend{}, map[string]bool{}, map[string]uint64{}
 	}
 	return m.mu.Unlock
 }
@@ -275,15 +275,15 @@ func (m *Memory) daysUntilUsedUp(key string, now time.Time, left float64) (days 
 // false while an earlier call of the same kind hangs.
 func (m *Memory) markCallStarted(what string) bool {
 	defer m.lock()()
-	if m.hanging[what] {
+	if m.hangingMounts[what] {
 		return false
 	}
-	m.hanging[what] = true
+	m.hangingMounts[what] = true
 	return true
 }
 
 // markCallEnded records that the system call of markCallStarted has returned.
 func (m *Memory) markCallEnded(what string) {
 	defer m.lock()()
-	delete(m.hanging, what)
+	delete(m.hangingMounts, what)
 }

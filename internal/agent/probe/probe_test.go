@@ -283,7 +283,7 @@ func TestDiskProbeReadsLocalMounts(t *testing.T) {
 // TestAgentProbeReportsSpoolAndCounters runs the probe "agent" and expects counters and spool size in its output, and
 // WARNING for a full spool.
 func TestAgentProbeReportsSpoolAndCounters(t *testing.T) {
-	self := AgentCounters{Waiting: 3, SpoolBytes: 1 << 20, SpoolMost: 32 << 20, Runs: 70, Late: 2}
+	self := AgentCounters{Unacknowledged: 3, SpoolBytes: 1 << 20, SpoolMost: 32 << 20, Runs: 70, Late: 2}
 	offset := time.Duration(0)
 	env := &Env{Memory: &Memory{}, AgentCounters: func() AgentCounters { return self }, ServerOffset: func() (time.Duration, bool) { return offset, true }}
 	assertProbe(t, env, "agent", nil, model.OK, "3 signals in the spool, 1.0 MiB of 32.0 MiB (half of the spool's size)", "runs=70c", "late=2c", "spool=1048576B;")

@@ -189,10 +189,10 @@ func runClock(ctx context.Context, env *Env, a argValues, r *report) error {
 
 // AgentCounters has the state and counters of the agent itself, for the probe "agent".
 type AgentCounters struct {
-	Waiting    uint64 // signals that no server has acknowledged
-	SpoolBytes int64  // bytes of the waiting signals
-	SpoolMost  int64  // limit of SpoolBytes
-	Blocked    error  // the reason why the spool cannot write to its disk; nil: the spool can write
+	Unacknowledged uint64 // signals that no server has acknowledged
+	SpoolBytes     int64  // bytes of the waiting signals
+	SpoolMost      int64  // limit of SpoolBytes
+	Blocked        error  // the reason why the spool cannot write to its disk; nil: the spool can write
 
 	Evicted uint64 // signals that the spool dropped
 	Refused uint64 // signals that the server refused for good
@@ -212,12 +212,12 @@ func runAgent(_ context.Context, env *Env, a argValues, r *report) error {
 	s := env.AgentCounters()
 	free := a.freeThresholdsOf("warn", "crit")
 	used, most := float64(s.SpoolBytes), float64(s.SpoolMost)
-	r.addFinding(free.status(most-used, most), "%s, %s of %s (half of the spool's size)", countWithNoun(int(s.Waiting), "signal in the spool", "signals in the spool"), bytesText(used), bytesText(most))
+	r.addFinding(free.status(most-used, most), "%s, %s of %s (half of the spool's size)", countWithNoun(int(s.Unacknowledged), "signal in the spool", "signals in the spool"), bytesText(used), bytesText(most))
 	if s.Blocked != nil {
 		r.addFinding(model.Critical, "the spool cannot write to its disk: %v", s.Blocked)
 	}
 	r.addPerformanceData("spool", used, "B", free.usedThresholds(most), 0, most)
-	r.addPerformanceData("waiting", float64(s.Waiting), "", thresholds{}, 0, noBound())
+	r.addPerformanceData("waiting", float64(s.Unacknowledged), "", thresholds{}, 0, noBound())
 	for _, c := range []struct {
 		name string
 		now  uint64

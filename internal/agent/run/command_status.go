@@ -193,7 +193,7 @@ func Cut(text []byte, keep int) (_ []byte, cut uint64) {
 // outputBuffer stores the first bytes of a command's output and only counts the rest, to limit the memory.
 type outputBuffer struct {
 	maxKept int
-	kept    []byte
+	tail    []byte
 	total   uint64
 	flooded bool
 	stream  func([]byte) // receives the kept bytes; may be nil
@@ -235,7 +235,7 @@ func (o *outputBuffer) Write(p []byte) (int, error) {
 // addBytes counts a piece of output, redacts secrets in it and keeps it up to the limit.
 func (o *outputBuffer) addBytes(p []byte) {
 	o.total += uint64(len(p))
-	if o.hider != nil && o.maxKept > len(o.kept) {
+	if o.hider != nil && o.maxKept > len(o.tail) {
 		p = o.redactBytes(p, false)
 	}
 	o.keepBytes(p)
@@ -252,16 +252,16 @@ func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
 
 // flushHider redacts and appends the last bytes of an output. The redaction holds them back: they may be the start of a secret.
 func (o *outputBuffer) flushHider() {
-	if o.hider != nil && o.maxKept > len(o.kept) {
+	if o.hider != nil && o.maxKept > len(o.tail) {
 		o.keepBytes(o.redactBytes(nil, true))
 	}
 }
 
 // keepBytes appends output up to the limit, and passes it on to the requesters of the run.
 func (o *outputBuffer) keepBytes(p []byte) {
-	if room := o.maxKept - len(o.kept); room > 0 {
+	if room := o.maxKept - len(o.tail); room > 0 {
 		p = p[:min(room, len(p))]
-		o.kept = append(o.kept, p...)
+		o.tail = append(o.tail, p...)
 		if o.stream != nil && len(p) > 0 {
 			o.stream(p)
 		}

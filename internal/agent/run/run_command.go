@@ -48,9 +48,9 @@ type Result struct {
 	Cut      uint64 // bytes of output that are not in Output
 	Duration time.Duration
 	// Note has the lines that the agent added to Output, for receivers of Stream.
-	Note    string
-	Unheard uint64 // bytes that Stream did not receive
-	Refused bool   // by Allow: nothing ran, and Output has the reason
+	Note            string
+	UnstreamedBytes uint64 // bytes that Stream did not receive
+	Refused         bool   // by Allow: nothing ran, and Output has the reason
 }
 
 // Runner runs commands of checks and hooks with limits on time and output. The zero value is ready.
@@ -79,9 +79,9 @@ func (r *Runner) Run(ctx context.Context, c Command) Result {
 		out.maxKept = model.DefaultOutputBytes
 	}
 	v := r.run(ctx, c, &out)
-	text, cut := v.composeOutput(out.kept, out.total, out.maxKept)
+	text, cut := v.composeOutput(out.tail, out.total, out.maxKept)
 	note := strings.TrimPrefix(v.cause+"\n"+v.note, "\n")
-	return Result{Status: v.status, Code: v.code, Output: text, Cut: cut, Duration: time.Since(began), Note: strings.TrimSuffix(note, "\n"), Unheard: out.total - uint64(len(out.kept)), Refused: v.refused}
+	return Result{Status: v.status, Code: v.code, Output: text, Cut: cut, Duration: time.Since(began), Note: strings.TrimSuffix(note, "\n"), UnstreamedBytes: out.total - uint64(len(out.tail)), Refused: v.refused}
 }
 
 // run runs a command and returns its status, exit code, and the cause if the command did not end normally.
@@ -147,7 +147,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *outputBuffer) exitStat
 	}
 	r.Guard.Release(cmd)
 	out.flushHider()
-	v := r.judgeExit(cmd.ProcessState, argv, c, path, out.kept)
+	v := r.judgeExit(cmd.ProcessState, argv, c, path, out.tail)
 	switch {
 	case parent.Err() != nil && v.signalled:
 		v.status, v.code, v.cause = model.Unknown, -1, "killed because the agent stops"

@@ -260,15 +260,15 @@ func FuzzOutput(f *testing.F) {
 		o := outputBuffer{maxKept: keep}
 		o.addBytes(printed)
 		o.addBytes(make([]byte, beyond))
-		text, cut := exitStatus{cause: cause, note: note}.composeOutput(o.kept, o.total, keep)
+		text, cut := exitStatus{cause: cause, note: note}.composeOutput(o.tail, o.total, keep)
 		if len(text) == 0 || len(text) > keep || !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
 			t.Errorf("%d bytes of text: %q", len(text), text)
 		}
 		if cut > o.total {
 			t.Errorf("%d of %d bytes are cut", cut, o.total)
 		}
-		if cut == 0 && o.total > uint64(len(o.kept)) && len(bytes.TrimSpace(o.kept)) > 0 {
-			t.Errorf("%d bytes printed, %d kept, and no word of a cut: %q", o.total, len(o.kept), text)
+		if cut == 0 && o.total > uint64(len(o.tail)) && len(bytes.TrimSpace(o.tail)) > 0 {
+			t.Errorf("%d bytes printed, %d kept, and no word of a cut: %q", o.total, len(o.tail), text)
 		}
 		_ = notFoundName(printed)
 	})

@@ -358,7 +358,7 @@ func TestPausedChecksDoNotRunButKeepTheirPhase(t *testing.T) {
 		if len(list) < before+3 || (list[len(list)-1]-list[before-1])%time.Minute != 0 {
 			t.Errorf("runs at %v", list)
 		}
-		if held := w.Stats().Held; held != 10 {
+		if held := w.Stats().Paused; held != 10 {
 			t.Errorf("the scheduler counted %d paused runs", held)
 		}
 		w.stop()

@@ -56,7 +56,7 @@ type Stats struct {
 	Started uint64 // runs
 	Skipped uint64 // due while the previous run of the check still ran or waited
 	Late    uint64 // started more than a second after they were due
-	Held    uint64 // due while Job.Paused returned true
+	Paused  uint64 // due while Job.Paused returned true
 	Missed  uint64 // due times passed over because the machine slept
 	Running int
 	Jobs    int
@@ -258,7 +258,7 @@ func (s *Scheduler) runDue() time.Duration {
 	for len(s.heap) > 0 && s.heap[0].due <= now {
 		e := s.heap[0]
 		if e.job.Paused != nil && e.job.Paused() {
-			s.stats.Held++
+			s.stats.Paused++
 		} else {
 			s.enqueueJob(e, e.due)
 		}

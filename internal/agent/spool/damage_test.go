@@ -18,7 +18,7 @@ import (
 // openOnDisk opens a spool in a folder of the real file system, for tests that delete open files.
 func openOnDisk(t *testing.T, dir string, clock Clock, known bool) *Spool {
 	t.Helper()
-	s, err := Open(dir, Options{FS: disk.OS{}, Clock: clock, MaxBytes: 16 << 20, Linger: -1, Known: known})
+	s, err := Open(dir, Options{FS: disk.OS{}, Clock: clock, MaxBytes: 16 << 20, Linger: -1, HadSession: known})
 	testenv.NoError(t, err)
 	return s
 }

@@ -235,7 +235,7 @@ func (s *Spool) recoverIndex() error {
 	if id := s.opts.Clock.BootID(); id != s.streamState.bootID || s.streamState.boot == 0 {
 		s.streamState.boot, s.streamState.bootID = s.streamState.boot+1, id
 	}
-	if fresh && s.opts.Known {
+	if fresh && s.opts.HadSession {
 		s.opts.Logger.Error("the former spool is missing: its results without an acknowledgement are lost", "folder", s.dir)
 		s.lanes[wire.Live].addNumber(reportEntry(s.nowMs(), spoolMissing), nil)
 		s.logLosses(true)

@@ -21,10 +21,10 @@ import (
 
 // Options has the settings of a Spool; zero values are the defaults.
 type Options struct {
-	MaxBytes int64         // on disk; half of it holds signals; default 64 MiB
-	MaxAge   time.Duration // of a signal; default 24 h
-	Linger   time.Duration // between two syncs of the disk; default 500 ms, negative: none
-	Known    bool          // the agent had a session before; an empty spool then was deleted, and a gap reports the loss
+	MaxBytes   int64         // on disk; half of it holds signals; default 64 MiB
+	MaxAge     time.Duration // of a signal; default 24 h
+	Linger     time.Duration // between two syncs of the disk; default 500 ms, negative: none
+	HadSession bool          // the agent had a session before; an empty spool then was deleted, and a gap reports the loss
 
 	FS     disk.FS   // default disk.OS{}
 	Clock  Clock     // required
@@ -98,13 +98,13 @@ type Spool struct {
 
 // Stats has the counters and gauges of a spool.
 type Stats struct {
-	Held    uint64 // unacknowledged signals
-	Bytes   int64  // of them
-	Most    int64  // limit of Bytes
-	Evicted uint64 // since Open
-	Refused uint64 // by the server, since Open
-	Blocked error  // the reason why nothing can be written now; else nil
-	Stream  wire.StreamID
+	Unacknowledged uint64 // unacknowledged signals
+	Bytes          int64  // of them
+	Most           int64  // limit of Bytes
+	Evicted        uint64 // since Open
+	Refused        uint64 // by the server, since Open
+	Blocked        error  // the reason why nothing can be written now; else nil
+	Stream         wire.StreamID
 	// EvictedInventories are the evicted signals with changes of the inventory; refused ones count.
 	EvictedInventories uint64
 }
@@ -358,7 +358,7 @@ func (s *Spool) Stats() Stats {
 	st.Most = s.opts.budget()
 	st.Bytes, st.Stream = s.bytes, s.streamState.stream
 	for l := range s.lanes {
-		st.Held += s.lanes[l].unacknowledged()
+		st.Unacknowledged += s.lanes[l].unacknowledged()
 	}
 	st.Blocked = s.log.Stats().Blocked
 	return st

@@ -206,7 +206,7 @@ func TestSpoolSendsInOrderAndDropsAcknowledgedSignals(t *testing.T) {
 	}
 	v.drainSpool(t, s)
 	v.expectSignals(t, 250)
-	if st := s.Stats(); st.Held != 0 || st.Bytes != 0 {
+	if st := s.Stats(); st.Unacknowledged != 0 || st.Bytes != 0 {
 		t.Fatalf("%+v", st)
 	}
 	if n, urgent := s.Unsent(); n != 0 || urgent {
@@ -442,7 +442,7 @@ func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 	v.resumeSpool(t, s)
 	v.drainSpool(t, s)
 	v.expectSignals(t, 9)
-	if s.Stats().Refused != 1 || v.gaps["refused by the server"] != 1 || s.Stats().Held != 0 {
+	if s.Stats().Refused != 1 || v.gaps["refused by the server"] != 1 || s.Stats().Unacknowledged != 0 {
 		t.Fatalf("%+v %v", s.Stats(), v.gaps)
 	}
 }
@@ -542,8 +542,8 @@ func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 		again.resumeSpool(t, s)
 		again.resumeSpool(t, s)
 		again.drainSpool(t, s)
-		if again.unexplainedGaps != 0 || again.deliveries["after"] != 1 || s.Stats().Held != 0 {
-			t.Fatalf("crash %d: %d holes, after %d times, %d held", i, again.unexplainedGaps, again.deliveries["after"], s.Stats().Held)
+		if again.unexplainedGaps != 0 || again.deliveries["after"] != 1 || s.Stats().Unacknowledged != 0 {
+			t.Fatalf("crash %d: %d holes, after %d times, %d held", i, again.unexplainedGaps, again.deliveries["after"], s.Stats().Unacknowledged)
 		}
 		for out, times := range again.deliveries {
 			if times != 1 {
@@ -595,7 +595,7 @@ func TestSpoolMatchesModel(t *testing.T) {
 				s, online = openSpool(t, fs, clock, budget), false
 			},
 			"": func(r *rapid.T) {
-				if held := s.Stats().Held; int(held) > made {
+				if held := s.Stats().Unacknowledged; int(held) > made {
 					r.Fatalf("%d held of %d", held, made)
 				}
 			},
@@ -606,7 +606,7 @@ func TestSpoolMatchesModel(t *testing.T) {
 		for _, n := range v.lost {
 			lost += int(n)
 		}
-		if v.unexplainedGaps != 0 || len(v.deliveries)+lost != made || budget == 0 && lost > 0 || s.Stats().Held != 0 || s.Stats().Bytes != 0 {
+		if v.unexplainedGaps != 0 || len(v.deliveries)+lost != made || budget == 0 && lost > 0 || s.Stats().Unacknowledged != 0 || s.Stats().Bytes != 0 {
 			r.Fatalf("made %d, server has %d, lost %d, holes %d, gaps %v, %+v", made, len(v.deliveries), lost, v.unexplainedGaps, v.gaps, s.Stats())
 		}
 		for out, times := range v.deliveries {

@@ -79,17 +79,17 @@ type Server struct {
 	URL        string
 	Token      string // of the administrator
 
-	mu           sync.Mutex
-	now          time.Time
-	number       uint64
-	NotReady     []string
-	agents       map[model.NodeID]v1.AgentSession
-	reacts       atomic.Bool      // the dispatcher runs
-	ChangeStatus func(*v1.Status) // changes the status that the server reports of itself; nil: the server is healthy
-	Pending      int              // number of machines that wait to be accepted, in the status
-	Waiting      *nodes.Pending   // machines that wait to be accepted
-	Items        map[model.NodeID][]metric.ItemState
-	BeforeAction func() // runs after the API ordered an action and before the action is applied; may be nil
+	mu              sync.Mutex
+	now             time.Time
+	number          uint64
+	NotReady        []string
+	agents          map[model.NodeID]v1.AgentSession
+	reacts          atomic.Bool      // the dispatcher runs
+	ChangeStatus    func(*v1.Status) // changes the status that the server reports of itself; nil: the server is healthy
+	Pending         int              // number of machines that wait to be accepted, in the status
+	PendingMachines *nodes.Pending   // machines that wait to be accepted
+	Items           map[model.NodeID][]metric.ItemState
+	BeforeAction    func() // runs after the API ordered an action and before the action is applied; may be nil
 }
 
 // valueStores has the stores of values of items.
@@ -129,7 +129,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	testenv.NoError(t, r.Intent.Load(ctx))
 	r.Access = access.NewService(access.Options{Store: store, Now: r.Now})
 	testenv.NoError(t, r.Access.Load(ctx))
-	_, err = r.Access.CreateUser(ctx, intent.Actor{User: "server", Whence: "local"}, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, Password)
+	_, err = r.Access.CreateUser(ctx, intent.Actor{User: "server", Address: "local"}, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, Password)
 	testenv.NoError(t, err)
 	r.Routes = route.NewTable()
 	r.Planner = plan.New(plan.Options{Kinds: kinds, Store: store, Epoch: 1, Now: r.Now})
@@ -146,7 +146,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	go func() { done <- r.View.Run(ctx) }()
 
 	r.Dispatcher = dispatch.New(dispatch.Options{Store: r.History, Names: explainedDirectory{r.Directory, r.Planner.Inspector()}, Now: r.Now, Queues: &queue.Registry{}})
-	r.Waiting = nodes.NewPending(&queue.Registry{}, r.Now)
+	r.PendingMachines = nodes.NewPending(&queue.Registry{}, r.Now)
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	stores := view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Series: r.Series,
@@ -169,7 +169,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 		Rollouts:   rollouts.Options{Driver: r.RolloutDriver(), InForce: func(ctx context.Context) { testenv.NoError(t, r.Planner.CatchUp(ctx)) }},
 		Items:      items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }, Texts: r.findTexts, Load: func(int) items.Load { return items.Load{} }},
 		Inbound:    inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
-		Nodes:      nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
+		Nodes:      nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, PendingMachines: r.PendingMachines},
 		Server:     server.Options{Describe: r.describeServer, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
 		Queues:     queues,
 		Registry:   prometheus.NewRegistry(),
@@ -386,7 +386,7 @@ func (r *Server) JoinNodeWith(name string, labels map[string]string, spec model.
 	})
 	testenv.NoError(r.T, err)
 	key := intent.Key{Kind: "Node", Namespace: model.DefaultNamespaceName, Name: name}
-	_, err = r.Intent.Store().Commit(context.Background(), intent.Actor{User: "token:test", Why: "joined"}, []intent.Write{{Key: key, Body: body, Expect: -1}})
+	_, err = r.Intent.Store().Commit(context.Background(), intent.Actor{User: "token:test", Message: "joined"}, []intent.Write{{Key: key, Body: body, Expect: -1}})
 	testenv.NoError(r.T, err)
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 }
@@ -421,7 +421,7 @@ func (r *Server) recordSession(namespace, node string, begun, clean bool) {
 	id := r.nodeID(namespace, node)
 	ns, _ := r.Directory.NamespaceByName(namespace)
 	r.commitRecord(id, &wire.Record{Kind: wire.RecordSession, Node: id, Session: &wire.SessionMark{
-		Session: 1, Begun: begun, Clean: clean, Namespace: ns, KeepaliveMs: 20_000, TimeoutMs: 120_000,
+		Session: 1, Start: begun, Clean: clean, Namespace: ns, KeepaliveMs: 20_000, TimeoutMs: 120_000,
 	}})
 }
 
@@ -444,7 +444,7 @@ func (r *Server) Apply(text string) {
 		resources[i] = located[i].Resource
 		kind.All().Defaults(&resources[i])
 	}
-	_, err = r.Intent.Apply(context.Background(), intent.Actor{User: "admin", Whence: "10.0.0.7", Why: "for the test"}, resources, intent.ApplyOptions{Yes: true})
+	_, err = r.Intent.Apply(context.Background(), intent.Actor{User: "admin", Address: "10.0.0.7", Message: "for the test"}, resources, intent.ApplyOptions{Yes: true})
 	testenv.NoError(r.T, err)
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 }

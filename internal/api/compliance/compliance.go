@@ -56,11 +56,11 @@ type Options struct {
 type complianceRequest struct {
 	op.Request
 	judge
-	sums   *Sums
-	waived *view.Waivers                    // nil: the request shows none
-	past   pastRuns                         // at the time that the request asks for; nil: it asks for the present
-	units  map[model.UnitID]*directory.Unit // directives that unit has looked up; nil: no directive
-	found  []nodeDirective                  // of the last directivesOf
+	sums       *Sums
+	waived     *view.Waivers                    // nil: the request shows none
+	pastRuns   pastRuns                         // at the time that the request asks for; nil: it asks for the present
+	units      map[model.UnitID]*directory.Unit // directives that unit has looked up; nil: no directive
+	directives []nodeDirective                  // of the last directivesOf
 }
 
 // Register adds the operations about compliance.
@@ -92,11 +92,11 @@ func (s *complianceRequest) unit(id model.UnitID) *directory.Unit {
 // directivesOf returns the directives of a node, ascending by id, each with the statuses that count now. The list is valid until the
 // next call.
 func (s *complianceRequest) directivesOf(node model.NodeID) []nodeDirective {
-	if s.past != nil {
-		return s.past[node]
+	if s.pastRuns != nil {
+		return s.pastRuns[node]
 	}
 	s.reset(s.Now())
-	s.found = s.found[:0]
+	s.directives = s.directives[:0]
 	var runs []reducer.Run
 	for _, id := range s.Directory.NodeUnits(node) {
 		unit := s.unit(id)
@@ -110,9 +110,9 @@ func (s *complianceRequest) directivesOf(node model.NodeID) []nodeDirective {
 		if i, ok := findRun(runs, id); ok {
 			run = &runs[i]
 		}
-		s.found = append(s.found, s.directive(node, unit, run))
+		s.directives = append(s.directives, s.directive(node, unit, run))
 	}
-	return s.found
+	return s.directives
 }
 
 // listCompliance returns a page of directives on nodes.
@@ -201,12 +201,12 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	enforces := mode.EnforcesDirective(d.definition)
 	out := v1.Compliance{
 		Namespace: namespace, Node: node, Directive: s.directiveName(namespace, d.definition.Unit), Technique: d.definition.Technique,
-		Mode: modeName(enforces), Status: worst.String(), Percent: counts.Compliance(2), Counts: showCounts(&counts), Reason: d.why,
+		Mode: modeName(enforces), Status: worst.String(), Percent: counts.Compliance(2), Counts: showCounts(&counts), Reason: d.notCounted,
 	}
 	if d.run != nil {
 		out.Mode = modeName(d.run.Enforced)
 		switch {
-		case d.run.Definition != d.definition.ID || d.run.Enforced || out.Reason != "" || s.past != nil || d.definition.Rudder != "":
+		case d.run.Definition != d.definition.ID || d.run.Enforced || out.Reason != "" || s.pastRuns != nil || d.definition.Rudder != "":
 		case enforces:
 			out.Reason = "the directive enforces, but the agent only audits: start the agent with --policy-enforce"
 		case mode.Enforces(d.definition.Mode):
@@ -321,7 +321,7 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 	}
 	var total row
 	var rows map[rowName]*row
-	if s.past == nil {
+	if s.pastRuns == nil {
 		total, rows, err = s.sums.report(ctx, in.By, included)
 	} else {
 		total, rows, err = s.reportPast(ctx, in.By, included)
@@ -349,7 +349,7 @@ func (s *complianceRequest) reportPast(ctx context.Context, by string, included 
 	for id, node := range names.Nodes() {
 		n := &nodeTally{id: id, namespace: node.Namespace, groups: node.Groups}
 		var pairs []pair
-		for _, d := range s.past[id] {
+		for _, d := range s.pastRuns[id] {
 			counts, _ := d.counts()
 			pairs = append(pairs, pair{directive: d.definition.Unit, counts: unique.Make(counts)})
 		}

@@ -82,15 +82,15 @@ func (e *evidenceOfNode) add(c *compliancelog.Change) {
 	switch x := c.Seal; {
 	case x == nil:
 		e.addRun(c)
-	case x.Begin == policy.ChainContinues:
+	case x.ChainStart == policy.ChainContinues:
 		e.addSignature(x)
 	default:
-		begin := &v1.EvidenceBegin{Reason: x.Begin.String(), Number: x.Number, SignedMs: x.UnixMs, Link: bytes.Clone(x.Link[:])}
-		if x.Begin == policy.ChainCheckpoint {
+		begin := &v1.EvidenceBegin{Reason: x.ChainStart.String(), Number: x.Number, SignedMs: x.UnixMs, Link: bytes.Clone(x.Link[:])}
+		if x.ChainStart == policy.ChainCheckpoint {
 			begin.Reason = ""
 		}
 		e.link = x.Link
-		e.out.Entries = append(e.out.Entries, v1.EvidenceEntry{Begin: begin})
+		e.out.Entries = append(e.out.Entries, v1.EvidenceEntry{Start: begin})
 	}
 }
 

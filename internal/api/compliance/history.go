@@ -57,10 +57,10 @@ func (s *complianceRequest) prepare(ctx context.Context, of AtTime, namespace, n
 	if err != nil {
 		return err
 	}
-	s.past = pastRuns{}
+	s.pastRuns = pastRuns{}
 	for i := range states {
 		if d := s.pastDirective(&states[i]); d != nil {
-			s.past[d.node] = append(s.past[d.node], *d)
+			s.pastRuns[d.node] = append(s.pastRuns[d.node], *d)
 		}
 	}
 	return nil
@@ -97,7 +97,7 @@ func (s *complianceRequest) pastDirective(state *compliancelog.State) *nodeDirec
 		d.codes[i] = state.Codes.At(i)
 	}
 	if state.Ended {
-		d.why = "the run ended before its last component"
+		d.notCounted = "the run ended before its last component"
 	}
 	return d
 }
@@ -105,7 +105,7 @@ func (s *complianceRequest) pastDirective(state *compliancelog.State) *nodeDirec
 // overriddenOf returns the directives of a node that have no effect because others override them; for a past time it returns
 // none. History has no overridden directives of the past.
 func (s *complianceRequest) overriddenOf(node model.NodeID) []directory.Override {
-	if s.past != nil {
+	if s.pastRuns != nil {
 		return nil
 	}
 	return s.Overridden(node)

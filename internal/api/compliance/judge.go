@@ -38,7 +38,7 @@ type nodeDirective struct {
 	definition *model.DirectiveDefinition // as it is assigned
 	run        *reducer.Run               // the last one; nil: none
 	codes      []policy.Status            // of the components, as they count now; behind them a code for each unexpected component
-	why        string                     // why the run does not count; empty: it does
+	notCounted string                     // why the run does not count; empty: it does
 	until      time.Time                  // time alone changes no status until then; zero: never
 }
 
@@ -70,16 +70,16 @@ func (j *judge) directive(node model.NodeID, unit *directory.Unit, run *reducer.
 // decide computes the statuses of a directive's components from its last run, and how long they count. begin is the time since which the
 // directive is assigned as it is now.
 func (j *judge) decide(d *nodeDirective, begin time.Time) {
-	current := &policy.Expectation{Begin: begin, Interval: d.definition.Interval, LastDue: j.lastDue(d.definition)}
+	current := &policy.Expectation{Start: begin, Interval: d.definition.Interval, LastDue: j.lastDue(d.definition)}
 	var run *policy.Run
 	var old *model.DirectiveDefinition
 	if d.run != nil {
-		run = &policy.Run{Start: time.Unix(0, d.run.Executed), Named: true, Same: d.run.Definition == d.definition.ID, Of: current}
-		if !run.Same {
+		run = &policy.Run{Start: time.Unix(0, d.run.Executed), HasDefinition: true, InForce: d.run.Definition == d.definition.ID, Of: current}
+		if !run.InForce {
 			if old = j.Definition(d.run.Definition).AsDirective(); old == nil {
 				run.Of = nil
 			} else {
-				run.Of = &policy.Expectation{End: current.Begin, Interval: old.Interval}
+				run.Of = &policy.Expectation{End: current.Start, Interval: old.Interval}
 			}
 		}
 	}
@@ -90,9 +90,9 @@ func (j *judge) decide(d *nodeDirective, begin time.Time) {
 		for i := range d.codes {
 			d.codes[i] = status
 		}
-		d.why = why
+		d.notCounted = why
 	}
-	decision := policy.Decide(j.now, current, run, current.Begin, false)
+	decision := policy.Decide(j.now, current, run, current.Start, false)
 	switch decision {
 	case policy.ComputeCompliance:
 		for i := range d.codes {
@@ -101,7 +101,7 @@ func (j *judge) decide(d *nodeDirective, begin time.Time) {
 		for range wire.Unexpected(d.run.Exceptions, len(d.definition.Components)) {
 			d.codes = append(d.codes, policy.Unexpected)
 		}
-		d.why = d.run.Ended
+		d.notCounted = d.run.Ended
 	case policy.AwaitReport:
 		fill(policy.Pending, "the directive is new on the node or has changed, and the node's next run is awaited")
 		if old != nil {
@@ -123,10 +123,10 @@ func (j *judge) horizon(current *policy.Expectation, run *policy.Run, decision p
 			at = t
 		}
 	}
-	later(current.Begin.Add(current.Interval + policy.Grace))
+	later(current.Start.Add(current.Interval + policy.Grace))
 	switch {
 	case run == nil:
-	case run.Same || run.Of == nil:
+	case run.InForce || run.Of == nil:
 		later(run.Start.Add(current.Interval + policy.Grace))
 	case decision != policy.UnexpectedVersion:
 		// An equal run of the old definition, which nobody lists, is unexpected from then on.

@@ -124,10 +124,10 @@ func (s *eventRequest) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.Bu
 	if err != nil {
 		return nil, err
 	}
-	out.Left = s.actOnEvents(ctx, v, list, action)
+	out.Skipped = s.actOnEvents(ctx, v, list, action)
 	out.Done = out.Matched
-	for i := range out.Left {
-		out.Done -= out.Left[i].Count
+	for i := range out.Skipped {
+		out.Done -= out.Skipped[i].Count
 	}
 	ended(bulkOutcome(&out))
 	return op.Answer(out), nil
@@ -136,8 +136,8 @@ func (s *eventRequest) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.Bu
 // bulkOutcome formats the numbers of changed and skipped events of a bulk action for the audit
 func bulkOutcome(out *v1.BulkDone) string {
 	text := fmt.Sprintf("%d of %d done", out.Done, out.Matched)
-	for i := range out.Left {
-		text += fmt.Sprintf("; %d skipped: %s", out.Left[i].Count, out.Left[i].Reason)
+	for i := range out.Skipped {
+		text += fmt.Sprintf("; %d skipped: %s", out.Skipped[i].Count, out.Skipped[i].Reason)
 	}
 	return text
 }

@@ -62,7 +62,7 @@ func (s *eventRequest) listEvents(ctx context.Context, in *listEventsInput) (*op
 	}
 	out.Total, out.Wrong = counts.States, counts.NotOK()
 	if in.After == "" && in.Namespace != "" {
-		out.Others = CountNamespaces(s.View, in.Namespace)
+		out.OtherNamespaces = CountNamespaces(s.View, in.Namespace)
 	}
 	switch {
 	case in.After == "" && page.Next == "":
@@ -230,7 +230,7 @@ func ShowEvent(v *view.View, st *event.State) v1.Event {
 		Executed: view.TimeOfNanoseconds(st.Executed), Received: view.TimeOfNanoseconds(st.Received), Duration: model.Duration(st.Duration),
 		Occurrences: st.Occurrences, Watermark: st.Watermark, State: sensuStateWord(st), Change: st.Change, LastOK: view.TimeOfNanoseconds(st.LastOK), Changed: view.TimeOfNanoseconds(st.Changed),
 		StateChanges: st.StateChanges, Results: st.Results, Lost: st.Lost, Stream: model.StreamID(st.Stream), Number: st.Number, Order: st.Order,
-		Expired: st.Expired, Hooks: st.Beside.Hooks, Values: st.Beside.Values,
+		Expired: st.Expired, Hooks: st.Extra.Hooks, Values: st.Extra.Values,
 	}}
 	name := NameEvent(v, st)
 	e.Namespace, e.Node, e.Check = name.Namespace, name.Node, name.Check

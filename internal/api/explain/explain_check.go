@@ -52,8 +52,8 @@ func (s *explainRequest) declarationLink(ctx context.Context, key intent.Key) (v
 	}
 	last := resources.ShowChange(&entries[0])
 	text := fmt.Sprintf("%s %s was %sd by %s", strings.ToLower(key.Kind), key.Name, last.Op, last.User) // created, updated
-	if last.Whence != "" {
-		text += " from " + last.Whence
+	if last.Address != "" {
+		text += " from " + last.Address
 	}
 	text += fmt.Sprintf(", revision %d", last.Revision)
 	if last.Message != "" {
@@ -172,7 +172,7 @@ func (c *traceBuilder) addAgentLinks(st *event.State) {
 func (c *traceBuilder) addMissingPropertyLinks() {
 	for _, f := range c.Directory.NodeFaults(c.node) {
 		if f.Check == c.check || f.Check == 0 {
-			c.addTraceLink("property", false, "%s", f.Text).Under = []v1.Link{
+			c.addTraceLink("property", false, "%s", f.Text).Steps = []v1.Link{
 				{Text: "set it for this node, its groups, its namespace or all nodes: kind Property, or spec.properties of a Node or Group"},
 			}
 		}
@@ -218,7 +218,7 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	}
 	c.targeted = why.Lands
 	wanted := len(c.out.Links)
-	c.addTraceLink("wanted", why.Lands, "%s", why.Text).Under = nodes.ReasonLinks(why.Under)
+	c.addTraceLink("wanted", why.Lands, "%s", why.Text).Steps = nodes.ReasonLinks(why.Steps)
 	namespace, name, _ := c.Directory.SourceName(c.source)
 	key := intent.Key{Kind: kind, Namespace: namespace, Name: name}
 	declared, err := c.declarationLink(c.ctx, key)
@@ -344,7 +344,7 @@ func explainMissingProblem(st *event.State, spec *model.CheckSpec) string {
 func (c *traceBuilder) nextKeepaliveProblem() v1.Link {
 	link := v1.Link{Name: "problem", Holds: true}
 	node := c.Events.Summaries([]model.NodeID{c.node})[0]
-	fails := view.TimeOfNanoseconds(node.Heard + node.Silence)
+	fails := view.TimeOfNanoseconds(node.LastHeartbeat + node.Silence)
 	switch {
 	case node.Stopped:
 		link.Text = "none open: a user stopped the agent, so the server expects no heartbeat"
@@ -387,7 +387,7 @@ func (c *traceBuilder) addDeliveryLink(d *history.Delivery) {
 	case history.Pending:
 		if link.Text = fmt.Sprintf("%s (%s): waiting, due", d.Handler.Name, d.Kind); d.Attempts > 0 {
 			link.Text, link.Holds = fmt.Sprintf("%s (%s): not notified, failed %s, next attempt", d.Handler.Name, d.Kind, repetitionsText(d.Attempts)), false
-			link.Under = []v1.Link{{Text: "failing since", At: d.Since()}}
+			link.Steps = []v1.Link{{Text: "failing since", At: d.Since()}}
 		}
 		link.At = d.NextAt
 	case history.Withheld:
@@ -399,7 +399,7 @@ func (c *traceBuilder) addDeliveryLink(d *history.Delivery) {
 		link.Text = fmt.Sprintf("%s (%s): not notified, gave up after %s; send it again: muster handler replay %s", d.Handler.Name, d.Kind, model.CountNoun(d.Attempts, "attempt"), c.handlerArgument(d.Handler))
 	}
 	if d.LastError != "" {
-		link.Under = append(link.Under, v1.Link{Text: "last error: " + d.LastError})
+		link.Steps = append(link.Steps, v1.Link{Text: "last error: " + d.LastError})
 	}
 }
 
@@ -453,10 +453,10 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	step, due, waits := e.Next.Due()
 	hold := c.holdAt(problem, e.Route, due)
 	switch {
-	case e.Held != nil && e.Held.Until.IsZero():
-		c.addTraceLink("notified", false, "%s: not notified, because %s; %s", who, holdReason(e.Held), c.endHoldHint(e.Held))
-	case e.Held != nil:
-		c.addTraceLink("notified", false, "%s: not notified, because %s; %s, or wait for the end of the hold", who, holdReason(e.Held), c.endHoldHint(e.Held)).At = e.Held.Until
+	case e.Hold != nil && e.Hold.Until.IsZero():
+		c.addTraceLink("notified", false, "%s: not notified, because %s; %s", who, holdReason(e.Hold), c.endHoldHint(e.Hold))
+	case e.Hold != nil:
+		c.addTraceLink("notified", false, "%s: not notified, because %s; %s, or wait for the end of the hold", who, holdReason(e.Hold), c.endHoldHint(e.Hold)).At = e.Hold.Until
 	case !waits:
 		notified, holds := c.notifiedText(e, deliveries)
 		c.addTraceLink("notified", holds, "%s: %s, and no later step or repetition is due", who, notified)
@@ -718,7 +718,7 @@ func (c *traceBuilder) addPipelineLinks(names []string) {
 		}
 		for _, failed := range one.Failed {
 			link := &c.out.Links[len(c.out.Links)-1]
-			link.Under = append(link.Under, v1.Link{Text: "evaluation failed, without effect: " + failed})
+			link.Steps = append(link.Steps, v1.Link{Text: "evaluation failed, without effect: " + failed})
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 		out.Links = append(out.Links, v1.Link{Name: "error", Text: f.Text})
 	}
 	for _, w := range s.Directory.ExplainGroups(id) {
-		out.Links = append(out.Links, v1.Link{Name: "group", Holds: w.Lands, Text: w.Text, Under: nodes.ReasonLinks(w.Under)})
+		out.Links = append(out.Links, v1.Link{Name: "group", Holds: w.Lands, Text: w.Text, Steps: nodes.ReasonLinks(w.Steps)})
 	}
 	out.Links = append(out.Links, s.assignedChecksLink(id, in.Namespace))
 	return op.Answer(out), nil
@@ -61,8 +61,8 @@ func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string)
 		if ns != namespace {
 			name = ns + "/" + name
 		}
-		reason := fmt.Sprint(why.Under)
-		names[reason], because[reason] = append(names[reason], name), nodes.ReasonLinks(why.Under)
+		reason := fmt.Sprint(why.Steps)
+		names[reason], because[reason] = append(names[reason], name), nodes.ReasonLinks(why.Steps)
 		count++
 	}
 	if count == 0 {
@@ -71,9 +71,9 @@ func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string)
 	link.Holds, link.Text = true, fmt.Sprintf("checks of this node: %d", count)
 	for reason, list := range names {
 		slices.Sort(list)
-		link.Under = append(link.Under, v1.Link{Holds: true, Text: strings.Join(list, ", "), Under: because[reason]})
+		link.Steps = append(link.Steps, v1.Link{Holds: true, Text: strings.Join(list, ", "), Steps: because[reason]})
 	}
-	slices.SortFunc(link.Under, func(a, b v1.Link) int { return strings.Compare(a.Text, b.Text) })
+	slices.SortFunc(link.Steps, func(a, b v1.Link) int { return strings.Compare(a.Text, b.Text) })
 	return link
 }
 
@@ -86,13 +86,13 @@ const lastHeardText = "; last heartbeat"
 // agentLink returns the trace step that shows whether the node's agent is connected.
 func (s *explainRequest) agentLink(node model.NodeID) v1.Link {
 	sum := s.Events.Summaries([]model.NodeID{node})[0]
-	link := v1.Link{Name: "agent", At: view.TimeOfNanoseconds(sum.Heard)}
+	link := v1.Link{Name: "agent", At: view.TimeOfNanoseconds(sum.LastHeartbeat)}
 	switch {
 	case s.Directory.Node(node).Proxy:
 		link.Holds, link.Text = true, "proxy node: it has no agent, other nodes run its checks"
 	case s.Connected(node):
 		link.Holds, link.Text = true, "the agent is connected"
-		link.Under = s.sessionLinks(node)
+		link.Steps = s.sessionLinks(node)
 		if !link.At.IsZero() {
 			link.Text += lastHeardText
 		}
@@ -157,7 +157,7 @@ func (s *explainRequest) assignmentLink(node model.NodeID) v1.Link {
 	link.Holds, link.Text = true, fmt.Sprintf("revision %d", want)
 	a, connected := s.Agent(node)
 	for _, u := range a.IdleUnits {
-		link.Under = append(link.Under, v1.Link{Text: idleUnitText(u)})
+		link.Steps = append(link.Steps, v1.Link{Text: idleUnitText(u)})
 	}
 	switch {
 	case !connected:
@@ -207,7 +207,7 @@ func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
 		return
 	}
 	if !c.lastRun.IsZero() {
-		link.Under = append(link.Under, v1.Link{Holds: true, Text: "its last known run started", At: c.lastRun})
+		link.Steps = append(link.Steps, v1.Link{Holds: true, Text: "its last known run started", At: c.lastRun})
 	}
 	if spec.RoundRobin && spec.Proxy == nil {
 		return // in round robin, the next run depends on the other members
@@ -228,7 +228,7 @@ func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
 	if skew.Abs() >= clockTolerance && spec.Cron != "" {
 		about += " (the machine's clock is " + clockOffsetText(c.clockOffset) + " the server's)"
 	}
-	link.Under = append(link.Under, v1.Link{Holds: true, Text: about, At: next.UTC()})
+	link.Steps = append(link.Steps, v1.Link{Holds: true, Text: about, At: next.UTC()})
 }
 
 // lastExceptionEnd returns the end of the latest exception in the check's schedule (schedule.except) since its last
@@ -266,7 +266,7 @@ func (c *traceBuilder) addLateResultLink(spec *model.CheckSpec, st *event.State)
 	link.At = due.UTC()
 	session, connected := c.Agent(c.node)
 	under := func(format string, args ...any) {
-		link.Under = append(link.Under, v1.Link{Text: fmt.Sprintf(format, args...)})
+		link.Steps = append(link.Steps, v1.Link{Text: fmt.Sprintf(format, args...)})
 	}
 	switch stats := session.Stats; {
 	case c.stopped:

@@ -44,7 +44,7 @@ func (s *itemRequest) listTexts(ctx context.Context, in *struct {
 	for _, node := range filter.Nodes(s.View, in.Namespace) {
 		nodes[node] = true
 	}
-	q.Wanted = func(row *textlog.Row) bool {
+	q.Accepts = func(row *textlog.Row) bool {
 		return nodes[row.Node] && filter.Match(row.Node, func() any { return s.showText(row) })
 	}
 	if in.Node != "" {

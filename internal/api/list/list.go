@@ -230,7 +230,7 @@ const rowVariablesHelp = "row (an element of items as in -o json) and now"
 
 // rowConditions is the language of conditions over rows that belong to no node.
 var rowConditions = where.Language{
-	Of: "row", MaxCost: 1_000_000, Alone: true, Reads: rowVariablesHelp,
+	Of: "row", MaxCost: 1_000_000, WithoutNode: true, Reads: rowVariablesHelp,
 	Example: `row.name.startsWith("ci-")`, Options: declareRowVariables,
 }
 

@@ -125,7 +125,7 @@ func (s *nodeRequest) agentStateOf(id model.NodeID, sum *event.Summary) (a agent
 	a.version = a.session.Version
 	if !a.connected {
 		a.version, _ = s.Directory.Node(id).Facts.Get("agentVersion")
-		if a.version == "" && sum.Heard == 0 {
+		if a.version == "" && sum.LastHeartbeat == 0 {
 			return a, false
 		}
 	}
@@ -152,7 +152,7 @@ func IsSpooling(st *v1.AgentStats) bool { return st.OldestSeconds >= spoolingAft
 
 // showAgent converts the state of an agent to the API type Agent, with a text about each problem of the agent
 func (a *agentState) showAgent(s *nodeRequest) v1.Agent {
-	out := v1.Agent{ID: a.id, Version: a.version, Connected: a.connected, Stopped: a.summary.Stopped && !a.connected, Heard: view.TimeOfNanoseconds(a.summary.Heard)}
+	out := v1.Agent{ID: a.id, Version: a.version, Connected: a.connected, Stopped: a.summary.Stopped && !a.connected, LastHeartbeat: view.TimeOfNanoseconds(a.summary.LastHeartbeat)}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(a.id)
 	if a.disconnected {
 		out.Trouble = append(out.Trouble, "not connected")
@@ -307,7 +307,7 @@ func (s *nodeRequest) listNodeStates(ctx context.Context, in *v1.NodeFilter) (*o
 	}
 	out := v1.NodeStateList{Total: len(ids), Items: []v1.NodeState{}}
 	if in.Namespace != "" && in.Name == "" && in.Selector == "" && in.Group == "" && in.Where == "" {
-		out.Others = len(s.Directory.Nodes("")) - len(ids)
+		out.OtherNamespaces = len(s.Directory.Nodes("")) - len(ids)
 	}
 	type row struct {
 		id      model.NodeID
@@ -342,7 +342,7 @@ func (s *nodeRequest) buildNodeState(id model.NodeID, sum *event.Summary, withCh
 	out := v1.NodeState{
 		ID: id, Groups: s.Directory.NodeGroups(id), Labels: s.Directory.NodeLabels(id), Agent: facts["agentVersion"],
 		OS: describeSystem(facts), Events: v1.ByStatusOf(sum.ByStatus), Problems: sum.Problems, Severity: sum.Severity, SeverityName: sum.Severity.String(),
-		Silent: sum.Silent, Stopped: sum.Stopped, Heard: view.TimeOfNanoseconds(sum.Heard), Connected: s.Connected(id),
+		Silent: sum.Silent, Stopped: sum.Stopped, LastHeartbeat: view.TimeOfNanoseconds(sum.LastHeartbeat), Connected: s.Connected(id),
 	}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(id)
 	out.Proxy = s.Directory.Node(id).Proxy
@@ -374,7 +374,7 @@ func describeSystem(facts map[string]string) string {
 // ReasonLinks converts the planner's explanations of an assignment to steps of a trace, as muster why shows them.
 func ReasonLinks(list []plan.Explanation) (out []v1.Link) {
 	for _, w := range list {
-		out = append(out, v1.Link{Holds: w.Lands, Text: w.Text, Under: ReasonLinks(w.Under)})
+		out = append(out, v1.Link{Holds: w.Lands, Text: w.Text, Steps: ReasonLinks(w.Steps)})
 	}
 	return out
 }
@@ -394,7 +394,7 @@ func (s *nodeRequest) explainNodeOrigins(ctx context.Context, id model.NodeID, n
 		Labels: labelOrigins(plan.LabelOrigins(r.Metadata, r.Spec.(*model.NodeSpec))),
 	}
 	for _, c := range s.Directory.JoinRequests(id) {
-		out.Asked = append(out.Asked, v1.RequestedGroup{Group: c.Group, Accepted: c.Accepted, Why: c.Reason})
+		out.RequestedGroups = append(out.RequestedGroups, v1.RequestedGroup{Group: c.Group, Accepted: c.Accepted, Reason: c.Reason})
 	}
 	for _, p := range s.Directory.PropertyOrigins(id) {
 		value := v1.PropertyValue{Name: p.Name, Value: p.Value, Conflict: p.Conflict}
@@ -432,7 +432,7 @@ func nodeLimitUse(of []v1.LimitUse, n *v1.NodeState, states uint64) (out []v1.Li
 			continue
 		}
 		if l.Node == n.Name {
-			use.Met, use.Last, use.Node, use.Reason = l.Met, l.Last, l.Node, l.Reason
+			use.Reached, use.Last, use.Node, use.Reason = l.Reached, l.Last, l.Node, l.Reason
 		}
 		out = append(out, use)
 	}

@@ -16,10 +16,10 @@ import (
 // Options has the parts of the server that the operations on nodes and agents use.
 type Options struct {
 	// JoinTokens keeps join tokens; NewJoinToken makes one (pki.Authority.NewToken with the server's addresses).
-	JoinTokens   intent.JoinTokens
-	NewJoinToken func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error)
-	Waiting      *Pending            // machines that wait to be accepted; nil: no machine may wait
-	CA           func() v1.Authority // nil: none
+	JoinTokens      intent.JoinTokens
+	NewJoinToken    func(keep pki.JoinToken) (pki.Token, pki.JoinToken, error)
+	PendingMachines *Pending            // machines that wait to be accepted; nil: no machine may wait
+	CA              func() v1.Authority // nil: none
 }
 
 // nodeRequest is one request about nodes.

@@ -254,7 +254,7 @@ func (s *nodeRequest) listTombstones(_ context.Context, in *struct {
 	items := []v1.Tombstone{}
 	for _, g := range s.Intent.ListTombstones() {
 		items = append(items, v1.Tombstone{
-			ID: g.ID, Name: g.Name, Namespace: g.Namespace, Why: g.Why, Reason: g.Reason, By: g.By, At: g.At, Until: g.Until,
+			ID: g.ID, Name: g.Name, Namespace: g.Namespace, Cause: g.Cause, Reason: g.Reason, By: g.By, At: g.At, Until: g.Until,
 		})
 	}
 	items, err := list.FilterRows(s.View, in.Where, items)

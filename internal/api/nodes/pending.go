@@ -81,7 +81,7 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 	if countRequestBytes(&request) > maxMachineBytes {
 		return 0, model.Errorf(model.TooLarge, "this machine's labels and facts have more than %d bytes", maxMachineBytes)
 	}
-	whence := model.HostOf(request.Whence)
+	whence := model.HostOf(request.Address)
 	from := authlimit.Network(whence)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,9 +222,9 @@ func registerPending(at nodeOperations) {
 // listPending returns the machines that wait to be accepted.
 func (s *nodeRequest) listPending(_ context.Context, in *list.Labelled) (*op.Body[v1.PendingList], error) {
 	out := v1.PendingList{Items: []v1.Pending{}}
-	for _, w := range s.Waiting.listMachines() {
+	for _, w := range s.PendingMachines.listMachines() {
 		p := v1.Pending{
-			Key: w.key, Name: intent.NodeName(w.request.Name), Whence: w.address, MachineID: w.request.MachineID, Since: w.since.UTC(), Asked: w.last.UTC(),
+			Key: w.key, Name: intent.NodeName(w.request.Name), Address: w.address, MachineID: w.request.MachineID, Since: w.since.UTC(), LastRequest: w.last.UTC(),
 			Labels: w.request.Labels, Facts: w.request.Facts, Groups: w.request.Groups,
 		}
 		if r := w.request.Returns; r != nil {
@@ -240,7 +240,7 @@ func (s *nodeRequest) listPending(_ context.Context, in *list.Labelled) (*op.Bod
 // acceptPending accepts one waiting machine as a node.
 func (s *nodeRequest) acceptPending(ctx context.Context, in *struct{ Body v1.PendingAccept }) (*op.Body[v1.Member], error) {
 	r := in.Body
-	w, err := s.Waiting.findMachine(r.Which)
+	w, err := s.PendingMachines.findMachine(r.Machine)
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +258,7 @@ func (s *nodeRequest) acceptPending(ctx context.Context, in *struct{ Body v1.Pen
 		}
 		w.request.Name = r.Name
 	}
-	named := r.Name != "" || r.Which == intent.NodeName(w.request.Name) // false: the machine is identified by its key alone
+	named := r.Name != "" || r.Machine == intent.NodeName(w.request.Name) // false: the machine is identified by its key alone
 	member, err := s.acceptMachine(ctx, &w, pki.JoinToken{Namespace: r.Namespace, Groups: r.Groups, Labels: r.Labels}, named)
 	return op.Answer(member), err
 }
@@ -276,15 +276,15 @@ func (s *nodeRequest) acceptMachine(ctx context.Context, w *pendingMachine, toke
 	if err != nil {
 		return v1.Member{}, err
 	}
-	s.Waiting.removeMachine(w.key)
+	s.PendingMachines.removeMachine(w.key)
 	return v1.Member{Name: member.Name, Namespace: member.Namespace, UID: member.UID.String(), Key: w.key}, nil
 }
 
 // acceptReturning accepts all pending machines whose certificate proves that they were nodes of this server before.
 // It leaves the others waiting, with the reason.
 func (s *nodeRequest) acceptReturning(ctx context.Context, in *struct{ Body v1.PendingReturning }) (*op.Body[v1.Returned], error) {
-	out := v1.Returned{Items: []v1.Member{}, Left: []v1.NotAccepted{}}
-	for _, w := range s.Waiting.listMachines() {
+	out := v1.Returned{Items: []v1.Member{}, NotAccepted: []v1.NotAccepted{}}
+	for _, w := range s.PendingMachines.listMachines() {
 		if w.request.Returns == nil {
 			continue
 		}
@@ -295,12 +295,12 @@ func (s *nodeRequest) acceptReturning(ctx context.Context, in *struct{ Body v1.P
 		case class == model.Internal || class == model.Unavailable:
 			return nil, err
 		default:
-			left := v1.NotAccepted{Name: intent.NodeName(w.request.Name), Key: w.key, Why: err.Error()}
+			left := v1.NotAccepted{Name: intent.NodeName(w.request.Name), Key: w.key, Reason: err.Error()}
 			var said *model.Error
 			if errors.As(err, &said) {
-				left.Why, left.Hint = said.Message, said.Hint
+				left.Reason, left.Hint = said.Message, said.Hint
 			}
-			out.Left = append(out.Left, left)
+			out.NotAccepted = append(out.NotAccepted, left)
 		}
 	}
 	return op.Answer(out), nil
@@ -308,16 +308,16 @@ func (s *nodeRequest) acceptReturning(ctx context.Context, in *struct{ Body v1.P
 
 // refusePending refuses a pending machine permanently and blocks its key.
 func (s *nodeRequest) refusePending(ctx context.Context, in *struct{ Body v1.PendingRefuse }) (*op.Body[v1.Member], error) {
-	w, err := s.Waiting.findMachine(in.Body.Which)
+	w, err := s.PendingMachines.findMachine(in.Body.Machine)
 	if err != nil {
 		return nil, err
 	}
 	name := intent.NodeName(w.request.Name)
-	t := intent.Tombstone{Why: intent.ReasonDeclined, Name: name, Reason: in.Body.Reason}
+	t := intent.Tombstone{Cause: intent.ReasonDeclined, Name: name, Reason: in.Body.Reason}
 	if err := s.Intent.BlockKey(ctx, access.AuthorOf(ctx, in.Body.Reason), w.key, t); err != nil {
 		return nil, err
 	}
-	s.Waiting.removeMachine(w.key)
+	s.PendingMachines.removeMachine(w.key)
 	return op.Answer(v1.Member{Name: name, Key: w.key}), nil
 }
 

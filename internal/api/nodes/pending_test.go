@@ -34,7 +34,7 @@ func TestPendingMachinesAreBounded(t *testing.T) {
 	p, info, pass := newTestPending(t, "pending=100")
 	refused := 0
 	for n := range 10_000 { // one network sends many keys, slowly
-		if _, err := p.Ask(machineKey(n), pki.EnrolRequest{Name: "web", Whence: "10.0.0.1:1"}); model.ClassOf(err) == model.Limited {
+		if _, err := p.Ask(machineKey(n), pki.EnrolRequest{Name: "web", Address: "10.0.0.1:1"}); model.ClassOf(err) == model.Limited {
 			refused++
 		}
 		pass(20 * time.Millisecond)
@@ -43,7 +43,7 @@ func TestPendingMachinesAreBounded(t *testing.T) {
 		t.Errorf("%d machines wait, %d were refused: %+v", got, refused, info())
 	}
 	for n := range 100 { // other networks may wait, up to the capacity
-		_, _ = p.Ask(machineKey(20_000+n), pki.EnrolRequest{Name: fmt.Sprint("n", n), Whence: fmt.Sprintf("10.0.1.%d:1", n)})
+		_, _ = p.Ask(machineKey(20_000+n), pki.EnrolRequest{Name: fmt.Sprint("n", n), Address: fmt.Sprintf("10.0.1.%d:1", n)})
 	}
 	if i := info(); i.Depth != 100 || i.Capacity != 100 {
 		t.Errorf("%+v", i)
@@ -62,11 +62,11 @@ func TestPendingMachinesAreBounded(t *testing.T) {
 func TestFormerNodesHaveNoNetworkLimit(t *testing.T) {
 	p, info, _ := newTestPending(t, "pending=100")
 	for n := range 100 {
-		if _, err := p.Ask(machineKey(n), pki.EnrolRequest{Returns: &pki.LostNode{}, Whence: "10.0.0.1:1"}); err != nil {
+		if _, err := p.Ask(machineKey(n), pki.EnrolRequest{Returns: &pki.LostNode{}, Address: "10.0.0.1:1"}); err != nil {
 			t.Fatalf("machine %d: %v", n, err)
 		}
 	}
-	if _, err := p.Ask(machineKey(100), pki.EnrolRequest{Returns: &pki.LostNode{}, Whence: "10.0.0.1:1"}); model.ClassOf(err) != model.Limited || info().Overflow != 1 {
+	if _, err := p.Ask(machineKey(100), pki.EnrolRequest{Returns: &pki.LostNode{}, Address: "10.0.0.1:1"}); model.ClassOf(err) != model.Limited || info().Overflow != 1 {
 		t.Errorf("a former node above the capacity: %v", err)
 	}
 }
@@ -75,7 +75,7 @@ func TestFormerNodesHaveNoNetworkLimit(t *testing.T) {
 func TestNewPendingMachinesAreThrottled(t *testing.T) {
 	p, _, pass := newTestPending(t)
 	ask := func(n int) error {
-		_, err := p.Ask(machineKey(n), pki.EnrolRequest{Whence: "10.0.0.1:1"})
+		_, err := p.Ask(machineKey(n), pki.EnrolRequest{Address: "10.0.0.1:1"})
 		return err
 	}
 	for n := range authlimit.Burst {
@@ -98,7 +98,7 @@ func TestNewPendingMachinesAreThrottled(t *testing.T) {
 func TestPendingMachinesAreFoundByNameOrKey(t *testing.T) {
 	p, _, pass := newTestPending(t)
 	ask := func(key, name, whence string) time.Duration {
-		again, err := p.Ask(key, pki.EnrolRequest{Name: name, Whence: whence})
+		again, err := p.Ask(key, pki.EnrolRequest{Name: name, Address: whence})
 		testenv.NoError(t, err)
 		return again
 	}

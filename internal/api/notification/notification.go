@@ -149,7 +149,7 @@ func ShowAffectedProblems(v *view.View, list []dispatch.AffectedProblems) (out [
 		if _, ok := v.Directory.NamespaceByName(one.Handlers[0].Namespace); !ok {
 			continue
 		}
-		shown := v1.AffectedProblems{Route: one.Route, Problems: one.Problems, Notified: one.Notified, Held: one.Held, At: one.At}
+		shown := v1.AffectedProblems{Route: one.Route, Problems: one.Problems, Notified: one.Notified, OnHold: one.OnHold, At: one.At}
 		for _, ref := range one.Handlers {
 			shown.Handlers = append(shown.Handlers, ref.Namespace+"/"+ref.Name)
 		}

@@ -245,7 +245,7 @@ type RequestLimiter struct {
 	routes  *Routes
 	running chan struct{}
 	bodies  *Quota[string] // requests that send their body or are processed, by user
-	waiting *queue.Slots   // requests that wait or are processed
+	slots   *queue.Slots   // requests that wait or are processed
 	shares  *Quota[string] // the same, by user
 	reason  string         // reason of refusals, in the metrics
 	refusal *model.Error
@@ -294,17 +294,17 @@ func (t *RequestLimiter) AwaitBody(ctx context.Context) (leave func(), refusal *
 	if !ok {
 		return nil, t.refuse()
 	}
-	if t.waiting.Enter(ctx) != nil {
+	if t.slots.Enter(ctx) != nil {
 		leaveShare()
 		return nil, t.refuse()
 	}
 	leaveBody, err := t.bodies.Wait(ctx, user)
 	if err != nil {
-		t.waiting.Leave()
+		t.slots.Leave()
 		leaveShare()
 		return nil, t.refuse()
 	}
-	return func() { leaveBody(); t.waiting.Leave(); leaveShare() }, nil
+	return func() { leaveBody(); t.slots.Leave(); leaveShare() }, nil
 }
 
 // Run waits until a request whose body has been read may run; the caller must call ended at its end.
@@ -331,7 +331,7 @@ type Quota[K comparable] struct {
 	mu       sync.Mutex
 	all      int
 	requests map[K]int     // running requests by key; a key without requests is absent
-	left     chan struct{} // closed when a request leaves; nil: no caller waits
+	ended    chan struct{} // closed when a request leaves; nil: no caller waits
 }
 
 // NewQuota returns a Quota that permits `limit` concurrent requests per key and `total` requests overall (0: no
@@ -368,10 +368,10 @@ func (q *Quota[K]) enter(key K) (leave func(), left <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if none := *new(K); key != none && q.requests[key] >= q.limit || q.total > 0 && q.all >= q.total {
-		if q.left == nil {
-			q.left = make(chan struct{})
+		if q.ended == nil {
+			q.ended = make(chan struct{})
 		}
-		return nil, q.left
+		return nil, q.ended
 	}
 	q.requests[key]++
 	q.all++
@@ -382,9 +382,9 @@ func (q *Quota[K]) enter(key K) (leave func(), left <-chan struct{}) {
 		if q.requests[key]--; q.requests[key] == 0 {
 			delete(q.requests, key)
 		}
-		if q.left != nil {
-			close(q.left)
-			q.left = nil
+		if q.ended != nil {
+			close(q.ended)
+			q.ended = nil
 		}
 	}, nil
 }

@@ -20,7 +20,7 @@ import (
 // pastStatus is the status of an event at a past time. Between two
 // changes, the status before the later change counts.
 type pastStatus struct {
-	known   bool // false: no result came before the time, or history does not reach back so far
+	hasData bool // false: no result came before the time, or history does not reach back so far
 	status  model.Status
 	changed time.Time
 }
@@ -115,7 +115,7 @@ func statusBefore(changes []history.Entry) pastStatus {
 	if len(changes) == 0 || changes[0].First || changes[0].Since.IsZero() {
 		return pastStatus{}
 	}
-	return pastStatus{known: true, status: changes[0].Previous, changed: changes[0].Since}
+	return pastStatus{hasData: true, status: changes[0].Previous, changed: changes[0].Since}
 }
 
 // readOutputAt returns the output that an event had at a past time, or "" if it is unknown.
@@ -155,7 +155,7 @@ func (s *problemRequest) listPastEvents(ctx context.Context, in *struct {
 	out := v1.PastEventList{At: in.At}
 	var err, unread error
 	out.Items, out.Next, err = listPast(ctx, s, &in.PastSelection, in.At, in.Limit, in.After, func(e *pastEvent) (one v1.PastEvent, show bool) {
-		if !e.was.known {
+		if !e.was.hasData {
 			return one, false
 		}
 		output, failed := s.readOutputAt(ctx, e, in.At)
@@ -163,7 +163,7 @@ func (s *problemRequest) listPastEvents(ctx context.Context, in *struct {
 			unread = failed
 		}
 		return v1.PastEvent{
-			Namespace: e.namespace, Node: e.name, Check: e.check, Source: e.source, Gone: e.deleted,
+			Namespace: e.namespace, Node: e.name, Check: e.check, Source: e.source, DeletedAt: e.deleted,
 			Status: e.was.status, StatusName: e.was.status.String(), Changed: e.was.changed, Output: output,
 		}, true
 	})
@@ -187,7 +187,7 @@ func (s *problemRequest) listAvailability(ctx context.Context, in *struct {
 		if !e.deleted.IsZero() && e.deleted.Before(p.Until) {
 			p.Until = e.deleted
 		}
-		one := v1.Availability{Namespace: e.namespace, Node: e.name, Check: e.check, Source: e.source, Gone: e.deleted}
+		one := v1.Availability{Namespace: e.namespace, Node: e.name, Check: e.check, Source: e.source, DeletedAt: e.deleted}
 		addStatusSeconds(&one, divideIntoStatusSpans(p, e.was, e.changes))
 		return one, e.deleted.IsZero() || one.Covered() > 0
 	})
@@ -276,8 +276,8 @@ func divideIntoStatusSpans(p list.Period, was pastStatus, changes []history.Entr
 // addStatusSeconds adds the duration of each status span to the availability, per status.
 func addStatusSeconds(out *v1.Availability, spans []statusSpan) {
 	for _, one := range spans {
-		seconds := &out.Nothing
-		if one.was.known {
+		seconds := &out.WithoutData
+		if one.was.hasData {
 			seconds = [...]*float64{&out.OK, &out.Warning, &out.Critical, &out.Unknown}[one.was.status&3]
 		}
 		*seconds += one.until.Sub(one.from).Seconds()
@@ -290,8 +290,8 @@ const maxGroupEvents = 10_000
 
 // uptimeEdge is a time at which the number of events with a known status, or the number of down events, changes.
 type uptimeEdge struct {
-	at          time.Time
-	known, down int
+	at             time.Time
+	withData, down int
 }
 
 // eachUptimeInterval calls fn for each interval of time with the number of events whose status is known in it, and
@@ -300,7 +300,7 @@ func eachUptimeInterval(edges []uptimeEdge, fn func(from, until time.Time, known
 	slices.SortStableFunc(edges, func(a, b uptimeEdge) int { return a.at.Compare(b.at) })
 	known, down := 0, 0
 	for i, e := range edges {
-		known, down = known+e.known, down+e.down
+		known, down = known+e.withData, down+e.down
 		if i+1 < len(edges) && edges[i+1].at.After(e.at) && known > 0 {
 			fn(e.at, edges[i+1].at, known, down)
 		}
@@ -386,7 +386,7 @@ func (s *problemRequest) readNodeUptimes(ctx context.Context, filter *events.Fil
 		}
 		uptime.events++
 		for _, one := range divideIntoStatusSpans(p, was, changes) {
-			if one.was.known {
+			if one.was.hasData {
 				uptime.edges = addUptimeSpan(uptime.edges, one.from, one.until, downCount(one.was.status))
 			}
 		}
@@ -441,6 +441,6 @@ func (s *problemRequest) combineGroupUptime(ids []model.NodeID, nodes map[model.
 		}
 	})
 	out.Mean /= float64(out.Nodes)
-	out.AllUp, out.AnyUp, out.Known = all.Seconds()/known.Seconds(), some.Seconds()/known.Seconds(), known.Seconds()
+	out.AllUp, out.AnyUp, out.WithData = all.Seconds()/known.Seconds(), some.Seconds()/known.Seconds(), known.Seconds()
 	return out
 }

@@ -54,7 +54,7 @@ func (s *problemRequest) listDeletedNodes(ctx context.Context, in *events.Select
 		return nil, "", err
 	}
 	q := intent.ChangeQuery{
-		Kind: "Node", Namespace: in.Namespace, Name: in.Node, Gone: true, Since: since,
+		Kind: "Node", Namespace: in.Namespace, Name: in.Node, OnlyDeletions: true, Since: since,
 		Revision: behind.Number, Part: int(part), Limit: deletedNodesPerPage + 1, Bodies: in.Selector != "",
 	}
 	changes, err := s.Rows.ChangesBefore(ctx, q)

@@ -95,12 +95,12 @@ func (t *timeline) addDeliveries(ctx context.Context) error {
 		if d.Handler.Namespace != t.problem.Namespace {
 			who = d.Handler.Namespace + "/" + who
 		}
-		subject := map[string]string{"closed": " of the recovery", "acknowledged": " of the acknowledgement"}[cmp.Or(d.Tells, d.Kind)]
+		subject := map[string]string{"closed": " of the recovery", "acknowledged": " of the acknowledgement"}[cmp.Or(d.Event, d.Kind)]
 		route := ""
 		if d.Route != "" {
 			route = " by route " + strings.TrimPrefix(d.Route, t.problem.Namespace+"/")
 		}
-		kind := map[string]string{"opened": "notified", "reminder": "reminded", "closed": "notified", "acknowledged": "notified"}[cmp.Or(d.Tells, d.Kind)]
+		kind := map[string]string{"opened": "notified", "reminder": "reminded", "closed": "notified", "acknowledged": "notified"}[cmp.Or(d.Event, d.Kind)]
 		if begun, again := first[d.Route]; kind == "notified" && subject == "" && again && d.Created.After(begun) {
 			kind = "escalated"
 		} else if !again {
@@ -155,7 +155,7 @@ func (t *timeline) addSilences(ctx context.Context) error {
 	for _, row := range rows {
 		t.addSilence(row.Key, row.Body, row.Created, time.Time{})
 	}
-	deleted, err := t.Rows.ChangesBefore(ctx, intent.ChangeQuery{Kind: "Silence", Gone: true, Bodies: true, Since: t.problem.Opened, Limit: maxMoments})
+	deleted, err := t.Rows.ChangesBefore(ctx, intent.ChangeQuery{Kind: "Silence", OnlyDeletions: true, Bodies: true, Since: t.problem.Opened, Limit: maxMoments})
 	if err != nil {
 		return err
 	}

@@ -130,8 +130,8 @@ func (n *noiseReport) countMessages() error {
 // countMessage counts a message as one that paged people, unless it is about the end or the acknowledgement of a
 // problem.
 func (n *noiseReport) countMessage(m *history.Message) {
-	again := m.Tells == handler.Reminder
-	if !again && m.Tells != handler.Opened && m.Tells != handler.Summary {
+	again := m.Event == handler.Reminder
+	if !again && m.Event != handler.Opened && m.Event != handler.Summary {
 		return
 	}
 	key := [2]string{m.Route, handlerName(m.Handler)}
@@ -211,7 +211,7 @@ func (n *noiseReport) findQuietChecks() error {
 		r := &checks[i]
 		l := n.Directory.Placement(intent.KeyOf(r))
 		id := model.CheckSource(model.CheckID(r.Status.ID))
-		one := v1.QuietCheck{Namespace: r.Metadata.Namespace, Check: r.Metadata.Name, Source: events.ShowSource(id, r.Metadata.Name), Nodes: max(l.Nodes, l.ProxyNodes), Made: r.Status.Created}
+		one := v1.QuietCheck{Namespace: r.Metadata.Namespace, Check: r.Metadata.Name, Source: events.ShowSource(id, r.Metadata.Name), Nodes: max(l.Nodes, l.ProxyNodes), CreatedAt: r.Status.Created}
 		switch {
 		case r.Spec.(*model.CheckSpec).Passive:
 		case one.Nodes == 0:
@@ -239,17 +239,17 @@ func (n *noiseReport) findStaleSilences() error {
 		if err != nil {
 			return err
 		}
-		one := v1.StaleSilence{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name, Creator: spec.Creator, Reason: spec.Reason, Made: r.Status.Created, Until: spec.Until, Nodes: nodes}
+		one := v1.StaleSilence{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name, Creator: spec.Creator, Reason: spec.Reason, CreatedAt: r.Status.Created, Until: spec.Until, Nodes: nodes}
 		if nodes == 0 {
-			one.Why = append(one.Why, "covers no node")
+			one.Reasons = append(one.Reasons, "covers no node")
 		}
 		if gone := n.missingChecksNote(r.Metadata.Namespace, spec.Checks); gone != "" {
-			one.Why = append(one.Why, gone)
+			one.Reasons = append(one.Reasons, gone)
 		}
-		if old := n.Now().Sub(one.Made); old > oldSilenceAge {
-			one.Why = append(one.Why, fmt.Sprintf("%d days old", int(old.Hours()/24)))
+		if old := n.Now().Sub(one.CreatedAt); old > oldSilenceAge {
+			one.Reasons = append(one.Reasons, fmt.Sprintf("%d days old", int(old.Hours()/24)))
 		}
-		if len(one.Why) > 0 {
+		if len(one.Reasons) > 0 {
 			n.out.Silences = append(n.out.Silences, one)
 		}
 	}

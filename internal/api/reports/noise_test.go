@@ -44,7 +44,7 @@ func historyRowTime(row int) time.Time {
 func (a *endlessHistory) Messages(_ context.Context, q history.MessageQuery) ([]history.Message, error) {
 	out := make([]history.Message, q.Limit)
 	for i, from := 0, a.countPageRows("messages", q.Limit, q.Until, fmt.Sprint(q.BeforeID)); i < len(out); i++ {
-		out[i].ID, out[i].Ended, out[i].Namespace, out[i].SourceName, out[i].Tells = int64(from+i+1), historyRowTime(from+i), "default", "disk", "opened"
+		out[i].ID, out[i].Ended, out[i].Namespace, out[i].SourceName, out[i].Event = int64(from+i+1), historyRowTime(from+i), "default", "disk", "opened"
 	}
 	return out, nil
 }

@@ -118,7 +118,7 @@ func (s *reportRequest) shadowNotes(ctx context.Context, namespace string, since
 
 // showShadowMessage converts a notification that a shadow namespace did not send to the API type ShadowMessage
 func (s *reportRequest) showShadowMessage(m *history.Message) v1.ShadowMessage {
-	out := v1.ShadowMessage{At: m.Ended, Handler: handlerName(m.Handler), Route: m.Route, Tells: m.Tells, Namespace: m.Namespace, Node: m.Node, Check: m.SourceKind.Label(m.SourceName), Source: v1.Source{Kind: m.SourceKind.String(), Name: m.SourceName}, Problem: m.Problem, Count: m.Count}
+	out := v1.ShadowMessage{At: m.Ended, Handler: handlerName(m.Handler), Route: m.Route, Event: m.Event, Namespace: m.Namespace, Node: m.Node, Check: m.SourceKind.Label(m.SourceName), Source: v1.Source{Kind: m.SourceKind.String(), Name: m.SourceName}, Problem: m.Problem, Count: m.Count}
 	if n, err := handler.Decode(m.Payload); err == nil && s.SeesNamespace(n.Space) { // node and check of the first problem in the message, which is the worst
 		out.Namespace, out.Node, out.Check, out.Opened = n.Space, n.Node, n.Source.Kind.Label(n.Source.Name), n.Opened
 		out.Status, out.Severity, out.Summary, out.Source = n.Status, n.Severity, n.Summary, events.ShowSource(n.Source.Source, n.Source.Name)

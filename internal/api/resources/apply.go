@@ -125,14 +125,14 @@ func (s *resourceRequest) changeResources(
 			applied, err = change()
 			return s.receiverEdits(applied, resources), err
 		})
-		routed.Taken = notification.ShowAffectedProblems(s.View, taken)
+		routed.AffectedProblems = notification.ShowAffectedProblems(s.View, taken)
 	}
 	if err != nil {
 		return v1.Applied{}, err
 	}
 	if edits := s.receiverEdits(applied, resources); dryRun && edits != nil && s.PreviewRouting != nil {
 		taken, late := s.PreviewRouting(ctx, dispatch.RoutingChange{OnlyNew: onlyNew}, edits)
-		routed = v1.RoutingEffect{Taken: notification.ShowAffectedProblems(s.View, taken), TakenLate: late}
+		routed = v1.RoutingEffect{AffectedProblems: notification.ShowAffectedProblems(s.View, taken), TakenLate: late}
 	}
 	out := Applied(s.View, applied, dryRun, resources)
 	out.RoutingEffect = routed
@@ -316,7 +316,7 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 			Nodes: u.Nodes, Differences: u.Differences, Steps: u.Steps})
 	}
 	for _, step := range a.Timings {
-		out.Timings = append(out.Timings, v1.StepTime{Step: step.Step, Microseconds: step.Took.Microseconds()})
+		out.Timings = append(out.Timings, v1.StepTime{Step: step.Step, Microseconds: step.Duration.Microseconds()})
 	}
 	for i, o := range a.Outcomes {
 		one := v1.Outcome{

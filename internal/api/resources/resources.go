@@ -350,7 +350,7 @@ func Register(r *op.Routes, o Options) {
 // resourceConditions is the language of conditions over declared resources: metadata and spec as they
 // are shown. Durations are texts, and 60s is 1m: duration(spec.interval) > duration("60s").
 var resourceConditions = where.Language{
-	Of: "resource", MaxCost: 1_000_000, Alone: true,
+	Of: "resource", MaxCost: 1_000_000, WithoutNode: true,
 	Reads:   "metadata and spec, as muster get -o yaml shows them",
 	Example: `spec.interval == "10s" && metadata.labels.team == "web"`,
 	Options: func() []cel.EnvOption {
@@ -404,7 +404,7 @@ func (s *resourceRequest) addRoutingState(out *v1.State, r *model.Resource, held
 		}
 	case *model.WindowSpec:
 		if at, ok := s.Routing.Window(name, now); ok {
-			if out.InForce, out.Begins, out.Ends = at.Inside, at.Begins, at.Ends; at.Inside && spec.Maintenance != nil {
+			if out.InForce, out.NextStart, out.Ends = at.InSpan, at.NextStart, at.Ends; at.InSpan && spec.Maintenance != nil {
 				out.Holds = held.Count(name)
 			}
 		}
@@ -484,7 +484,7 @@ func (s *resourceRequest) listChanges(ctx context.Context, in *changesInput) (*o
 // ShowChange converts an audit record to the API type Change
 func ShowChange(e *intent.AuditEntry) v1.Change {
 	return v1.Change{
-		Revision: e.Revision, At: e.At, User: e.Who.User, Whence: e.Who.Whence, Message: e.Who.Why, Owner: e.Who.Owner,
+		Revision: e.Revision, At: e.At, User: e.Actor.User, Address: e.Actor.Address, Message: e.Actor.Message, Owner: e.Actor.Owner,
 		Kind: e.Key.Kind, Namespace: e.Key.Namespace, Name: e.Key.Name, Op: e.Op, Was: e.Was, Diff: e.Diff,
 	}
 }

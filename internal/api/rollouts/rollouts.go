@@ -87,7 +87,7 @@ func (s *rolloutRequest) list(ctx context.Context, in *struct {
 		}
 		return 0
 	}
-	slices.SortStableFunc(out.Items, func(a, b v1.Rollout) int { return cmp.Or(ended(&a)-ended(&b), b.Began.Compare(a.Began)) })
+	slices.SortStableFunc(out.Items, func(a, b v1.Rollout) int { return cmp.Or(ended(&a)-ended(&b), b.StartedAt.Compare(a.StartedAt)) })
 	out.Items, err = list.FilterRows(s.View, in.Where, out.Items)
 	return op.Answer(out), err
 }
@@ -158,19 +158,19 @@ func (s *rolloutRequest) show(r *model.Rollout) (out v1.Rollout, ok bool) {
 		return out, false
 	}
 	out = v1.Rollout{
-		Namespace: unit.Namespace, Directive: unit.Name.Name, State: string(r.State), Reason: r.Reason, By: r.By, Approver: r.Approver, Began: r.Began, Base: r.Base,
+		Namespace: unit.Namespace, Directive: unit.Name.Name, State: string(r.State), Reason: r.Reason, By: r.By, Approver: r.Approver, StartedAt: r.StartedAt, Base: r.Base,
 		Wait: cmp.Or(r.Spec.Wait, model.DefaultRolloutWait).String(), MaxFailed: cmp.Or(r.Spec.MaxFailed, model.DefaultRolloutMaxFailed),
 	}
 	for i, step := range r.AllSteps() {
 		shown := v1.RolloutStep{Step: step}
 		if i < len(r.Steps) {
-			shown.Began, shown.Nodes = r.Steps[i].Began, r.Steps[i].Nodes
+			shown.StartedAt, shown.Nodes = r.Steps[i].StartedAt, r.Steps[i].Nodes
 		}
 		out.Steps = append(out.Steps, shown)
 	}
 	if compiled, fleet := s.Driver.Fleet(r); compiled != nil {
 		p := rollout.ProgressOf(r, fleet)
-		out.Nodes, out.New, out.Reported, out.Waiting, out.Excused, out.Failed = p.Nodes, p.New, p.Reported, p.Waiting, p.Excused, len(p.Failed)
+		out.Nodes, out.New, out.Reported, out.Unreported, out.Excused, out.Failed = p.Nodes, p.New, p.Reported, p.Unreported, p.Excused, len(p.Failed)
 		for _, f := range p.Failed[:min(len(p.Failed), maxFailures)] {
 			out.Failures = append(out.Failures, v1.RolloutFailure{Node: f.Node, Reason: f.Reason})
 		}

@@ -126,8 +126,8 @@ func TestRolloutOperations(t *testing.T) {
 	begun := time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC)
 	want := v1.Rollout{
 		Namespace: "default", Directive: "motd", State: "stopped", Reason: "1 of 1 node with the new version failed, more than 5%: " + failed + ": line: non-compliant: no such line",
-		By: "admin", Approver: "bob", Began: begun, Base: shown.Base, Wait: "1m", MaxFailed: "5%", Nodes: 2, New: 1, Reported: 1, Failed: 1,
-		Steps:    []v1.RolloutStep{{Step: "50%", Began: begun, Nodes: 1}, {Step: "100%"}},
+		By: "admin", Approver: "bob", StartedAt: begun, Base: shown.Base, Wait: "1m", MaxFailed: "5%", Nodes: 2, New: 1, Reported: 1, Failed: 1,
+		Steps:    []v1.RolloutStep{{Step: "50%", StartedAt: begun, Nodes: 1}, {Step: "100%"}},
 		Failures: []v1.RolloutFailure{{Node: failed, Reason: "line: non-compliant: no such line"}},
 	}
 	if fmt.Sprintf("%+v", shown) != fmt.Sprintf("%+v", want) {
@@ -142,7 +142,7 @@ func TestRolloutOperations(t *testing.T) {
 	s.expect("POST", "/default/motd/undo", bob, fmt.Sprintf(`{"to":%d}`, shown.Base-1), 409, "has changed since revision")
 	s.expect("POST", "/default/motd/undo", bob, `{"to":1}`, 404, "did not exist at revision 1")
 	entries, err := s.Intent.Audit(t.Context(), intent.ChangeQuery{Kind: "Directive", Namespace: "default", Name: "motd", Limit: 1}, false)
-	if err != nil || entries[0].Who.User != "bob" || entries[0].Who.Why != "no such line" {
+	if err != nil || entries[0].Actor.User != "bob" || entries[0].Actor.Message != "no such line" {
 		t.Errorf("audit %+v, %v", entries, err)
 	}
 }

@@ -50,7 +50,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	c.problem = route.Describe(s.Directory, node, source, status, severity)
 	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Source: events.NameSource(s.View, source), At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
 	routes, why := c.chooseRoutes()
-	out.Why, out.Routes = why, []v1.RouteTestRoute{}
+	out.Reason, out.Routes = why, []v1.RouteTestRoute{}
 	c.dependencies = s.Directory.Dependencies(node, source)
 	for i := range c.dependencies {
 		out.Dependencies = append(out.Dependencies, c.dependencies[i].Name.String())

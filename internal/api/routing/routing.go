@@ -217,7 +217,7 @@ func (s *routingRequest) testHandler(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	out := v1.HandlerTested{Outcome: "taken", Sent: t.Sent, Answer: t.Answer, Seconds: t.Took.Seconds()}
+	out := v1.HandlerTested{Outcome: "taken", Sent: t.Sent, Answer: t.Answer, Seconds: t.Duration.Seconds()}
 	if t.Err != nil {
 		out.Outcome, out.Error = "retried", t.Err.Error()
 		if t.Final {
@@ -277,7 +277,7 @@ func (s *routingRequest) replayHandler(ctx context.Context, in *struct {
 		return nil, err
 	}
 	done, err := s.Handlers.Replay(ctx, ref, history.ReplayQuery{IDs: in.Body.IDs, Ended: in.Body.Ended, Limit: cmp.Or(in.Body.Limit, 1000)})
-	return op.Answer(v1.HandlerReplayed{Sent: done.Revived, Over: done.Over, More: done.More}), err
+	return op.Answer(v1.HandlerReplayed{Sent: done.Revived, SkippedClosed: done.Over, More: done.More}), err
 }
 
 // listDeliveries returns the deliveries (notifications to single handlers) about a problem
@@ -323,5 +323,5 @@ func (s *routingRequest) notifyEvent(ctx context.Context, in *struct {
 		return nil, err
 	}
 	taken, late := s.Handlers.NotifyOpen(ctx, st.Problem.ID, access.CallerOf(ctx).User)
-	return op.Answer(v1.RoutingEffect{Taken: notification.ShowAffectedProblems(s.View, taken), TakenLate: late}), nil
+	return op.Answer(v1.RoutingEffect{AffectedProblems: notification.ShowAffectedProblems(s.View, taken), TakenLate: late}), nil
 }

@@ -316,16 +316,16 @@ func (x *runExecution) startNodeRun(node model.NodeID) error {
 	if x.check != 0 {
 		definition := x.request.Assigned(node, x.check)
 		if definition == nil {
-			return x.endNodeRun(node, &v1.RunLine{Type: v1.RunRefused, Why: "the check is not assigned to this node"})
+			return x.endNodeRun(node, &v1.RunLine{Type: v1.RunRefused, Reason: "the check is not assigned to this node"})
 		}
 		run.Definition = definition.ID
 		timeout = cmp.Or(timeout, definition.Timeout+answerGrace+turnGrace)
 	}
 	if err := x.runs.Ask(node, run); err != nil {
 		var said *model.Error
-		line := &v1.RunLine{Type: v1.RunRefused, Why: err.Error()}
+		line := &v1.RunLine{Type: v1.RunRefused, Reason: err.Error()}
 		if errors.As(err, &said) {
-			line.Why = said.Message
+			line.Reason = said.Message
 			if said.Class == model.NotFound {
 				line.Type = v1.RunLost
 			}
@@ -348,15 +348,15 @@ func (x *runExecution) sendRunAnswers() error {
 				return err
 			}
 		}
-		if !a.Done {
+		if !a.Last {
 			continue
 		}
 		line := &v1.RunLine{Type: v1.RunDone, Status: &a.Status, DurationMs: a.Duration.Milliseconds(), Cut: a.Cut}
 		switch {
-		case a.Lost != "":
-			line = &v1.RunLine{Type: v1.RunLost, Why: a.Lost}
+		case a.EndUnknown != "":
+			line = &v1.RunLine{Type: v1.RunLost, Reason: a.EndUnknown}
 		case a.Refused != "":
-			line = &v1.RunLine{Type: v1.RunRefused, Why: a.Refused}
+			line = &v1.RunLine{Type: v1.RunRefused, Reason: a.Refused}
 		}
 		if err := x.endNodeRun(a.Node, line); err != nil {
 			return err
@@ -370,7 +370,7 @@ func (x *runExecution) giveUpOverdueNodes() error {
 	for node, until := range x.deadlines {
 		if now.After(until) {
 			x.runs.Forget(node)
-			if err := x.endNodeRun(node, &v1.RunLine{Type: v1.RunLost, Why: "no answer in time: the check waits, because the agent runs its maximum of commands at once"}); err != nil {
+			if err := x.endNodeRun(node, &v1.RunLine{Type: v1.RunLost, Reason: "no answer in time: the check waits, because the agent runs its maximum of commands at once"}); err != nil {
 				return err
 			}
 		}

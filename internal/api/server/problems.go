@@ -168,7 +168,7 @@ func (p *problemSummary) addSilentNodes() {
 		return cmp.Or(cmp.Compare(b.Changed, a.Changed), cmp.Compare(a.Node, b.Node))
 	})
 	for _, st := range p.silent[:min(len(p.silent), silentShown)] {
-		one := v1.SilentNode{Heard: view.TimeOfNanoseconds(p.Events.Summaries([]model.NodeID{st.Node})[0].Heard), Since: view.TimeOfNanoseconds(st.Changed)}
+		one := v1.SilentNode{LastHeartbeat: view.TimeOfNanoseconds(p.Events.Summaries([]model.NodeID{st.Node})[0].LastHeartbeat), Since: view.TimeOfNanoseconds(st.Changed)}
 		one.Namespace, one.Node, _ = p.Directory.NodeName(st.Node)
 		p.out.SilentNow = append(p.out.SilentNow, one)
 	}

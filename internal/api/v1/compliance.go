@@ -136,7 +136,7 @@ type EvidenceDefinition struct {
 type EvidenceEntry struct {
 	Run       *EvidenceRun       `json:"run,omitempty"`
 	Signature *EvidenceSignature `json:"signature,omitempty"`
-	Begin     *EvidenceBegin     `json:"start,omitempty"`
+	Start     *EvidenceBegin     `json:"start,omitempty"`
 }
 
 // EvidenceRun is one run of a directive

@@ -51,13 +51,13 @@ type OpenProblem struct {
 
 // EventList is a page of events, worst first.
 type EventList struct {
-	Items   []Event           `json:"items"`
-	Next    string            `json:"next,omitempty" doc:"Value for after to get the next page; absent on the last page."`
-	Partial bool              `json:"partial,omitempty" doc:"The search stopped at its time limit: continue with next."`
-	Match   uint64            `json:"match,omitempty" doc:"Number of matching events on all pages; absent where counting costs too much."`
-	Total   uint64            `json:"total,omitempty" doc:"Number of events in the requested namespace, without filters."`
-	Wrong   uint64            `json:"wrong,omitempty" doc:"Number of those events that are not OK."`
-	Others  []NamespaceEvents `json:"otherNamespaces,omitempty" doc:"On the first page: other namespaces with events, at most 5, most events that are not OK first."`
+	Items           []Event           `json:"items"`
+	Next            string            `json:"next,omitempty" doc:"Value for after to get the next page; absent on the last page."`
+	Partial         bool              `json:"partial,omitempty" doc:"The search stopped at its time limit: continue with next."`
+	Match           uint64            `json:"match,omitempty" doc:"Number of matching events on all pages; absent where counting costs too much."`
+	Total           uint64            `json:"total,omitempty" doc:"Number of events in the requested namespace, without filters."`
+	Wrong           uint64            `json:"wrong,omitempty" doc:"Number of those events that are not OK."`
+	OtherNamespaces []NamespaceEvents `json:"otherNamespaces,omitempty" doc:"On the first page: other namespaces with events, at most 5, most events that are not OK first."`
 }
 
 // NamespaceEvents has the event counts of a namespace.
@@ -147,18 +147,18 @@ type HistoryQuery struct {
 
 // Availability has the number of seconds in a period that an event spent in each status
 type Availability struct {
-	Namespace string  `json:"namespace"`
-	Node      string  `json:"node"`
-	Check     string  `json:"check"`
-	Source    Source  `json:"source,omitzero"`
-	OK        float64 `json:"ok"`
-	Warning   float64 `json:"warning"`
-	Critical  float64 `json:"critical"`
-	Unknown   float64 `json:"unknown"`
-	Nothing   float64 `json:"withoutData" doc:"Time without data: no result yet, or older than the history."`
-	Changes   int     `json:"changes"`
+	Namespace   string  `json:"namespace"`
+	Node        string  `json:"node"`
+	Check       string  `json:"check"`
+	Source      Source  `json:"source,omitzero"`
+	OK          float64 `json:"ok"`
+	Warning     float64 `json:"warning"`
+	Critical    float64 `json:"critical"`
+	Unknown     float64 `json:"unknown"`
+	WithoutData float64 `json:"withoutData" doc:"Time without data: no result yet, or older than the history."`
+	Changes     int     `json:"changes"`
 
-	Gone time.Time `json:"deletedAt,omitzero" doc:"Time of the node's deletion; the calculation ends there."`
+	DeletedAt time.Time `json:"deletedAt,omitzero" doc:"Time of the node's deletion; the calculation ends there."`
 }
 
 // Covered returns the seconds of the period in which the status of the event is known. Available returns the seconds
@@ -171,7 +171,7 @@ func (a Availability) Available() float64 { return a.OK + a.Warning }
 // Add adds another event's seconds per status to this availability
 func (a *Availability) Add(b Availability) {
 	a.OK, a.Warning, a.Critical, a.Unknown = a.OK+b.OK, a.Warning+b.Warning, a.Critical+b.Critical, a.Unknown+b.Unknown
-	a.Nothing, a.Changes = a.Nothing+b.Nothing, a.Changes+b.Changes
+	a.WithoutData, a.Changes = a.WithoutData+b.WithoutData, a.Changes+b.Changes
 }
 
 // AvailabilityList is a page with the availability of events in one period
@@ -199,7 +199,7 @@ type PastEvent struct {
 	StatusName string       `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 	Changed    time.Time    `json:"changed,omitzero" doc:"Time of the last change; absent if history does not reach back that far."`
 	Output     string       `json:"output,omitempty" doc:"Output of that time, as far as history keeps it: of the last change before. Absent: history keeps none."`
-	Gone       time.Time    `json:"deletedAt,omitzero" doc:"Time of the node's later deletion."`
+	DeletedAt  time.Time    `json:"deletedAt,omitzero" doc:"Time of the node's later deletion."`
 }
 
 // PastEventList is a page of events at a past time.
@@ -255,7 +255,7 @@ type GroupAvailability struct {
 	Mean      float64 `json:"mean" doc:"Mean share of uptime of the nodes."`
 	AllUp     float64 `json:"allUp" doc:"Share of time with every node up."`
 	AnyUp     float64 `json:"anyUp" doc:"Share of time with at least one node up."`
-	Known     float64 `json:"withData" doc:"Seconds with data of at least one node."`
+	WithData  float64 `json:"withData" doc:"Seconds with data of at least one node."`
 }
 
 // GroupAvailabilityList is the list of group availabilities, the worst first.
@@ -287,7 +287,7 @@ type BulkDone struct {
 	Matched int           `json:"matched" doc:"Number of selected events."`
 	First   []BulkEvent   `json:"first" doc:"The first ten selected events, worst first."`
 	Done    int           `json:"done"`
-	Left    []BulkSkipped `json:"skipped,omitempty" doc:"Skipped events, by reason."`
+	Skipped []BulkSkipped `json:"skipped,omitempty" doc:"Skipped events, by reason."`
 	DryRun  bool          `json:"dryRun,omitempty"`
 }
 
@@ -326,7 +326,7 @@ type Link struct {
 	Holds bool      `json:"holds" doc:"The condition of this step is met; the chain continues."`
 	Text  string    `json:"text"`
 	At    time.Time `json:"at,omitzero" doc:"Time of the step; absent: now."`
-	Under []Link    `json:"steps,omitempty" doc:"Steps that explain this one."`
+	Steps []Link    `json:"steps,omitempty" doc:"Steps that explain this one."`
 }
 
 // State has the numbers of nodes, checks, events and problems that belong to a declared resource, and its limits
@@ -343,59 +343,59 @@ type State struct {
 	Stream *HandlerStream `json:"stream,omitempty" doc:"For a handler that gets every result: its position."`
 	Unsent *Unsent        `json:"unsent,omitempty" doc:"For one handler: its messages that wait or were given up; not in lists."`
 
-	Holds   int       `json:"holds,omitempty" doc:"For an active silence or window: number of open problems that it holds."`
-	InForce bool      `json:"inForce,omitempty" doc:"For a silence or window: it is active now."`
-	Begins  time.Time `json:"nextStart,omitzero" doc:"For a window: its next start."`
-	Ends    time.Time `json:"ends,omitzero" doc:"For an active silence or window: its end; absent: unknown."`
+	Holds     int       `json:"holds,omitempty" doc:"For an active silence or window: number of open problems that it holds."`
+	InForce   bool      `json:"inForce,omitempty" doc:"For a silence or window: it is active now."`
+	NextStart time.Time `json:"nextStart,omitzero" doc:"For a window: its next start."`
+	Ends      time.Time `json:"ends,omitzero" doc:"For an active silence or window: its end; absent: unknown."`
 }
 
 // LimitUse is one limit of a namespace with its current use, and how often it was reached
 type LimitUse struct {
-	Name   string    `json:"name" doc:"Name as in limits of a Namespace."`
-	Limit  float64   `json:"limit"`
-	Used   *uint64   `json:"used,omitempty" doc:"For states: total number; for statesPerNode: the largest number of one node."`
-	Met    uint64    `json:"reached,omitempty" doc:"Number of refusals and delays by this limit since the server started."`
-	Last   time.Time `json:"last,omitzero" doc:"Time of the last one."`
-	Node   string    `json:"node,omitempty" doc:"Node of the last one."`
-	Reason string    `json:"reason,omitempty"`
+	Name    string    `json:"name" doc:"Name as in limits of a Namespace."`
+	Limit   float64   `json:"limit"`
+	Used    *uint64   `json:"used,omitempty" doc:"For states: total number; for statesPerNode: the largest number of one node."`
+	Reached uint64    `json:"reached,omitempty" doc:"Number of refusals and delays by this limit since the server started."`
+	Last    time.Time `json:"last,omitzero" doc:"Time of the last one."`
+	Node    string    `json:"node,omitempty" doc:"Node of the last one."`
+	Reason  string    `json:"reason,omitempty"`
 }
 
 // NodeState is the state of a node: its events, problems, agent, groups and labels
 type NodeState struct {
-	Namespace    string            `json:"namespace"`
-	Name         string            `json:"name"`
-	ID           model.NodeID      `json:"id"`
-	Groups       []string          `json:"groups,omitempty" doc:"All groups of the node: listed, requested by the agent, by condition, through other groups."`
-	Labels       map[string]string `json:"labels,omitempty" doc:"Labels of all owners; server wins over agent, agent over facts."`
-	Proxy        bool              `json:"proxy,omitempty" doc:"The node has no agent; other nodes run its checks."`
-	OS           string            `json:"os,omitempty"`
-	Agent        string            `json:"agent,omitempty" doc:"Version of the agent."`
-	Checks       []string          `json:"checks,omitempty" doc:"Checks of the node; only in answers about one node."`
-	Events       ByStatus          `json:"events"`
-	Problems     uint64            `json:"problems"`
-	Severity     model.Severity    `json:"severity" doc:"Severity of its worst event."`
-	SeverityName string            `json:"severityName" enum:"not classified,information,warning,average,high,disaster"`
-	Connected    bool              `json:"connected" doc:"The agent has a session now."`
-	Silent       bool              `json:"silent,omitempty" doc:"The last heartbeat is older than the keepalive timeout."`
-	Stopped      bool              `json:"stopped,omitempty" doc:"Somebody stopped the agent; its silence raises no alarm."`
-	Heard        time.Time         `json:"lastHeartbeat,omitzero" doc:"Time of the last heartbeat; absent: never."`
-	Origins      *NodeOrigins      `json:"origins,omitempty" doc:"Only in answers about one node."`
+	Namespace     string            `json:"namespace"`
+	Name          string            `json:"name"`
+	ID            model.NodeID      `json:"id"`
+	Groups        []string          `json:"groups,omitempty" doc:"All groups of the node: listed, requested by the agent, by condition, through other groups."`
+	Labels        map[string]string `json:"labels,omitempty" doc:"Labels of all owners; server wins over agent, agent over facts."`
+	Proxy         bool              `json:"proxy,omitempty" doc:"The node has no agent; other nodes run its checks."`
+	OS            string            `json:"os,omitempty"`
+	Agent         string            `json:"agent,omitempty" doc:"Version of the agent."`
+	Checks        []string          `json:"checks,omitempty" doc:"Checks of the node; only in answers about one node."`
+	Events        ByStatus          `json:"events"`
+	Problems      uint64            `json:"problems"`
+	Severity      model.Severity    `json:"severity" doc:"Severity of its worst event."`
+	SeverityName  string            `json:"severityName" enum:"not classified,information,warning,average,high,disaster"`
+	Connected     bool              `json:"connected" doc:"The agent has a session now."`
+	Silent        bool              `json:"silent,omitempty" doc:"The last heartbeat is older than the keepalive timeout."`
+	Stopped       bool              `json:"stopped,omitempty" doc:"Somebody stopped the agent; its silence raises no alarm."`
+	LastHeartbeat time.Time         `json:"lastHeartbeat,omitzero" doc:"Time of the last heartbeat; absent: never."`
+	Origins       *NodeOrigins      `json:"origins,omitempty" doc:"Only in answers about one node."`
 }
 
 // NodeOrigins explains why a node has its groups, labels and property values
 type NodeOrigins struct {
-	Groups     []Link           `json:"groups" doc:"Each group of the node with the reason."`
-	Asked      []RequestedGroup `json:"requestedGroups,omitempty" doc:"Groups that the agent requests."`
-	Labels     []LabelOrigin    `json:"labels"`
-	Properties []PropertyValue  `json:"properties" doc:"All values for the node, also those that no check reads."`
-	Limits     []LimitUse       `json:"limits,omitempty" doc:"Limits of the namespace that apply to each node."`
+	Groups          []Link           `json:"groups" doc:"Each group of the node with the reason."`
+	RequestedGroups []RequestedGroup `json:"requestedGroups,omitempty" doc:"Groups that the agent requests."`
+	Labels          []LabelOrigin    `json:"labels"`
+	Properties      []PropertyValue  `json:"properties" doc:"All values for the node, also those that no check reads."`
+	Limits          []LimitUse       `json:"limits,omitempty" doc:"Limits of the namespace that apply to each node."`
 }
 
 // RequestedGroup is a group that an agent asks to join, and whether the server accepted
 type RequestedGroup struct {
 	Group    string `json:"group"`
 	Accepted bool   `json:"accepted"`
-	Why      string `json:"reason"`
+	Reason   string `json:"reason"`
 }
 
 // LabelOrigin is a label of a node with the owner (program or person) that declared it
@@ -441,10 +441,10 @@ type NodeFilter struct {
 
 // NodeStateList is a list of node states, worst first.
 type NodeStateList struct {
-	Items  []NodeState `json:"items"`
-	Total  int         `json:"total" doc:"Number of matching nodes."`
-	Wrong  int         `json:"wrong" doc:"Number of those nodes with an event that is not OK."`
-	Others int         `json:"otherNamespaces,omitempty" doc:"Number of nodes in other namespaces; only for a request that names a namespace and nothing else."`
+	Items           []NodeState `json:"items"`
+	Total           int         `json:"total" doc:"Number of matching nodes."`
+	Wrong           int         `json:"wrong" doc:"Number of those nodes with an event that is not OK."`
+	OtherNamespaces int         `json:"otherNamespaces,omitempty" doc:"Number of nodes in other namespaces; only for a request that names a namespace and nothing else."`
 }
 
 // Timeline lists everything that happened to a problem, from notifications to silences

@@ -8,15 +8,15 @@ import (
 
 // Agent is the agent of a node, with the data of its current or last session
 type Agent struct {
-	Namespace string        `json:"namespace"`
-	Name      string        `json:"name" doc:"Name of the node."`
-	ID        model.NodeID  `json:"id"`
-	Version   string        `json:"version,omitempty"`
-	Connected bool          `json:"connected" doc:"The agent has a session now."`
-	Stopped   bool          `json:"stopped,omitempty" doc:"Somebody stopped the agent; its silence raises no alarm."`
-	Heard     time.Time     `json:"lastHeartbeat,omitzero" doc:"Time of the last heartbeat; absent: never."`
-	Trouble   []string      `json:"trouble,omitempty" doc:"Problems of the agent in words, worst first."`
-	Session   *AgentSession `json:"session,omitempty" doc:"The open session."`
+	Namespace     string        `json:"namespace"`
+	Name          string        `json:"name" doc:"Name of the node."`
+	ID            model.NodeID  `json:"id"`
+	Version       string        `json:"version,omitempty"`
+	Connected     bool          `json:"connected" doc:"The agent has a session now."`
+	Stopped       bool          `json:"stopped,omitempty" doc:"Somebody stopped the agent; its silence raises no alarm."`
+	LastHeartbeat time.Time     `json:"lastHeartbeat,omitzero" doc:"Time of the last heartbeat; absent: never."`
+	Trouble       []string      `json:"trouble,omitempty" doc:"Problems of the agent in words, worst first."`
+	Session       *AgentSession `json:"session,omitempty" doc:"The open session."`
 }
 
 // AgentSession has the data of a connected agent's session, such as version and address.
@@ -93,16 +93,16 @@ type AgentVersions struct {
 
 // Pending is a machine that waits for a person to accept it.
 type Pending struct {
-	Key       string            `json:"key" doc:"SHA-256 of the public key, as the machine prints it."`
-	Name      string            `json:"name" doc:"Name that the machine requests."`
-	Whence    string            `json:"address" doc:"Address of the machine."`
-	MachineID string            `json:"machineId,omitempty"`
-	Since     time.Time         `json:"since"`
-	Asked     time.Time         `json:"lastRequest" doc:"Time of the last request."`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Facts     map[string]string `json:"facts,omitempty"`
-	Groups    []string          `json:"groups,omitempty" doc:"Groups that the machine requests."`
-	Returns   *Returning        `json:"returns,omitempty" doc:"Former node of the machine, from a certificate of this server."`
+	Key         string            `json:"key" doc:"SHA-256 of the public key, as the machine prints it."`
+	Name        string            `json:"name" doc:"Name that the machine requests."`
+	Address     string            `json:"address" doc:"Address of the machine."`
+	MachineID   string            `json:"machineId,omitempty"`
+	Since       time.Time         `json:"since"`
+	LastRequest time.Time         `json:"lastRequest" doc:"Time of the last request."`
+	Labels      map[string]string `json:"labels,omitempty"`
+	Facts       map[string]string `json:"facts,omitempty"`
+	Groups      []string          `json:"groups,omitempty" doc:"Groups that the machine requests."`
+	Returns     *Returning        `json:"returns,omitempty" doc:"Former node of the machine, from a certificate of this server."`
 }
 
 // Returning identifies a waiting machine as a former node, which the server has lost because an older backup was
@@ -120,7 +120,7 @@ type PendingList struct {
 
 // PendingAccept is a request to accept one pending machine as a node.
 type PendingAccept struct {
-	Which     string            `json:"machine" minLength:"1" maxLength:"253" doc:"Requested name, or at least 8 digits of the key."`
+	Machine   string            `json:"machine" minLength:"1" maxLength:"253" doc:"Requested name, or at least 8 digits of the key."`
 	Name      string            `json:"name,omitempty" maxLength:"240" doc:"Name of the node; default: the requested name."`
 	Namespace string            `json:"namespace,omitempty" maxLength:"253"`
 	Groups    []string          `json:"groups,omitempty"`
@@ -135,22 +135,22 @@ type PendingReturning struct {
 
 // Returned is the result of accepting all waiting machines that were nodes of this server before.
 type Returned struct {
-	Items []Member      `json:"items"`
-	Left  []NotAccepted `json:"notAccepted" doc:"Machines that still wait."`
+	Items       []Member      `json:"items"`
+	NotAccepted []NotAccepted `json:"notAccepted" doc:"Machines that still wait."`
 }
 
 // NotAccepted is a machine that could not be accepted as a node, with the reason
 type NotAccepted struct {
-	Name string `json:"name"`
-	Key  string `json:"key"`
-	Why  string `json:"reason"`
-	Hint string `json:"hint,omitempty"`
+	Name   string `json:"name"`
+	Key    string `json:"key"`
+	Reason string `json:"reason"`
+	Hint   string `json:"hint,omitempty"`
 }
 
 // PendingRefuse is a request to refuse a waiting machine permanently.
 type PendingRefuse struct {
-	Which  string `json:"machine" minLength:"1" maxLength:"253"`
-	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Reason, which the machine gets too."`
+	Machine string `json:"machine" minLength:"1" maxLength:"253"`
+	Reason  string `json:"reason,omitempty" maxLength:"1000" doc:"Reason, which the machine gets too."`
 }
 
 // Member is a machine that a person has accepted as a node, or refused. A refused machine has no UID.
@@ -203,7 +203,7 @@ type Tombstone struct {
 	ID        string    `json:"id" doc:"Permanent id of the node, or key: and the fingerprint of a machine's key."`
 	Name      string    `json:"name"`
 	Namespace string    `json:"namespace,omitempty"`
-	Why       string    `json:"cause" enum:"retired,replaced,refused,forgotten,deleted"`
+	Cause     string    `json:"cause" enum:"retired,replaced,refused,forgotten,deleted"`
 	Reason    string    `json:"reason,omitempty"`
 	By        string    `json:"by,omitempty"`
 	At        time.Time `json:"at"`

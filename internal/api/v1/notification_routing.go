@@ -52,7 +52,7 @@ type RouteTest struct {
 	Status       model.Status     `json:"status"`
 	StatusName   string           `json:"statusName"`
 	SeverityName string           `json:"severityName"`
-	Why          string           `json:"reason" doc:"Reason for these routes."`
+	Reason       string           `json:"reason" doc:"Reason for these routes."`
 	Dependencies []string         `json:"dependencies,omitempty" doc:"Checks, NAMESPACE/NODE/CHECK, that hold the problem while they fail."`
 	Routes       []RouteTestRoute `json:"routes"`
 }
@@ -141,23 +141,23 @@ type HandlerReplay struct {
 
 // HandlerReplayed is the result of sending dead letters (notifications given up) again
 type HandlerReplayed struct {
-	Sent int `json:"sent" doc:"Number of messages that are being sent again."`
-	Over int `json:"skippedClosed,omitempty" doc:"Number of dead letters skipped because their problem has ended."`
-	More int `json:"more,omitempty" doc:"Number of dead letters beyond the limit."`
+	Sent          int `json:"sent" doc:"Number of messages that are being sent again."`
+	SkippedClosed int `json:"skippedClosed,omitempty" doc:"Number of dead letters skipped because their problem has ended."`
+	More          int `json:"more,omitempty" doc:"Number of dead letters beyond the limit."`
 }
 
 // HandlerStream is the progress of a handler that receives every result in the journal.
 type HandlerStream struct {
-	BehindSeconds float64   `json:"behindSeconds" doc:"Age of the oldest journal commit that the handler has not received; zero: up to date."`
-	BehindBytes   int64     `json:"behindBytes" doc:"Bytes of journal from that commit on."`
-	Connections   int       `json:"connections" doc:"Number of open connections; the first result opens each."`
-	Lines         uint64    `json:"lines" doc:"Lines written since the server started, repeated ones included."`
-	Again         uint64    `json:"rewrittenLines,omitempty" doc:"Lines written again after a broken connection."`
-	Withheld      uint64    `json:"withheld,omitempty" doc:"Results of shadow namespaces (notifications: shadow), which are not sent."`
-	Skipped       uint64    `json:"skipped,omitempty" doc:"Results skipped because the handler was too far behind."`
-	SkippedAt     time.Time `json:"skippedAt,omitzero"`
-	Trouble       string    `json:"trouble,omitempty" doc:"Reason why sending does not progress."`
-	News          string    `json:"news,omitempty" doc:"Reason why the server's start did not continue at the stored position."`
+	BehindSeconds  float64   `json:"behindSeconds" doc:"Age of the oldest journal commit that the handler has not received; zero: up to date."`
+	BehindBytes    int64     `json:"behindBytes" doc:"Bytes of journal from that commit on."`
+	Connections    int       `json:"connections" doc:"Number of open connections; the first result opens each."`
+	Lines          uint64    `json:"lines" doc:"Lines written since the server started, repeated ones included."`
+	RewrittenLines uint64    `json:"rewrittenLines,omitempty" doc:"Lines written again after a broken connection."`
+	Withheld       uint64    `json:"withheld,omitempty" doc:"Results of shadow namespaces (notifications: shadow), which are not sent."`
+	Skipped        uint64    `json:"skipped,omitempty" doc:"Results skipped because the handler was too far behind."`
+	SkippedAt      time.Time `json:"skippedAt,omitzero"`
+	Trouble        string    `json:"trouble,omitempty" doc:"Reason why sending does not progress."`
+	News           string    `json:"news,omitempty" doc:"Reason why the server's start did not continue at the stored position."`
 }
 
 // Lag formats the delay of a handler that receives every result, such as "3s behind"

@@ -78,8 +78,8 @@ type StepTime struct {
 
 // RoutingEffect lists the open problems that get another route or handler list by a change of resources.
 type RoutingEffect struct {
-	Taken     []AffectedProblems `json:"affectedProblems,omitempty" doc:"Open problems that the changed routes and handler lists concern, or would concern after a dry run."`
-	TakenLate bool               `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
+	AffectedProblems []AffectedProblems `json:"affectedProblems,omitempty" doc:"Open problems that the changed routes and handler lists concern, or would concern after a dry run."`
+	TakenLate        bool               `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
 }
 
 // AffectedProblems counts the open problems that a change of resources moved to one route or handler list.
@@ -88,7 +88,7 @@ type AffectedProblems struct {
 	Handlers []string  `json:"handlers" doc:"NAMESPACE/NAME of the handlers of the first step."`
 	Problems int       `json:"problems"`
 	Notified int       `json:"notified,omitempty" doc:"Number of those problems of which the handlers were notified before the change; they are not notified again."`
-	Held     int       `json:"onHold,omitempty" doc:"Number of those problems that are not notified now: silenced, acknowledged, in maintenance, or left out by onlyNew."`
+	OnHold   int       `json:"onHold,omitempty" doc:"Number of those problems that are not notified now: silenced, acknowledged, in maintenance, or left out by onlyNew."`
 	At       time.Time `json:"at,omitzero" doc:"Time of the one message about the others; absent: there is none, or the change is a dry run."`
 }
 
@@ -129,7 +129,7 @@ type Change struct {
 	Revision  int64     `json:"revision"`
 	At        time.Time `json:"at"`
 	User      string    `json:"user"`
-	Whence    string    `json:"address,omitempty"`
+	Address   string    `json:"address,omitempty"`
 	Message   string    `json:"message,omitempty"`
 	Owner     string    `json:"owner,omitempty" doc:"Owner that the apply named."`
 	Kind      string    `json:"kind"`
@@ -169,7 +169,7 @@ type Archive struct {
 	SHA512   string `json:"sha512"`
 	Stored   bool   `json:"stored" doc:"The server has the complete archive."`
 	Bytes    int64  `json:"bytes,omitempty" doc:"Size."`
-	Named    bool   `json:"inAsset,omitempty" doc:"An Asset names the archive; the server deletes others after an hour."`
+	InAsset  bool   `json:"inAsset,omitempty" doc:"An Asset names the archive; the server deletes others after an hour."`
 	Fetching bool   `json:"fetching,omitempty" doc:"The server downloads the archive from its url, or will."`
 	Trouble  string `json:"trouble,omitempty" doc:"Reason why the download failed."`
 }
@@ -206,19 +206,19 @@ type RunLine struct {
 	Status     *model.Status `json:"status,omitempty"`
 	DurationMs int64         `json:"durationMs,omitempty"`
 	Cut        uint64        `json:"cut,omitempty" doc:"Bytes of output cut away."`
-	Why        string        `json:"reason,omitempty"`
+	Reason     string        `json:"reason,omitempty"`
 	Summary    *RunCounts    `json:"summary,omitempty"`
 }
 
 // RunCounts counts the nodes of a run by their result.
 type RunCounts struct {
-	Nodes    int `json:"nodes"`
-	OK       int `json:"ok"`
-	Warning  int `json:"warning"`
-	Critical int `json:"critical"`
-	Unknown  int `json:"unknown"`
-	Refused  int `json:"refused"`
-	Lost     int `json:"endUnknown"`
+	Nodes      int `json:"nodes"`
+	OK         int `json:"ok"`
+	Warning    int `json:"warning"`
+	Critical   int `json:"critical"`
+	Unknown    int `json:"unknown"`
+	Refused    int `json:"refused"`
+	EndUnknown int `json:"endUnknown"`
 }
 
 // Count counts the result of the run on one node
@@ -227,7 +227,7 @@ func (c *RunCounts) Count(l *RunLine) {
 	case l.Type == RunRefused:
 		c.Refused++
 	case l.Type == RunLost:
-		c.Lost++
+		c.EndUnknown++
 	case l.Type != RunDone || l.Status == nil:
 	case *l.Status == model.OK:
 		c.OK++

@@ -10,26 +10,26 @@ type Rollout struct {
 	Reason    string    `json:"reason,omitempty"`   // why it has its state
 	By        string    `json:"by"`                 // author of the change
 	Approver  string    `json:"approver,omitempty"` // person that approved it
-	Began     time.Time `json:"startedAt"`
+	StartedAt time.Time `json:"startedAt"`
 	Base      int64     `json:"base" doc:"Revision of the declared resources before the change."`
 
-	Steps     []RolloutStep    `json:"steps"`
-	Wait      string           `json:"wait" doc:"Least time from one step to the next."`
-	MaxFailed string           `json:"maxFailed" doc:"Share of the nodes with the new version that may fail."`
-	Nodes     int              `json:"nodes"`    // of the directive
-	New       int              `json:"new"`      // have the new version
-	Reported  int              `json:"reported"` // of these
-	Waiting   int              `json:"unreported"`  // have not reported the new version
-	Excused   int              `json:"excused" doc:"Nodes with the new version that were not compliant, or not connected, before their step."`
-	Failed    int              `json:"failed"`
-	Failures  []RolloutFailure `json:"failures,omitempty" doc:"The first nodes that failed."`
+	Steps      []RolloutStep    `json:"steps"`
+	Wait       string           `json:"wait" doc:"Least time from one step to the next."`
+	MaxFailed  string           `json:"maxFailed" doc:"Share of the nodes with the new version that may fail."`
+	Nodes      int              `json:"nodes"`      // of the directive
+	New        int              `json:"new"`        // have the new version
+	Reported   int              `json:"reported"`   // of these
+	Unreported int              `json:"unreported"` // have not reported the new version
+	Excused    int              `json:"excused" doc:"Nodes with the new version that were not compliant, or not connected, before their step."`
+	Failed     int              `json:"failed"`
+	Failures   []RolloutFailure `json:"failures,omitempty" doc:"The first nodes that failed."`
 }
 
 // RolloutStep is one step of a roll-out
 type RolloutStep struct {
-	Step  string    `json:"step" doc:"A share of the nodes such as 10%, or the name of a group."`
-	Began time.Time `json:"startedAt,omitzero" doc:"Absent: the step has not begun."`
-	Nodes int       `json:"nodes,omitempty" doc:"Nodes that have the new version from then on."`
+	Step      string    `json:"step" doc:"A share of the nodes such as 10%, or the name of a group."`
+	StartedAt time.Time `json:"startedAt,omitzero" doc:"Absent: the step has not begun."`
+	Nodes     int       `json:"nodes,omitempty" doc:"Nodes that have the new version from then on."`
 }
 
 // RolloutFailure is a node that failed under the new version

@@ -67,10 +67,10 @@ type Unnotified struct {
 
 // SilentNode is a node whose agent sends nothing
 type SilentNode struct {
-	Namespace string    `json:"namespace"`
-	Node      string    `json:"node"`
-	Heard     time.Time `json:"lastHeartbeat,omitzero" doc:"Last heartbeat; absent: never."`
-	Since     time.Time `json:"since" doc:"Start of the problem."`
+	Namespace     string    `json:"namespace"`
+	Node          string    `json:"node"`
+	LastHeartbeat time.Time `json:"lastHeartbeat,omitzero" doc:"Last heartbeat; absent: never."`
+	Since         time.Time `json:"since" doc:"Start of the problem."`
 }
 
 // FailingCheck is a check with open problems, and the number of nodes that have them
@@ -144,7 +144,7 @@ type Reactions struct {
 	BehindBytes   int64   `json:"behindBytes,omitempty" doc:"Bytes of journal from that change on, about; the journal cannot drop them."`
 	BehindCommits uint64  `json:"behindCommits,omitempty" doc:"Commits of journal from that change on."`
 	Rederiving    bool    `json:"rederiving,omitempty" doc:"The queue of changes overflowed; the server derives them again from the journal."`
-	Lagging       bool    `json:"late,omitempty" doc:"History is so late that people should know."`
+	Late          bool    `json:"late,omitempty" doc:"History is so late that people should know."`
 }
 
 // Queue is the state of one bounded queue of the server.
@@ -187,7 +187,7 @@ type ShadowMessage struct {
 	At        time.Time `json:"at" doc:"Time at which it would have been sent."`
 	Handler   string    `json:"handler" doc:"NAMESPACE/NAME of the handler."`
 	Route     string    `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: the check or namespace names the handler."`
-	Tells     string    `json:"event" doc:"Event of the problems: opened, reminder, closed or acknowledged."`
+	Event     string    `json:"event" doc:"Event of the problems: opened, reminder, closed or acknowledged."`
 	Namespace string    `json:"namespace"`
 	Node      string    `json:"node" doc:"Node of the worst problem, if there are several."`
 	Check     string    `json:"check" doc:"Name of the source for people."`
@@ -216,14 +216,14 @@ type Noise struct {
 	Notes []string    `json:"notes,omitempty" doc:"Limits of the report, in words."`
 	Weeks []time.Time `json:"weeks" doc:"Start of each week, oldest first, counted back from until; the oldest may be partial."`
 	// Pages counts openings, reminders and summaries; an end or an acknowledgement pages nobody.
-	Pages    int            `json:"pages" doc:"Messages about opened problems and the last reminders."`
-	Failed   int            `json:"failed" doc:"Number of those messages that no handler accepted."`
-	Shadow   int            `json:"shadow" doc:"Number of those messages that were only recorded, not sent."`
-	Checks   []NoisyCheck   `json:"checks" doc:"Checks with pages, problems or flaps, most pages first."`
-	Routes   []NoisyRoute   `json:"routes" doc:"Most pages first."`
-	Quiet    []QuietCheck   `json:"quiet" doc:"Checks without a problem in the period."`
-	Unassigned  []QuietCheck   `json:"unassigned" doc:"Checks that run on no node."`
-	Silences []StaleSilence `json:"silences" doc:"Silences older than 30 days or without a match."`
+	Pages      int            `json:"pages" doc:"Messages about opened problems and the last reminders."`
+	Failed     int            `json:"failed" doc:"Number of those messages that no handler accepted."`
+	Shadow     int            `json:"shadow" doc:"Number of those messages that were only recorded, not sent."`
+	Checks     []NoisyCheck   `json:"checks" doc:"Checks with pages, problems or flaps, most pages first."`
+	Routes     []NoisyRoute   `json:"routes" doc:"Most pages first."`
+	Quiet      []QuietCheck   `json:"quiet" doc:"Checks without a problem in the period."`
+	Unassigned []QuietCheck   `json:"unassigned" doc:"Checks that run on no node."`
+	Silences   []StaleSilence `json:"silences" doc:"Silences older than 30 days or without a match."`
 }
 
 // NoisyCheck counts the problems of one check on the nodes of one namespace, for the noise report
@@ -257,7 +257,7 @@ type QuietCheck struct {
 	Check     string    `json:"check"`
 	Source    Source    `json:"source"`
 	Nodes     int       `json:"nodes"`
-	Made      time.Time `json:"createdAt"`
+	CreatedAt time.Time `json:"createdAt"`
 }
 
 // StaleSilence is a silence that is older than 30 days or matches nothing any more
@@ -266,10 +266,10 @@ type StaleSilence struct {
 	Name      string     `json:"name"`
 	Creator   string     `json:"creator,omitempty"`
 	Reason    string     `json:"reason"`
-	Made      time.Time  `json:"createdAt"`
+	CreatedAt time.Time  `json:"createdAt"`
 	Until     model.Time `json:"until,omitzero"`
 	Nodes     int        `json:"nodes" doc:"Number of nodes that it covers now."`
-	Why       []string   `json:"reasons" doc:"Reason for the listing, in words."`
+	Reasons   []string   `json:"reasons" doc:"Reason for the listing, in words."`
 }
 
 // ErrorType is the beginning of the type URI of every error; the label of the error's class follows.

@@ -260,7 +260,7 @@ func (v *View) NodeNotFoundError(ctx context.Context, namespace, name string) er
 			WithHint("see the node's changes: muster audit node %s; list nodes: muster get nodes -n %s", name, namespace)
 	}
 	if last, ok := v.findRename(ctx, namespace, name); ok {
-		return model.Errorf(model.NotFound, "node %q no longer exists: %s renamed it %s at %s", name, last.Who.User, last.Key.Name, last.At.UTC().Format(time.RFC3339)).
+		return model.Errorf(model.NotFound, "node %q no longer exists: %s renamed it %s at %s", name, last.Actor.User, last.Key.Name, last.At.UTC().Format(time.RFC3339)).
 			WithHint("see the node's changes: muster audit node %s -n %s", last.Key.Name, namespace)
 	}
 	return e.WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))

@@ -89,7 +89,7 @@ func nameOf(i int) string {
 }
 
 func (d Fleet) prepare(ctx context.Context) error {
-	by := intent.Actor{User: "server", Whence: "local", Why: "the simulated fleet of --demo"}
+	by := intent.Actor{User: "server", Address: "local", Message: "the simulated fleet of --demo"}
 	resources := []model.Resource{
 		simulated.Resource(model.Metadata{Name: Namespace, DisplayName: title}, &model.NamespaceSpec{}),
 		simulated.Resource(model.Metadata{Name: "fleet", Namespace: Namespace}, &model.GroupSpec{Where: "true"}),
@@ -140,7 +140,7 @@ func (d Fleet) Forget(ctx context.Context) error {
 			keys = append(keys, intent.KeyOf(&list[i]))
 		}
 	}
-	by := intent.Actor{User: "server", Whence: "local", Why: "--demo 0: no simulated fleet"}
+	by := intent.Actor{User: "server", Address: "local", Message: "--demo 0: no simulated fleet"}
 	for _, keys := range [][]intent.Key{keys, {namespace}} { // a namespace goes when it is empty
 		if _, err := d.Service.Delete(ctx, by, keys, intent.ApplyOptions{Yes: true}); err != nil && ctx.Err() == nil {
 			return fmt.Errorf("take the simulated fleet away: %w", err)

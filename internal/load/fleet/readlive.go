@@ -24,7 +24,7 @@ func (r *reader) agents(ctx context.Context) error {
 				continue // younger than the list of nodes, or seen before
 			}
 			f.Never--
-			if !a.Connected && a.Heard.Before(f.At.Add(-day)) {
+			if !a.Connected && a.LastHeartbeat.Before(f.At.Add(-day)) {
 				f.Gone++
 				continue
 			}

@@ -108,7 +108,7 @@ func (r *signalRun) prepare(ctx context.Context, s *intent.Service) error {
 	if err := simulated.Prepare(ctx, s, r.sc); err != nil {
 		return err
 	}
-	_, err := s.Apply(ctx, intent.Actor{User: "load", Whence: "local", Why: "assignments for " + r.sc.Name}, r.resources(), intent.ApplyOptions{Yes: true})
+	_, err := s.Apply(ctx, intent.Actor{User: "load", Address: "local", Message: "assignments for " + r.sc.Name}, r.resources(), intent.ApplyOptions{Yes: true})
 	r.prepared = time.Now()
 	return err
 }

@@ -117,7 +117,7 @@ func (p *People) runCommand(random *rand.Rand) func(context.Context) error {
 			return errAbsent
 		}
 		if err == nil && ended.Type != v1.RunDone && a.Stayed() {
-			err = fmt.Errorf("on %s it was %q: %s", name, ended.Type, ended.Why)
+			err = fmt.Errorf("on %s it was %q: %s", name, ended.Type, ended.Reason)
 		}
 		return err
 	}

@@ -125,7 +125,7 @@ func Resource(meta model.Metadata, spec model.Spec) model.Resource {
 // Prepare makes what a scenario needs of a server that does not run, without
 // enrolment. Nodes that exist are left alone.
 func Prepare(ctx context.Context, service *intent.Service, sc *scenario.Scenario) error {
-	by := intent.Actor{User: "load", Whence: "local", Why: "nodes and checks for " + sc.Name}
+	by := intent.Actor{User: "load", Address: "local", Message: "nodes and checks for " + sc.Name}
 	if _, err := service.Apply(ctx, by, Resources(sc), intent.ApplyOptions{Yes: true}); err != nil {
 		return fmt.Errorf("make the checks of %s: %w", sc.Name, err)
 	}

@@ -21,7 +21,7 @@ type Chain struct {
 	policy.ChainEnd
 	Stream      wire.StreamID // of the last run
 	Broken      policy.ChainBreak
-	Begun       uint64 // end of the first run since the chain broke, Unix ms
+	FirstRunEnd uint64 // end of the first run since the chain broke, Unix ms
 	Signature   [policy.SignatureBytes]byte
 	Certificate compliancelog.CertificateSum
 	key         [keyBytes]byte // of Certificate; zero: no certificate came
@@ -130,9 +130,9 @@ func (w *complianceApplier) extendChain(n uint32, s *wire.SignedRun, run *policy
 		}
 	}
 	if broken != policy.ChainContinues {
-		c.Broken, c.Begun, c.Link = broken, s.UnixMs, s.Previous
+		c.Broken, c.FirstRunEnd, c.Link = broken, s.UnixMs, s.Previous
 		w.addEntry(compliancelog.Change{Seal: &compliancelog.Seal{
-			Node: node, At: w.Received / int64(time.Millisecond), Begin: broken, Number: s.Number, UnixMs: s.UnixMs, Link: c.Link,
+			Node: node, At: w.Received / int64(time.Millisecond), ChainStart: broken, Number: s.Number, UnixMs: s.UnixMs, Link: c.Link,
 		}})
 	}
 	c.Number, c.UnixMs, c.Assignment, c.Signature, c.Stream = s.Number, s.UnixMs, s.Assignment, s.Signature, stream
@@ -166,7 +166,7 @@ func (w *complianceApplier) keepSignature(node model.NodeID, c *Chain) bool {
 func (p *partition) chainSeals(at int64) (seals []compliancelog.Seal) {
 	for _, n := range p.Order() {
 		if c := p.chains[n]; c != nil && c.Number > 0 {
-			seals = append(seals, compliancelog.Seal{Node: p.Node(n).ID, At: at, Begin: policy.ChainCheckpoint, Number: c.Number, UnixMs: c.UnixMs, Link: c.Link})
+			seals = append(seals, compliancelog.Seal{Node: p.Node(n).ID, At: at, ChainStart: policy.ChainCheckpoint, Number: c.Number, UnixMs: c.UnixMs, Link: c.Link})
 		}
 	}
 	return seals
@@ -180,7 +180,7 @@ func (c *Chain) append(b []byte) []byte {
 	b = binary.AppendUvarint(binary.AppendUvarint(b, c.Number), c.UnixMs)
 	b = append(append(b, c.Link[:]...), c.Assignment[:]...)
 	b = binary.AppendUvarint(b, uint64(c.Stream))
-	b = binary.AppendUvarint(append(b, byte(c.Broken)), c.Begun)
+	b = binary.AppendUvarint(append(b, byte(c.Broken)), c.FirstRunEnd)
 	b = append(append(b, c.Signature[:]...), c.Certificate[:]...)
 	return append(b, c.key[:]...)
 }
@@ -194,7 +194,7 @@ func decodeChain(d *shard.Decoder) *Chain {
 	c.UnixMs = d.Uint()
 	d.Array(c.Link[:])
 	d.Array(c.Assignment[:])
-	c.Stream, c.Broken, c.Begun = wire.StreamID(d.Uint()), policy.ChainBreak(d.Byte()), d.Uint()
+	c.Stream, c.Broken, c.FirstRunEnd = wire.StreamID(d.Uint()), policy.ChainBreak(d.Byte()), d.Uint()
 	d.Array(c.Signature[:])
 	d.Array(c.Certificate[:])
 	d.Array(c.key[:])

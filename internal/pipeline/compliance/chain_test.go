@@ -108,9 +108,9 @@ func (s *chainServer) entries(t *testing.T) string {
 			lines = append(lines, "run")
 		case x == nil:
 			lines = append(lines, "unsigned run")
-		case x.Begin != policy.ChainContinues:
+		case x.ChainStart != policy.ChainContinues:
 			link = x.Link
-			lines = append(lines, fmt.Sprintf("begin at %d: %s", x.Number, x.Begin))
+			lines = append(lines, fmt.Sprintf("begin at %d: %s", x.Number, x.ChainStart))
 		default:
 			end := policy.ChainEnd{Number: x.Number, UnixMs: x.UnixMs, Link: link, Assignment: x.Assignment}
 			if !slices.ContainsFunc(s.keys, func(key *ecdsa.PublicKey) bool { return end.Verify(key, &x.Signature) }) {
@@ -307,7 +307,7 @@ func TestChainsAreInSnapshots(t *testing.T) {
 
 // goldenChain returns a chain with a value in each field.
 func goldenChain() *Chain {
-	c := &Chain{ChainEnd: policy.ChainEnd{Number: 300, UnixMs: 1_800_000_000_000, Link: policy.Link{1}, Assignment: [32]byte{2}}, Stream: 9, Broken: policy.ChainMissing, Begun: 1_700_000_000_000}
+	c := &Chain{ChainEnd: policy.ChainEnd{Number: 300, UnixMs: 1_800_000_000_000, Link: policy.Link{1}, Assignment: [32]byte{2}}, Stream: 9, Broken: policy.ChainMissing, FirstRunEnd: 1_700_000_000_000}
 	c.Signature[0], c.Certificate[0], c.key[0] = 3, 4, 5
 	return c
 }

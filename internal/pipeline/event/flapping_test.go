@@ -214,7 +214,7 @@ func TestValuesWithoutCheckReachPipelines(t *testing.T) {
 // it was at that moment. Observations are numbered apart: they change the index of no other transition.
 func TestKeepaliveChangesReachPipelines(t *testing.T) {
 	mark := func(node model.NodeID, begun, clean bool) *wire.Record {
-		return &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: begun, Clean: clean, Session: 7, Namespace: 1, TimeoutMs: 60_000, WarningMs: 30_000}}
+		return &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Start: begun, Clean: clean, Session: 7, Namespace: 1, TimeoutMs: 60_000, WarningMs: 30_000}}
 	}
 	first, late, later, back := newCommit(1, 0, 0), newCommit(2, 31*time.Second, 0), newCommit(3, 62*time.Second, 0), newCommit(4, 70*time.Second, 0)
 	for _, node := range []model.NodeID{5, 5 + model.Partitions} { // of one partition

@@ -76,7 +76,7 @@ func limitsOfNamespace(ns model.NamespaceID) model.Limits {
 // addSessionBegin adds the journal record of a session's start to the commit.
 func addSessionBegin(c *testCommit, node model.NodeID, session uint64, ns model.NamespaceID) {
 	c.addRecord(testSection(node), &wire.Record{
-		Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Begun: true, Session: session, Namespace: ns},
+		Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Start: true, Session: session, Namespace: ns},
 	})
 }
 

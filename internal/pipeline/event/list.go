@@ -43,13 +43,13 @@ type listScan struct {
 	until time.Time
 	page  Page
 
-	found  bitset   // candidates in the partition at hand
-	nodes  []uint32 // of it, where no index lists them
-	scan   bitset
-	batch  []State
-	text   []byte
-	bounds []int
-	keys   []slotByKey
+	candidates bitset   // candidates in the partition at hand
+	nodes      []uint32 // of it, where no index lists them
+	scan       bitset
+	batch      []State
+	text       []byte
+	bounds     []int
+	keys       []slotByKey
 }
 
 // listStates adds matching event states to the page, partition by partition, until the page is full or the time limit
@@ -153,7 +153,7 @@ func (v *View) Get(node model.NodeID, source model.Source) (s State, ok bool) {
 	if ok {
 		p.copyState(slot, &s)
 		from := p.slots.slot(slot)
-		s.Output, s.Beside, s.Runs = string(p.outputText(from)), p.decodeExtra(from), p.latestRuns(slot)
+		s.Output, s.Extra, s.Runs = string(p.outputText(from)), p.decodeExtra(from), p.latestRuns(slot)
 	}
 	return s, ok
 }
@@ -227,7 +227,7 @@ func (l *listScan) copyCandidates() (more bool) {
 		l.bounds = append(l.bounds, len(l.text))
 		return true
 	}
-	if nodes := l.candidateNodes(p); l.found.count <= min(l.view.sparseLimit, nodeCandidates*len(nodes)) {
+	if nodes := l.candidateNodes(p); l.candidates.count <= min(l.view.sparseLimit, nodeCandidates*len(nodes)) {
 		more = !l.walkSorted(p, take)
 	} else {
 		more = !l.walkNodes(p, nodes, take)
@@ -244,31 +244,31 @@ func (l *listScan) intersectIndexes(p *eventPartition) bool {
 	if !q.ByNode && worst.count == 0 || q.Problems && p.open.count == 0 || !l.hasSelectedNamespace(p) {
 		return false
 	}
-	if l.found.copyFrom(worst); q.ByNode {
+	if l.candidates.copyFrom(worst); q.ByNode {
 		for i := range p.bySeverity {
-			l.found.union(&p.bySeverity[i])
+			l.candidates.union(&p.bySeverity[i])
 		}
 	}
 	if q.Problems {
-		l.found.intersect(&p.open)
+		l.candidates.intersect(&p.open)
 	}
 	if len(q.Statuses) > 0 {
 		l.scan.reset()
 		for _, s := range q.Statuses {
 			l.scan.union(&p.byStatus[s&3])
 		}
-		l.found.intersect(&l.scan)
+		l.candidates.intersect(&l.scan)
 	}
-	if len(q.Checks) > 0 && l.found.count > 0 {
+	if len(q.Checks) > 0 && l.candidates.count > 0 {
 		l.scan.reset()
 		for _, c := range q.Checks {
 			for _, slot := range p.byCheck[c] {
 				l.scan.add(slot)
 			}
 		}
-		l.found.intersect(&l.scan)
+		l.candidates.intersect(&l.scan)
 	}
-	return l.found.count > 0
+	return l.candidates.count > 0
 }
 
 // hasSelectedNamespace reports whether a node of the partition is in a namespace that the query selects.
@@ -331,7 +331,7 @@ func (l *listScan) walkNodes(p *eventPartition, nodes []uint32, fn func(slot uin
 			continue
 		}
 		for _, e := range p.nodes[at].states {
-			if l.found.has(e.slot) && (n.ID != l.at.node || e.check > l.at.check || e.check == l.at.check && p.instanceOf(e.slot) > l.at.instance) && !fn(e.slot) {
+			if l.candidates.has(e.slot) && (n.ID != l.at.node || e.check > l.at.check || e.check == l.at.check && p.instanceOf(e.slot) > l.at.instance) && !fn(e.slot) {
 				return false
 			}
 		}
@@ -343,7 +343,7 @@ func (l *listScan) walkNodes(p *eventPartition, nodes []uint32, fn func(slot uin
 // false
 func (l *listScan) walkSorted(p *eventPartition, fn func(slot uint32) bool) bool {
 	l.keys = l.keys[:0]
-	for w, word := range l.found.words {
+	for w, word := range l.candidates.words {
 		for ; word != 0; word &= word - 1 {
 			slot := uint32(w<<6 + bits.TrailingZeros64(word))
 			s := p.slots.slot(slot)

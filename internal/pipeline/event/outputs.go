@@ -14,11 +14,11 @@ import (
 // freed extent waits on its class's list. Pages are never freed, only used again: memory
 // follows the largest size so far.
 type outputStore struct {
-	pages [][]byte
-	used  int                  // bytes taken of the last page
-	free  [classes][]outputRef // by class
-	big   map[uint32][]byte    // texts above maxExtent, by number
-	bigNo uint32
+	pages     [][]byte
+	usedBytes int                  // bytes taken of the last page
+	free      [classes][]outputRef // by class
+	big       map[uint32][]byte    // texts above maxExtent, by number
+	bigNo     uint32
 }
 
 // outputRef locates a stored text: by page and offset or, for a text larger than the largest extent, by its number
@@ -119,7 +119,7 @@ func (o *outputStore) allocateExtent(class int) outputRef {
 	}
 	size := sizeOfClass(class)
 	last := len(o.pages) - 1
-	if last < 0 || len(o.pages[last])-o.used < size {
+	if last < 0 || len(o.pages[last])-o.usedBytes < size {
 		// Pages grow with the partition: 256 partitions of a small fleet stay small.
 		page := firstPage
 		if last >= 0 {
@@ -129,11 +129,11 @@ func (o *outputStore) allocateExtent(class int) outputRef {
 			page *= 2
 		}
 		o.pages = append(o.pages, make([]byte, page))
-		o.used = 0
+		o.usedBytes = 0
 		last++
 	}
-	r := outputRef{at: uint32(last)<<pageBits | uint32(o.used/unit)}
-	o.used += size
+	r := outputRef{at: uint32(last)<<pageBits | uint32(o.usedBytes/unit)}
+	o.usedBytes += size
 	return r
 }
 

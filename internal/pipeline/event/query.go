@@ -36,7 +36,7 @@ type State struct {
 	RanBy    model.NodeID // the node that ran it, where that is another one
 	Output   string
 	Problem  *model.Problem
-	Beside   wire.Extra // further fields of the last result; only Get fills it
+	Extra    wire.Extra // further fields of the last result; only Get fills it
 	Runs     []Run      // runs of the last statuses, oldest first, as far as its check names pipelines; only Get and observations fill it
 }
 

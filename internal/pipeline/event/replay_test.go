@@ -48,7 +48,7 @@ func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
 			switch rapid.IntRange(0, 15).Draw(t, "kind") {
 			case 0, 1:
 				c.addRecord(sec, &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{
-					Session: rapid.Uint64Range(1, 2).Draw(t, "session"), Begun: rapid.Bool().Draw(t, "begun"),
+					Session: rapid.Uint64Range(1, 2).Draw(t, "session"), Start: rapid.Bool().Draw(t, "begun"),
 					Clean: rapid.Bool().Draw(t, "clean"), Namespace: model.NamespaceID(rapid.Uint32Range(1, 2).Draw(t, "ns")),
 					TimeoutMs: 60_000, Backlog: rapid.Uint64Range(0, 3).Draw(t, "backlog"),
 				}})

@@ -228,7 +228,7 @@ func (s *transitionScript) runLine(line string) {
 		s.down += d
 	case "begin", "end":
 		mark(&wire.Record{Kind: wire.RecordSession, Session: &wire.SessionMark{
-			Session: w.number("session", 1), Begun: w.verb == "begin", Clean: w.has("clean"), NoKeepalive: w.has("visit"), EveryKeepalive: w.has("every"),
+			Session: w.number("session", 1), Start: w.verb == "begin", Clean: w.has("clean"), NoKeepalive: w.has("visit"), EveryKeepalive: w.has("every"),
 			Namespace: model.NamespaceID(w.number("namespace", 1)), Backlog: w.number("backlog", 0),
 			TimeoutMs: uint32(w.duration("timeout", 0) / time.Millisecond), WarningMs: uint32(w.duration("warning", 0) / time.Millisecond),
 		}})

@@ -9,14 +9,14 @@ import (
 
 // Summary counts the event states of one node by status, and has its last heartbeat
 type Summary struct {
-	ByStatus [4]uint64
-	Problems uint64
-	Severity model.Severity // of the worst
-	Silent   bool           // the keepalive's deadline passed
-	Stopped  bool           // it said goodbye: nothing is expected of it
-	Limited  bool           // it has the event that says that it met a limit
-	Heard    int64          // Unix ns of the last heartbeat; zero: never
-	Silence  int64          // ns without a heartbeat after which the keepalive fails; zero: the node never had a session
+	ByStatus      [4]uint64
+	Problems      uint64
+	Severity      model.Severity // of the worst
+	Silent        bool           // the keepalive's deadline passed
+	Stopped       bool           // it said goodbye: nothing is expected of it
+	Limited       bool           // it has the event that says that it met a limit
+	LastHeartbeat int64          // Unix ns of the last heartbeat; zero: never
+	Silence       int64          // ns without a heartbeat after which the keepalive fails; zero: the node never had a session
 }
 
 // CountedStates returns how many of the node's events count toward the limit statesPerNode: all but the event that
@@ -38,13 +38,13 @@ func (s *Summary) NotOK() uint64 { return s.ByStatus[1] + s.ByStatus[2] + s.BySt
 // at least a second left, unless it stopped on purpose or never connected.
 func (s *Summary) RemainingAbsence(need time.Duration, started, written, now time.Time) time.Duration {
 	since := started
-	for _, at := range []time.Time{written, time.Unix(0, s.Heard)} {
+	for _, at := range []time.Time{written, time.Unix(0, s.LastHeartbeat)} {
 		if at.After(since) {
 			since = at
 		}
 	}
 	wait := need - now.Sub(since)
-	if s.Heard != 0 && !s.Stopped && !s.Silent {
+	if s.LastHeartbeat != 0 && !s.Stopped && !s.Silent {
 		wait = max(wait, time.Second)
 	}
 	return max(wait, 0)
@@ -72,7 +72,7 @@ func (p *eventPartition) summarize(id model.NodeID, out *Summary) {
 		return
 	}
 	n := p.Node(at)
-	out.Heard, out.Stopped, out.Silence = n.LastSeen, n.Stopped, cmp.Or(n.Warning, n.Timeout)
+	out.LastHeartbeat, out.Stopped, out.Silence = n.LastSeen, n.Stopped, cmp.Or(n.Warning, n.Timeout)
 	for _, e := range p.nodes[at].states {
 		s := p.slots.slot(e.slot)
 		out.ByStatus[s.status&3]++

@@ -292,7 +292,7 @@ func newGoldenView(t testing.TB) *View {
 	}, 1, journal.Position{}, nil, nil)
 	c := newCommit(1, time.Minute, time.Hour)
 	c.addRecord(1, &wire.Record{Kind: wire.RecordSession, Node: 1, Session: &wire.SessionMark{
-		Session: 0x1122334455667788, Begun: true, Namespace: 3, TimeoutMs: 120_000, Backlog: 9}})
+		Session: 0x1122334455667788, Start: true, Namespace: 3, TimeoutMs: 120_000, Backlog: 9}})
 	c.addRecord(1, &wire.Record{Kind: wire.RecordForget, Node: 5, Forget: &wire.ForgetMark{Deleted: true}})
 	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 4, NowMs: 5000, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{Definition: 10, AtMs: 4000}, wire.Result{DurationMs: 7, Output: []byte("fine")}),
@@ -420,7 +420,7 @@ func TestRemainingAbsence(t *testing.T) {
 	} {
 		sum := Summary{Silent: c.silent, Stopped: c.stopped}
 		if c.heard != 0 {
-			sum.Heard = ago(c.heard).UnixNano()
+			sum.LastHeartbeat = ago(c.heard).UnixNano()
 		}
 		if got := sum.RemainingAbsence(need, ago(c.started), ago(c.written), now); got != c.awaits {
 			t.Errorf("%s: %v, want %v", name, got, c.awaits)

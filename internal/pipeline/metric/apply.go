@@ -20,15 +20,15 @@ import (
 // shard has one
 type metricApplier struct {
 	*shard.Worker
-	view     *View
-	p        *metricPartition     // being applied
-	verdicts uint32               // of this commit in it
-	made     bool                 // a partition of this commit has new verdicts
-	stored   bool                 // the series store has the values of this commit in p
-	name     sampleName           // of the value that is being stored
-	labels   func() labels.Labels // seriesLabels, made once
-	sender   uint32               // node of the last signal in this partition
-	changes  uint32               // verdicts by its successive signals
+	view        *View
+	p           *metricPartition     // being applied
+	verdicts    uint32               // of this commit in it
+	hasVerdicts bool                 // a partition of this commit has new verdicts
+	stored      bool                 // the series store has the values of this commit in p
+	name        sampleName           // of the value that is being stored
+	labels      func() labels.Labels // seriesLabels, made once
+	sender      uint32               // node of the last signal in this partition
+	changes     uint32               // verdicts by its successive signals
 
 	lists []ruleValue // values of rules in this signal
 
@@ -337,7 +337,7 @@ func (w *metricApplier) addVerdict(n uint32, v wire.Verdict) {
 	w.verdicts++
 	w.p.sequence++
 	w.p.pending = append(w.p.pending, Verdict{Node: w.p.Node(n).ID, Verdict: v, sequence: w.p.sequence})
-	w.made = true
+	w.hasVerdicts = true
 }
 
 // Record applies one journal entry: it stores its samples or, if the entry is the new state of a trigger, removes
@@ -488,8 +488,8 @@ func (w *metricApplier) EndCommit() {
 	if w.leaveTexts(); w.view.opts.Texts != nil {
 		w.view.opts.Texts.AwaitCapacity()
 	}
-	if w.made {
-		w.made = false
+	if w.hasVerdicts {
+		w.hasVerdicts = false
 		w.view.wakeRun()
 	}
 }

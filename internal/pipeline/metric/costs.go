@@ -42,8 +42,8 @@ type costKey struct {
 
 // cost has the measured processing of one item, trigger or node: the number of measured values, and their time.
 type cost struct {
-	count uint64
-	took  time.Duration
+	count    uint64
+	duration time.Duration
 }
 
 // Cost is the share of an item, a step, a trigger or a node in the work on values, extrapolated from the measured values.
@@ -63,12 +63,12 @@ type costTable struct {
 	random uint32 // state of a xorshift generator: a fixed stride would always meet the same items of equal blocks
 	skip   uint32 // values until the next measured one
 
-	mu     sync.Mutex
-	began  time.Time // of now
-	now    map[costKey]*cost
-	last   map[costKey]*cost // of the period before; nil: there was none
-	lasted time.Duration
-	values valueRate
+	mu        sync.Mutex
+	startedAt time.Time // of now
+	now       map[costKey]*cost
+	last      map[costKey]*cost // of the period before; nil: there was none
+	length    time.Duration
+	values    valueRate
 }
 
 // isDue reports whether the next value belongs to the random sample that is measured.
@@ -88,9 +88,9 @@ func (t *costTable) isDue() bool {
 func (t *costTable) add(key costKey, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at := time.Now(); t.now == nil || at.Sub(t.began) >= costPeriod {
-		t.last, t.lasted = t.now, at.Sub(t.began)
-		t.now, t.began = map[costKey]*cost{}, at
+	if at := time.Now(); t.now == nil || at.Sub(t.startedAt) >= costPeriod {
+		t.last, t.length = t.now, at.Sub(t.startedAt)
+		t.now, t.startedAt = map[costKey]*cost{}, at
 		t.values.beginPeriod(at)
 	}
 	of := t.now[key]
@@ -102,15 +102,15 @@ func (t *costTable) add(key costKey, took time.Duration) {
 		t.now[key] = of
 	}
 	of.count++
-	of.took += took
+	of.duration += took
 }
 
 // addTo adds the costs of the last complete period to sums, or the costs of the present period if there is no complete one.
 func (t *costTable) addTo(sums map[costKey]*Cost) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	list, seconds := t.last, t.lasted.Seconds()
-	if age := time.Since(t.began); list == nil || age > costPeriod {
+	list, seconds := t.last, t.length.Seconds()
+	if age := time.Since(t.startedAt); list == nil || age > costPeriod {
 		list, seconds = t.now, age.Seconds()
 	}
 	for key, of := range list {
@@ -120,7 +120,7 @@ func (t *costTable) addTo(sums map[costKey]*Cost) {
 			sums[key] = sum
 		}
 		sum.Rate += float64(of.count) * costStride / max(seconds, 0.001)
-		sum.Seconds += of.took.Seconds() * costStride / max(seconds, 0.001)
+		sum.Seconds += of.duration.Seconds() * costStride / max(seconds, 0.001)
 	}
 }
 
@@ -183,7 +183,7 @@ func (w *metricApplier) runMeasured(u *unitState, position int, raw item.Sample,
 	key.kind = StepCost
 	for i := range w.steps {
 		key.step = i + 1
-		w.costs.add(key, w.steps[i].Took)
+		w.costs.add(key, w.steps[i].Duration)
 	}
 	clear(w.steps)
 	w.steps = w.steps[:0]
@@ -220,7 +220,7 @@ func (v *View) ValuesPerSecond() (rate float64) {
 	for _, t := range v.costs.tables {
 		t.mu.Lock()
 		one := t.values.last
-		if age := now.Sub(t.began); t.last == nil || age > costPeriod {
+		if age := now.Sub(t.startedAt); t.last == nil || age > costPeriod {
 			one = t.values.perSecond(now)
 		}
 		t.mu.Unlock()

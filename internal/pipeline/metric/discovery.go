@@ -56,7 +56,7 @@ func (w *metricApplier) applyList(u *unitState, v *ruleValue) {
 		s.reason = copyText(rule.fault, maxReason)
 		return
 	}
-	state, fault, err := rule.Update(u.found[i], v.list, v.at)
+	state, fault, err := rule.Update(u.discovered[i], v.list, v.at)
 	if err != nil {
 		s.reason = copyText("no list of entities: "+err.Error(), maxReason)
 		w.view.unsupported.Add(1)
@@ -69,25 +69,25 @@ func (w *metricApplier) applyList(u *unitState, v *ruleValue) {
 	}
 	s.value, s.reason = item.FromText(text), fault
 	switch {
-	case state.Equal(u.made[i]):
-		u.found[i] = u.made[i]
-	case !state.Equal(u.found[i]):
-		u.found[i] = state
+	case state.Equal(u.materialized[i]):
+		u.discovered[i] = u.materialized[i]
+	case !state.Equal(u.discovered[i]):
+		u.discovered[i] = state
 	}
 }
 
 // makeItems gives a Template on a node the items and triggers of the entities that its rules have found, and returns its state. If the
 // Template changes too often, they wait for a later signal.
 func (w *metricApplier) makeItems(n uint32, u *unitState) *unitState {
-	if slices.Equal(u.found, u.made) || !u.limit.allows(w.Received) {
+	if slices.Equal(u.discovered, u.materialized) || !u.limit.allows(w.Received) {
 		return u
 	}
-	return w.replaceUnit(n, u, u.base, u.found)
+	return w.replaceUnit(n, u, u.base, u.discovered)
 }
 
 // waitsFor returns the reason why the entities that a rule found have no items yet, or an empty text if they have.
 func (u *unitState) waitsFor(rule int) string {
-	if u.found[rule] == u.made[rule] {
+	if u.discovered[rule] == u.materialized[rule] {
 		return u.rules[rule].fault
 	}
 	return fmt.Sprintf("the list of entities changes too often: its items follow after %s (at most %d changes at once, then one each %s)",
@@ -129,7 +129,7 @@ func adoptFound(t *template, old *unitState) []*discovery.State {
 	for i := range t.rules {
 		for k := range old.rules {
 			if old.Rules[k].Key == t.Rules[i].Key && t.rules[i].Rule != nil {
-				list[i] = t.rules[i].Adopt(old.found[k])
+				list[i] = t.rules[i].Adopt(old.discovered[k])
 			}
 		}
 	}
@@ -166,7 +166,7 @@ func appendFound(b []byte, s *discovery.State) []byte {
 		for _, value := range e.Values {
 			b = shard.AppendText(b, value)
 		}
-		b = binary.AppendVarint(b, e.Lost)
+		b = binary.AppendVarint(b, e.LostAt)
 		b = shard.AppendBool(b, e.Disabled)
 	}
 	return b
@@ -183,7 +183,7 @@ func decodeFound(d *shard.Decoder) *discovery.State {
 		for range s.Macros {
 			e.Values = append(e.Values, string(d.Bytes()))
 		}
-		e.Lost, e.Disabled = d.Int(), d.Byte() != 0
+		e.LostAt, e.Disabled = d.Int(), d.Byte() != 0
 		if d.Err() != nil {
 			break
 		}

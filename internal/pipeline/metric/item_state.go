@@ -44,11 +44,11 @@ type nodeState struct {
 // unitState has the items and triggers of one Template on one node
 type unitState struct {
 	*template
-	found    []*discovery.State // by index of the rule
-	made     []*discovery.State // those whose entities have items; the same pointers, unless changes wait
-	limit    changeLimit
-	slots    []slot         // by position
-	triggers []triggerState // by index
+	discovered   []*discovery.State // by index of the rule
+	materialized []*discovery.State // those whose entities have items; the same pointers, unless changes wait
+	limit        changeLimit
+	slots        []slot         // by position
+	triggers     []triggerState // by index
 	// Of templates with formulas: their windows, by index, and the time until which they are computed.
 	windows  []*trigger.Windows
 	computed int64
@@ -105,7 +105,7 @@ func newUnitState(t *template, now int64) *unitState {
 
 // setEntities sets the entities of the rules, which have their items in the template.
 func (u *unitState) setEntities(list []*discovery.State) {
-	u.made, u.found = list, slices.Clone(list)
+	u.materialized, u.discovered = list, slices.Clone(list)
 }
 
 // sameSteps reports whether an item's preprocessing steps are equal in two versions of a template, with the values of their

@@ -49,11 +49,11 @@ func (p *metricPartition) encode(b []byte) []byte {
 // encode appends the state of one Template on one node to a snapshot
 func (u *unitState) encode(b []byte) []byte {
 	b = binary.AppendVarint(b, int64(u.limit))
-	for i, s := range u.made {
+	for i, s := range u.materialized {
 		b = appendFound(b, s)
-		waits := u.found[i] != s
+		waits := u.discovered[i] != s
 		if b = shard.AppendBool(b, waits); waits {
-			b = appendFound(b, u.found[i])
+			b = appendFound(b, u.discovered[i])
 		}
 	}
 	for i := range u.slots {
@@ -158,7 +158,7 @@ func (v *View) decodeUnit(t *template, body []byte) (u *unitState, ok bool) {
 	}
 	t = v.withEntities(t, made)
 	u = newUnitState(t, 0)
-	u.limit, u.made, u.found = limit, made, found
+	u.limit, u.materialized, u.discovered = limit, made, found
 	for i := range u.slots {
 		s := &u.slots[i]
 		s.at = d.Int()

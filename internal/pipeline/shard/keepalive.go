@@ -18,12 +18,12 @@ func (w *Worker) applySessionMark(p *Partition, id model.NodeID, m *wire.Session
 	}
 	n, ok := p.Find(id)
 	if !ok {
-		if !m.Begun {
+		if !m.Start {
 			return
 		}
 		n = p.AddNode(id, m.Namespace)
 	}
-	if m.Begun {
+	if m.Start {
 		w.beginSession(p, n, m)
 	} else {
 		w.endSession(p, n, m)

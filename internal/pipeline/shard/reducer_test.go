@@ -36,7 +36,7 @@ func newCountCommits(t testing.TB) []*testCommit {
 	begin := func(node model.NodeID) func(*testCommit) {
 		return func(c *testCommit) {
 			c.addRecord(1, &wire.Record{
-				Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Session: 1, Begun: true, Namespace: 1, TimeoutMs: 600_000},
+				Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Session: 1, Start: true, Namespace: 1, TimeoutMs: 600_000},
 			})
 		}
 	}

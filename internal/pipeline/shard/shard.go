@@ -72,7 +72,7 @@ type Shard struct {
 	revision  atomic.Int64  // intent revision in force
 
 	waitMu  sync.Mutex
-	waiting []positionWaiter
+	waiters []positionWaiter
 	waits   atomic.Int32
 
 	restoreMu  sync.Mutex
@@ -244,8 +244,8 @@ func (s *Shard) WaitApplied(ctx context.Context, p journal.Position) error {
 	}
 	w := positionWaiter{p.Number, make(chan struct{})}
 	s.waitMu.Lock()
-	s.waiting = append(s.waiting, w)
-	s.waits.Store(int32(len(s.waiting)))
+	s.waiters = append(s.waiters, w)
+	s.waits.Store(int32(len(s.waiters)))
 	s.waitMu.Unlock()
 	s.wakeWaiters() // it may have been applied in between
 	select {
@@ -255,8 +255,8 @@ func (s *Shard) WaitApplied(ctx context.Context, p journal.Position) error {
 	case <-s.life.Done():
 	}
 	s.waitMu.Lock()
-	s.waiting = slices.DeleteFunc(s.waiting, func(o positionWaiter) bool { return o.done == w.done })
-	s.waits.Store(int32(len(s.waiting)))
+	s.waiters = slices.DeleteFunc(s.waiters, func(o positionWaiter) bool { return o.done == w.done })
+	s.waits.Store(int32(len(s.waiters)))
 	s.waitMu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("wait for commit %d to be applied: %w", p.Number, err)
@@ -272,13 +272,13 @@ func (s *Shard) wakeWaiters() {
 	s.waitMu.Lock()
 	defer s.waitMu.Unlock()
 	applied := s.Applied().Number
-	s.waiting = slices.DeleteFunc(s.waiting, func(w positionWaiter) bool {
+	s.waiters = slices.DeleteFunc(s.waiters, func(w positionWaiter) bool {
 		if w.number <= applied {
 			close(w.done)
 		}
 		return w.number <= applied
 	})
-	s.waits.Store(int32(len(s.waiting)))
+	s.waits.Store(int32(len(s.waiters)))
 }
 
 // nodePartitions maps node ids to partitions, for callers that have only the node's id

@@ -36,10 +36,10 @@ type alertEvent struct {
 	restored *firingAlert
 	ended    string // summary of the alert that ended last
 
-	known   bool // status and output are the last result; false: it may be lost
-	status  model.Status
-	output  string
-	written time.Duration // time of the last result
+	stateKnown bool // status and output are the last result; false: it may be lost
+	status     model.Status
+	output     string
+	written    time.Duration // time of the last result
 }
 
 // eventKey identifies an event by node and check.
@@ -80,7 +80,7 @@ func (p *alertEvent) presentResult() (status model.Status, text string) {
 
 // isIdle reports whether no alert fires and the journal has the OK result, so that the event can be dropped from
 // memory.
-func (p *alertEvent) isIdle() bool { return len(p.alerts) == 0 && p.restored == nil && p.known }
+func (p *alertEvent) isIdle() bool { return len(p.alerts) == 0 && p.restored == nil && p.stateKnown }
 
 // removeExpired removes the alerts that were not repeated in time and returns how many.
 func (p *alertEvent) removeExpired(now time.Duration) (n int) {

@@ -105,7 +105,7 @@ func newResource(kind, namespace, name, display string, spec model.Spec) model.R
 func (s *Server) createMissing(ctx context.Context, by intent.Actor, namespace string, look func() []model.Resource) error {
 	s.creation.Lock()
 	defer s.creation.Unlock()
-	by.Why = fmt.Sprintf("from alerts of %s", by.User)
+	by.Message = fmt.Sprintf("from alerts of %s", by.User)
 	for range maxCreateTries {
 		missing := s.withinLimits(namespace, look()) // another request may have created some
 		if len(missing) == 0 {

@@ -58,14 +58,14 @@ func refusalError(alerts []Alert) error {
 	class, n, text := model.Invalid, 0, ""
 	for i := range alerts {
 		a := &alerts[i]
-		if a.why == "" {
+		if a.refusal == "" {
 			continue
 		}
 		if a.out == stateLimit || a.out == tooManyFiring {
 			class = model.Limited
 		}
 		if n++; n <= shown {
-			text += fmt.Sprintf("; alert %d (%s): %s", i+1, truncate(oneLine(a.Labels["alertname"]), 200), a.why)
+			text += fmt.Sprintf("; alert %d (%s): %s", i+1, truncate(oneLine(a.Labels["alertname"]), 200), a.refusal)
 		}
 	}
 	switch {
@@ -90,7 +90,7 @@ func (s *Server) updateEvents(ctx context.Context, by intent.Actor, alerts []Ale
 		}
 	}
 	for p := range touched {
-		if status, text := p.presentResult(); !p.known || status != p.status || text != p.output || now-p.written >= minResultAge {
+		if status, text := p.presentResult(); !p.stateKnown || status != p.status || text != p.output || now-p.written >= minResultAge {
 			changed = append(changed, p)
 		}
 	}
@@ -187,7 +187,7 @@ func (s *Server) serve(r *http.Request, address string) error {
 	if int64(len(body)) > s.cfg.Limits.BodyBytes {
 		return model.Errorf(model.TooLarge, "the request's body is larger than the limit of %s", model.Size(s.cfg.Limits.BodyBytes)).WithHint("send fewer alerts at once")
 	}
-	return s.receive(r.Context(), intent.Actor{User: user, Whence: address}, namespace, body)
+	return s.receive(r.Context(), intent.Actor{User: user, Address: address}, namespace, body)
 }
 
 // Alert is an alert in the form of Alertmanager's api/v2 (and the older api/v1).
@@ -198,11 +198,11 @@ type Alert struct {
 	EndsAt       time.Time         `json:"endsAt"`
 	GeneratorURL string            `json:"generatorURL"`
 
-	out      alertOutcome  // the value outcomes means: not decided yet
-	why      string        // reason of its refusal; empty: it is not refused
-	lifetime time.Duration // time for which the alert fires without being repeated; not positive: it has ended
-	behind   time.Duration // least delay of the sender's clock; zero: unknown
-	at       alertLocation
+	out         alertOutcome  // the value outcomes means: not decided yet
+	refusal     string        // reason of its refusal; empty: it is not refused
+	lifetime    time.Duration // time for which the alert fires without being repeated; not positive: it has ended
+	senderDelay time.Duration // least delay of the sender's clock; zero: unknown
+	at          alertLocation
 }
 
 // isUndecided reports whether the alert is neither refused nor handled yet.
@@ -211,7 +211,7 @@ func (a *Alert) isUndecided() bool { return a.out == outcomes }
 // refuse marks the alert as refused, with an outcome for metrics and a reason for the sender. It returns nil, because
 // such an alert has no event.
 func (a *Alert) refuse(out alertOutcome, format string, args ...any) *alertEvent {
-	a.out, a.why = out, fmt.Sprintf(format, args...)
+	a.out, a.refusal = out, fmt.Sprintf(format, args...)
 	return nil
 }
 

@@ -188,7 +188,7 @@ func (w *testServer) postAlerts(lines ...string) error {
 		}
 		list = append(list, fmt.Sprintf(`{"labels":{%s}%s}`, strings.Join(labels, ","), ends))
 	}
-	return w.server.receive(w.t.Context(), intent.Actor{User: cmp.Or(w.sender, "prometheus"), Whence: "10.0.0.7"}, "default", []byte("["+strings.Join(list, ",")+"]"))
+	return w.server.receive(w.t.Context(), intent.Actor{User: cmp.Or(w.sender, "prometheus"), Address: "10.0.0.7"}, "default", []byte("["+strings.Join(list, ",")+"]"))
 }
 
 // mustPostAlerts posts alerts and fails the test if the server refuses them.
@@ -502,7 +502,7 @@ func TestAlertsOfASenderWithASlowClockFire(t *testing.T) {
 		w.postAndExpect(fires, "again")
 		time.Sleep(time.Minute)
 		w.postAndExpect(fires, "its end advanced twice again", down)
-		if n := testutil.ToFloat64(w.server.metrics.behind); n != 8 {
+		if n := testutil.ToFloat64(w.server.metrics.clockDelays); n != 8 {
 			t.Errorf("%v alerts of a slow clock were counted, want 8", n)
 		}
 		time.Sleep(pastEndLifetime + expiryInterval)

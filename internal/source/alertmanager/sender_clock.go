@@ -34,9 +34,9 @@ type senderAlert struct {
 
 // expiredAlert records an alert whose endsAt was already past on arrival, as a sign of a sender's slow clock.
 type expiredAlert struct {
-	endsAt   time.Time
-	arrived  time.Duration // time of arrival, by Server.clock
-	advances int           // successive repetitions in which the endsAt advanced
+	endsAt    time.Time
+	arrivedAt time.Duration // time of arrival, by Server.clock
+	advances  int           // successive repetitions in which the endsAt advanced
 }
 
 // setLifetimes sets how long each alert of a request fires if its sender does not repeat it, and detects a slow clock
@@ -45,7 +45,7 @@ func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, wall := s.readClockLocked(), s.cfg.Now()
-	sender := by.User + " (" + by.Whence + ")"
+	sender := by.User + " (" + by.Address + ")"
 	var behind, ahead time.Duration
 	for i := range alerts {
 		a := &alerts[i]
@@ -59,9 +59,9 @@ func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 			continue
 		}
 		before, known := s.pastEnds[key]
-		e := expiredAlert{endsAt: a.EndsAt, arrived: now}
+		e := expiredAlert{endsAt: a.EndsAt, arrivedAt: now}
 		switch {
-		case known && a.EndsAt.Equal(before.endsAt) && now-before.arrived < retryWindow:
+		case known && a.EndsAt.Equal(before.endsAt) && now-before.arrivedAt < retryWindow:
 			e = before
 		case known && a.EndsAt.After(before.endsAt):
 			e.advances = before.advances + 1
@@ -70,10 +70,10 @@ func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 			s.pastEnds[key] = e
 		}
 		if e.advances >= minAdvances {
-			a.lifetime = min(max(resolveAfter, 3*(now-before.arrived)), maxLifetime)
-			a.behind = wall.Sub(a.EndsAt)
-			behind = max(behind, a.behind)
-			s.metrics.behind.Inc()
+			a.lifetime = min(max(resolveAfter, 3*(now-before.arrivedAt)), maxLifetime)
+			a.senderDelay = wall.Sub(a.EndsAt)
+			behind = max(behind, a.senderDelay)
+			s.metrics.clockDelays.Inc()
 		}
 	}
 	switch {
@@ -112,22 +112,22 @@ func repeatTime(output string) time.Duration {
 
 // clockDelay holds how far a sender's clock is behind the server's, and the note about it for the event's output.
 type clockDelay struct {
-	behind time.Duration // least time by which the clock is behind
+	delay  time.Duration // least time by which the clock is behind
 	note   string        // empty: none
-	found  time.Duration // time at which the delay was seen last, by Server.clock
+	seenAt time.Duration // time at which the delay was seen last, by Server.clock
 }
 
 // clockDelay returns by how much the sender's clock is slow, with a note for the event's output. The note before
 // stays while it is about right, and while another sender with a right clock sends the same alert.
 func (a *Alert) clockDelay(before clockDelay, by intent.Actor, now time.Duration) clockDelay {
-	change := a.behind - before.behind
+	change := a.senderDelay - before.delay
 	switch {
-	case before.note != "" && a.behind > 0 && change > -time.Minute && change < time.Minute:
-		before.found = now
+	case before.note != "" && a.senderDelay > 0 && change > -time.Minute && change < time.Minute:
+		before.seenAt = now
 		return before
-	case a.behind > 0:
-		return clockDelay{a.behind, clockNote(by, a.behind), now}
-	case now-before.found < resolveAfter:
+	case a.senderDelay > 0:
+		return clockDelay{a.senderDelay, clockNote(by, a.senderDelay), now}
+	case now-before.seenAt < resolveAfter:
 		return before
 	}
 	return clockDelay{}
@@ -135,7 +135,7 @@ func (a *Alert) clockDelay(before clockDelay, by intent.Actor, now time.Duration
 
 // clockNote returns a note for an event's output that the sender's clock is slow.
 func clockNote(by intent.Actor, behind time.Duration) string {
-	return fmt.Sprintf("the clock of %s at %s is at least %[3]s behind this server's: its alerts arrive late", by.User, by.Whence, model.Duration(max(behind.Truncate(time.Minute), time.Minute)))
+	return fmt.Sprintf("the clock of %s at %s is at least %[3]s behind this server's: its alerts arrive late", by.User, by.Address, model.Duration(max(behind.Truncate(time.Minute), time.Minute)))
 }
 
 // warnClockLocked logs a sender's slow clock once per warnInterval.
@@ -150,7 +150,7 @@ func (s *Server) warnClockLocked(sender string, now time.Duration, what string, 
 // forgetSendersLocked removes old records about senders: past ends of alerts and logged warnings.
 func (s *Server) forgetSendersLocked(now time.Duration) {
 	for key, e := range s.pastEnds {
-		if now-e.arrived >= pastEndLifetime {
+		if now-e.arrivedAt >= pastEndLifetime {
 			delete(s.pastEnds, key)
 		}
 	}

@@ -96,7 +96,7 @@ func (s *Server) loadOpenEvents(ctx context.Context) error {
 				continue
 			}
 			s.events[eventKey{st.Node, st.Check}] = &alertEvent{
-				node: st.Node, namespace: namespace, check: check, known: true, status: st.Status, output: st.Output,
+				node: st.Node, namespace: namespace, check: check, stateKnown: true, status: st.Status, output: st.Output,
 				restored: &firingAlert{status: st.Status, text: st.Output, line: oneLine(st.Output), until: s.clock + repeatTime(st.Output)},
 			}
 		}
@@ -125,7 +125,7 @@ func (s *Server) endExpiredAlerts(ctx context.Context) error {
 		n := p.removeExpired(now)
 		s.firing -= n
 		s.metrics.ended.Add(float64(n))
-		if status, text := p.presentResult(); !p.known || status != p.status || text != p.output {
+		if status, text := p.presentResult(); !p.stateKnown || status != p.status || text != p.output {
 			changed = append(changed, p)
 		} else if p.isIdle() {
 			delete(s.events, key)
@@ -150,7 +150,7 @@ func (s *Server) writeResultsLocked(ctx context.Context, list []*alertEvent, now
 		check, ok := s.cfg.Plan.PassiveCheck(p.namespace, p.check)
 		status, text := p.presentResult()
 		ended := len(p.alerts) == 0 && p.restored == nil
-		p.known, p.written = true, now
+		p.stateKnown, p.written = true, now
 		before := p.status
 		p.status, p.output = status, text
 		if !ok || check.Definition == nil || check.Disabled {
@@ -173,7 +173,7 @@ func (s *Server) markUnknown(list []*alertEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range list {
-		p.known, p.status = false, model.Unknown
+		p.stateKnown, p.status = false, model.Unknown
 	}
 }
 
@@ -300,21 +300,21 @@ var outcomeNames = [outcomes]string{"fires", "resolved", "malformed", "name_take
 
 // metrics holds the metrics of the alert source.
 type metrics struct {
-	requests *prometheus.CounterVec
-	alerts   [outcomes]prometheus.Counter
-	results  prometheus.Counter
-	ended    prometheus.Counter
-	behind   prometheus.Counter
+	requests    *prometheus.CounterVec
+	alerts      [outcomes]prometheus.Counter
+	results     prometheus.Counter
+	ended       prometheus.Counter
+	clockDelays prometheus.Counter
 }
 
 // newMetrics registers the metrics of the alert source.
 func newMetrics(r prometheus.Registerer, firing func() float64) *metrics {
 	meter := core.Meter{Registerer: r, Prefix: "muster_alerts_"}
 	m := &metrics{
-		requests: meter.Vector("requests_total", "Requests with alerts, by outcome: ok, or the class of the error.", "outcome"),
-		results:  meter.Counter("results_total", "Results written for alerts."),
-		ended:    meter.Counter("ended_total", "Alerts that ended because no sender repeated them."),
-		behind:   meter.Counter("behind_total", "Firing alerts whose endsAt was in the past when they arrived: the clock of their sender is behind."),
+		requests:    meter.Vector("requests_total", "Requests with alerts, by outcome: ok, or the class of the error.", "outcome"),
+		results:     meter.Counter("results_total", "Results written for alerts."),
+		ended:       meter.Counter("ended_total", "Alerts that ended because no sender repeated them."),
+		clockDelays: meter.Counter("behind_total", "Firing alerts whose endsAt was in the past when they arrived: the clock of their sender is behind."),
 	}
 	meter.Outcomes("received_total", "Received alerts, by outcome.", m.alerts[:], func(i int) string { return outcomeNames[i] })
 	meter.Gauge("firing", "Firing alerts.", firing)

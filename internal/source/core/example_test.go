@@ -41,7 +41,7 @@ func newLineSource() *lineSource {
 		Namespace: func(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{Namespace: "default"} },
 		Defaults:  core.NamespaceLimits{NodeResultsPerSec: 1e6, OutputBytes: 1024}, Burst: time.Second,
 		Monotonic: func() int64 { return time.Now().UnixNano() }, Now: time.Now,
-		Met: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
+		LimitReached: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
 	}
 	return s
 }
@@ -87,7 +87,7 @@ func (s *lineSource) serve(conn net.Conn, node core.Node, uid uuid.UUID, id uint
 		older = old.Base()
 		_ = older.Conn.Close()
 	}
-	err := s.journal.Append(s.life.Base, x.BeginEntries(x.Mark(wire.SessionMark{Begun: true}), nil, older, func() []byte { return older.Mark(wire.SessionMark{}) })...)
+	err := s.journal.Append(s.life.Base, x.BeginEntries(x.Mark(wire.SessionMark{Start: true}), nil, older, func() []byte { return older.Mark(wire.SessionMark{}) })...)
 	if err != nil {
 		s.life.RemoveReader()
 		return err
@@ -223,7 +223,7 @@ func TestSourceOfLinesUsesTheCore(t *testing.T) {
 	for _, data := range s.journal.records {
 		var r wire.Record
 		if testenv.NoError(t, r.Decode(data)); r.Session != nil {
-			marks = append(marks, r.Session.Begun)
+			marks = append(marks, r.Session.Start)
 		}
 	}
 	if fmt.Sprint(marks) != "[true false true false]" || len(s.journal.records) != 6 || !strings.Contains(string(s.journal.records[2]), "disk full") {

@@ -33,12 +33,12 @@ type NamespaceLimits struct {
 
 // LimiterConfig holds the settings of a Limiter.
 type LimiterConfig struct {
-	Namespace func(model.NamespaceID) NamespaceLimits // read once a second
-	Defaults  NamespaceLimits                         // NodeResultsPerSec and OutputBytes
-	Burst     time.Duration                           // content of a full bucket, in time at its rate
-	Monotonic func() int64                            // ns of a monotonic clock
-	Now       func() time.Time
-	Met       *prometheus.CounterVec // by namespace and limit
+	Namespace    func(model.NamespaceID) NamespaceLimits // read once a second
+	Defaults     NamespaceLimits                         // NodeResultsPerSec and OutputBytes
+	Burst        time.Duration                           // content of a full bucket, in time at its rate
+	Monotonic    func() int64                            // ns of a monotonic clock
+	Now          func() time.Time
+	LimitReached *prometheus.CounterVec // by namespace and limit
 }
 
 // Limiter holds the rate limits of all namespaces, shared by all sources.
@@ -268,7 +268,7 @@ func (b *Budget) SpendFrame() Debt {
 // Hit records that the session has reached a limit, for the list that Limiter.Hits returns.
 func (b *Budget) Hit(limit, reason string) {
 	name := b.Limits().Namespace
-	b.limiter.Met.WithLabelValues(name, limit).Inc()
+	b.limiter.LimitReached.WithLabelValues(name, limit).Inc()
 	n := b.namespace
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -19,7 +19,7 @@ func newLimiter() (l *Limiter, now *time.Duration) {
 			return NamespaceLimits{Namespace: "default", NodeBytesPerSec: 100, BytesPerSec: 150}
 		},
 		Burst: 10 * time.Second, Monotonic: func() int64 { return int64(*now) }, Now: time.Now,
-		Met: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met"}, []string{"namespace", "limit"}),
+		LimitReached: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met"}, []string{"namespace", "limit"}),
 	}}, now
 }
 

@@ -138,7 +138,7 @@ func (r *Runs) Next() (model.RunAnswer, bool) {
 	out := p.answer
 	r.output.heldBytes.Add(-int64(len(out.Output)))
 	p.answer.Output = nil
-	if out.Done {
+	if out.Last {
 		delete(r.open, p)
 	}
 	return out, true
@@ -189,8 +189,8 @@ func (p *PendingRun) Answer(m *wire.RunOutput) {
 	p.roomBytes -= len(output)
 	p.answer.Output = append(p.answer.Output, output...)
 	p.answer.Cut += uint64(len(m.Output) - len(output))
-	if m.Done {
-		p.answer.Done, p.answer.Status, p.answer.Duration = true, m.Status, time.Duration(m.DurationMs)*time.Millisecond
+	if m.Last {
+		p.answer.Last, p.answer.Status, p.answer.Duration = true, m.Status, time.Duration(m.DurationMs)*time.Millisecond
 		p.answer.Refused = m.Refused
 		p.answer.Cut += m.Cut
 	}
@@ -201,7 +201,7 @@ func (p *PendingRun) Answer(m *wire.RunOutput) {
 func (p *PendingRun) Abort(cause string) {
 	p.runs.mu.Lock()
 	defer p.runs.mu.Unlock()
-	p.answer.Done, p.answer.Lost = true, "the agent's session ended ("+cause+") before the run did"
+	p.answer.Last, p.answer.EndUnknown = true, "the agent's session ended ("+cause+") before the run did"
 	p.addToReadyLocked()
 }
 

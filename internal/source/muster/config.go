@@ -150,7 +150,7 @@ type Inventories interface {
 
 // SessionLoss describes a sudden loss of sessions: their number, and the time in which they ended.
 type SessionLoss struct {
-	Lost   int           // sessions that ended without Bye
-	Before int           // sessions at the beginning of the window
-	Window time.Duration // length of the window
+	Sessions int           // sessions that ended without Bye
+	Before   int           // sessions at the beginning of the window
+	Window   time.Duration // length of the window
 }

@@ -240,7 +240,7 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 			RetryMs: s.jitterMs(30 * time.Second), Hint: "if this machine is a copy of another: " + resetIdentity})
 	}
 	committed := make(beginMarkCommit, 1)
-	entries := x.BeginEntries(x.Mark(wire.SessionMark{Begun: true, Backlog: hello.Backlog}), committed, base, func() []byte {
+	entries := x.BeginEntries(x.Mark(wire.SessionMark{Start: true, Backlog: hello.Backlog}), committed, base, func() []byte {
 		older.Mu.Lock()
 		defer older.Mu.Unlock()
 		return older.Mark(wire.SessionMark{Clean: older.closing.clean})

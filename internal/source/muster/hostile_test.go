@@ -437,10 +437,10 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 		runAnswered: func(w *testServer, a *testAgent, _ uuid.UUID) {
 			testenv.NoError(w.t, w.requestRun(1001, 1))
 			a.wait("the run", func() bool { return len(a.runs) == 1 })
-			sendRaw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: a.runs[0].ID, Done: true}))
+			sendRaw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: a.runs[0].ID, Last: true}))
 		},
 		answerUnrequested: func(_ *testServer, a *testAgent, _ uuid.UUID) {
-			sendRaw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: 1, Done: true}))
+			sendRaw(a, wire.AppendRunOutput(nil, &wire.RunOutput{ID: 1, Last: true}))
 		},
 		factsChanged: func(_ *testServer, a *testAgent, _ uuid.UUID) {
 			sendRaw(a, wire.AppendFacts(nil, &wire.Facts{Facts: map[string]string{"kernel": "6.12"}}))

@@ -111,7 +111,7 @@ func (x *session) handleRunOutput(body []byte) frameOutcome {
 	}
 	x.Mu.Lock()
 	p := x.requests.pending[m.ID]
-	if m.Done {
+	if m.Last {
 		delete(x.requests.pending, m.ID)
 	}
 	x.Mu.Unlock()

@@ -65,17 +65,17 @@ func TestRequestedRunIsAnswered(t *testing.T) {
 	if first.Command.Shell != "uptime" || first.TimeoutMs != 5000 || first.MaxOutput != 100 || first.ID == 0 || first.ID == second.ID {
 		t.Errorf("asked: %+v and %+v", first, second)
 	}
-	two.sendRunOutput(wire.RunOutput{ID: first.ID, Done: true, Output: []byte("not mine")}) // answer from another session
+	two.sendRunOutput(wire.RunOutput{ID: first.ID, Last: true, Output: []byte("not mine")}) // answer from another session
 	one.sendRunOutput(wire.RunOutput{ID: first.ID, Output: []byte("up ")})
-	if a := nextAnswer(t, runs); a.Node != 1001 || string(a.Output) != "up " || a.Done {
+	if a := nextAnswer(t, runs); a.Node != 1001 || string(a.Output) != "up " || a.Last {
 		t.Errorf("%+v", a)
 	}
-	one.sendRunOutput(wire.RunOutput{ID: first.ID, Output: []byte("3 days"), Done: true, Status: model.Warning, DurationMs: 7, Cut: 3})
-	if a := nextAnswer(t, runs); string(a.Output) != "3 days" || !a.Done || a.Status != model.Warning || a.Duration != 7*time.Millisecond || a.Cut != 3 {
+	one.sendRunOutput(wire.RunOutput{ID: first.ID, Output: []byte("3 days"), Last: true, Status: model.Warning, DurationMs: 7, Cut: 3})
+	if a := nextAnswer(t, runs); string(a.Output) != "3 days" || !a.Last || a.Status != model.Warning || a.Duration != 7*time.Millisecond || a.Cut != 3 {
 		t.Errorf("%+v", a)
 	}
 	two.Close()
-	if a := nextAnswer(t, runs); a.Node != 1002 || !a.Done || !strings.Contains(a.Lost, "session ended") {
+	if a := nextAnswer(t, runs); a.Node != 1002 || !a.Last || !strings.Contains(a.EndUnknown, "session ended") {
 		t.Errorf("%+v", a)
 	}
 	if n := testutil.ToFloat64(w.server.metrics.frames[answerUnrequested]); n != 1 {
@@ -126,7 +126,7 @@ func TestClosedRunsAreCancelled(t *testing.T) {
 	if c := a.waitRun(3); !c.Cancel || c.ID != mine.ID {
 		t.Errorf("%+v, want a cancel of %x", c, mine.ID)
 	}
-	a.sendRunOutput(wire.RunOutput{ID: mine.ID, Done: true, Output: []byte("cancelled")})
+	a.sendRunOutput(wire.RunOutput{ID: mine.ID, Last: true, Output: []byte("cancelled")})
 	others.Forget(1001)
 	if c := a.waitRun(4); !c.Cancel || c.ID != theirs.ID {
 		t.Errorf("%+v, want a cancel of %x", c, theirs.ID)
@@ -152,11 +152,11 @@ func TestRunOutputIsBounded(t *testing.T) {
 	for range 20 {
 		a.sendRunOutput(wire.RunOutput{ID: id, Output: flood})
 	}
-	a.sendRunOutput(wire.RunOutput{ID: id, Done: true})
+	a.sendRunOutput(wire.RunOutput{ID: id, Last: true})
 	sum, cut := 0, uint64(0)
 	for done := false; !done; {
 		got := nextAnswer(t, runs)
-		sum, cut, done = sum+len(got.Output), got.Cut, got.Done
+		sum, cut, done = sum+len(got.Output), got.Cut, got.Last
 	}
 	if sum != 64<<10+core.RunOutputSlack || uint64(sum)+cut != 20*uint64(len(flood)) {
 		t.Errorf("%d bytes kept, %d cut", sum, cut)
@@ -164,7 +164,7 @@ func TestRunOutputIsBounded(t *testing.T) {
 	// Many runs whose output no caller fetches.
 	for i := range 40 {
 		testenv.NoError(t, w.server.Ask(runs, 1001, wire.Run{Definition: 1, MaxOutput: 64 << 10}))
-		a.sendRunOutput(wire.RunOutput{ID: a.waitRun(i + 2).ID, Output: flood[:60<<10], Done: true})
+		a.sendRunOutput(wire.RunOutput{ID: a.waitRun(i + 2).ID, Output: flood[:60<<10], Last: true})
 	}
 	a.waitAnswers(w, 20+21+40)
 	if held := w.server.runOutput.Bytes(); held > 1<<20 || held < 900<<10 {
@@ -172,8 +172,8 @@ func TestRunOutputIsBounded(t *testing.T) {
 	}
 	for range 40 {
 		got := nextAnswer(t, runs)
-		if uint64(len(got.Output))+got.Cut != 60<<10 || !got.Done {
-			t.Errorf("%d bytes, %d cut, done %v", len(got.Output), got.Cut, got.Done)
+		if uint64(len(got.Output))+got.Cut != 60<<10 || !got.Last {
+			t.Errorf("%d bytes, %d cut, done %v", len(got.Output), got.Cut, got.Last)
 		}
 	}
 	err := w.server.Ask(runs, 1001, wire.Run{Definition: 1})

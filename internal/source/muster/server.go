@@ -23,16 +23,16 @@ const Path = "/agent/v1/session"
 
 // Server serves the sessions of all agents that connect by the Muster protocol.
 type Server struct {
-	cfg       Config
-	metrics   *metrics
-	ws        wsconn.Options
-	lost      lostSessions
-	limiter   core.Limiter
-	pressures core.Pressures
-	arrivals  arrivalLimits
-	admission *admission.Admission
-	archives  *core.Archives
-	runOutput *core.RunOutput
+	cfg           Config
+	metrics       *metrics
+	ws            wsconn.Options
+	sessionLosses lostSessions
+	limiter       core.Limiter
+	pressures     core.Pressures
+	arrivals      arrivalLimits
+	admission     *admission.Admission
+	archives      *core.Archives
+	runOutput     *core.RunOutput
 
 	life     *core.Goroutines
 	registry core.Registry[session]
@@ -67,9 +67,9 @@ func New(cfg Config) (*Server, error) {
 	s.admission = admission.New(l.Connections, cfg.ProxyFrom, s.metrics.Handshakes, cfg.Registerer, cfg.Log)
 	s.limiter.LimiterConfig = core.LimiterConfig{
 		Namespace: cfg.Nodes.Namespace, Defaults: core.NamespaceLimits{NodeResultsPerSec: l.NodeResultsPerSec, OutputBytes: l.OutputBytes},
-		Burst: l.RateBurst, Monotonic: s.monotonicNs, Now: cfg.Now, Met: s.metrics.limits,
+		Burst: l.RateBurst, Monotonic: s.monotonicNs, Now: cfg.Now, LimitReached: s.metrics.limits,
 	}
-	s.lost.configure(l, cfg.OnSessionLoss)
+	s.sessionLosses.configure(l, cfg.OnSessionLoss)
 	s.started = cfg.Now()
 	s.clock.Start(s.started.UnixNano())
 	cfg.Assignments.Subscribe(s.reassign)
@@ -239,7 +239,7 @@ func (w *lostSessions) addEndedSession(now int64, remaining int) {
 	w.reported = sudden || w.reported && lost > w.least/2
 	w.mu.Unlock()
 	if report && w.report != nil {
-		w.report(SessionLoss{Lost: lost, Before: before, Window: w.window})
+		w.report(SessionLoss{Sessions: lost, Before: before, Window: w.window})
 	}
 }
 

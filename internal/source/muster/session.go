@@ -178,7 +178,7 @@ func (x *session) End(cause string) {
 		return // the newer session has written the mark, or the journal ends
 	}
 	if !clean && !refused && x.srv.drainRetry.Load() == 0 { // a refused agent is not lost
-		x.srv.lost.addEndedSession(x.srv.clock.Now(), x.srv.Sessions())
+		x.srv.sessionLosses.addEndedSession(x.srv.clock.Now(), x.srv.Sessions())
 	}
 	x.srv.cfg.Log.Debug("session ended", "node", x.Node.Name, "cause", cause)
 	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.Mark(wire.SessionMark{Clean: clean})})

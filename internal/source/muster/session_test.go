@@ -55,7 +55,7 @@ func TestSessionAcknowledgesBatches(t *testing.T) {
 		t.Fatalf("last numbers %+v", again.welcome.Last)
 	}
 	w.journal.mu.Lock()
-	marks := fmt.Sprint(len(w.journal.marks), w.journal.marks[0].Begun, w.journal.marks[1].Begun, w.journal.marks[1].Clean)
+	marks := fmt.Sprint(len(w.journal.marks), w.journal.marks[0].Start, w.journal.marks[1].Start, w.journal.marks[1].Clean)
 	w.journal.mu.Unlock()
 	if marks != "3 true false true" {
 		t.Fatalf("marks: %s, want begun, ended clean, begun", marks)
@@ -413,7 +413,7 @@ func TestSuddenLossOfSessionsIsReportedOnce(t *testing.T) {
 	}
 	select {
 	case s := <-reports:
-		if s.Lost < 10 || float64(s.Lost) <= 0.2*float64(s.Before) || s.Before > 60 {
+		if s.Sessions < 10 || float64(s.Sessions) <= 0.2*float64(s.Before) || s.Before > 60 {
 			t.Fatalf("reported %+v", s)
 		}
 	case <-time.After(time.Minute):

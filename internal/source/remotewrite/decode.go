@@ -18,7 +18,7 @@ type requestReader struct {
 
 	encoded []byte        // labels of the present series: fields of version 1, or numbers of symbols
 	samples []wire.Sample // of the present series
-	others  int           // histograms, exemplars and metadata in the request so far
+	ignored int           // histograms, exemplars and metadata in the request so far
 	err     error
 
 	labels []wire.SeriesLabel // memory of decodeLabels
@@ -82,7 +82,7 @@ func (r *requestReader) next() bool {
 			r.readSeries(content)
 			return r.err == nil
 		case !r.version2 && number == request1Metadata:
-			r.others++
+			r.ignored++
 		}
 	}
 	return false
@@ -106,7 +106,7 @@ func (r *requestReader) readSeries(b []byte) {
 			r.readSample(content)
 		case number == series2Meta && r.version2:
 		default:
-			r.others++
+			r.ignored++
 		}
 		b = b[n:]
 	}

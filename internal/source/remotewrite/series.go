@@ -44,7 +44,7 @@ type sampleBatch struct {
 // reset begins a batch for samples that arrive now.
 func (b *sampleBatch) reset(namespace string, limits *Limits, now time.Time) {
 	*b = sampleBatch{
-		namespace: namespace, limits: limits, oldest: now.Add(-limits.Age).UnixMilli(), newest: now.Add(limits.Ahead).UnixMilli(),
+		namespace: namespace, limits: limits, oldest: now.Add(-limits.Age).UnixMilli(), newest: now.Add(limits.MaxAhead).UnixMilli(),
 		entries: b.entries[:0], idle: b.idle, block: b.block,
 	}
 }

@@ -52,14 +52,14 @@ type Limits struct {
 	Labels     int           // of a series; default 64
 	LabelBytes int           // of the name or value of a label; default 2048
 	Age        time.Duration // of a sample; default 24 h
-	Ahead      time.Duration // of a sample; default 10 min
+	MaxAhead   time.Duration // of a sample; default 10 min
 }
 
 // setDefaults fills zero values with defaults.
 func (l *Limits) setDefaults() {
 	l.BodyBytes, l.PlainBytes = cmp.Or(l.BodyBytes, 8<<20), cmp.Or(l.PlainBytes, 32<<20)
 	l.Labels, l.LabelBytes = cmp.Or(l.Labels, 64), cmp.Or(l.LabelBytes, 2048)
-	l.Age, l.Ahead = cmp.Or(l.Age, 24*time.Hour), cmp.Or(l.Ahead, 10*time.Minute)
+	l.Age, l.MaxAhead = cmp.Or(l.Age, 24*time.Hour), cmp.Or(l.MaxAhead, 10*time.Minute)
 }
 
 // Server receives samples by Prometheus' remote write and writes them to the journal.
@@ -202,7 +202,7 @@ func (s *Server) decode(x *receiver, namespace string, version2 bool) error {
 		return model.Errorf(model.Invalid, "refused all samples of the request: %w", err)
 	}
 	s.series.add(accepted, now)
-	b.refused[leftOut] += r.others
+	b.refused[leftOut] += r.ignored
 	b.finishAll()
 	return nil
 }

@@ -342,7 +342,7 @@ func TestRunIsParsed(t *testing.T) {
 		line("control", "rudder", "run", "0", "end", "c1", start, "End execution")
 	r, err := parseRun([]byte(log))
 	testenv.NoError(t, err)
-	if r.node != testNode || r.config != "c1" || !r.whole || !r.ended || r.invalid != 1 || !r.start.Equal(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)) || len(r.reports) != 2 {
+	if r.node != testNode || r.config != "c1" || !r.fullRun || !r.ended || r.invalid != 1 || !r.start.Equal(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)) || len(r.reports) != 2 {
 		t.Fatalf("%+v", r)
 	}
 	if got := r.reports[0]; got.message != "the package\nis there" || got.id != "i1" || got.directive != "d1" || got.value != "htop" {
@@ -426,7 +426,7 @@ func TestRealFilesAreRead(t *testing.T) {
 			}
 			i++
 		}
-		if i != len(r.reports) || r.node != want.Info.Node_id || r.config != want.Config || !r.whole {
+		if i != len(r.reports) || r.node != want.Info.Node_id || r.config != want.Config || !r.fullRun {
 			t.Errorf("%s: %d reports of %d, node %s, config %s", name, i, len(r.reports), r.node, r.config)
 		}
 		t.Logf("%s: %d reports, %d invalid", filepath.Base(name), i, r.invalid)

@@ -50,9 +50,9 @@ type node struct {
 	lastMade time.Time        // when its last inventory was made
 
 	// Guarded by nodes.mu.
-	state core.Agent
-	heard time.Time // start of the last run that proved the agent alive
-	limit time.Duration
+	state        core.Agent
+	lastRunStart time.Time // start of the last run that proved the agent alive
+	limit        time.Duration
 }
 
 // get returns the state of a node, and creates it if it is missing.
@@ -120,7 +120,7 @@ func (s *Server) Connected(id model.NodeID) bool {
 func (s *Server) Agent(id model.NodeID) (state core.Agent, ok bool) {
 	s.nodes.mu.Lock()
 	n := s.nodes.byID[id]
-	if ok = n != nil && s.cfg.Now().Sub(n.heard) < n.limit; ok {
+	if ok = n != nil && s.cfg.Now().Sub(n.lastRunStart) < n.limit; ok {
 		state = n.state
 	}
 	s.nodes.mu.Unlock()
@@ -142,7 +142,7 @@ func (s *Server) Sessions() (count int) {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	for _, n := range s.nodes.byID {
-		if s.cfg.Now().Sub(n.heard) < n.limit {
+		if s.cfg.Now().Sub(n.lastRunStart) < n.limit {
 			count++
 		}
 	}
@@ -154,7 +154,7 @@ func (s *Server) noteRun(n *node, start time.Time, from netip.Addr) {
 	version, _ := s.cfg.Nodes.Node(n.core.ID).Facts.Get("agentVersion")
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
-	n.heard, n.limit = start, n.core.Timeout
+	n.lastRunStart, n.limit = start, n.core.Timeout
 	if n.state.Since.IsZero() {
 		n.state.Since = start
 	}
@@ -210,7 +210,7 @@ func (s *Server) register(ctx context.Context, namespaces []string, m *machineIn
 			WithHint("let one of them name the address in spec.rudderFrom")
 	}
 	external := &intent.ExternalAgent{System: system, ID: m.node, Namespace: namespaces[0], Name: m.name, AgentReport: report}
-	info, err = s.cfg.Intent.RegisterExternal(ctx, intent.Actor{User: system, Whence: from.String(), Why: "its agent of Rudder sent its first inventory"}, external)
+	info, err = s.cfg.Intent.RegisterExternal(ctx, intent.Actor{User: system, Address: from.String(), Message: "its agent of Rudder sent its first inventory"}, external)
 	if err != nil {
 		return info, err
 	}

@@ -13,7 +13,7 @@ type agentRun struct {
 	node    string    // id of the node in Rudder
 	start   time.Time // identifies the run on its node
 	config  string    // id of the policies that the agent had
-	whole   bool      // it begins with the start of a run; false: the agent ran a part of its policies on request
+	fullRun bool      // it begins with the start of a run; false: the agent ran a part of its policies on request
 	ended   bool      // it has the end of a run
 	reports []componentReport
 	invalid int // lines that look like reports and are none
@@ -95,7 +95,7 @@ func (p *runParser) end() error {
 	case r.kind == "control":
 		switch r.component {
 		case "start":
-			p.run.whole, p.run.config, p.run.start = true, r.value, start
+			p.run.fullRun, p.run.config, p.run.start = true, r.value, start
 		case "end":
 			p.run.ended = true
 		}

@@ -314,7 +314,7 @@ func (s *Server) takeRun(ctx context.Context, namespaces []string, data []byte, 
 	n := s.lock(&info)
 	defer n.mu.Unlock()
 	s.metrics.reports[malformed].Add(float64(parsed.invalid))
-	if !parsed.whole {
+	if !parsed.fullRun {
 		s.metrics.reports[ofPart].Add(float64(len(parsed.reports)))
 		return partialRun, nil
 	}
@@ -339,7 +339,7 @@ func (s *Server) takeRun(ctx context.Context, namespaces []string, data []byte, 
 	}
 	var mark []byte
 	if fresh {
-		mark = n.core.Mark(wire.SessionMark{Session: n.session, Begun: true})
+		mark = n.core.Mark(wire.SessionMark{Session: n.session, Start: true})
 	}
 	if err := s.write(ctx, n, key, last, signals, mark); err != nil {
 		return "", err

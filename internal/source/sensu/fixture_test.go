@@ -107,7 +107,7 @@ func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *t
 		Namespace: func(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{Namespace: "default"} },
 		Defaults:  core.NamespaceLimits{NodeResultsPerSec: 1000, OutputBytes: model.MaxOutputBytes}, Burst: 10 * time.Second,
 		Monotonic: func() int64 { return time.Now().UnixNano() }, Now: time.Now,
-		Met: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
+		LimitReached: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
 	}}
 	handshakes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "handshakes", Help: "handshakes"}, []string{"outcome"})
 	cfg := Config{Limiter: limiter, Admission: admission.New(0, nil, handshakes, prometheus.NewRegistry(), slog.New(slog.DiscardHandler)), Archives: core.NewArchives(openTestArchive, w, nil, slog.New(slog.DiscardHandler)),

@@ -180,7 +180,7 @@ func (s *Server) checkNodeEligible(m *intent.ExternalAgent) error {
 	if node, ok := s.cfg.Intent.LookupNode(uid); ok && node.Key != "" {
 		return model.Errorf(model.Conflict, "node %s belongs to a machine with muster-agent, so its sensu-agent is refused", node.Name).WithHint("stop sensu-agent on that machine")
 	}
-	if gone, ok := s.cfg.Intent.Tombstone(uid); ok && gone.Why != intent.ReasonForgotten {
+	if gone, ok := s.cfg.Intent.Tombstone(uid); ok && gone.Cause != intent.ReasonForgotten {
 		return model.Errorf(model.Forbidden, "%s", gone.Sentence())
 	}
 	return nil

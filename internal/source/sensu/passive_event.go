@@ -179,8 +179,8 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 	if len(missing) > 0 {
 		r.Metadata.Annotations = map[string]string{missingAnnotation: strings.Join(missing, ", ")}
 	}
-	by := intent.Actor{User: e.user.Name, Whence: model.HostOf(e.Conn.NetConn().RemoteAddr().String()),
-		Why: "the Sensu agent of " + e.Node.Name + " sent an event of this check, which is in no assignment"}
+	by := intent.Actor{User: e.user.Name, Address: model.HostOf(e.Conn.NetConn().RemoteAddr().String()),
+		Message: "the Sensu agent of " + e.Node.Name + " sent an event of this check, which is in no assignment"}
 	exists, err := core.DeclareMissing(ctx, s.cfg.Intent, s.cfg.Checks.CatchUp, by, []model.Resource{r})
 	if err != nil {
 		return check, err

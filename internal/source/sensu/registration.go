@@ -37,7 +37,7 @@ func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) er
 			x.warnUnusableHandlers(stranger.Lifecycle)
 		}
 	}
-	by := intent.Actor{User: x.user.Name, Whence: x.Conn.NetConn().RemoteAddr().String(), Why: "the Sensu agent of the node connected"}
+	by := intent.Actor{User: x.user.Name, Address: x.Conn.NetConn().RemoteAddr().String(), Message: "the Sensu agent of the node connected"}
 	info, err := s.cfg.Intent.RegisterExternal(s.life.Base, by, stranger)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) er
 	if older != nil {
 		base = &older.Session
 	}
-	entries := x.BeginEntries(x.encodeSessionRecord(wire.SessionMark{Begun: true, Registered: registered}), nil, base, func() []byte {
+	entries := x.BeginEntries(x.encodeSessionRecord(wire.SessionMark{Start: true, Registered: registered}), nil, base, func() []byte {
 		_ = older.Conn.Close()
 		return older.encodeSessionRecord(wire.SessionMark{})
 	})
@@ -128,7 +128,7 @@ func (x *session) recordMachine(received *sensuwire.ReceivedEvent, keepalive boo
 		if err != nil {
 			return
 		}
-		record.Hears = &model.KeepaliveReceivers{Handlers: validNames(m.KeepaliveHandlers), Pipelines: validNames(pipelines)}
+		record.KeepaliveReceivers = &model.KeepaliveReceivers{Handlers: validNames(m.KeepaliveHandlers), Pipelines: validNames(pipelines)}
 	}
 	x.Mu.Lock()
 	x.version, x.facts, x.redacted = "sensu-agent "+m.AgentVersion, record.Facts, redactedKeysOf(m)
@@ -203,7 +203,7 @@ func (x *session) updateKeepaliveTimes(received *sensuwire.ReceivedEvent) (begun
 	x.WithAppendLock(func() { // so that the mark comes before the marks of a later session
 		before := x.keepalive
 		x.keepalive = k
-		if x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.encodeSessionRecord(wire.SessionMark{Begun: true})}) != nil {
+		if x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.encodeSessionRecord(wire.SessionMark{Start: true})}) != nil {
 			x.keepalive = before
 			return
 		}

@@ -89,7 +89,7 @@ func TestDeregisteringAgentEndsCleanly(t *testing.T) {
 			var begun, ended *wire.SessionMark
 			w.wait("its end", func() bool {
 				for _, r := range w.records {
-					if r.Kind == wire.RecordSession && r.Session.Begun {
+					if r.Kind == wire.RecordSession && r.Session.Start {
 						begun = r.Session
 					} else if r.Kind == wire.RecordSession {
 						ended = r.Session
@@ -108,7 +108,7 @@ func TestDeregisteringAgentEndsCleanly(t *testing.T) {
 func TestForgottenNodeMayReturn(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := (&intent.ExternalAgent{System: agentSystem, Namespace: "default", Name: "web"}).UID()
-	w.update(func() { w.tombstones[uid] = intent.Tombstone{Name: "web", Why: intent.ReasonForgotten} })
+	w.update(func() { w.tombstones[uid] = intent.Tombstone{Name: "web", Cause: intent.ReasonForgotten} })
 	w.mustDial("web", false)
 }
 
@@ -123,7 +123,7 @@ func TestHandlersOfAKeepaliveAreRecorded(t *testing.T) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			said, told := w.reports[a.uid()]
-			return said.Hears, told
+			return said.KeepaliveReceivers, told
 		}
 		a.entity.KeepaliveHandlers = []string{"Slack", "slack", "cmdb"}
 		a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, MetricsOnly: true, Pipelines: []string{"of-the-check"}})
@@ -134,7 +134,7 @@ func TestHandlersOfAKeepaliveAreRecorded(t *testing.T) {
 		for _, pipelines := range [][]string{{"Alerts", "more"}, {"more"}, nil} {
 			a.send(sensuwire.TypeKeepalive, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Interval: 5, Warning: 30, Pipelines: pipelines})
 			want := &model.KeepaliveReceivers{Handlers: []string{"slack", "cmdb"}, Pipelines: validNames(pipelines)}
-			w.wait(fmt.Sprint(pipelines), func() bool { return w.reports[a.uid()].Hears.Equal(want) })
+			w.wait(fmt.Sprint(pipelines), func() bool { return w.reports[a.uid()].KeepaliveReceivers.Equal(want) })
 		}
 	}
 }
@@ -202,7 +202,7 @@ func TestFirstKeepaliveSetsTheTimeouts(t *testing.T) {
 			for _, r := range w.records {
 				if s := r.Session; s != nil {
 					begun := uint32(0)
-					if s.Begun {
+					if s.Start {
 						begun = 1
 					}
 					session[s.Session] = true
@@ -278,7 +278,7 @@ func TestNewAgentIsRegistered(t *testing.T) {
 		w.wait(fmt.Sprintf("session %d", i), func() bool {
 			var begun []bool
 			for _, r := range w.records {
-				if r.Session != nil && r.Session.Begun {
+				if r.Session != nil && r.Session.Start {
 					begun = append(begun, r.Session.Registered)
 				}
 			}

@@ -80,7 +80,7 @@ func (x *session) answerRuns(check model.CheckID, issued int64, result *wire.Res
 	})
 	x.Mu.Unlock()
 	for _, p := range answered {
-		p.Answer(&wire.RunOutput{Output: result.Output, Done: true, Status: result.Status, DurationMs: result.DurationMs, Cut: result.Cut})
+		p.Answer(&wire.RunOutput{Output: result.Output, Last: true, Status: result.Status, DurationMs: result.DurationMs, Cut: result.Cut})
 	}
 }
 

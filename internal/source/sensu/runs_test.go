@@ -65,7 +65,7 @@ func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	}
 	a.sendResult(before, 0, "before")
 	a.sendResult(now, 2, "now")
-	if got := nextAnswer(t, runs); !got.Done || got.Node != node || got.Status != model.Critical || string(got.Output) != "now" || got.Duration != 250*time.Millisecond {
+	if got := nextAnswer(t, runs); !got.Last || got.Node != node || got.Status != model.Critical || string(got.Output) != "now" || got.Duration != 250*time.Millisecond {
 		t.Errorf("answer %+v %q", got, got.Output)
 	}
 	w.wait("both in the journal", func() bool {
@@ -90,7 +90,7 @@ func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	}
 	x.Mu.Unlock()
 	_ = a.conn.Close()
-	if got := nextAnswer(t, runs); !got.Done || !strings.Contains(got.Lost, "the agent's session ended") {
+	if got := nextAnswer(t, runs); !got.Last || !strings.Contains(got.EndUnknown, "the agent's session ended") {
 		t.Errorf("answer %+v", got)
 	}
 }

@@ -40,7 +40,7 @@ func TestResultsAreJournaledWithoutHoles(t *testing.T) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		mark := w.records[0]
-		if mark.Kind != wire.RecordSession || !mark.Session.Begun || mark.Session.KeepaliveMs != 5000 || mark.Session.TimeoutMs != 30000 {
+		if mark.Kind != wire.RecordSession || !mark.Session.Start || mark.Session.KeepaliveMs != 5000 || mark.Session.TimeoutMs != 30000 {
 			t.Errorf("it began with %+v", mark.Session)
 		}
 		s := w.signals[1]
@@ -62,7 +62,7 @@ func TestHandshakeIsRefusedWithAStatus(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.Sessions = 1 })
 	w.update(func() {
 		s := &intent.ExternalAgent{System: agentSystem, Namespace: "default", Name: "gone"}
-		w.tombstones[s.UID()] = intent.Tombstone{Name: "gone", Why: "retired"}
+		w.tombstones[s.UID()] = intent.Tombstone{Name: "gone", Cause: "retired"}
 		s.Name = "ours"
 		w.nodes[s.UID()] = intent.NodeInfo{ID: 50, UID: s.UID(), Name: "ours", Key: "abc"}
 	})

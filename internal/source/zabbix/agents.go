@@ -37,19 +37,19 @@ type agents struct {
 
 // agent is the state of one Zabbix agent: its last request and the numbers of its values.
 type agent struct {
-	mu        sync.Mutex // held while a request of the agent is handled, so that values stay in order
-	session   uint64     // in the journal's marks
-	begun     journal.Position
-	node      core.Node
-	uid       uuid.UUID
-	heartbeat time.Duration            // interval of its heartbeats; zero: it sends none
-	numbers   map[wire.StreamID]uint64 // last number of each run of the program
-	found     map[uint64]string        // keys of the discovered items that it collects, by number
+	mu             sync.Mutex // held while a request of the agent is handled, so that values stay in order
+	session        uint64     // in the journal's marks
+	sessionStart   journal.Position
+	node           core.Node
+	uid            uuid.UUID
+	heartbeat      time.Duration            // interval of its heartbeats; zero: it sends none
+	numbers        map[wire.StreamID]uint64 // last number of each run of the program
+	discoveredKeys map[uint64]string        // keys of the discovered items that it collects, by number
 
 	// Guarded by agents.mu.
-	state   core.Agent
-	heard   time.Time
-	timeout time.Duration
+	state       core.Agent
+	lastRequest time.Time
+	timeout     time.Duration
 }
 
 // defaultRefresh is the interval at which agents of Zabbix 6.0 ask for active checks.
@@ -59,7 +59,7 @@ const defaultRefresh = 2 * time.Minute
 func (s *Server) Agent(node model.NodeID) (state core.Agent, ok bool) {
 	s.agents.mu.Lock()
 	a := s.agents.byNode[node]
-	if ok = a != nil && s.cfg.Now().Sub(a.heard) < a.timeout; ok {
+	if ok = a != nil && s.cfg.Now().Sub(a.lastRequest) < a.timeout; ok {
 		state = a.state
 	}
 	s.agents.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *Server) Connected(node model.NodeID) bool {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
 	a := s.agents.byNode[node]
-	return a != nil && s.cfg.Now().Sub(a.heard) < a.timeout
+	return a != nil && s.cfg.Now().Sub(a.lastRequest) < a.timeout
 }
 
 // Sessions returns the number of agents that sent a request within their time-outs.
@@ -89,7 +89,7 @@ func (s *Server) Sessions() (n int) {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
 	for _, a := range s.agents.byNode {
-		if s.cfg.Now().Sub(a.heard) < a.timeout {
+		if s.cfg.Now().Sub(a.lastRequest) < a.timeout {
 			n++
 		}
 	}
@@ -104,7 +104,7 @@ func (s *Server) lockAgent(ctx context.Context, namespaces []string, r *request,
 		return nil, err
 	}
 	_, known := s.cfg.Intent.LookupNode(m.UID())
-	info, err := s.cfg.Intent.RegisterExternal(ctx, intent.Actor{User: system, Whence: from.String(), Why: "its Zabbix agent connected"}, m)
+	info, err := s.cfg.Intent.RegisterExternal(ctx, intent.Actor{User: system, Address: from.String(), Message: "its Zabbix agent connected"}, m)
 	if err == nil && !known {
 		err = s.cfg.Nodes.CatchUp(ctx) // the agent asks again after minutes
 	}
@@ -124,9 +124,9 @@ func (s *Server) lockAgent(ctx context.Context, namespaces []string, r *request,
 		Keepalive: cmp.Or(info.Interval, interval), Timeout: cmp.Or(info.Timeout, interval*5/2)}
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
-	a.heard, a.timeout = s.cfg.Now(), a.node.Timeout
+	a.lastRequest, a.timeout = s.cfg.Now(), a.node.Timeout
 	if a.state.Since.IsZero() {
-		a.state.Since = a.heard
+		a.state.Since = a.lastRequest
 	}
 	a.state.Confirmed, a.state.Address, a.state.Version = true, from.String(), m.AgentReport.Facts["agentVersion"]
 	return a, nil
@@ -196,7 +196,7 @@ func (s *Server) chooseNamespace(namespaces []string, m *intent.ExternalAgent) e
 // writeKeepalive writes a session start of the agent's node to the journal; the record counts as a keepalive. The caller holds
 // a.mu.
 func (s *Server) writeKeepalive(ctx context.Context, a *agent) (err error) {
-	a.begun, err = core.AppendDurably(ctx, s.cfg.Journal, []journal.Entry{{Section: core.SectionOf(a.uid), Data: a.node.Mark(wire.SessionMark{Session: a.session, Begun: true})}})
+	a.sessionStart, err = core.AppendDurably(ctx, s.cfg.Journal, []journal.Entry{{Section: core.SectionOf(a.uid), Data: a.node.Mark(wire.SessionMark{Session: a.session, Start: true})}})
 	if err != nil {
 		return model.Errorf(model.Unavailable, "cannot write to the journal: %w", err).WithHint("muster status has the reason")
 	}
@@ -250,8 +250,8 @@ func (s *Server) assignChecks(ctx context.Context, namespaces []string, r *reque
 		for _, key := range slices.Sorted(maps.Keys(index.byKey)) {
 			add(key, index.byKey[key])
 		}
-		a.found = s.discoveredByNumber(a.node.ID)
-		for _, key := range slices.Sorted(maps.Values(a.found)) {
+		a.discoveredKeys = s.discoveredByNumber(a.node.ID)
+		for _, key := range slices.Sorted(maps.Values(a.discoveredKeys)) {
 			if index.byKey[key] == nil {
 				add(key, s.discovered(a.node.ID, key))
 			}
@@ -290,7 +290,7 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 		return nil, err
 	}
 	defer a.mu.Unlock()
-	if a.begun == (journal.Position{}) {
+	if a.sessionStart == (journal.Position{}) {
 		if err := s.writeKeepalive(ctx, a); err != nil {
 			return nil, err
 		}
@@ -302,7 +302,7 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	stream := wire.StreamKey{Stream: wire.StreamID(binary.LittleEndian.Uint64(sum[:])), Lane: wire.Live}
 	last, ok := a.numbers[stream.Stream]
 	if !ok {
-		list, err := s.cfg.View.LastNumbers(ctx, a.node.ID, a.begun)
+		list, err := s.cfg.View.LastNumbers(ctx, a.node.ID, a.sessionStart)
 		if err != nil {
 			return nil, model.Errorf(model.Unavailable, "the server cannot read the agent's last sequence number now: %w", err)
 		}
@@ -318,9 +318,9 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	}
 	b := &agentBatch{valueBatch: valueBatch{srv: s, now: s.cfg.Now()}, agent: a, host: host, last: last}
 	b.batch.StreamKey = stream
-	b.own.Node, b.own.uid, b.own.blocks = a.node, a.uid, map[itemLocation]*valueBlock{}
+	b.ownNode.Node, b.ownNode.uid, b.ownNode.blocks = a.node, a.uid, map[itemLocation]*valueBlock{}
 	if assignment := s.cfg.Nodes.For(a.node.ID); assignment != nil {
-		b.own.items = s.items.forAssignment(assignment)
+		b.ownNode.items = s.items.forAssignment(assignment)
 	}
 	for i := range r.Data {
 		if out := b.add(&r.Data[i], i); out != kept {
@@ -328,7 +328,7 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 		}
 	}
 	b.flush()
-	if err := b.append(ctx, append(b.entries, b.own.entries()...), len(r.Data)-b.failed); err != nil {
+	if err := b.append(ctx, append(b.entries, b.ownNode.entries()...), len(r.Data)-b.failed); err != nil {
 		return nil, err
 	}
 	if len(a.numbers) >= maxRuns {
@@ -342,13 +342,13 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 // agentBatch collects the values of one agent request as signals with the sequence numbers of the agent.
 type agentBatch struct {
 	valueBatch
-	agent   *agent
-	host    string
-	asked   bool      // this request has read agent.found
-	own     valueNode // its blocks have values of a key that a second Template of the node has, too
-	batch   wire.Batch
-	last    uint64 // number in the stream
-	entries []journal.Entry
+	agent          *agent
+	host           string
+	readDiscovered bool      // this request has read agent.found
+	ownNode        valueNode // its blocks have values of a key that a second Template of the node has, too
+	batch          wire.Batch
+	last           uint64 // number in the stream
+	entries        []journal.Entry
 }
 
 // add adds the i-th value of the request. A value that is refused leaves a keepalive with its number.
@@ -377,9 +377,9 @@ func (b *agentBatch) add(r *row, i int) outcome {
 // signalOf returns the signal that contains a value.
 func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 	keepalive := wire.Signal{Kind: wire.SignalKeepalive}
-	of := b.own.items.byKey[r.Key]
+	of := b.ownNode.items.byKey[r.Key]
 	if r.Key == "" {
-		of = b.own.items.byNumber[r.ItemID]
+		of = b.ownNode.items.byNumber[r.ItemID]
 	}
 	if of == nil {
 		of = b.discovered(r)
@@ -400,7 +400,7 @@ func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 	}
 	v := wire.BlockValue{Value: item.FromText(string(*r.Value)), Unsupported: r.State == 1}
 	for _, place := range of.places[1:] {
-		b.own.add(place, at, v)
+		b.ownNode.add(place, at, v)
 	}
 	place := of.places[0]
 	block := valueBlock{times: []int64{at}}
@@ -417,9 +417,9 @@ func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 func (b *agentBatch) discovered(r *row) *nodeItem {
 	key := r.Key
 	if key == "" {
-		if key = b.agent.found[r.ItemID]; key == "" && !b.asked {
-			b.asked, b.agent.found = true, b.srv.discoveredByNumber(b.agent.node.ID)
-			key = b.agent.found[r.ItemID]
+		if key = b.agent.discoveredKeys[r.ItemID]; key == "" && !b.readDiscovered {
+			b.readDiscovered, b.agent.discoveredKeys = true, b.srv.discoveredByNumber(b.agent.node.ID)
+			key = b.agent.discoveredKeys[r.ItemID]
 		}
 	}
 	if key == "" {

@@ -34,12 +34,12 @@ type itemLocation struct {
 
 // DiscoveredItem is an item that a discovery rule of a Template made on a node.
 type DiscoveredItem struct {
-	Key        string
-	Interval   time.Duration // zero: agents do not collect it
-	Trapper    bool
-	Definition model.DefinitionID
-	Macros     string // as in wire.ValueBlock
-	Own        int    // number of items in the definition
+	Key           string
+	Interval      time.Duration // zero: agents do not collect it
+	Trapper       bool
+	Definition    model.DefinitionID
+	Macros        string // as in wire.ValueBlock
+	DeclaredItems int    // number of items in the definition
 }
 
 // discoveredByNumber returns the keys of the discovered items of a node that agents collect, by the agent's number. Keys with user
@@ -69,7 +69,7 @@ func (s *Server) discovered(node model.NodeID, key string) (n *nodeItem) {
 			n = &nodeItem{trapper: one.Trapper, interval: one.Interval}
 		}
 		if n.trapper == one.Trapper {
-			n.places = append(n.places, itemLocation{one.Definition, one.Macros, uint32(one.Own), key})
+			n.places = append(n.places, itemLocation{one.Definition, one.Macros, uint32(one.DeclaredItems), key})
 		}
 	}
 	return n

@@ -294,7 +294,7 @@ func (s *Server) findNode(ctx context.Context, namespaces []string, host string)
 	}
 	found.uid = n.UID
 	if n.UID == uuid.Nil {
-		info, err := s.cfg.Intent.RegisterExternal(ctx, intent.Actor{User: system, Why: "a Zabbix sender sent values of it"}, &intent.ExternalAgent{System: system, Namespace: namespace, Name: host})
+		info, err := s.cfg.Intent.RegisterExternal(ctx, intent.Actor{User: system, Message: "a Zabbix sender sent values of it"}, &intent.ExternalAgent{System: system, Namespace: namespace, Name: host})
 		if err != nil || info.ID != found.Node.ID {
 			s.logRefusal.Do(func() {
 				s.cfg.Log.Warn("cannot give a declared node to Zabbix", "node", name, "namespace", namespace, "err", err)

@@ -152,7 +152,7 @@ func newTestServer(t testing.TB) *testServer {
 		Namespace: func(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{Namespace: "default"} },
 		Defaults:  core.NamespaceLimits{NodeResultsPerSec: 1000}, Burst: time.Second,
 		Monotonic: func() int64 { return 1 }, Now: func() time.Time { return testNow },
-		Met: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
+		LimitReached: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
 	}}
 	var err error
 	x.Server, err = New(Config{Journal: x, Nodes: testNodes{}, Namespaces: allowLoopback, View: x, Intent: testIntent{}, Limiter: limiter, Pressures: &core.Pressures{Stats: func() journal.Stats { return x.stats }, QueueBytes: 100}, Admission: admission.New(0, nil, nil, prometheus.NewRegistry(), nil), Now: func() time.Time { return testNow }})
@@ -328,7 +328,7 @@ func TestSenderSendsDiscoveredItems(t *testing.T) {
 		if node != 7 || !strings.HasPrefix(key, "found[") {
 			return nil
 		}
-		one := DiscoveredItem{Key: key, Definition: 30, Macros: `{"{$X}":"2"}`, Own: 4, Trapper: key != "found[agent]"}
+		one := DiscoveredItem{Key: key, Definition: 30, Macros: `{"{$X}":"2"}`, DeclaredItems: 4, Trapper: key != "found[agent]"}
 		if !one.Trapper {
 			one.Interval = time.Minute
 		}
@@ -358,8 +358,8 @@ func TestSenderSendsDiscoveredItems(t *testing.T) {
 // values, by number and by key, in blocks that name the key, also after a restart of the server.
 func TestAgentCollectsDiscoveredItems(t *testing.T) {
 	all := []DiscoveredItem{
-		{Key: "found[a]", Interval: time.Minute, Definition: 30, Own: 4}, {Key: "found[b]", Interval: time.Hour, Definition: 30, Own: 4},
-		{Key: "made[a]", Definition: 30, Own: 4}, {Key: "sent[a]", Trapper: true, Definition: 30, Own: 4}, {Key: "{$X}[a]", Interval: time.Hour, Definition: 30, Own: 4},
+		{Key: "found[a]", Interval: time.Minute, Definition: 30, DeclaredItems: 4}, {Key: "found[b]", Interval: time.Hour, Definition: 30, DeclaredItems: 4},
+		{Key: "made[a]", Definition: 30, DeclaredItems: 4}, {Key: "sent[a]", Trapper: true, Definition: 30, DeclaredItems: 4}, {Key: "{$X}[a]", Interval: time.Hour, Definition: 30, DeclaredItems: 4},
 	}
 	server := func() *testServer {
 		x := newTestServer(t)
@@ -517,7 +517,7 @@ func TestAgentGetsItsItems(t *testing.T) {
 			t.Errorf("%s:\n%s, want\n%s", c.request, answer, c.want)
 		}
 		_, connected := x.Agent(8)
-		begun := len(x.records) == 1 && x.records[0].Session != nil && x.records[0].Session.Begun
+		begun := len(x.records) == 1 && x.records[0].Session != nil && x.records[0].Session.Start
 		if own := strings.Contains(c.request, "Zab1"); begun != own || connected != own {
 			t.Errorf("%s: records %+v, connected %v", c.request, x.records, connected)
 		}

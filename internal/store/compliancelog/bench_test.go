@@ -43,7 +43,7 @@ func benchmarkHistory(b *testing.B, signed bool) {
 				var chains []Seal
 				for i := int(p); i < nodes; i += model.Partitions {
 					if all = append(all, states[i]); signed {
-						chains = append(chains, Seal{Node: states[i].Node, At: after.Executed - 1, Begin: policy.ChainCheckpoint, Number: number, UnixMs: uint64(after.Executed), Link: randomLink(random)})
+						chains = append(chains, Seal{Node: states[i].Node, At: after.Executed - 1, ChainStart: policy.ChainCheckpoint, Number: number, UnixMs: uint64(after.Executed), Link: randomLink(random)})
 					}
 				}
 				s.Checkpoint(p, at, after.Executed-1, all, chains, false)

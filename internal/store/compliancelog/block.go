@@ -41,7 +41,7 @@ type Change struct {
 type Seal struct {
 	Node        model.NodeID
 	At          int64             // when the server made the entry, Unix ms
-	Begin       policy.ChainBreak // why a chain begins with Link; policy.ChainContinues: a kept signature of its end
+	ChainStart  policy.ChainBreak // why a chain begins with Link; policy.ChainContinues: a kept signature of its end
 	Number      uint64            // of the run: the first one of a chain that begins, the last one that a signature covers
 	UnixMs      uint64            // end of the run, as the node signed it
 	Link        policy.Link       // of a begin; a kept signature covers the links of the entries before it
@@ -83,7 +83,7 @@ type encoder struct {
 	keys     map[key]int
 	sums     map[[32]byte]int // numbers of assignments and certificates
 	executed int64            // of the last entry
-	begun    int64            // earliest Executed of the block; 0: no entry
+	earliest int64            // earliest Executed of the block; 0: no entry
 }
 
 // appendKey appends the key of an entry and its time.
@@ -99,17 +99,17 @@ func (e *encoder) appendKey(k key, at int64) {
 		e.data = binary.AppendUvarint(e.data, uint64(k.unit))
 	}
 	e.data = binary.AppendVarint(e.data, at-e.executed)
-	if e.executed = at; e.begun == 0 || at < e.begun {
-		e.begun = at
+	if e.executed = at; e.earliest == 0 || at < e.earliest {
+		e.earliest = at
 	}
 }
 
 // appendSeal appends an entry about a chain. Its unit is zero, and an assignment or certificate is named as keys are.
 func (e *encoder) appendSeal(s *Seal) {
 	e.appendKey(key{s.Node, 0}, s.At)
-	e.data = binary.AppendUvarint(append(e.data, byte(s.Begin)), s.Number)
+	e.data = binary.AppendUvarint(append(e.data, byte(s.ChainStart)), s.Number)
 	e.data = binary.AppendVarint(e.data, int64(s.UnixMs)-s.At)
-	if s.Begin != policy.ChainContinues {
+	if s.ChainStart != policy.ChainContinues {
 		e.data = append(e.data, s.Link[:]...)
 		return
 	}
@@ -197,11 +197,11 @@ var errBlock = errors.New("the block is damaged")
 
 // reading selects the entries that decode applies.
 type reading struct {
-	states map[key]*State // by node and directive
-	until  int64          // Unix ms; the reader leaves out later entries
-	wanted func(model.NodeID) bool
-	visit  func(*Change) // nil: nobody asks. The change, its codes and its Seal are valid until it returns
-	before policy.Codes  // of the change
+	states  map[key]*State // by node and directive
+	until   int64          // Unix ms; the reader leaves out later entries
+	accepts func(model.NodeID) bool
+	visit   func(*Change) // nil: nobody asks. The change, its codes and its Seal are valid until it returns
+	before  policy.Codes  // of the change
 	// resumes selects the entries of a checkpoint whose states are unknown, because the blocks before it lack nodes.
 	resumes bool
 	sizes   map[model.NodeID]int64 // bytes of the entries of each node; nil: nobody asks
@@ -228,13 +228,13 @@ func (r *reading) decode(data []byte) error {
 			if seal.Node = k.node; d.failed {
 				return errBlock
 			}
-			if r.visit != nil && executed <= r.until && r.wanted(k.node) {
+			if r.visit != nil && executed <= r.until && r.accepts(k.node) {
 				r.visit(&Change{Seal: &seal})
 			}
 			continue
 		}
 		flags := d.byte()
-		removed, relevant := flags&flagRemoved != 0, executed <= r.until && r.wanted(k.node)
+		removed, relevant := flags&flagRemoved != 0, executed <= r.until && r.accepts(k.node)
 		if d.failed || removed && flags != flagRemoved || flags&(flagLinked|flagTime) == flagTime || flags&(flagDefinition|flagWhole) == flagDefinition || flags&(flagOne|flagWhole) == flagOne|flagWhole {
 			return errBlock
 		}
@@ -308,11 +308,11 @@ type decoder struct {
 
 // seal reads an entry about a chain behind its key and time.
 func (d *decoder) seal(at int64) (s Seal) {
-	s.At, s.Begin, s.Number = at, policy.ChainBreak(d.byte()), d.uvarint(math.MaxUint64)
+	s.At, s.ChainStart, s.Number = at, policy.ChainBreak(d.byte()), d.uvarint(math.MaxUint64)
 	s.UnixMs = uint64(at + d.varint())
-	if s.Begin != policy.ChainContinues {
+	if s.ChainStart != policy.ChainContinues {
 		copy(s.Link[:], d.bytes(policy.LinkBytes))
-		d.failed = d.failed || !s.Begin.IsReason()
+		d.failed = d.failed || !s.ChainStart.IsReason()
 		return s
 	}
 	s.Assignment, s.Certificate = d.sum(), d.sum()

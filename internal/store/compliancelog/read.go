@@ -113,7 +113,7 @@ func (s *Store) changes(ctx context.Context, of Selection, since, until time.Tim
 		return err
 	}
 	for _, p := range of.partitions() {
-		r := reading{states: states, until: until.UnixMilli(), wanted: func(id model.NodeID) bool { return of.Node == 0 || id == of.Node }, visit: visit}
+		r := reading{states: states, until: until.UnixMilli(), accepts: func(id model.NodeID) bool { return of.Node == 0 || id == of.Node }, visit: visit}
 		if err := s.read(ctx, p, since.UnixMilli(), &r); err != nil {
 			return err
 		}

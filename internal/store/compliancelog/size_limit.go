@@ -101,7 +101,7 @@ func (s *Store) measureSpans(ctx context.Context) (spans []span, held []map[mode
 			continue
 		}
 		nodes := map[model.NodeID]int64{}
-		r := reading{states: map[key]*State{}, until: math.MaxInt64, wanted: func(model.NodeID) bool { return true }}
+		r := reading{states: map[key]*State{}, until: math.MaxInt64, accepts: func(model.NodeID) bool { return true }}
 		for _, b := range blocks {
 			size := int64(len(b.body))
 			body, err := s.open(b.body)
@@ -141,7 +141,7 @@ func (s *Store) removeNodes(ctx context.Context, of span, nodes map[model.NodeID
 	if err != nil {
 		return err
 	}
-	r := reading{states: map[key]*State{}, until: math.MaxInt64, wanted: func(id model.NodeID) bool { return !nodes[id] }}
+	r := reading{states: map[key]*State{}, until: math.MaxInt64, accepts: func(id model.NodeID) bool { return !nodes[id] }}
 	for i := range blocks {
 		b := &blocks[i]
 		var e encoder

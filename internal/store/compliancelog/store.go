@@ -61,11 +61,11 @@ type Options struct {
 
 // Store is the history of directive runs. It is safe for concurrent use; entries of a partition come in their order.
 type Store struct {
-	db     *sqldb.DB
-	insert *sqldb.Inserter[block]
-	named  *sqldb.Inserter[namedDefinition]
-	proven *sqldb.Inserter[certificate]
-	opts   Options
+	db                 *sqldb.DB
+	insert             *sqldb.Inserter[block]
+	definitionInserter *sqldb.Inserter[namedDefinition]
+	proven             *sqldb.Inserter[certificate]
+	opts               Options
 	compression
 
 	flushing sync.Mutex    // serializes Flush
@@ -94,12 +94,12 @@ type partitionBlocks struct {
 
 // block is a row of compliance_blocks.
 type block struct {
-	id           int64
-	kind         int
-	begun, ended int64            // earliest and latest time of an entry, Unix ms
-	last         journal.Position // of its last entry
-	body         []byte           // entries, not compressed
-	stored       []byte           // form of the row
+	id              int64
+	kind            int
+	earliest, ended int64            // earliest and latest time of an entry, Unix ms
+	last            journal.Position // of its last entry
+	body            []byte           // entries, not compressed
+	stored          []byte           // form of the row
 }
 
 // namedDefinition is a row of compliance_definitions.
@@ -148,12 +148,12 @@ func (s *Store) load(ctx context.Context) (err error) {
 	s.insert, err = sqldb.NewInserter(ctx, s.db, "compliance_blocks (id, checkpoint, begun, ended, log, number, body)",
 		"ON CONFLICT (id) DO UPDATE SET begun = excluded.begun, ended = excluded.ended, log = excluded.log, number = excluded.number, body = excluded.body",
 		func(args []any, b *block) []any {
-			return append(args, b.id, b.kind, b.begun, b.ended, int64(b.last.Log), int64(b.last.Number), b.stored)
+			return append(args, b.id, b.kind, b.earliest, b.ended, int64(b.last.Log), int64(b.last.Number), b.stored)
 		})
 	if err != nil {
 		return err
 	}
-	s.named, err = sqldb.NewInserter(ctx, s.db, "compliance_definitions (definition, last)", "ON CONFLICT (definition) DO UPDATE SET last = excluded.last",
+	s.definitionInserter, err = sqldb.NewInserter(ctx, s.db, "compliance_definitions (definition, last)", "ON CONFLICT (definition) DO UPDATE SET last = excluded.last",
 		func(args []any, d *namedDefinition) []any { return append(args, int64(d.id), d.last) })
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func (s *Store) completeBlock(p *partitionBlocks, kind int) {
 		return
 	}
 	b := p.open
-	b.kind, b.begun, b.last, b.body = kind, p.entries.begun, p.last, p.entries.data
+	b.kind, b.earliest, b.last, b.body = kind, p.entries.earliest, p.last, p.entries.data
 	p.full = append(p.full, b)
 	s.pending += len(b.body)
 	p.open, p.entries, p.written = block{id: b.id + 1}, encoder{}, 0
@@ -273,8 +273,8 @@ func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int
 	for i := range chains {
 		p.entries.appendSeal(&chains[i])
 	}
-	if p.entries.begun == 0 { // without entries
-		p.entries.data, p.entries.begun = []byte{}, received
+	if p.entries.earliest == 0 { // without entries
+		p.entries.data, p.entries.earliest = []byte{}, received
 	}
 	p.open.ended, p.differences, p.checkpointBytes = received, 0, len(p.entries.data)
 	kind := checkpoint
@@ -287,7 +287,7 @@ func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int
 // completeCheckpoint completes the open block, also without entries. The caller holds mu.
 func (s *Store) completeCheckpoint(p *partitionBlocks, kind int) {
 	b := p.open
-	b.kind, b.begun, b.last, b.body = kind, p.entries.begun, p.last, p.entries.data
+	b.kind, b.earliest, b.last, b.body = kind, p.entries.earliest, p.last, p.entries.data
 	p.full = append(p.full, b)
 	s.pending += len(b.body)
 	p.open, p.entries, p.written = block{id: b.id + 1}, encoder{}, 0
@@ -325,7 +325,7 @@ func (s *Store) unwritten() (blocks []block, definitions []namedDefinition, cert
 		blocks = append(blocks, p.full...)
 		if len(p.entries.data) > p.written {
 			b := p.open
-			b.begun, b.last, b.body = p.entries.begun, p.last, p.entries.data
+			b.earliest, b.last, b.body = p.entries.earliest, p.last, p.entries.data
 			blocks = append(blocks, b)
 		}
 	}
@@ -374,7 +374,7 @@ func (s *Store) Flush(ctx context.Context) error {
 		}
 	}
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		return errors.Join(s.insert.Insert(ctx, tx, blocks), s.named.Insert(ctx, tx, definitions), s.proven.Insert(ctx, tx, certificates))
+		return errors.Join(s.insert.Insert(ctx, tx, blocks), s.definitionInserter.Insert(ctx, tx, definitions), s.proven.Insert(ctx, tx, certificates))
 	})
 	if err != nil {
 		return fmt.Errorf("write the history of compliance: %w", err)

@@ -328,7 +328,7 @@ func goldenBlock() []byte {
 	third.Codes.Set(0, policy.Success)
 	third.Codes.Set(30, policy.Repaired)
 	e.append(&Change{Before: second, After: third})
-	e.append(&Change{Seal: &Seal{Node: 7, At: third.Executed, Begin: policy.ChainFirst, Number: 3, UnixMs: uint64(third.Executed) - 5, Link: policy.Link{1, 2}}})
+	e.append(&Change{Seal: &Seal{Node: 7, At: third.Executed, ChainStart: policy.ChainFirst, Number: 3, UnixMs: uint64(third.Executed) - 5, Link: policy.Link{1, 2}}})
 	linked := third
 	linked.Executed++
 	e.append(&Change{Before: third, After: linked, Linked: true, SignedMs: linked.Executed - 3_600_000})
@@ -362,7 +362,7 @@ func FuzzDecodeBlock(f *testing.F) {
 		}
 		var again encoder
 		var first, second []string
-		r := reading{states: map[key]*State{}, until: 1 << 62, wanted: func(model.NodeID) bool { return true }, visit: func(c *Change) {
+		r := reading{states: map[key]*State{}, until: 1 << 62, accepts: func(model.NodeID) bool { return true }, visit: func(c *Change) {
 			again.append(c)
 			first = append(first, changeText(c))
 		}}

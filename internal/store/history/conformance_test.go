@@ -177,7 +177,7 @@ func testBatch(t *testing.T, s *restartableStore) {
 		Deliveries: []Delivery{delivery("p1", "opened", pager, 0)},
 		Places:     map[model.Partition]Place{5: place(4, 2), 255: place(9, 0)},
 	}
-	b.Deliveries[0].Also = []string{"p3", "p2"}
+	b.Deliveries[0].FurtherProblems = []string{"p3", "p2"}
 	s.record(t, b)
 	s.restart(t)
 	equal(t, "places", noError(s.Places(t.Context())), b.Places)
@@ -656,10 +656,10 @@ func testEscalations(t *testing.T, s *restartableStore) {
 	}
 	first := Escalation{EscalationKey: key("p2", ""), NodeID: 7, Source: model.CheckSource(1001), Group: "p2", Lead: "p2", Opened: minutesAfterNoon(0), Direct: []HandlerRef{mail}, Next: make(route.Escalation, 1), Notified: []NotifiedHandler{{HandlerRef: mail, Incident: "p2.1", Acked: true}}, AckEnds: minutesAfterNoon(5)}
 	held := Escalation{EscalationKey: key("p1", "default/b"), NodeID: 7, Source: model.CheckSource(1001), Group: "g\x00h", Lead: "p0", Opened: minutesAfterNoon(1), Next: route.Escalation{minutesAfterNoon(2), time.Time{}}, Shadow: true, Due: minutesAfterNoon(9),
-		Held: &route.Hold{Kind: route.OverRate, By: route.Name{Namespace: "default", Name: "b"}, Reason: "more than 2 messages in 1h", Until: minutesAfterNoon(9)}}
+		Hold: &route.Hold{Kind: route.OverRate, By: route.Name{Namespace: "default", Name: "b"}, Reason: "more than 2 messages in 1h", Until: minutesAfterNoon(9)}}
 	closing := Escalation{EscalationKey: key("p1", "default/a"), NodeID: 7, Source: model.CheckSource(1001), Group: "disk", Lead: "p1", Opened: minutesAfterNoon(1), Next: route.Escalation{minutesAfterNoon(3)}, Closing: json.RawMessage(`{"version":1}`), Due: minutesAfterNoon(4)}
 	earlier := held
-	earlier.Held, earlier.Due = nil, time.Time{}
+	earlier.Hold, earlier.Due = nil, time.Time{}
 	s.record(t, Batch{Escalations: []Escalation{first, earlier, closing}})
 	s.record(t, Batch{Escalations: []Escalation{held}})
 	s.restart(t)
@@ -677,7 +677,7 @@ func testMessages(t *testing.T, s *restartableStore) {
 	b.Opened[1].Namespace = "beside"
 	add := func(key, problem, tells string, state DeliveryState, minute int) {
 		d := delivery(problem, "opened", pager, minute)
-		d.Key, d.State, d.Route, d.Tells, d.Count = key, state, "default/on-call", tells, 3
+		d.Key, d.State, d.Route, d.Event, d.Count = key, state, "default/on-call", tells, 3
 		if state != Pending {
 			d.Ended = minutesAfterNoon(minute)
 		}
@@ -699,7 +699,7 @@ func testMessages(t *testing.T, s *restartableStore) {
 		for {
 			page := noError(s.Messages(t.Context(), q))
 			for _, m := range page {
-				said = append(said, fmt.Sprintf("%s %s/%s/%s %s %s %s ×%d %d", m.State, m.Namespace, m.Node, m.SourceName, m.Route, m.Tells, m.Ended.Sub(minutesAfterNoon(0)), m.Count, len(m.Payload)))
+				said = append(said, fmt.Sprintf("%s %s/%s/%s %s %s %s ×%d %d", m.State, m.Namespace, m.Node, m.SourceName, m.Route, m.Event, m.Ended.Sub(minutesAfterNoon(0)), m.Count, len(m.Payload)))
 			}
 			if q.Limit == 0 || len(page) < q.Limit {
 				return said

@@ -16,7 +16,7 @@ const deliveryColumns = `id, key, problem, namespace, node, node_id, handler_ns,
 func scanDelivery(scan sqldb.Scan) (d Delivery, err error) {
 	var created, next, ended, replayed int64
 	err = scan(&d.ID, &d.Key, &d.Problem, &d.Namespace, &d.Node, &d.NodeID, &d.Handler.Namespace, &d.Handler.Name, &d.Kind,
-		&created, &d.State, &d.Attempts, &next, &d.LastError, &ended, &replayed, &d.Route, &d.Tells, &d.Count, &d.Answer, &d.Payload)
+		&created, &d.State, &d.Attempts, &next, &d.LastError, &ended, &replayed, &d.Route, &d.Event, &d.Count, &d.Answer, &d.Payload)
 	d.Created, d.NextAt, d.Ended, d.Replayed = sqldb.FromNanos(created), sqldb.FromNanos(next), sqldb.FromNanos(ended), sqldb.FromNanos(replayed)
 	return d, err
 }
@@ -259,7 +259,7 @@ type Message struct {
 	Handler    HandlerRef
 	Route      string
 	Kind       string
-	Tells      string
+	Event      string
 	Count      int
 	State      DeliveryState
 	Payload    []byte // of shadow deliveries only
@@ -290,7 +290,7 @@ func (s *sqlStore) Messages(ctx context.Context, q MessageQuery) ([]Message, err
 	return sqldb.List(ctx, s.db, "messages", func(scan sqldb.Scan) (m Message, err error) {
 		var ended int64
 		err = scan(&m.ID, &ended, &m.Problem, &m.Namespace, &m.Node, &m.SourceKind, &m.SourceName, &m.Handler.Namespace, &m.Handler.Name,
-			&m.Route, &m.Kind, &m.Tells, &m.Count, &m.State, &m.Payload)
+			&m.Route, &m.Kind, &m.Event, &m.Count, &m.State, &m.Payload)
 		m.Ended, m.Count = sqldb.FromNanos(ended), max(m.Count, 1)
 		return m, err
 	}, `SELECT o.id, o.ended, o.problem, COALESCE(p.namespace, ''), COALESCE(p.node, ''), COALESCE(p.source_kind, 0), COALESCE(p.source_name, ''),

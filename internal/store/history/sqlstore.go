@@ -275,15 +275,15 @@ func (s *sqlStore) Rates(ctx context.Context) ([]RouteRate, error) {
 
 // inserters holds the prepared INSERT statements of all tables that a batch fills.
 type inserters struct {
-	entry          *sqldb.Inserter[numberedRow[Entry]]
-	opened         *sqldb.Inserter[numberedRow[Problem]]
-	closed         *sqldb.Inserter[numberedRow[Problem]]
-	outbox         *sqldb.Inserter[Delivery]
-	also           *sqldb.Inserter[deliveryProblem]
-	escalations    *sqldb.Inserter[encodedEscalation]
-	rates          *sqldb.Inserter[RouteRate]
-	places         *sqldb.Inserter[partitionPosition]
-	pipelinePlaces *sqldb.Inserter[partitionPosition]
+	entry            *sqldb.Inserter[numberedRow[Entry]]
+	opened           *sqldb.Inserter[numberedRow[Problem]]
+	closed           *sqldb.Inserter[numberedRow[Problem]]
+	outbox           *sqldb.Inserter[Delivery]
+	deliveryProblems *sqldb.Inserter[deliveryProblem]
+	escalations      *sqldb.Inserter[encodedEscalation]
+	rates            *sqldb.Inserter[RouteRate]
+	places           *sqldb.Inserter[partitionPosition]
+	pipelinePlaces   *sqldb.Inserter[partitionPosition]
 }
 
 // prepare prepares the INSERT statements of all tables that a batch fills.
@@ -297,7 +297,7 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 		status = excluded.status, severity = excluded.severity WHERE history_problems.closed = 0`, appendClosedRow)
 	in.outbox = prepareInsert(ctx, db, &err, `history_outbox (key, problem, namespace, node, node_id, handler_ns, handler, kind, created,
 		state, attempts, next_at, last_error, ended, route, tells, problems, payload)`, `ON CONFLICT DO NOTHING`, appendDeliveryRow)
-	in.also = prepareInsert(ctx, db, &err, `history_delivery_problems (key, problem)`, `ON CONFLICT DO NOTHING`,
+	in.deliveryProblems = prepareInsert(ctx, db, &err, `history_delivery_problems (key, problem)`, `ON CONFLICT DO NOTHING`,
 		func(args []any, r *deliveryProblem) []any { return append(args, r.key, r.problem) })
 	in.escalations = prepareInsert(ctx, db, &err, `history_escalations (problem, route, body)`,
 		`ON CONFLICT (problem, route) DO UPDATE SET body = excluded.body`,
@@ -366,7 +366,7 @@ func appendProblemRow(args []any, row *numberedRow[Problem], closed int64) []any
 func appendDeliveryRow(args []any, d *Delivery) []any {
 	return append(args, d.Key, d.Problem, d.Namespace, d.Node, int64(d.NodeID), d.Handler.Namespace, d.Handler.Name, d.Kind, sqldb.Nanos(d.Created),
 		string(cmp.Or(d.State, Pending)), int64(0), sqldb.Nanos(d.Created), cleanText(d.LastError), sqldb.Nanos(d.Ended),
-		d.Route, d.Tells, int64(d.Count), d.Payload)
+		d.Route, d.Event, int64(d.Count), d.Payload)
 }
 
 // appendPositionRow appends the column values of a journal position to args.
@@ -459,11 +459,11 @@ func (s *sqlStore) recordEscalations(ctx context.Context, tx *sqldb.Tx, b *Batch
 	}
 	var also []deliveryProblem
 	for i := range b.Deliveries {
-		for _, problem := range b.Deliveries[i].Also {
+		for _, problem := range b.Deliveries[i].FurtherProblems {
 			also = append(also, deliveryProblem{b.Deliveries[i].Key, problem})
 		}
 	}
-	return s.also.Insert(ctx, tx, also)
+	return s.deliveryProblems.Insert(ctx, tx, also)
 }
 
 // AlsoProblems returns the ids of the further problems that a delivery reports.

@@ -167,7 +167,7 @@ type Escalation struct {
 	Next     route.Escalation  `json:"next"`
 	Notified []NotifiedHandler `json:"told,omitempty"`    // handlers that were notified of the opening
 	Skipped  []HandlerRef      `json:"skipped,omitempty"` // handlers that a change with --only-new added to a step which was sent
-	Held     *route.Hold       `json:"held,omitempty"`    // why a due step was withheld
+	Hold     *route.Hold       `json:"held,omitempty"`    // why a due step was withheld
 	// Severity is the highest severity that a notification of the problem had.
 	Severity model.Severity `json:"severity,omitempty"`
 	Shadow   bool           `json:"shadow,omitempty"` // its messages are recorded and not sent
@@ -257,10 +257,10 @@ const (
 
 // Delivery is one notification to one handler, with its state and attempts.
 type Delivery struct {
-	ID      int64    `json:"id"`
-	Key     string   `json:"key"` // idempotency key: the same on every attempt
-	Problem string   `json:"problem"`
-	Also    []string `json:"also,omitempty"` // ids of further problems that the message reports; Store.AlsoProblems reads them
+	ID              int64    `json:"id"`
+	Key             string   `json:"key"` // idempotency key: the same on every attempt
+	Problem         string   `json:"problem"`
+	FurtherProblems []string `json:"also,omitempty"` // ids of further problems that the message reports; Store.AlsoProblems reads them
 	// Of the problem: the node, with its names at that time; node 0: the message is of no node.
 	NodeID    model.NodeID `json:"-"`
 	Namespace string       `json:"-"`
@@ -269,7 +269,7 @@ type Delivery struct {
 	Kind      string       `json:"kind"`            // the form: opened, closed, reminder, summary …
 	Route     string       `json:"route,omitempty"` // NAMESPACE/NAME; empty: handlers named without a route
 	// Tells is the meaning of the message for reports: opened, reminder, closed or acknowledged.
-	Tells     string        `json:"tells,omitempty"`
+	Event     string        `json:"tells,omitempty"`
 	Count     int           `json:"count,omitempty"` // problems in the message
 	Payload   []byte        `json:"-"`
 	Created   time.Time     `json:"created"`

@@ -259,7 +259,7 @@ func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) 
 		bodies = [2][]byte{before.Body, write.Body}
 	}
 	by := cmp.Or(write.By, &w.by)
-	err = execSummed(ctx, w.change, w.revision, int64(part), w.at.UnixNano(), by.User, by.Whence, by.Why, by.Owner,
+	err = execSummed(ctx, w.change, w.revision, int64(part), w.at.UnixNano(), by.User, by.Address, by.Message, by.Owner,
 		key.Kind, key.Namespace, key.Name, int64(row.ID), op, write.From, bodies[0], bodies[1])
 	if err != nil {
 		return intent.Row{}, fmt.Errorf("record %s of %s: %w", op, key, err)
@@ -378,7 +378,7 @@ func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args .
 	}
 	return sqldb.List(ctx, s.db, "changes", func(scan sqldb.Scan) (c intent.Change, err error) {
 		var at int64
-		err = scan(&c.Revision, &c.Part, &at, &c.Who.User, &c.Who.Whence, &c.Who.Why, &c.Who.Owner,
+		err = scan(&c.Revision, &c.Part, &at, &c.Actor.User, &c.Actor.Address, &c.Actor.Message, &c.Actor.Owner,
 			&c.Key.Kind, &c.Key.Namespace, &c.Key.Name, &c.ID, &c.Op, &c.Was, &c.Before, &c.After)
 		c.At = sqldb.FromNanos(at)
 		return c, err
@@ -411,7 +411,7 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 	if q.Name != "" {
 		w.And(`(name = ? OR (was <> '' AND was = ?))`, q.Name, q.Name)
 	}
-	if q.Gone {
+	if q.OnlyDeletions {
 		w.And(`op IN ('delete', 'retire')`)
 	}
 	if !q.Since.IsZero() {

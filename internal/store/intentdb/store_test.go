@@ -147,7 +147,7 @@ func TestPlannerAcrossRestarts(t *testing.T) {
 	}
 }
 
-var who = intent.Actor{User: "ada", Whence: "127.0.0.1", Why: "because", Owner: "team"}
+var who = intent.Actor{User: "ada", Address: "127.0.0.1", Message: "because", Owner: "team"}
 
 // put returns a write that stores a resource with a key.
 func put(kind, ns, name, body string, expect int64) intent.Write {
@@ -345,7 +345,7 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 			{"create", "", `{}`}, {"retire", `{}`, ""},
 		} {
 			c := changes[i]
-			if c.Op != want.op || string(c.Before) != want.before || string(c.After) != want.after || c.Who != who || c.At.IsZero() || c.ID == 0 {
+			if c.Op != want.op || string(c.Before) != want.before || string(c.After) != want.after || c.Actor != who || c.At.IsZero() || c.ID == 0 {
 				t.Errorf("change %d: %+v, want %+v", i, c, want)
 			}
 		}

@@ -40,11 +40,11 @@ type point struct {
 // headSeries is one series in the head: its open chunk, its full chunks and its late values.
 type headSeries struct {
 	// Append needs these fields up to open.data, which fit a cache line of 64 bytes.
-	taken int64  // time of the newest value as it was stored, ms
-	moved uint16 // how much later that is than the time with which it came, ms: at most maxShift
-	limit uint8  // values at which open is full
-	gone  bool   // it has left the head
-	open  openChunk
+	newestStored int64  // time of the newest value as it was stored, ms
+	moved        uint16 // how much later that is than the time with which it came, ms: at most maxShift
+	limit        uint8  // values at which open is full
+	removed      bool   // it has left the head
+	open         openChunk
 
 	openMin    int64       // time of the first value of open
 	full       []fullChunk // that no sync has covered, by time
@@ -90,18 +90,18 @@ func (s *headSeries) place(at int64) (ms int64, moved, late, ok bool) {
 		return given, false, true, true
 	}
 	ms = given
-	if s.taken != 0 && ms <= s.taken {
-		ms, moved = s.taken+1, true
+	if s.newestStored != 0 && ms <= s.newestStored {
+		ms, moved = s.newestStored+1, true
 	}
 	if ms-given > maxShift {
 		return given, false, false, false
 	}
-	s.taken, s.moved = ms, uint16(ms-given)
+	s.newestStored, s.moved = ms, uint16(ms-given)
 	return ms, moved, false, true
 }
 
 // arrival returns the original time of the newest value in ms, before place may have moved it.
-func (s *headSeries) arrival() int64 { return s.taken - int64(s.moved) }
+func (s *headSeries) arrival() int64 { return s.newestStored - int64(s.moved) }
 
 // Append appends a value to a series.
 func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, at int64, value float64) (ms int64, ok bool) {
@@ -109,7 +109,7 @@ func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of := ref.of
-	if of == nil || of.gone {
+	if of == nil || of.removed {
 		if of = s.find(p, ref, name()); of == nil {
 			return 0, false
 		}
@@ -129,8 +129,8 @@ func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, 
 			return 0, false
 		}
 		moved, ms = moved || free != ms, free
-		if ms > of.taken { // it was moved behind the newest value: the next one gets a later time
-			of.taken, of.moved = ms, uint16(ms-of.arrival())
+		if ms > of.newestStored { // it was moved behind the newest value: the next one gets a later time
+			of.newestStored, of.moved = ms, uint16(ms-of.arrival())
 		}
 	} else {
 		s.add(p, of, ms, value)
@@ -150,16 +150,16 @@ func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, 
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of := ref.of
-	if of == nil || of.gone {
+	if of == nil || of.removed {
 		if of = s.find(p, ref, l); of == nil {
 			return false
 		}
 	}
-	late := of.taken != 0 && ms <= of.taken
+	late := of.newestStored != 0 && ms <= of.newestStored
 	switch {
 	case !s.isTimely(p, ms):
 		return false
-	case ms == of.taken && late:
+	case ms == of.newestStored && late:
 		p.counts.Doubled++
 		return false
 	case late || ms < s.sealed.Load():
@@ -172,7 +172,7 @@ func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, 
 			return false
 		}
 	default:
-		of.taken, of.moved = ms, 0
+		of.newestStored, of.moved = ms, 0
 		s.add(p, of, ms, value)
 	}
 	p.newest = max(p.newest, ms)
@@ -500,13 +500,13 @@ func (s *db) drop(p *headPartition, end int64, read map[*headSeries][]point) {
 		if stored := read[of]; len(stored) > 0 {
 			p.removeLate(of, stored)
 		}
-		if p.noteOldest(of); of.isEmpty() && p.late[of] == nil && of.taken < end {
+		if p.noteOldest(of); of.isEmpty() && p.late[of] == nil && of.newestStored < end {
 			gone = append(gone, of)
 		}
 	}
 	if len(gone) > 0 {
 		s.index.remove(gone)
-		p.series = slices.DeleteFunc(p.series, func(of *headSeries) bool { return of.gone })
+		p.series = slices.DeleteFunc(p.series, func(of *headSeries) bool { return of.removed })
 	}
 }
 

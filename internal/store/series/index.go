@@ -81,7 +81,7 @@ func (x *seriesIndex) remove(list []*headSeries) {
 	defer x.mu.Unlock()
 	deleted, affected := map[storage.SeriesRef]struct{}{}, map[labels.Label]struct{}{}
 	for _, of := range list {
-		of.gone = true
+		of.removed = true
 		unlink(x.byHash, of.labels.Hash(), of, func(s *headSeries) **headSeries { return &s.next })
 		unlink(x.byRef, of.ref, of, func(s *headSeries) **headSeries { return &s.twin })
 		if x.byRef[of.ref] != nil {

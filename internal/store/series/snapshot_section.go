@@ -59,7 +59,7 @@ func (s *db) Encode(id model.Partition, b []byte) []byte {
 func (of *headSeries) encode(b []byte, files []*rangeFile, late []point) []byte {
 	b = binary.AppendUvarint(b, uint64(of.labels.Len()))
 	of.labels.Range(func(l labels.Label) { b = appendText(appendText(b, l.Name), l.Value) })
-	b = binary.AppendVarint(b, of.taken)
+	b = binary.AppendVarint(b, of.newestStored)
 	b = binary.AppendUvarint(b, uint64(of.moved))
 	if b = of.open.encode(b); of.open.count > 0 {
 		b = append(binary.AppendVarint(b, of.openMin), of.limit)
@@ -80,7 +80,7 @@ func (of *headSeries) encode(b []byte, files []*rangeFile, late []point) []byte 
 		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(late)))
-	before := of.taken
+	before := of.newestStored
 	for _, v := range late {
 		b = binary.AppendVarint(b, v.ms-before)
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v.value))
@@ -140,7 +140,7 @@ func (s *db) Decode(id model.Partition, d Decoder) {
 	for range d.Count() {
 		files = append(files, s.decodeFile(d.Int(), d.Int()))
 	}
-	in := &snapshotReader{Decoder: d, files: files, same: same, labels: labels.NewScratchBuilder(5)}
+	in := &snapshotReader{Decoder: d, files: files, sameRanges: same, labels: labels.NewScratchBuilder(5)}
 	for range d.Count() {
 		if s.decodeSeries(p, in); d.Err() != nil {
 			s.index.remove(p.series)
@@ -171,10 +171,10 @@ func (s *db) decodeFile(start, end int64) *rangeFile {
 // snapshotReader reads the series of a partition from a snapshot.
 type snapshotReader struct {
 	Decoder
-	files  []*rangeFile
-	same   bool // the store has the ranges of the snapshot
-	labels labels.ScratchBuilder
-	last   []labels.Label // of the series before
+	files      []*rangeFile
+	sameRanges bool // the store has the ranges of the snapshot
+	labels     labels.ScratchBuilder
+	last       []labels.Label // of the series before
 }
 
 // readLabels reads the labels of a series. Texts that it shares with the series before are not copied again.
@@ -207,11 +207,11 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 		return
 	}
 	of, count := s.index.find(p, l, 0), len(p.series)
-	if count == 0 || p.series[count-1] != of || !of.isEmpty() || of.taken != 0 {
+	if count == 0 || p.series[count-1] != of || !of.isEmpty() || of.newestStored != 0 {
 		d.Fail("a series comes twice")
 		return
 	}
-	of.taken, of.moved = taken, uint16(moved)
+	of.newestStored, of.moved = taken, uint16(moved)
 	open := decodeOpen(d)
 	if open.count > 0 {
 		if of.openMin, of.limit = d.Int(), d.Byte(); of.limit == 0 || of.limit > maxSamples {
@@ -221,7 +221,7 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 	var older [][]byte
 	for _, f := range d.files {
 		if offset := int64(d.Uint()); f != nil && offset != 0 {
-			if !d.same {
+			if !d.sameRanges {
 				older = s.appendChain(older, f, offset)
 			} else {
 				of.saved = append(of.saved, savedTail{f, offset})
@@ -239,7 +239,7 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 	if d.Err() != nil {
 		return
 	}
-	if open.count > 0 && (!d.same || len(older) > 0 || of.openMin < s.sealed.Load()) {
+	if open.count > 0 && (!d.sameRanges || len(older) > 0 || of.openMin < s.sealed.Load()) {
 		older, open = append(older, open.bytes()), openChunk{}
 	}
 	of.open = open
@@ -253,7 +253,7 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 			switch {
 			case v.ms >= s.sealed.Load():
 				s.add(p, of, v.ms, v.value)
-			case !d.same:
+			case !d.sameRanges:
 				p.addLate(of, v.ms, v.value)
 			}
 		}

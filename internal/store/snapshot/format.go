@@ -159,7 +159,7 @@ func NewestTimes(fsys disk.FS, dir string) (newest journal.Times, err error) {
 // opened. It reads no file content, because that needs the journal.
 type FolderSummary struct {
 	// Seen has the highest position of each incarnation of the journal.
-	Seen []journal.Position
+	Positions []journal.Position
 	// Oldest is the lowest position of all, once every partition has Keep snapshots, else
 	// zero. Commits before it are needed only where snapshots turn out damaged.
 	Oldest journal.Position
@@ -188,7 +188,7 @@ func ReadNames(fsys disk.FS, dir string) (n FolderSummary, err error) {
 		}
 	}
 	for log, number := range furthest {
-		n.Seen = append(n.Seen, journal.Position{Log: log, Number: number})
+		n.Positions = append(n.Positions, journal.Position{Log: log, Number: number})
 	}
 	for _, count := range files {
 		if count < Keep {

@@ -213,19 +213,19 @@ func TestOldestSnapshotsAreKeptForALongReplay(t *testing.T) {
 // TestReadNames checks the positions that ReadNames returns for a snapshot folder.
 func TestReadNames(t *testing.T) {
 	fs := memfs.New()
-	if n, err := ReadNames(fs, dir); n.Seen != nil || n.Oldest.Number != 0 || err != nil {
+	if n, err := ReadNames(fs, dir); n.Positions != nil || n.Oldest.Number != 0 || err != nil {
 		t.Fatalf("no folder: %v, %v", n, err)
 	}
 	s := open(t, fs, 300)
 	mustSave(t, s, 4, 10, 20)
 	mustSave(t, s, 5, 15)
-	if n, err := ReadNames(fs, dir); err != nil || !slices.Equal(n.Seen, []journal.Position{testPosition(20)}) || n.Oldest.Number != 0 {
+	if n, err := ReadNames(fs, dir); err != nil || !slices.Equal(n.Positions, []journal.Position{testPosition(20)}) || n.Oldest.Number != 0 {
 		t.Fatalf("with partitions that have no snapshot: %v, %v", n, err)
 	}
 	for p := range model.Partitions {
 		mustSave(t, s, model.Partition(p), 100+uint64(p%7), 200)
 	}
-	if n, err := ReadNames(fs, dir); err != nil || !slices.Equal(n.Seen, []journal.Position{testPosition(200)}) || n.Oldest != testPosition(100) {
+	if n, err := ReadNames(fs, dir); err != nil || !slices.Equal(n.Positions, []journal.Position{testPosition(200)}) || n.Oldest != testPosition(100) {
 		t.Fatalf("%v, %v", n, err)
 	}
 	if floor := s.ReplayStart(); floor != testPosition(100) {

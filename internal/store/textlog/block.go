@@ -32,11 +32,11 @@ type stream struct {
 // names its stream by the number of the first row of the block that has it (from 1), or by 0 and its parts; the time is the
 // difference to the row before.
 type rowEncoder struct {
-	heads, texts []byte
-	streams      map[stream]int
-	at           int64 // of the last row
-	begun, ended int64 // earliest and latest time
-	rows         int
+	heads, texts    []byte
+	streams         map[stream]int
+	at              int64 // of the last row
+	earliest, ended int64 // earliest and latest time
+	rows            int
 }
 
 // append encodes one row.
@@ -56,8 +56,8 @@ func (e *rowEncoder) append(r *Row) {
 	e.heads = binary.AppendVarint(e.heads, r.At-e.at)
 	e.heads = binary.AppendUvarint(e.heads, uint64(len(r.Text)))
 	e.texts = append(e.texts, r.Text...)
-	if e.rows == 0 || r.At < e.begun {
-		e.begun = r.At
+	if e.rows == 0 || r.At < e.earliest {
+		e.earliest = r.At
 	}
 	if e.rows == 0 || r.At > e.ended {
 		e.ended = r.At

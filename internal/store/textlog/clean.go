@@ -48,7 +48,7 @@ func (s *Store) Clean(ctx context.Context, now time.Time) error {
 	for id := range s.partitions {
 		p := &s.partitions[id]
 		p.mu.Lock()
-		if p.open.rows > 0 && now.UnixNano()-p.open.begun > int64(openFor) {
+		if p.open.rows > 0 && now.UnixNano()-p.open.earliest > int64(openFor) {
 			s.completeBlock(p)
 		}
 		p.mu.Unlock()

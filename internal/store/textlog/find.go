@@ -16,7 +16,7 @@ import (
 type Query struct {
 	Node      model.NodeID
 	Partition model.Partition // of Node
-	Wanted    func(*Row) bool // decides about rows that match all else
+	Accepts   func(*Row) bool // decides about rows that match all else
 	Key       string          // of the item
 	Since     int64           // Unix ns, inclusive
 	Until     int64           // Unix ns, inclusive
@@ -30,8 +30,8 @@ const maxResult = 16 << 20
 
 // phrase is a text in lower case that matching rows contain.
 type phrase struct {
-	lower []byte
-	whole bool // it begins and ends where words do
+	lower      []byte
+	wholeWords bool // it begins and ends where words do
 }
 
 // matcher decides which rows match a Query, and collects the newest of them.
@@ -111,7 +111,7 @@ func (t *wordClass) contains(text []byte, p *phrase) bool {
 		if i < 0 {
 			return false
 		}
-		if from += i; !p.whole || t.isWhole(text, from, from+len(p.lower)) {
+		if from += i; !p.wholeWords || t.isWhole(text, from, from+len(p.lower)) {
 			return true
 		}
 		from++
@@ -126,7 +126,7 @@ func (m *matcher) mayHave(begun, ended int64) bool {
 
 // accepts reports whether time, node and item of a row match the query; matches compares the text.
 func (m *matcher) accepts(r *Row) bool {
-	return r.At >= max(m.Since, m.oldest) && r.At <= m.Until && (m.Node == 0 || r.Node == m.Node) && (m.Key == "" || r.Key == m.Key) && (m.Wanted == nil || m.Wanted(r))
+	return r.At >= max(m.Since, m.oldest) && r.At <= m.Until && (m.Node == 0 || r.Node == m.Node) && (m.Key == "" || r.Key == m.Key) && (m.Accepts == nil || m.Accepts(r))
 }
 
 // foundRow is a row of the result with its block and its index in the block, by which rows of equal
@@ -219,7 +219,7 @@ func (s *Store) Find(ctx context.Context, q *Query) (rows []Row, more bool, err 
 	for id := int(first); id <= int(last); id++ {
 		for _, b := range s.partitions[id].inMemory() {
 			seen[b.id] = true
-			if m.mayHave(b.rows.begun, b.rows.ended) {
+			if m.mayHave(b.rows.earliest, b.rows.ended) {
 				if err := m.scan(b.id, &rowDecoder{heads: b.rows.heads, texts: b.rows.texts}); err != nil {
 					panic("BUG: rows in memory are damaged")
 				}
@@ -251,7 +251,7 @@ func (p *partitionRows) inMemory() []*block {
 
 // storedBlock is the id of a block in the database, with the earliest and latest time of its rows.
 type storedBlock struct {
-	id, begun, ended int64
+	id, earliest, ended int64
 }
 
 // filtersAtOnce is the number of filters that one statement reads.
@@ -261,7 +261,7 @@ const filtersAtOnce = 64
 // are older than the result.
 func (s *Store) findStored(ctx context.Context, m *matcher, low, high int64, seen map[int64]bool) error {
 	list, err := sqldb.List(ctx, s.db, "blocks of texts", func(scan sqldb.Scan) (b storedBlock, err error) {
-		err = scan(&b.id, &b.begun, &b.ended)
+		err = scan(&b.id, &b.earliest, &b.ended)
 		return b, err
 	}, `SELECT id, begun, ended FROM text_blocks WHERE id >= ? AND id <= ? AND begun <= ? AND ended >= ?`, low, high, m.Until, m.Since)
 	if err != nil {
@@ -288,7 +288,7 @@ func (s *Store) findStored(ctx context.Context, m *matcher, low, high int64, see
 
 // mayMatch returns the blocks whose time spans allow matching rows.
 func (s *Store) mayMatch(m *matcher, list []storedBlock) []storedBlock {
-	return slices.DeleteFunc(list, func(b storedBlock) bool { return !m.mayHave(b.begun, b.ended) })
+	return slices.DeleteFunc(list, func(b storedBlock) bool { return !m.mayHave(b.earliest, b.ended) })
 }
 
 // readFilters reads the Bloom filters of blocks and returns the blocks that may contain the words
@@ -319,7 +319,7 @@ func (s *Store) readFilters(ctx context.Context, m *matcher, list []storedBlock)
 // scanStored reads one block from the database and collects its matching rows. A block that cannot be read is
 // counted and left out.
 func (s *Store) scanStored(ctx context.Context, m *matcher, b *storedBlock) error {
-	if !m.mayHave(b.begun, b.ended) {
+	if !m.mayHave(b.earliest, b.ended) {
 		m.more = true
 		return nil
 	}

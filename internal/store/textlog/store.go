@@ -135,7 +135,7 @@ func (s *Store) load(ctx context.Context) (err error) {
 	s.insert, err = sqldb.NewInserter(ctx, s.db, "text_blocks (id, begun, ended, lines, size, filter, body)",
 		"ON CONFLICT (id) DO UPDATE SET begun = excluded.begun, ended = excluded.ended, lines = excluded.lines, size = excluded.size, filter = excluded.filter, body = excluded.body",
 		func(args []any, b *block) []any {
-			return append(args, b.id, b.rows.begun, b.rows.ended, b.rows.rows, b.size, b.sum, b.store)
+			return append(args, b.id, b.rows.earliest, b.rows.ended, b.rows.rows, b.size, b.sum, b.store)
 		})
 	if err != nil {
 		return err

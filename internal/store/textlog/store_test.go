@@ -116,7 +116,7 @@ func compareWithScan(t *testing.T, s *Store, r *rand.Rand, commits []testCommit)
 				q.Key = "loga"
 			}
 		} else if r.IntN(2) == 0 {
-			q.Wanted = func(row *Row) bool { return row.Node != 2 }
+			q.Accepts = func(row *Row) bool { return row.Node != 2 }
 		}
 		if r.IntN(2) == 0 {
 			q.Since = int64(r.IntN(len(commits)) * 1000)
@@ -124,7 +124,7 @@ func compareWithScan(t *testing.T, s *Store, r *rand.Rand, commits []testCommit)
 		}
 		var want []string
 		for _, row := range all {
-			if (q.Node == 0 || row.Node == q.Node) && (q.Key == "" || row.Key == q.Key) && (q.Wanted == nil || q.Wanted(&row)) && row.At >= q.Since && (q.Until == 0 || row.At <= q.Until) && hasAll(row.Text, &q) {
+			if (q.Node == 0 || row.Node == q.Node) && (q.Key == "" || row.Key == q.Key) && (q.Accepts == nil || q.Accepts(&row)) && row.At >= q.Since && (q.Until == 0 || row.At <= q.Until) && hasAll(row.Text, &q) {
 				want = append(want, fmt.Sprintf("%016d %d %d %s %s", row.At, row.Node, row.Unit, row.Key, row.Text))
 			}
 		}
