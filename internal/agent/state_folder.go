@@ -28,8 +28,8 @@ const (
 // savedSession has the data of the last session with the server that the agent keeps on disk for its next start.
 type savedSession struct {
 	Incarnation       uint64   `json:"incarnation"`
-	Servers           []string `json:"servers,omitempty"` // of its Welcome
-	ConfiguredServers []string `json:"own,omitempty"`     // --server at that time
+	Servers           []string `json:"servers,omitempty"`           // of its Welcome
+	ConfiguredServers []string `json:"configuredServers,omitempty"` // --server at that time
 }
 
 // lockStateFolder locks the state folder against a second agent; the kernel releases the lock when the

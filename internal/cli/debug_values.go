@@ -79,7 +79,7 @@ type valueCost struct {
 	Name      string  `json:"name"`
 	PerSecond float64 `json:"perSecond"` // values or evaluations
 	CPU       float64 `json:"cpu"`       // share of one CPU
-	Each      float64 `json:"each"`      // seconds of one value or evaluation
+	Seconds   float64 `json:"seconds"`   // seconds of one value or evaluation
 }
 
 // compareValueLoads returns the rates between two readings of the counters, and the greatest costs of each kind in the later one.
@@ -129,7 +129,7 @@ func printValueRates(c *commandCall, r *valueRates) error {
 
 // costRow returns the cells of the cost of an item, a step, a trigger or a node.
 func costRow(cost valueCost) []any {
-	each := time.Duration(cost.Each * 1e9).Round(10 * time.Nanosecond)
+	each := time.Duration(cost.Seconds * 1e9).Round(10 * time.Nanosecond)
 	return []any{costName(cost.Template, cost.Name), strconv.FormatFloat(cost.PerSecond, 'f', 0, 64), percentOfOne(cost.CPU), each}
 }
 

@@ -398,10 +398,10 @@ func printImport(c *commandCall, result *importText, out string, strict bool) er
 	}
 	for _, note := range result.Notes {
 		mark := " "
-		if note.Lost {
+		if note.NotImported {
 			mark = "!"
 		}
-		c.Notef("%s %s: %s: %s\n", mark, note.Where, note.What, note.Text)
+		c.Notef("%s %s: %s: %s\n", mark, note.Where, note.Subject, note.Text)
 	}
 	c.Notef("%s became %s", result.read, model.CountNoun(len(result.Resources), "resource"))
 	if lost := result.LostCount(); lost > 0 {

@@ -276,7 +276,7 @@ func (t *itemTest) discover(c *commandCall, rule *discovery.Rule, list string, n
 		return nil
 	}
 	for i := range traced {
-		if e := &traced[i]; !e.Kept {
+		if e := &traced[i]; !e.Accepted {
 			c.printField("left out", "%s  (by the filter)", entityText(e.Macros, e.Values))
 		}
 	}

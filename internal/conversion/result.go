@@ -19,10 +19,10 @@ type File struct {
 
 // Note is a remark about one part of a file.
 type Note struct {
-	Where string `json:"where"` // FILE:LINE, or FILE
-	What  string `json:"subject"`  // CheckConfig default/disk, technique ntp
-	Text  string `json:"text"`
-	Lost  bool   `json:"lost,omitempty"` // the part was not imported; false: it was imported in another form
+	Where       string `json:"where"`   // FILE:LINE, or FILE
+	Subject     string `json:"subject"` // CheckConfig default/disk, technique ntp
+	Text        string `json:"text"`
+	NotImported bool   `json:"notImported,omitempty"` // the part was not imported; false: it was imported in another form
 
 	// Missing is the resource that a file of Sensu names and that neither the files nor the server have: "handler NAME",
 	// "handler NAME metrics", "pipeline NAME", "hook NAME TYPE", "asset NAME", "filter NAME" or "mutator NAME". Empty: the note has
@@ -42,7 +42,7 @@ type Result struct {
 // AddNote adds a note about a part that begins at a line of a file, and returns it. Line 0 stands for the whole file. lost: the part
 // was not imported.
 func (r *Result) AddNote(file string, line int, what string, lost bool, format string, args ...any) *Note {
-	n := Note{Where: file, What: what, Text: fmt.Sprintf(format, args...), Lost: lost, file: file, line: line}
+	n := Note{Where: file, Subject: what, Text: fmt.Sprintf(format, args...), NotImported: lost, file: file, line: line}
 	if line > 0 {
 		n.Where = fmt.Sprintf("%s:%d", file, line)
 	}
@@ -58,7 +58,7 @@ func (r *Result) SortNotes() {
 // LostCount returns the number of notes about parts that were not imported.
 func (r *Result) LostCount() (n int) {
 	for i := range r.Notes {
-		if r.Notes[i].Lost {
+		if r.Notes[i].NotImported {
 			n++
 		}
 	}

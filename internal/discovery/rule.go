@@ -206,7 +206,7 @@ func (r *Rule) Update(old *State, value string, at int64) (s *State, fault strin
 // TracedEntity is an entity of a list, and whether the filter selects it, for trying out a rule.
 type TracedEntity struct {
 	Macros, Values []string // those that the filter, the prototypes and the overrides read; absent ones are left out
-	Kept           bool
+	Accepted           bool
 }
 
 // Trace returns all entities in a list, each with the decision of the filter.
@@ -221,7 +221,7 @@ func (r *Rule) Trace(list string) (entities []TracedEntity, err error) {
 	macros = slices.Compact(macros)
 	err = r.reader.Read(list, func(macro func(string) (string, bool)) bool {
 		e := TracedEntity{}
-		e.Kept, _, _ = r.filter.match(macro)
+		e.Accepted, _, _ = r.filter.match(macro)
 		for _, name := range macros {
 			if v, ok := macro(name); ok {
 				e.Macros, e.Values = append(e.Macros, name), append(e.Values, strings.Clone(v))

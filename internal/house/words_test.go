@@ -75,6 +75,9 @@ func wordSet(text string) map[string]bool {
 	return set
 }
 
+// fieldWords are stop words that say enough as a field: counts and selections of the struct that has it.
+var fieldWords = wordSet("begin done except lost only used waiting")
+
 // wordCount counts the offences of one package; words.txt has one per line.
 type wordCount struct{ names, phrases, exported int }
 
@@ -256,7 +259,7 @@ func (p *packageWords) addFields(path, structName string, fields *ast.StructType
 				tag, _ := strconv.Unquote(f.Tag.Value)
 				key, _, _ = strings.Cut(reflect.StructTag(tag).Get("json"), ",")
 			}
-			if name.IsExported() && stopWords[strings.ToLower(name.Name)] || stopWords[key] {
+			if name.IsExported() && stopWords[strings.ToLower(name.Name)] && !fieldWords[strings.ToLower(name.Name)] || stopWords[key] && !fieldWords[key] {
 				p.names = append(p.names, path+": "+structName+"."+name.Name+" "+key)
 			}
 		}

@@ -48,14 +48,14 @@ const (
 
 // Outcome is the effect of an apply on one resource.
 type Outcome struct {
-	Key      Key       `json:"key"`
-	Op       Op        `json:"op"`
-	Was      string    `json:"was,omitempty"` // the name before a rename
-	Landing  Placement `json:"landing"`
-	Revision int64     `json:"revision"`
-	Diff     string    `json:"diff,omitempty"`
-	Warnings []string  `json:"warnings,omitempty"`
-	Pruned   bool      `json:"pruned,omitempty"` // deleted because its owner no longer declares it
+	Key       Key       `json:"key"`
+	Op        Op        `json:"op"`
+	Was       string    `json:"was,omitempty"` // the name before a rename
+	Placement Placement `json:"placement"`
+	Revision  int64     `json:"revision"`
+	Diff      string    `json:"diff,omitempty"`
+	Warnings  []string  `json:"warnings,omitempty"`
+	Pruned    bool      `json:"pruned,omitempty"` // deleted because its owner no longer declares it
 }
 
 // ApplyResult has the effect of an apply on each resource, such as created or unchanged
@@ -338,7 +338,7 @@ func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error
 			return ApplyResult{}, err
 		}
 		for i, landing := range found.Placements {
-			out.Outcomes[at[i]].Landing = landing
+			out.Outcomes[at[i]].Placement = landing
 			out.Outcomes[at[i]].Warnings = append(out.Outcomes[at[i]].Warnings, landing.Warnings...)
 		}
 		out.Affected, out.Units, out.Timings = found.Affected, found.Units, found.Timings

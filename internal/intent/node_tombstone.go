@@ -37,7 +37,7 @@ type Tombstone struct {
 	Name      string    `json:"name"` // name of the node
 	Namespace string    `json:"namespace,omitempty"`
 	Key       string    `json:"key,omitempty"` // fingerprint of its machine's key, if that is known
-	Cause     string    `json:"why"`
+	Cause     string    `json:"cause"`
 	Reason    string    `json:"reason,omitempty"` // as the operator wrote it
 	By        string    `json:"by,omitempty"`
 	At        time.Time `json:"at"`

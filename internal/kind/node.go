@@ -69,11 +69,11 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 			"spec.dependsOn.node", "write dependsOn: {node: NAME}; add check: NAME if a check other than keepalive reports that node as down", "the node that this node is behind is missing")
 	}
 	if g := s.JoinGrant; g != nil {
-		v.Line("spec.given.token", g.Token, model.MaxText)
-		v.Names("spec.given.groups", g.Groups, v.SharedName)
-		v.validateLabels("spec.given.labels", g.Labels)
-		validateLifecycle(v, "spec.given.lifecycle", g.Lifecycle)
-		v.validateNames("spec.given.lifecycle", g.Lifecycle)
+		v.Line("spec.joinGrant.token", g.Token, model.MaxText)
+		v.Names("spec.joinGrant.groups", g.Groups, v.SharedName)
+		v.validateLabels("spec.joinGrant.labels", g.Labels)
+		validateLifecycle(v, "spec.joinGrant.lifecycle", g.Lifecycle)
+		v.validateNames("spec.joinGrant.lifecycle", g.Lifecycle)
 	}
 	if k := s.Keepalive; k != nil {
 		v.InRange("spec.keepalive.interval", k.Interval, model.Duration(time.Second), maxTimeout)

@@ -157,7 +157,7 @@ type NodeSpec struct {
 	// SHA-256 of its machine's public key; shown, not declared. A machine with another key is not this node.
 	Key string `json:"key,omitempty"`
 	// Grants of its join token, in addition to the declared fields. Left out, it stays; {} removes it.
-	JoinGrant *JoinGrant `json:"given,omitempty" ref:"-"`
+	JoinGrant *JoinGrant `json:"joinGrant,omitempty" ref:"-"`
 	// Measured by the agent; shown, not declared.
 	Facts map[string]string `json:"facts,omitempty"`
 	// The receivers of its keepalive that its Sensu agent names; shown, not declared. They count where keepalive

@@ -17,7 +17,7 @@ import (
 type Explanation struct {
 	Lands bool          `json:"lands"`
 	Text  string        `json:"text"`
-	Steps []Explanation `json:"under,omitempty"`
+	Steps []Explanation `json:"steps,omitempty"`
 }
 
 // ExplainCheck explains why a check runs on a node or does not; ok is false if the node or the check does not exist

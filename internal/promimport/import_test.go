@@ -25,7 +25,7 @@ func TestImportGolden(t *testing.T) {
 		out.Write(testenv.Value(yaml.Marshal(plain))(t))
 	}
 	for _, n := range result.Notes {
-		fmt.Fprintf(&out, "%s: %s: %s (%v)\n", n.Where, n.What, n.Text, n.Lost)
+		fmt.Fprintf(&out, "%s: %s: %s (%v)\n", n.Where, n.Subject, n.Text, n.NotImported)
 	}
 	fmt.Fprintf(&out, "%d groups, %d rules, %d lost\n", result.Groups, result.Rules, result.LostCount())
 	testenv.Golden(t, "testdata/rules.golden", out.String())

@@ -27,7 +27,7 @@ func importText(t *testing.T, files []conversion.File, bridge bool) string {
 		out.Write(testenv.Value(yaml.Marshal(plain))(t))
 	}
 	for _, n := range result.Notes {
-		fmt.Fprintf(&out, "%s: %s: %s (%v)\n", n.Where, n.What, n.Text, n.Lost)
+		fmt.Fprintf(&out, "%s: %s: %s (%v)\n", n.Where, n.Subject, n.Text, n.NotImported)
 	}
 	fmt.Fprintf(&out, "%+v\n", result.Counts)
 	return out.String()

@@ -159,8 +159,8 @@ func TestDumpImportsUnchanged(t *testing.T) {
 	}
 	got := testenv.Value(sensuimport.Import(files, kind.All(), w.Now()))(t)
 	for _, n := range got.Notes {
-		if n.Lost {
-			t.Errorf("%s: %s", n.What, n.Text)
+		if n.NotImported {
+			t.Errorf("%s: %s", n.Subject, n.Text)
 		}
 	}
 	for _, m := range got.Resources {

@@ -184,7 +184,7 @@ func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 	made := &importedDocument{}
 	var notes []string
 	for _, n := range got.Notes {
-		if n.Lost {
+		if n.NotImported {
 			made.lostFields = append(made.lostFields, n.Text)
 		}
 		if n.Missing != "" && kind != "Node" && len(made.missingReferences) < maxLookups && !slices.Contains(made.missingReferences, n.Missing) {

@@ -42,7 +42,7 @@ func compareImport(t *testing.T, name string) {
 		t.Error(err)
 	}
 	for _, n := range result.Notes {
-		fmt.Fprintf(&out, "# %s: %s: lost %t: %s\n", n.Where, n.What, n.Lost, n.Text)
+		fmt.Fprintf(&out, "# %s: %s: lost %t: %s\n", n.Where, n.Subject, n.NotImported, n.Text)
 	}
 	path := filepath.Join("testdata", name+".golden")
 	testenv.Golden(t, path, out.Bytes())
@@ -487,7 +487,7 @@ func TestSecretsAreImportedWithTheirProviders(t *testing.T) {
 	}
 	var notes strings.Builder
 	for _, n := range result.Notes {
-		notes.WriteString(n.What + ": " + n.Text + "\n")
+		notes.WriteString(n.Subject + ": " + n.Text + "\n")
 	}
 	for _, want := range []string{`provider "cyberark"`, "its token is not imported", "secret elsewhere as X", "secret elsewhere as Y", "secret elsewhere as Z", "trusted: true", "set API_TOKEN"} {
 		if !strings.Contains(notes.String(), want) {

@@ -43,7 +43,7 @@ func TestSamplesAreImported(t *testing.T) {
 			}
 			noted := map[string]bool{}
 			for _, n := range result.Notes {
-				noted[n.What] = true
+				noted[n.Subject] = true
 			}
 			for i, text := range regexp.MustCompile(`(?m)^---\n`).Split(string(data), -1) {
 				var o struct {
@@ -69,7 +69,7 @@ func TestSamplesAreImported(t *testing.T) {
 				lost[m[1]] = false
 			}
 			for _, n := range result.Notes {
-				if !n.Lost {
+				if !n.NotImported {
 					continue
 				}
 				known := false
@@ -80,7 +80,7 @@ func TestSamplesAreImported(t *testing.T) {
 					}
 				}
 				if !known {
-					t.Errorf("%s: %s: %s", n.Where, n.What, n.Text)
+					t.Errorf("%s: %s: %s", n.Where, n.Subject, n.Text)
 				}
 			}
 			for text, found := range lost {

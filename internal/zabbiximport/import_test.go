@@ -39,7 +39,7 @@ func TestImportGolden(t *testing.T) {
 		out.Write(testenv.Value(yaml.Marshal(plain))(t))
 	}
 	for _, n := range result.Notes {
-		fmt.Fprintf(&out, "%s: %s: %s (%v)\n", n.Where, n.What, n.Text, n.Lost)
+		fmt.Fprintf(&out, "%s: %s: %s (%v)\n", n.Where, n.Subject, n.Text, n.NotImported)
 	}
 	fmt.Fprintf(&out, "%+v\n", result.Counts)
 	testenv.Golden(t, "testdata/export.golden", out.String())
@@ -89,8 +89,8 @@ func TestImportFolder(t *testing.T) {
 			t.Errorf("%s: no resource: %+v", file, result.Notes)
 		}
 		for _, n := range result.Notes {
-			if n.Lost {
-				t.Logf("%s: %s: %s", n.Where, n.What, n.Text)
+			if n.NotImported {
+				t.Logf("%s: %s: %s", n.Where, n.Subject, n.Text)
 			}
 		}
 		sum.Items, sum.Steps, sum.Triggers, sum.Rules = sum.Items+c.Items, sum.Steps+c.Steps, sum.Triggers+c.Triggers, sum.Rules+c.Rules

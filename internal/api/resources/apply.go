@@ -321,14 +321,14 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 	for i, o := range a.Outcomes {
 		one := v1.Outcome{
 			Kind: o.Key.Kind, Namespace: o.Key.Namespace, Name: o.Key.Name, Op: string(o.Op), Was: o.Was, Revision: o.Revision,
-			Nodes: o.Landing.Nodes, Checks: o.Landing.Checks, Warnings: o.Warnings, Diff: o.Diff,
+			Nodes: o.Placement.Nodes, Checks: o.Placement.Checks, Warnings: o.Warnings, Diff: o.Diff,
 		}
 		switch {
 		case o.Pruned && o.Op == intent.OpDeleted:
-			one.Note = "no longer declared; " + v.Kinds.Removal(o.Key.Kind, o.Landing)
+			one.Note = "no longer declared; " + v.Kinds.Removal(o.Key.Kind, o.Placement)
 		case o.Op != intent.OpDeleted && byKey[o.Key] != nil:
 			var warning string
-			one.Note, warning = effectOf(v, byKey[o.Key], o.Landing, o.Op != intent.OpUnchanged)
+			one.Note, warning = effectOf(v, byKey[o.Key], o.Placement, o.Op != intent.OpUnchanged)
 			if warning != "" && len(v.Directory.Nodes("")) == 0 {
 				one.Note, warning = one.Note+" yet: no machine has joined", "" // on a new server this is normal, and no warning
 			}

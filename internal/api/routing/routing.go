@@ -277,7 +277,7 @@ func (s *routingRequest) replayHandler(ctx context.Context, in *struct {
 		return nil, err
 	}
 	done, err := s.Handlers.Replay(ctx, ref, history.ReplayQuery{IDs: in.Body.IDs, Ended: in.Body.Ended, Limit: cmp.Or(in.Body.Limit, 1000)})
-	return op.Answer(v1.HandlerReplayed{Sent: done.Revived, SkippedClosed: done.Over, More: done.More}), err
+	return op.Answer(v1.HandlerReplayed{Sent: done.Revived, SkippedClosed: done.SkippedClosed, More: done.More}), err
 }
 
 // listDeliveries returns the deliveries (notifications to single handlers) about a problem

@@ -28,7 +28,7 @@ const usualBudgetShare = 0.8
 type Pressures struct {
 	Stats      func() journal.Stats
 	QueueBytes int64 // capacity of the journal's queue
-	Others     []Pressure
+	OtherQueues     []Pressure
 }
 
 // Highest returns the fill level (0 to 1) of the fullest resource, and the reason to give to slowed senders.
@@ -44,7 +44,7 @@ func (p *Pressures) Highest() (share float64, reason string) {
 			share, reason = level, "the server's journal is nearly full"
 		}
 	}
-	for _, other := range p.Others {
+	for _, other := range p.OtherQueues {
 		if level, why := other(); level > share {
 			share, reason = level, why
 		}

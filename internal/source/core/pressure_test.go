@@ -16,7 +16,7 @@ import (
 func TestPressureIsTheHighestFillLevel(t *testing.T) {
 	var other float64
 	var stats journal.Stats
-	p := Pressures{Stats: func() journal.Stats { return stats }, QueueBytes: 1000, Others: []Pressure{func() (float64, string) { return other, "other" }}}
+	p := Pressures{Stats: func() journal.Stats { return stats }, QueueBytes: 1000, OtherQueues: []Pressure{func() (float64, string) { return other, "other" }}}
 	for _, c := range []struct {
 		stats  journal.Stats
 		other  float64

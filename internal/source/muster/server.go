@@ -55,7 +55,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	l := &cfg.Limits
 	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: l.Write, Buffers: new(wsconn.Buffers)}, life: core.NewGoroutines(),
-		pressures: core.Pressures{Stats: cfg.Journal.Stats, QueueBytes: l.JournalQueueBytes, Others: cfg.Pressures}}
+		pressures: core.Pressures{Stats: cfg.Journal.Stats, QueueBytes: l.JournalQueueBytes, OtherQueues: cfg.Pressures}}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, func() float64 { share, _ := s.pressures.Highest(); return max(0, share) })
 	cfg.Registerer.MustRegister(fleetMetrics{s})
 	s.batches.New = func() any { return new(wire.BatchReader) }

@@ -622,9 +622,9 @@ func testDead(t *testing.T, s *restartableStore) {
 	revive := func(q ReplayQuery) ReplayCounts {
 		return noError(s.Revive(t.Context(), pager, minutesAfterNoon(60), q))
 	}
-	equal(t, "of the limit", revive(ReplayQuery{Limit: 1}), ReplayCounts{Revived: 1, Over: 1, More: 1})
+	equal(t, "of the limit", revive(ReplayQuery{Limit: 1}), ReplayCounts{Revived: 1, SkippedClosed: 1, More: 1})
 	equal(t, "of others' ids", revive(ReplayQuery{Limit: 10, IDs: []int64{id["open/opened/mail"], 4711}}), ReplayCounts{})
-	equal(t, "the rest", revive(ReplayQuery{Limit: 10}), ReplayCounts{Revived: 1, Over: 1})
+	equal(t, "the rest", revive(ReplayQuery{Limit: 10}), ReplayCounts{Revived: 1, SkippedClosed: 1})
 	list, _, err := s.Due(t.Context(), minutesAfterNoon(61), 10, nil)
 	must(t, err)
 	equal(t, "due again", deliveryKeys(list), []string{"open/opened/pager", "heard/closed/pager"})

@@ -206,7 +206,7 @@ func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Re
 				return err
 			}
 		}
-		out = ReplayCounts{Over: all - fit, More: max(0, fit-q.Limit)}
+		out = ReplayCounts{SkippedClosed: all - fit, More: max(0, fit-q.Limit)}
 		rows, err := tx.Query(ctx, `SELECT o.id FROM history_outbox o WHERE `+chosen.SQL("")+` ORDER BY o.id`+limitClause(q.Limit), chosen.Args...)
 		ids, err := sqldb.Collect(rows, err, sqldb.ScanColumn[int64])
 		if err != nil || len(ids) == 0 {

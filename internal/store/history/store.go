@@ -165,9 +165,9 @@ type Escalation struct {
 	Opened   time.Time         `json:"opened"`           // time from which the steps count: the opening, or when a later route took the problem
 	Direct   []HandlerRef      `json:"direct,omitempty"` // handlers, where there is no route
 	Next     route.Escalation  `json:"next"`
-	Notified []NotifiedHandler `json:"told,omitempty"`    // handlers that were notified of the opening
-	Skipped  []HandlerRef      `json:"skipped,omitempty"` // handlers that a change with --only-new added to a step which was sent
-	Hold     *route.Hold       `json:"held,omitempty"`    // why a due step was withheld
+	Notified []NotifiedHandler `json:"notified,omitempty"` // handlers that were notified of the opening
+	Skipped  []HandlerRef      `json:"skipped,omitempty"`  // handlers that a change with --only-new added to a step which was sent
+	Hold     *route.Hold       `json:"hold,omitempty"`     // why a due step was withheld
 	// Severity is the highest severity that a notification of the problem had.
 	Severity model.Severity `json:"severity,omitempty"`
 	Shadow   bool           `json:"shadow,omitempty"` // its messages are recorded and not sent
@@ -185,7 +185,7 @@ type NotifiedHandler struct {
 	HandlerRef
 	// Incident is the id under which the handler knows the problem: the id of a problem, with .1, .2, … appended
 	// each time an acknowledgement ended.
-	Incident string `json:"under,omitempty"`
+	Incident string `json:"incident,omitempty"`
 	// Acked is true after the handler was notified that all open problems of the incident are acknowledged, or that the
 	// incident ended while it was acknowledged.
 	Acked bool `json:"acked,omitempty"`
@@ -260,7 +260,7 @@ type Delivery struct {
 	ID              int64    `json:"id"`
 	Key             string   `json:"key"` // idempotency key: the same on every attempt
 	Problem         string   `json:"problem"`
-	FurtherProblems []string `json:"also,omitempty"` // ids of further problems that the message reports; Store.AlsoProblems reads them
+	FurtherProblems []string `json:"furtherProblems,omitempty"` // ids of further problems that the message reports; Store.AlsoProblems reads them
 	// Of the problem: the node, with its names at that time; node 0: the message is of no node.
 	NodeID    model.NodeID `json:"-"`
 	Namespace string       `json:"-"`
@@ -269,7 +269,7 @@ type Delivery struct {
 	Kind      string       `json:"kind"`            // the form: opened, closed, reminder, summary …
 	Route     string       `json:"route,omitempty"` // NAMESPACE/NAME; empty: handlers named without a route
 	// Tells is the meaning of the message for reports: opened, reminder, closed or acknowledged.
-	Event     string        `json:"tells,omitempty"`
+	Event     string        `json:"event,omitempty"`
 	Count     int           `json:"count,omitempty"` // problems in the message
 	Payload   []byte        `json:"-"`
 	Created   time.Time     `json:"created"`
@@ -299,7 +299,7 @@ type ReplayQuery struct {
 
 // ReplayCounts counts dead letters that were sent again, were skipped because their problem is closed, or exceeded
 // the limit.
-type ReplayCounts struct{ Revived, Over, More int }
+type ReplayCounts struct{ Revived, SkippedClosed, More int }
 
 // Unsent counts one handler's waiting deliveries and its dead letters (deliveries given up).
 type Unsent struct {
