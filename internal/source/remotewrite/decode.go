@@ -17,6 +17,7 @@ type requestReader struct {
 	symbols  []string // of version 2
 
 	encoded []byte        // labels of the present series: fields of version 1, or numbers of symbols
+	copied  bool          // encoded is a copy, not a part of the body
 	samples []wire.Sample // of the present series
 	ignored int           // histograms, exemplars and metadata in the request so far
 	err     error
@@ -90,7 +91,7 @@ func (r *requestReader) next() bool {
 
 // readSeries reads the samples of one series, and finds its labels.
 func (r *requestReader) readSeries(b []byte) {
-	r.encoded, r.samples = nil, r.samples[:0]
+	r.encoded, r.copied, r.samples = nil, false, r.samples[:0]
 	for len(b) > 0 && r.err == nil {
 		number, content, n := field(b)
 		if n < 0 {
@@ -112,16 +113,20 @@ func (r *requestReader) readSeries(b []byte) {
 	}
 }
 
-// addEncoded adds encoded labels to those of the present series. Adjacent parts of the body are not copied.
+// addEncoded adds encoded labels to those of the present series. Adjacent parts of the body are not copied. Each series has its own copy,
+// because blocks keep its texts.
 func (r *requestReader) addEncoded(part []byte) {
 	n := len(r.encoded)
 	switch {
 	case n == 0:
 		r.encoded = part
-	case n < cap(r.encoded) && len(part) > 0 && &r.encoded[:n+1][n] == &part[0]:
+	case !r.copied && n < cap(r.encoded) && len(part) > 0 && &r.encoded[:n+1][n] == &part[0]:
 		r.encoded = r.encoded[:n+len(part)]
 	default:
-		r.encoded = append(r.encoded[:n:n], part...)
+		if !r.copied {
+			r.encoded, r.copied = r.encoded[:n:n], true
+		}
+		r.encoded = append(r.encoded, part...)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/prompb"
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
+	"google.golang.org/protobuf/encoding/protowire"
 	"pgregory.net/rapid"
 
 	"github.com/muster-fleet/muster/internal/access"
@@ -295,6 +297,67 @@ func TestDecoderAgreesWithPrometheus(t *testing.T) {
 	})
 }
 
+// TestLabelsBetweenSamples sends series whose labels are not adjacent: all samples keep their labels, and a series of many parts is joined in
+// few allocations.
+func TestLabelsBetweenSamples(t *testing.T) {
+	part := func(x series) []byte { // the encoded fields of one series
+		_, content, _ := field(encode(t, false, []series{x}))
+		return content
+	}
+	var body []byte
+	var want []string
+	for i := range 20 {
+		name, at := fmt.Sprint("metric", i), now.UnixMilli()+int64(i)
+		split := slices.Concat(part(series{labels: []string{"job", fmt.Sprint("job", i)}}), part(series{samples: []wire.Sample{{Ms: at}}}), part(series{labels: []string{"__name__", name}}))
+		body = protowire.AppendBytes(protowire.AppendTag(body, request1Series, protowire.BytesType), split)
+		want = append(want, fmt.Sprintf("__name__=%s job=job%d namespace=default %d 0", name, i, at))
+	}
+	s := newServer(t)
+	if _, err := s.post("/prometheus/api/v1/write", type1, "good", snappy.Encode(nil, body)); err != nil {
+		t.Error(err)
+	}
+	if slices.Sort(want); !slices.Equal(s.journaled(t), want) {
+		t.Errorf("%q, want %q", s.journaled(t), want)
+	}
+	var r requestReader
+	many := bytes.Repeat([]byte{tagSeriesLabel, 0, seriesSamples<<3 | byte(protowire.BytesType), 0}, 10_000)
+	if n := testing.AllocsPerRun(1, func() { r.readSeries(many) }); n > 100 || len(r.encoded) != 20_000 {
+		t.Errorf("%v allocations for %d bytes of labels", n, len(r.encoded))
+	}
+}
+
+// TestCacheCountsItsMemory makes series with many empty labels and expects them without the memory of these, and expects that a request with
+// one series many times makes it only as often as the cache has space.
+func TestCacheCountsItsMemory(t *testing.T) {
+	var r requestReader
+	testenv.NoError(t, r.reset(false, encode(t, false, []series{{labels: slices.Concat([]string{"__name__", "a"}, make([]string, 1000))}})))
+	r.next()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	list, counted := make([]*knownSeries, 1000), 0
+	for i := range list {
+		list[i] = newKnownSeries("default", r.encoded)
+		counted += list[i].size()
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if used := int(after.HeapAlloc) - int(before.HeapAlloc); used > 2*counted || len(list[0].labels) != 2 {
+		t.Errorf("%d series use %d bytes, counted are %d", len(list), used, counted)
+	}
+	runtime.KeepAlive(list)
+	s := newServer(t)
+	repeated := slices.Repeat([]series{{[]string{"__name__", "m"}, []wire.Sample{{Ms: now.UnixMilli()}}}}, 10_000)
+	x := &receiver{plain: encode(t, false, repeated)}
+	allocations := testing.AllocsPerRun(1, func() {
+		s.series.byHash, s.series.bytes, s.series.next = nil, maxCacheBytes-1000, now
+		testenv.NoError(t, s.decode(x, "default", false))
+	})
+	if allocations > 20_000 || x.batch.kept != len(repeated) {
+		t.Errorf("%v allocations, %d samples", allocations, x.batch.kept)
+	}
+}
+
 // TestKnownSeriesAreStoredAlike sends random requests of both versions to two namespaces of one server, each series with a second request, too,
 // and expects the records that a server without known series makes.
 func TestKnownSeriesAreStoredAlike(t *testing.T) {
@@ -343,12 +406,12 @@ func TestFullCacheDropsUnusedSeries(t *testing.T) {
 	add("used", "unused")
 	free := c.bytes
 	c.bytes += maxCacheBytes
-	if add("early"); has("early") || c.hasSpace(at) {
+	if add("early"); has("early") || c.space(at) > 0 {
 		t.Errorf("a full cache took a series")
 	}
 	used := has("used")
 	at = at.Add(sweepInterval + 1)
-	if c.bytes = free + maxCacheBytes - 1; !c.hasSpace(at) {
+	if c.bytes = free + maxCacheBytes - 1; c.space(at) <= 0 {
 		t.Errorf("no space for a sweep")
 	}
 	c.bytes = maxCacheBytes
@@ -356,7 +419,7 @@ func TestFullCacheDropsUnusedSeries(t *testing.T) {
 	if !used || !has("used") || has("unused") || c.bytes > maxCacheBytes || c.find("web", key("used")) != nil {
 		t.Errorf("after a sweep the cache has used %v, unused %v; %d bytes", has("used"), has("unused"), c.bytes)
 	}
-	if c.bytes = free; !c.hasSpace(at) {
+	if c.bytes = free; c.space(at) <= 0 {
 		t.Errorf("no space after the sweep")
 	}
 	if add("later"); !has("later") {

@@ -18,7 +18,7 @@ type knownSeries struct {
 	key       string             // requestReader.labelKey
 	labels    []wire.SeriesLabel // as stored
 	section   int
-	swept     atomic.Uint32 // number of the last sweep before its last sample
+	usedIn    atomic.Uint32 // the sweep period of its last sample
 }
 
 // size returns the memory of a series in bytes, about.
@@ -31,10 +31,10 @@ const (
 )
 
 // seriesCache finds the series of a sample by the encoded labels, so that only the first sample of a series costs their decoding, order and
-// validation. Requests read it under a shared lock.
+// validation. Requests share it.
 type seriesCache struct {
 	mu     sync.RWMutex
-	byHash map[uint64]*knownSeries // two series with one hash: the first
+	byHash map[uint64]*knownSeries // of two series with one hash only the first is kept
 	bytes  int
 	sweeps uint32
 	next   time.Time // of the next sweep
@@ -45,21 +45,29 @@ func (c *seriesCache) hash(namespace string, key []byte) uint64 {
 	return xxhash.Sum64(key) ^ xxhash.Sum64String(namespace)
 }
 
-// find returns the series with a key in a namespace, or nil if the cache does not have it. The caller holds the shared lock.
+// find returns the series with a key in a namespace, or nil if the cache does not have it.
 func (c *seriesCache) find(namespace string, key []byte) *knownSeries {
-	x := c.byHash[c.hash(namespace, key)]
+	hash := c.hash(namespace, key)
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	x := c.byHash[hash]
 	if x == nil || x.namespace != namespace || x.key != string(key) {
 		return nil
 	}
-	if x.swept.Load() != c.sweeps {
-		x.swept.Store(c.sweeps)
+	if x.usedIn.Load() != c.sweeps {
+		x.usedIn.Store(c.sweeps)
 	}
 	return x
 }
 
-// hasSpace reports whether the cache takes further series now. The caller holds the shared lock.
-func (c *seriesCache) hasSpace(now time.Time) bool {
-	return c.bytes < maxCacheBytes || now.After(c.next)
+// space returns the bytes of further series that the cache takes now.
+func (c *seriesCache) space(now time.Time) int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if space := maxCacheBytes - c.bytes; space > 0 || !now.After(c.next) {
+		return space
+	}
+	return maxCacheBytes // add sweeps first
 }
 
 // add adds series to the cache, as long as it has space.
@@ -80,7 +88,7 @@ func (c *seriesCache) add(list []*knownSeries, now time.Time) {
 		if c.bytes >= maxCacheBytes || c.byHash[hash] != nil {
 			continue
 		}
-		x.swept.Store(c.sweeps)
+		x.usedIn.Store(c.sweeps)
 		c.byHash[hash] = x
 		c.bytes += x.size()
 	}
@@ -89,7 +97,7 @@ func (c *seriesCache) add(list []*knownSeries, now time.Time) {
 // sweep removes the series without a sample since the last sweep. The caller holds the lock.
 func (c *seriesCache) sweep(now time.Time) {
 	for hash, x := range c.byHash {
-		if x.swept.Load() != c.sweeps {
+		if x.usedIn.Load() != c.sweeps {
 			delete(c.byHash, hash)
 			c.bytes -= x.size()
 		}
@@ -102,6 +110,6 @@ func (c *seriesCache) sweep(now time.Time) {
 func newKnownSeries(namespace string, key []byte) *knownSeries {
 	key = bytes.Clone(key)
 	labels, _ := appendLabels(nil, key)
-	labels = slices.Clip(setNamespace(labels, namespace))
+	labels = slices.Clone(setNamespace(labels, namespace)) // without the memory of empty labels
 	return &knownSeries{namespace: namespace, key: text(key), labels: labels, section: sectionOf(labels)}
 }

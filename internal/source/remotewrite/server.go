@@ -179,8 +179,7 @@ func (s *Server) decode(x *receiver, namespace string, version2 bool) error {
 	b.reset(namespace, &s.cfg.Limits, now)
 	err := r.reset(version2, x.plain)
 	var accepted []*knownSeries // the cache lacks them
-	s.series.mu.RLock()
-	learn := s.series.hasSpace(now)
+	space := s.series.space(now)
 	for err == nil && r.next() {
 		key, ok := r.labelKey()
 		if ok {
@@ -193,11 +192,11 @@ func (s *Server) decode(x *receiver, namespace string, version2 bool) error {
 		if err = r.err; err != nil || len(r.samples) == 0 || !b.add(labels, r.samples) {
 			continue
 		}
-		if ok && learn {
-			accepted = append(accepted, newKnownSeries(namespace, key))
+		if ok && space > 0 {
+			known := newKnownSeries(namespace, key)
+			accepted, space = append(accepted, known), space-known.size()
 		}
 	}
-	s.series.mu.RUnlock()
 	if err = cmp.Or(err, r.err); err != nil {
 		return model.Errorf(model.Invalid, "refused all samples of the request: %w", err)
 	}
