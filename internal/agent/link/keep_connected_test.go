@@ -158,7 +158,8 @@ type memorySource struct {
 	signals         []wire.Signal
 	urgent          bool
 	keepalives      int
-	maxBatchSignals int // signals in one batch; zero: as many as may be
+	nowMs           uint64 // of the batches
+	maxBatchSignals int    // signals in one batch; zero: as many as may be
 	notify          chan struct{}
 	acked           chan uint64
 }
@@ -219,7 +220,7 @@ func (s *memorySource) Next(b *wire.Batch, _, most int) (bool, error) {
 		return false, nil
 	}
 	wait = wait[:min(len(wait), most, cmp.Or(s.maxBatchSignals, most))]
-	*b = wire.Batch{StreamKey: testStream, First: s.sent + 1, Signals: wait}
+	*b = wire.Batch{StreamKey: testStream, First: s.sent + 1, NowMs: s.nowMs, Signals: wait}
 	s.sent += uint64(len(wait))
 	s.urgent = false
 	return true, nil
@@ -324,6 +325,25 @@ func TestOrdinaryResultsWaitAndShareOneBatch(t *testing.T) {
 	<-got
 	if took := time.Since(start); took > 900*time.Millisecond {
 		t.Fatalf("a change of status left after %v", took)
+	}
+}
+
+// TestBatchKeepsTimesFromBeforeReboot sends a batch whose clock is ahead of the boot clock, because it has a signal from before a reboot, and one
+// whose clock is behind.
+func TestBatchKeepsTimesFromBeforeReboot(t *testing.T) {
+	for nowMs, want := range map[uint64]uint64{3_600_000: 3_600_000, 4000: 5000} {
+		got := make(chan *wire.Batch, 1)
+		s := startServer(t, func(p *serverConn) {
+			p.answerHello(wire.Welcome{})
+			got <- p.readBatch()
+		})
+		source := newMemorySource()
+		source.nowMs = nowMs
+		source.add(1, true)
+		startRun(t, source, func(c *RunConfig) { c.BootMs = func() uint64 { return 5000 } }, s.l.Addr().String())
+		if b := <-got; b == nil || b.NowMs != want {
+			t.Errorf("batch with time %d: %+v, want %d", nowMs, b, want)
+		}
 	}
 }
 

@@ -304,10 +304,11 @@ func (s *Session) Assignment() *Assignment {
 // MaxBatch returns the size in bytes of the largest batch that the server accepts.
 func (s *Session) MaxBatch() int { return s.maxFrame }
 
-// Send encodes and sends one batch of results, with the time of sending. After ErrWindowFull send it again when Acked
+// Send encodes and sends one batch of results, with the time of sending; a later time in the batch stays, because signals from before a
+// reboot can be older than the boot. After ErrWindowFull send it again when Acked
 // was called.
 func (s *Session) Send(b *wire.Batch) error {
-	b.NowMs = s.cfg.BootMs()
+	b.NowMs = max(b.NowMs, s.cfg.BootMs())
 	last := b.First + uint64(len(b.Signals)) - 1
 	if b.Gap != nil {
 		last = b.Gap.Last
