@@ -17,9 +17,9 @@ type batchQueue struct {
 	capacity  int64 // raw bytes; Append waits above it
 	maxCommit int   // raw bytes
 
-	wake chan struct{} // capacity 1: there is a batch
-	full chan struct{} // capacity 1: a batch is full, so that lingering gains nothing
-	rush chan struct{} // capacity 1: an entry came that is not patient
+	wake       chan struct{} // capacity 1: there is a batch
+	full       chan struct{} // capacity 1: a batch is full, so that lingering gains nothing
+	urgentCame chan struct{} // capacity 1: an entry came that is not patient
 
 	mu              sync.Mutex
 	pending         []*batch
@@ -38,7 +38,7 @@ const maxIdleBatches = 3
 func newBatchQueue(o *Options) batchQueue {
 	return batchQueue{
 		name: o.Name, capacity: o.QueueBytes, maxCommit: o.MaxCommit,
-		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), rush: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), urgentCame: make(chan struct{}, 1),
 	}
 }
 
@@ -59,7 +59,7 @@ func (q *batchQueue) appendEntries(ctx context.Context, raw int, entries []Entry
 	q.mu.Unlock()
 	signalChannel(q.wake)
 	if urgent {
-		signalChannel(q.rush)
+		signalChannel(q.urgentCame)
 	}
 	if full {
 		signalChannel(q.full)
@@ -132,6 +132,13 @@ func (q *batchQueue) empty() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.pending) == 0
+}
+
+// hasFullBatch reports whether the first batch takes no more entries. After a stall the queue has many such batches.
+func (q *batchQueue) hasFullBatch() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.pending) > 1
 }
 
 // urgent reports whether an entry waits that is not patient.

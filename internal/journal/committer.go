@@ -65,6 +65,9 @@ func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 // lingerUntilFull waits until a batch of entries is full, at most Options.Linger, so that more appends share one
 // commit. Patient entries wait for Options.PatientLinger, or for an entry that is not.
 func lingerUntilFull(l *Log) {
+	if l.queue.hasFullBatch() {
+		return
+	}
 	if l.opts.PatientLinger > l.opts.Linger && !awaitUrgentEntry(l) {
 		return
 	}
@@ -83,7 +86,7 @@ func awaitUrgentEntry(l *Log) bool {
 	defer timer.Stop()
 	for !l.queue.urgent() {
 		select {
-		case <-l.queue.rush: // possibly for an entry of an earlier commit
+		case <-l.queue.urgentCame: // possibly for an entry of an earlier commit
 		case <-timer.C:
 			return false
 		case <-l.queue.full:

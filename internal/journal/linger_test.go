@@ -58,3 +58,20 @@ func TestPatientEntriesWaitForOthers(t *testing.T) {
 		})
 	}
 }
+
+// TestFullBatchesDoNotLinger appends entries of six batches at once, and expects that only the last batch waits for more.
+func TestFullBatchesDoNotLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := openTestLog(t, "/j", journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, Linger: 20 * time.Millisecond, PatientLinger: 100 * time.Millisecond, MaxCommit: 1000})
+		times := &commitTimes{start: time.Now()}
+		for range 12 {
+			testenv.NoError(t, l.Append(context.Background(), journal.Entry{Section: 1, Data: make([]byte, 400), Waiter: times, Patient: true}))
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if len(times.list) != 12 || !slices.Equal(times.list[:10], make([]time.Duration, 10)) {
+			t.Errorf("committed after %v", times.list)
+		}
+		testenv.NoError(t, l.Close())
+	})
+}
