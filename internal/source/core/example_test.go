@@ -108,7 +108,7 @@ func (x *lineSession) Message() (cause string) {
 		return "not_stored"
 	}
 	debt := x.Budget.Spend(&core.Charge{core.LoadResults: 1, core.LoadBytes: len(line)})
-	x.Budget.Wait(x.source.life.Base, debt.Wait, &x.Window)
+	x.Budget.Wait(x.source.life.Base, debt, &x.Window)
 	return ""
 }
 

@@ -90,18 +90,32 @@ func (l *Limiter) pruneLocked(now int64) {
 	}
 }
 
+// maxSenderDebt bounds the debt that one request of a sender without a session makes.
+const maxSenderDebt = time.Minute
+
+// atMost returns n tokens, or fewer if they cost more than maxSenderDebt at one of the rates.
+func atMost(n int, rates ...float64) int {
+	for _, rate := range rates {
+		if rate > 0 {
+			n = min(n, max(1, int(rate*maxSenderDebt.Seconds())))
+		}
+	}
+	return n
+}
+
 // ChargeSender charges the bytes of a request to the limits of a user without a session. A user in debt is refused: the
 // debt is returned, and nothing is charged.
 func (l *Limiter) ChargeSender(namespace model.NamespaceID, user string, bytes int) Debt {
 	var b Budget
 	b.Open(l, &Node{Name: user, Namespace: namespace})
-	debt := b.Spend(&Charge{})
+	debt := b.Debt(LoadBytes)
 	debt.sender = debt.scope == "node"
 	if debt.Wait > 0 {
 		b.Hit(debt.Limit(), debt.Reason())
 		return debt
 	}
-	b.Spend(&Charge{LoadBytes: bytes})
+	limits := b.Limits()
+	b.Spend(&Charge{LoadBytes: atMost(bytes, limits.NodeBytesPerSec, limits.BytesPerSec)})
 	return debt
 }
 
@@ -117,7 +131,7 @@ func (l *Limiter) ChargeSamples(namespace model.NamespaceID, sender string, samp
 		b.Hit(debt.Limit(), debt.Reason())
 		return debt
 	}
-	bucket.Spend(samples, rate, l.Burst, now)
+	bucket.Spend(atMost(samples, rate), rate, l.Burst, now)
 	return debt
 }
 
@@ -246,12 +260,30 @@ func (b *Budget) Open(l *Limiter, node *Node) {
 func (b *Budget) Limits() *NamespaceLimits { return b.namespace.limits.Load() }
 
 // Spend subtracts the cost of a batch from the buckets of the node and the namespace, and returns the longer of the two
-// waiting times.
+// waiting times. Kinds of traffic without a cost do not count; a charge without any cost returns the debt of all kinds.
 func (b *Budget) Spend(c *Charge) Debt {
+	var costs [loads]bool
+	for i := range c {
+		costs[i] = c[i] != 0 || *c == Charge{}
+	}
+	return b.spend(c, &costs)
+}
+
+// Debt returns the longest debt of the node and the namespace in these kinds of traffic.
+func (b *Budget) Debt(kinds ...TrafficKind) Debt {
+	var counts [loads]bool
+	for _, kind := range kinds {
+		counts[kind] = true
+	}
+	return b.spend(&Charge{}, &counts)
+}
+
+// spend subtracts a cost, and returns the longest wait for the kinds of traffic that count.
+func (b *Budget) spend(c *Charge, counts *[loads]bool) Debt {
 	limits, now, burst := b.Limits(), b.limiter.Monotonic(), b.limiter.Burst
 	node, namespace := limits.nodeRates(), limits.namespaceRates()
-	own, of := b.own.takeTokens(c, node, burst, now)
-	all, ofAll := b.namespace.takeTokens(c, namespace, burst, now)
+	own, of := b.own.takeTokens(c, counts, node, burst, now)
+	all, ofAll := b.namespace.takeTokens(c, counts, namespace, burst, now)
 	if all > own {
 		return Debt{Wait: all, scope: "namespace", load: ofAll, perSec: namespace[ofAll]}
 	}
@@ -289,12 +321,12 @@ const maxReaderPause = time.Second
 
 // Wait pauses the session's reader for the time that a rate limit demands; ctx or the end of the session ends the
 // pause. When an operator changes a limit, the time is computed again, so that no reader waits for the old limit.
-func (b *Budget) Wait(ctx context.Context, wait time.Duration, w *Window) {
-	limits := b.Limits()
+func (b *Budget) Wait(ctx context.Context, debt Debt, w *Window) {
+	limits, wait := b.Limits(), debt.Wait
 	for ; wait > 0; wait -= maxReaderPause {
 		if now := b.Limits(); now != limits {
 			limits = now
-			if wait = b.Spend(&Charge{}).Wait; wait <= 0 {
+			if wait = b.Debt(debt.load).Wait; wait <= 0 {
 				return
 			}
 		}
@@ -339,11 +371,11 @@ func (l *NamespaceLimits) namespaceRates() loadRates {
 	return loadRates{l.ResultsPerSec, l.ValuesPerSec, l.ReportsPerSec, l.BytesPerSec}
 }
 
-// takeTokens subtracts the cost of a batch from the bucket of each kind of traffic. It returns the longest wait until a
-// bucket's debt is paid, and the Load of that bucket.
-func (b *loadBuckets) takeTokens(c *Charge, r loadRates, burst time.Duration, now int64) (wait time.Duration, of TrafficKind) {
+// takeTokens subtracts the cost of a batch from the bucket of each kind of traffic that counts. It returns the longest wait until
+// a bucket's debt is paid, and the Load of that bucket.
+func (b *loadBuckets) takeTokens(c *Charge, counts *[loads]bool, r loadRates, burst time.Duration, now int64) (wait time.Duration, of TrafficKind) {
 	for i := range b {
-		if r[i] <= 0 { // no limit, as most
+		if r[i] <= 0 || !counts[i] { // most have no limit
 			continue
 		}
 		if w := b[i].Spend(c[i], r[i], burst, now); w > wait {

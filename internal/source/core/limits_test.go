@@ -99,6 +99,38 @@ func TestSamplesInDebtAreRefused(t *testing.T) {
 	}
 }
 
+// TestValuesInDebtDelayNoResults sends far more samples in one request than the namespace's limit of values allows. Results and alerts go on,
+// values wait at most a minute.
+func TestValuesInDebtDelayNoResults(t *testing.T) {
+	l, now := newLimiter()
+	l.Namespace = func(model.NamespaceID) NamespaceLimits {
+		return NamespaceLimits{Namespace: "default", ValuesPerSec: 1000, ResultsPerSec: 1000, BytesPerSec: 1e6}
+	}
+	var b Budget
+	b.Open(l, &Node{ID: 7, Name: "web1", Namespace: 1})
+	l.ChargeSamples(1, "prometheus", 300_000)
+	if d := b.Spend(&Charge{LoadResults: 1, LoadBytes: 100}); d.Wait != 0 {
+		t.Errorf("a result: %+v", d)
+	}
+	if d := l.ChargeSender(1, "prometheus", 100); d.Wait != 0 {
+		t.Errorf("an alert: %+v", d)
+	}
+	if d := b.Debt(LoadValues, LoadBytes); d.Wait != 50*time.Second || d.Limit() != "namespace_values_rate" {
+		t.Errorf("values: %+v, %s", d, d.Limit())
+	}
+	if d := b.Spend(&Charge{LoadValues: 1000, LoadResults: 1}); d.Wait != 51*time.Second {
+		t.Errorf("a batch with values: %+v", d)
+	}
+	l.ChargeSender(1, "prometheus", 100e6)
+	if d := b.Debt(LoadBytes); d.Wait != 50*time.Second+200*time.Microsecond {
+		t.Errorf("bytes: %+v", d)
+	}
+	*now += time.Minute
+	if d := l.ChargeSender(1, "prometheus", 100); d.Wait != 0 {
+		t.Errorf("an alert after a minute: %+v", d)
+	}
+}
+
 // A node sends ten values for each result of its limit, and pays for the verdicts of its triggers as for results.
 func TestValuesAndVerdictsAreCharged(t *testing.T) {
 	l, _ := newLimiter()

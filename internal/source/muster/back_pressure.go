@@ -137,5 +137,5 @@ func (x *session) chargeFrame() {
 func (x *session) pauseReader(debt *core.Debt) {
 	x.srv.metrics.throttled.WithLabelValues(strings.TrimSuffix(debt.Limit(), "_rate")).Inc()
 	x.Budget.Hit(debt.Limit(), debt.Reason())
-	x.Budget.Wait(x.srv.life.Base, debt.Wait, &x.Window)
+	x.Budget.Wait(x.srv.life.Base, *debt, &x.Window)
 }

@@ -408,7 +408,7 @@ const maxDelay = 30 * time.Second
 func (s *Server) charge(n *node, signals, size int) error {
 	var budget core.Budget
 	budget.Open(s.cfg.Limiter, &n.core)
-	if debt := budget.Spend(&core.Charge{}); debt.Wait > maxDelay {
+	if debt := budget.Debt(core.LoadReports, core.LoadBytes); debt.Wait > maxDelay {
 		budget.Hit(debt.Limit(), debt.Reason())
 		return model.Errorf(model.Limited, "%s", debt.Reason()).WithHint("the agent sends it again with its next run")
 	}

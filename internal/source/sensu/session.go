@@ -253,7 +253,7 @@ func (x *session) chargeMessage(bytes int) (cause string) {
 	}
 	x.srv.metrics.throttled.Inc()
 	x.Budget.Hit(debt.Limit(), debt.Reason())
-	x.Budget.Wait(x.srv.life.Base, debt.Wait, &x.Window)
+	x.Budget.Wait(x.srv.life.Base, debt, &x.Window)
 	if x.srv.life.Base.Err() != nil {
 		return "cut"
 	}

@@ -312,7 +312,7 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	}
 	var budget core.Budget
 	budget.Open(s.cfg.Limiter, &a.node)
-	if debt := budget.Spend(&core.Charge{}); debt.Wait > maxDelay {
+	if debt := budget.Debt(core.LoadValues, core.LoadBytes); debt.Wait > maxDelay {
 		budget.Hit(debt.Limit(), debt.Reason())
 		return nil, model.Errorf(model.Limited, "%s", debt.Reason())
 	}

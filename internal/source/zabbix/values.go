@@ -210,7 +210,7 @@ func (b *valueBatch) charge(size int) (debt time.Duration) {
 		}
 		var budget core.Budget
 		budget.Open(b.srv.cfg.Limiter, &n.Node)
-		if before := budget.Spend(&core.Charge{}); before.Wait > maxDelay {
+		if before := budget.Debt(core.LoadValues, core.LoadBytes); before.Wait > maxDelay {
 			budget.Hit(before.Limit(), before.Reason())
 			b.countRefused(overLimit, n.values, n.Name, "")
 			n.values, n.blocks, n.full = 0, nil, nil
