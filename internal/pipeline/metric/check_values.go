@@ -13,8 +13,12 @@ import (
 
 // keepCheckValues adds the numbers in a result of a check to the series store. They have no steps and no triggers.
 func (w *metricApplier) keepCheckValues(n uint32, s *wire.Signal, from *shard.Arrival) {
+	if w.result.Decode(s.Body) != nil || len(w.result.Extra) == 0 {
+		return
+	}
+	executed := w.p.nodes[n].sendTime(w.Received, from) - from.Age(s.AtMs) // also without a store: it moves the sender's clock
 	store := w.view.opts.Series.Store
-	if store == nil || w.stored || w.result.Decode(s.Body) != nil || len(w.result.Extra) == 0 {
+	if store == nil || w.stored {
 		return
 	}
 	check := w.Definition(s.Definition).AsCheck()
@@ -23,7 +27,6 @@ func (w *metricApplier) keepCheckValues(n uint32, s *wire.Signal, from *shard.Ar
 		return
 	}
 	node, namespace := w.view.opts.Series.Names(w.p.Node(n).ID)
-	executed := w.p.nodes[n].sendTime(w.Received, from) - from.Age(s.AtMs)
 	x := &w.samples
 	for i := range extra.Values {
 		value := &extra.Values[i]

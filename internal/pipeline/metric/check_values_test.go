@@ -20,16 +20,20 @@ import (
 )
 
 // TestNumbersOfChecksAreStored applies results with numbers, a late one and a replay, and expects each number once, with the labels of
-// its check, node and tags.
+// its check, node and tags, and the same clocks of senders in a view without a store.
 func TestNumbersOfChecksAreStored(t *testing.T) {
 	s := openSeries(t, t.TempDir())
 	defer s.Close()
 	definitions := func(model.DefinitionID) *model.Definition {
 		return (&model.CheckDefinition{Definition: model.Definition{ID: 3, Unit: 30, Namespace: 1, Name: "queue"}, FailAfter: 1, RecoverAfter: 1}).Seal()
 	}
-	of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
-	event.New(of, event.Options{})
-	v := New(of, Options{Definitions: definitions, Series: SeriesOptions{Store: s, Names: func(model.NodeID) (string, string) { return "web-1", "default" }}})
+	open := func(o SeriesOptions) (*View, *shard.Shard) {
+		of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
+		event.New(of, event.Options{})
+		return New(of, Options{Definitions: definitions, Series: o}), of
+	}
+	v, of := open(SeriesOptions{Store: s, Names: func(model.NodeID) (string, string) { return "web-1", "default" }})
+	without, second := open(SeriesOptions{})
 	batch := func(number, atMs uint64, values ...model.Value) []byte {
 		nowMs := 10_000 + number*1000
 		b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: number, NowMs: nowMs, Signals: []wire.Signal{
@@ -48,6 +52,7 @@ func TestNumbersOfChecksAreStored(t *testing.T) {
 	for range 2 { // the second time as a start does
 		for _, c := range commits {
 			testenv.NoError(t, of.Apply(c))
+			testenv.NoError(t, second.Apply(c))
 		}
 	}
 	q := testenv.Value(s.Querier(math.MinInt64, math.MaxInt64))(t)
@@ -77,5 +82,7 @@ func TestNumbersOfChecksAreStored(t *testing.T) {
 	if c := s.Counts(); c.Values != 6 {
 		t.Errorf("counts %+v", c)
 	}
-	_ = v
+	if clocks := v.partitions[3].nodes[0].clocks; len(clocks) != 1 || !slices.Equal(clocks, without.partitions[3].nodes[0].clocks) {
+		t.Errorf("clocks %+v, without a store %+v", clocks, without.partitions[3].nodes[0].clocks)
+	}
 }
