@@ -75,11 +75,15 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 	if err := w.columns.Reset(&w.block); err != nil {
 		return w.refuse(node, from, err)
 	}
-	u := w.unitOf(n, of, w.block.Macros, from.Stream.Lane)
 	sent := int64(min(w.block.UnixNs, uint64(w.Received)))
 	if w.block.UnixNs == 0 {
-		sent = w.p.nodes[n].sendTime(w.Received, from) - from.Age(s.AtMs)
+		sent = w.p.nodes[n].sendTime(w.Received, from)
+		if from.Stream.Lane == wire.Live {
+			w.p.nodes[n].timeOffset = sent - w.Listening
+		}
+		sent -= from.Age(s.AtMs)
 	}
+	u := w.unitOf(n, of, w.block.Macros, from.Stream.Lane)
 	values := uint64(0)
 	var v wire.BlockValue
 	for w.columns.Next(&v) {
@@ -117,7 +121,7 @@ func (w *metricApplier) unitOf(n uint32, of *model.TemplateDefinition, macros st
 	at, u := node.unit(of.Unit)
 	switch {
 	case u == nil:
-		u = newUnitState(w.view.template(of, macros), w.Received)
+		u = newUnitState(w.view.template(of, macros), w.timeOf(n))
 		node.units = slices.Insert(node.units, at, u)
 		return u
 	case (u.ID != of.ID || u.macros != macros) && lane == wire.Live && u.limit.allows(w.Received):
@@ -132,7 +136,7 @@ func (w *metricApplier) unitOf(n uint32, of *model.TemplateDefinition, macros st
 func (w *metricApplier) replaceUnit(n uint32, old *unitState, of *template, found []*discovery.State) *unitState {
 	node := &w.p.nodes[n]
 	at, _ := node.unit(of.Unit)
-	u := transferState(w.view.withEntities(of, found), old, w.Received)
+	u := transferState(w.view.withEntities(of, found), old, w.timeOf(n))
 	u.setEntities(found)
 	u.limit = old.limit.add(w.Received)
 	node.units[at] = u
@@ -420,14 +424,14 @@ func (w *metricApplier) Period(uint32) int64 { return 0 }
 
 // setDeadline sets a node's deadline to the next time at which a formula is due or a time function may change one of its triggers
 func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
-	next, soonest := int64(0), int64(1)
+	next, soonest, now := int64(0), int64(1), w.timeOf(n)
 	for _, u := range node.units {
 		if !u.timed {
 			continue
 		}
 		if at := u.nextFormula(w.p.Node(n).ID); at > 0 && (next == 0 || at < next) {
 			next = at
-			if at <= w.Received {
+			if at <= now {
 				soonest = 0 // with this commit: the next one may have values again
 			}
 		}
@@ -447,7 +451,7 @@ func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
 		w.p.deadlines.Clear(n)
 		return
 	}
-	w.p.deadlines.Set(n, w.Listening+max(next-w.Received, soonest))
+	w.p.deadlines.Set(n, w.Listening+max(next-now, soonest))
 }
 
 // recoveryDeadline returns the next time at which a recovery expression may change without new values; zero: never
@@ -468,13 +472,13 @@ func (w *metricApplier) Expire(ids []uint32) {
 			}
 			continue // without a time: the next values set a deadline
 		}
-		node := &w.p.nodes[n]
+		node, now := &w.p.nodes[n], w.timeOf(n)
 		for at := range node.units {
-			w.calculate(n, node.units[at])
+			w.calculate(n, node.units[at], now)
 			u := node.units[at] // discovered entities may have replaced it
 			for i := range u.triggers {
 				if u.triggers[i].problem != nil && u.template.triggers[i].isTimed() {
-					w.evaluate(n, u, i, w.Received)
+					w.evaluate(n, u, i, now)
 				}
 			}
 		}

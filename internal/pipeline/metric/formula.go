@@ -92,16 +92,16 @@ func (u *unitState) nextFormula(node model.NodeID) (next int64) {
 	return next
 }
 
-// calculate computes the formulas of a Template on a node that have become due. A server that was away computes each once.
-func (w *metricApplier) calculate(n uint32, u *unitState) {
+// calculate computes the formulas of a Template on a node that have become due by now. A server that was away computes each once.
+func (w *metricApplier) calculate(n uint32, u *unitState, now int64) {
 	if len(u.formulas) == 0 {
 		return
 	}
 	since := u.computed
-	u.computed = w.Received
+	u.computed = max(since, now)
 	for i := range u.formulas {
 		f := &u.formulas[i]
-		at := f.due(w.p.Node(n).ID, w.Received)
+		at := f.due(w.p.Node(n).ID, now)
 		if at <= since {
 			continue
 		}

@@ -37,8 +37,9 @@ type Verdict struct {
 
 // nodeState has the state of each Template on one node, sorted by id, and the clocks of the senders of its values
 type nodeState struct {
-	units  []*unitState
-	clocks []senderClock // by age
+	units      []*unitState
+	clocks     []senderClock // by age
+	timeOffset int64         // send time less listening time of the last live batch with a sender's clock, ns; zero: none came yet
 }
 
 // unitState has the items and triggers of one Template on one node

@@ -27,6 +27,9 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 	if id >= 20 { // with a discovery rule
 		return discoveryDefinition(id)
 	}
+	if id == 12 { // a trigger of missing values, which is also evaluated at each half minute
+		c.Items, c.Triggers = c.Items[:1], []model.DefinitionTrigger{{Name: "silent", Expression: "nodata(//load,2m)=1 and now()>0"}}
+	}
 	if id == 11 { // a trigger of a counter
 		c.Items, c.Triggers = c.Items[:1], []model.DefinitionTrigger{{Name: "back", Expression: "change(//load)<0"}}
 	}

@@ -55,6 +55,16 @@ func (node *nodeState) sendTime(received int64, from *shard.Arrival) int64 {
 	return node.clocks[at].sendTime(received, from.NowMs)
 }
 
+// timeOf returns the present time by the clock of a node's values. It goes on with listening time from the last live batch, so that neither
+// a pause of the server nor a step of its clock makes values old, and is at most maxWait before the receive time.
+func (w *metricApplier) timeOf(n uint32) int64 {
+	offset := w.p.nodes[n].timeOffset
+	if offset == 0 {
+		return w.Received
+	}
+	return min(max(w.Listening+offset, w.Received-int64(maxWait)), w.Received)
+}
+
 // appendClocks appends the clocks of a node's senders to a snapshot.
 func appendClocks(b []byte, list []senderClock) []byte {
 	b = binary.AppendUvarint(b, uint64(len(list)))

@@ -87,3 +87,65 @@ func TestBatchesThatWaitKeepTheirOrder(t *testing.T) {
 	v = restored
 	apply(40, 4)
 }
+
+// lateCommit is a commit that the journal received later than its number says.
+type lateCommit struct {
+	testCommit
+	late time.Duration
+}
+
+// Received returns the receive time.
+func (c *lateCommit) Received() int64 { return c.testCommit.Received() + int64(c.late) }
+
+// TestNodataAfterAStepOrAPause moves the server's clock, and pauses the server, by more than the period of nodata, and expects no problem while
+// values arrive; then values end, and it expects the problem after the period. The view is restored from a snapshot now and then.
+func TestNodataAfterAStepOrAPause(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		v, late, nowMs := newTestView(), time.Duration(0), uint64(3_600_000)
+		apply := func(number uint64, entries ...[]byte) {
+			t.Helper()
+			testenv.NoError(t, v.shard.Apply(&lateCommit{testCommit{number, entries}, late}))
+			if number%50 > 0 {
+				return
+			}
+			body, at := v.shard.Snapshot(3, nil)
+			restored := newTestView()
+			testenv.NoError(t, restored.shard.Restore(3, at, body))
+			restored.number = v.number
+			v = restored
+		}
+		problems := func() (commits []uint64) {
+			for _, verdict := range v.partitions[3].pending {
+				if verdict.Problem {
+					commits = append(commits, verdict.Commit)
+				}
+			}
+			return commits
+		}
+		const last = 900
+		for number := uint64(1); number <= last; number++ {
+			if number == 100 {
+				if late = 3 * time.Minute; paused {
+					nowMs -= 180_000 // the sender wrote to the paused server
+				}
+			}
+			if paused && number > 110 && number <= 290 {
+				nowMs += 1000 // the server reads what has waited, twice as fast
+			}
+			if nowMs += 1000; number%10 == 0 {
+				apply(number, v.blockAt(nowMs, 12, []int64{0}, []wire.BlockValue{{Value: item.FromFloat(1)}}))
+			} else {
+				apply(number)
+			}
+		}
+		if at := problems(); at != nil {
+			t.Errorf("paused %v: problems at commits %v while values arrive", paused, at)
+		}
+		for number := uint64(last + 1); number <= last+130; number++ {
+			apply(number)
+		}
+		if at := problems(); len(at) != 1 || at[0] < last+118 || at[0] > last+121 {
+			t.Errorf("paused %v: problems at commits %v after the last value in %d", paused, at, last)
+		}
+	}
+}

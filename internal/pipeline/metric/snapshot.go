@@ -34,7 +34,9 @@ func (p *metricPartition) encode(b []byte) []byte {
 		}
 	}
 	for _, n := range p.Order() {
-		b = appendClocks(binary.AppendVarint(b, p.deadlines.Due(n)), p.nodes[n].clocks)
+		b = binary.AppendVarint(b, p.deadlines.Due(n))
+		b = binary.AppendVarint(b, p.nodes[n].timeOffset)
+		b = appendClocks(b, p.nodes[n].clocks)
 	}
 	b = binary.AppendUvarint(b, uint64(len(p.pending)))
 	for i := range p.pending {
@@ -128,6 +130,7 @@ func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 		if due := d.Int(); due > 0 {
 			p.deadlines.Set(n, due)
 		}
+		p.nodes[n].timeOffset = d.Int()
 		p.nodes[n].clocks = decodeClocks(d)
 	}
 	for range d.Count() {
