@@ -309,8 +309,8 @@ func (r *Server) lastRun(node model.NodeID, directive model.UnitID) (reducer.Run
 }
 
 // takeChanges returns the runs that changed since the last call, and all in Runs.
-func (r *Server) takeChanges() []reducer.RunChange {
-	list := r.Compliance.TakeChanges()
+func (r *Server) takeChanges(now time.Time) []reducer.RunChange {
+	list := r.Compliance.TakeChanges(now)
 	for node := range r.Runs {
 		list = append(list, reducer.RunChange{Node: node})
 	}

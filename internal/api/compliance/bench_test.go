@@ -114,7 +114,7 @@ func newBenchFleet() *benchFleet {
 			i, ok := findRun(f.runs[node], unit)
 			return f.runs[node][i], ok
 		},
-		Changes:    func() []reducer.RunChange { return f.changes },
+		Changes:    func(time.Time) []reducer.RunChange { return f.changes },
 		Definition: d.Definition,
 		Version:    func(u *directory.Unit, node model.NodeID) *model.Definition { return directory.VersionOn(d, u, node) },
 		Since:      func(model.NodeID, model.UnitID) time.Time { return now },

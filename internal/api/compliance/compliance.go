@@ -30,8 +30,8 @@ type Options struct {
 	Runs func(model.NodeID) []reducer.Run
 	// LastRun returns the last run of a directive on a node; false: there is none.
 	LastRun func(model.NodeID, model.UnitID) (reducer.Run, bool)
-	// Changes returns the runs that changed since its last call.
-	Changes func() []reducer.RunChange
+	// Changes returns the runs that changed since its last call; its caller judges them at the time now.
+	Changes func(now time.Time) []reducer.RunChange
 	// Placements returns the present version of nodes, directives and groups.
 	Placements func() directory.Placements
 	// Definition returns a definition by its id; nil: unknown.

@@ -106,7 +106,7 @@ func (s *Sums) refresh(ctx context.Context) error {
 	}
 	s.compareCalendars(changed)
 	runs := map[model.NodeID][]model.UnitID{}
-	for _, c := range s.Changes() {
+	for _, c := range s.Changes(s.now) {
 		if c.Directive != 0 {
 			runs[c.Node] = append(runs[c.Node], c.Directive)
 		} else if n := s.nodes[c.Node]; n != nil {

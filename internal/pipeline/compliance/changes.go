@@ -1,6 +1,8 @@
 package compliance
 
 import (
+	"time"
+
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/policy"
 )
@@ -32,7 +34,8 @@ func (c *changeList) add(node model.NodeID, directive model.UnitID) {
 }
 
 // TakeChanges returns the runs that changed since the last call. It leaves out new runs that are equal to those before them and came in time.
-func (v *View) TakeChanges() (list []RunChange) {
+// The caller judges the runs at the time now or before.
+func (v *View) TakeChanges(now time.Time) (list []RunChange) {
 	for i := range v.partitions {
 		p := &v.partitions[i]
 		p.Lock()
@@ -43,13 +46,14 @@ func (v *View) TakeChanges() (list []RunChange) {
 			}
 		}
 		p.changes = changeList{list: p.changes.list[:0]}
+		p.taken = max(p.taken, now.UnixNano())
 		p.Unlock()
 	}
 	return list
 }
 
-// maybeOverdue reports whether the components of a run may have had no report before the next run came. Half of policy.Grace covers clocks
-// that were set meanwhile.
-func (r *Run) maybeOverdue(d *model.DirectiveDefinition, received int64) bool {
-	return d.Cron != "" || received-r.Executed > int64(d.Interval+policy.Grace/2)
+// maybeOverdue reports whether the components of a run may have had no report until a time, Unix ns. It assumes that nobody judged the run
+// later than at that time: the view may lag behind the clock, and the clock may be set back, so that the next run is older than a judgement.
+func (r *Run) maybeOverdue(d *model.DirectiveDefinition, until int64) bool {
+	return d.Cron != "" || until-r.Executed > int64(d.Interval+policy.Grace/2)
 }

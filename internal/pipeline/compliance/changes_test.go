@@ -3,6 +3,7 @@ package compliance
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/policy"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -15,7 +16,7 @@ func TestChangesAreTaken(t *testing.T) {
 	v := newTestView()
 	take := func(what string, want ...RunChange) {
 		t.Helper()
-		if got := v.TakeChanges(); !slices.Equal(got, want) {
+		if got := v.TakeChanges(v.now()); !slices.Equal(got, want) {
 			t.Errorf("%s: changes %+v, want %+v", what, got, want)
 		}
 	}
@@ -36,6 +37,10 @@ func TestChangesAreTaken(t *testing.T) {
 	v.number += 4 // minutes: the run may have been overdue
 	v.report(t, 8, wire.Live, 0, unexpected)
 	take("equal run that came late", one)
+	v.TakeChanges(v.now().Add(11 * time.Minute)) // the view lags behind the clock, or the clock is set back afterwards
+	v.report(t, 8, wire.Live, 0, unexpected)
+	v.report(t, 8, wire.Live, 0, unexpected)
+	take("equal runs that came before a judgement", one, one)
 	body, at := v.events.Snapshot(7, nil)
 	v.apply(t, wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordForget, Node: 7, Forget: &wire.ForgetMark{Check: 1000}}))
 	take("removed directive", one)

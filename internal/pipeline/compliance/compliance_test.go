@@ -59,11 +59,14 @@ func newTestView() *testView {
 	return v
 }
 
+// now returns the time of the last commit.
+func (v *testView) now() time.Time { return time.Unix(1e9, int64(v.number)*int64(time.Minute)) }
+
 // apply applies one journal record as a commit of partition 7.
 func (v *testView) apply(t testing.TB, record []byte) {
 	t.Helper()
 	v.number++
-	c := &journaltest.Commit{At: journal.Position{Log: 1, Number: v.number}, Listened: time.Duration(v.number) * time.Minute, Time: 1e18 + int64(v.number)*int64(time.Minute)}
+	c := &journaltest.Commit{At: journal.Position{Log: 1, Number: v.number}, Listened: time.Duration(v.number) * time.Minute, Time: v.now().UnixNano()}
 	c.AddEntry(7, record)
 	if v.commits = append(v.commits, c); v.events.Apply(c) != nil {
 		t.Fatal("the commit was not applied")

@@ -28,6 +28,7 @@ type partition struct {
 	nodes   [][]Run          // by the shard's index of the node; ascending by unit
 	chains  []*Chain         // likewise; nil: no signed run came
 	changes changeList       // for TakeChanges
+	taken   int64            // the latest time of TakeChanges, Unix ns; no snapshot has it
 	changed journal.Position // of the last commit with an entry of history
 	logged  journal.Position // of the last entry that history has
 }
@@ -227,7 +228,7 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 	if run.Ended != r.Ended || !slices.Equal(run.Exceptions, r.Exceptions) {
 		run.Ended, run.Exceptions, changed = strings.Clone(r.Ended), cloneExceptions(r.Exceptions), true
 	}
-	if changed || before.maybeOverdue(c, w.Received) {
+	if changed || before.maybeOverdue(c, max(w.Received, w.p.taken)) {
 		w.p.changes.add(w.p.Node(n).ID, c.Unit)
 	}
 	if linked {
