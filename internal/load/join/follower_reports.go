@@ -65,8 +65,8 @@ func (l *Lead) take(p *peer, m *message) error {
 			if !line.OfFollower() {
 				return fmt.Errorf("a line of the log that is not a follower's")
 			}
-			line.Loader = p.number
-			p.lines = append(p.lines, line)
+			// A line with more fields would be applied as one of the lead's.
+			p.lines = append(p.lines, observe.Line{At: line.At, Loader: p.number, Check: line.Check, Edge: line.Edge, Kept: line.Kept})
 		}
 	case m.Finished:
 		p.finished = true

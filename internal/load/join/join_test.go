@@ -303,6 +303,18 @@ func TestLinesDoNotWaitForTheLead(t *testing.T) {
 	}
 }
 
+// The lead takes the fields of a follower from a line and nothing else: a follower cannot replace the timetable of the lead.
+func TestFollowersCannotReplaceTheRun(t *testing.T) {
+	l, p := &Lead{monitor: monitor{changed: make(chan struct{})}}, &peer{number: 1}
+	lie := observe.Line{At: 5, Loader: 7, Edge: &observe.Edge{Part: 3}, Checked: &observe.Checked{Version: observe.Version}, Score: []observe.Part{{To: 9}}, Step: &observe.Step{Part: 1}, Mark: observe.MarkReady}
+	if err := l.take(p, &message{Lines: []observe.Line{lie}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := []observe.Line{{At: 5, Loader: 1, Edge: lie.Edge}}; !reflect.DeepEqual(p.lines, want) {
+		t.Errorf("%+v, want %+v", p.lines, want)
+	}
+}
+
 // endless is a message without an end.
 type endless struct{}
 
