@@ -2,6 +2,8 @@ package core
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/journal"
@@ -20,15 +22,20 @@ const (
 // that fill it. It is called often, also by several goroutines, and must not block.
 type Pressure func() (share float64, reason string)
 
-// usualBudgetShare is the share of its budget that a journal fills in normal operation. Senders are slowed above nine
-// tenths, where people are warned.
+// usualBudgetShare is the share of its budget that a journal fills in normal operation. Senders are slowed above it: values above 85 %,
+// results above 90 %, where people are warned.
 const usualBudgetShare = 0.8
 
 // Pressures holds the resources of the server that slow senders down, for all sources.
 type Pressures struct {
-	Stats      func() journal.Stats
-	QueueBytes int64 // capacity of the journal's queue
-	OtherQueues     []Pressure
+	Stats       func() journal.Stats
+	QueueBytes  int64 // capacity of the journal's queue
+	OtherQueues []Pressure
+
+	mu     sync.Mutex // guards the fields below
+	seen   time.Time  // of level and reason
+	level  float64
+	reason string
 }
 
 // Highest returns the fill level (0 to 1) of the fullest resource, and the reason to give to slowed senders.
@@ -37,7 +44,8 @@ func (p *Pressures) Highest() (share float64, reason string) {
 	if st.Blocked != nil {
 		return 1, "the server cannot write its journal now: " + st.Blocked.Error()
 	}
-	share, reason = float64(st.QueuedBytes)/float64(p.QueueBytes), "the server's disk is too slow"
+	share = float64(st.QueuedBytes) / float64(p.QueueBytes)
+	reason = fmt.Sprintf("the journal's queue is %.0f %% full", 100*share)
 	if st.BudgetBytes > 0 {
 		used := float64(st.SizeBytes) / float64(st.BudgetBytes)
 		if level := (used - usualBudgetShare) / (1 - usualBudgetShare); level > share {
@@ -55,17 +63,30 @@ func (p *Pressures) Highest() (share float64, reason string) {
 const (
 	// pressureWait is the longest time for which a request waits, much less than the time-outs of senders.
 	pressureWait = 5 * time.Second
-	// pressurePoll is the time between two looks of a waiting request.
+	// pressurePoll is the time between two looks of all waiting requests.
 	pressurePoll = 50 * time.Millisecond
+	// maxRefuseAt bounds the fill level from which requests are refused.
+	maxRefuseAt = 0.95
 )
 
-// Wait returns when the fullest resource is at or below the level from which a class of traffic is slowed. After
-// pressureWait it returns an error: the sender keeps its data and sends them again. Sources whose senders have no
-// BackPressure message call it before they append.
+// recent returns the level and reason of Highest, at most pressurePoll old, so that many requests cost one look.
+func (p *Pressures) recent() (share float64, reason string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := time.Now(); p.seen.IsZero() || now.Sub(p.seen) >= pressurePoll {
+		p.seen = now
+		p.level, p.reason = p.Highest()
+	}
+	return p.level, p.reason
+}
+
+// Wait returns when the fullest resource is at or below the level from which a class of traffic is slowed, or after pressureWait. Above
+// twice this level it returns an error then: the sender has to send the data again. Sources whose senders have no BackPressure
+// message call it before they charge and append.
 func (p *Pressures) Wait(ctx context.Context, slowAt float64) error {
 	for left := pressureWait; ; left -= pressurePoll {
-		share, reason := p.Highest()
-		if share <= slowAt {
+		share, reason := p.recent()
+		if share <= slowAt || left <= 0 && share <= min(2*slowAt, maxRefuseAt) {
 			return nil
 		}
 		if left <= 0 || pause.For(ctx, pressurePoll) != nil {

@@ -43,6 +43,7 @@ type testServer struct {
 	entries []journal.Entry
 	err     error // of the commits
 	charged string
+	charges int    // calls of Charge
 	limited string // reason of ChargeSamples
 	stats   journal.Stats
 }
@@ -58,7 +59,7 @@ func newServer(t testing.TB) *testServer {
 			}
 			return nil
 		},
-		Charge:        func(string, string, int) string { return s.charged },
+		Charge:        func(string, string, int) string { s.charges++; return s.charged },
 		ChargeSamples: func(string, int) string { return s.limited },
 		Pressures:     &core.Pressures{Stats: func() journal.Stats { return s.stats }, QueueBytes: 100},
 	}))(t)
@@ -236,6 +237,14 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	if _, err := s.post("/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a")); model.ClassOf(err) != model.Limited || len(s.entries) != 0 || testutil.ToFloat64(s.metrics.samples[overLimit]) != 2 {
 		t.Errorf("over the limit of values: %v, %d entries", err, len(s.entries))
 	}
+	bad := series{[]string{"job", "a"}, []wire.Sample{{Ms: at}}}
+	for class, list := range map[model.Class][]series{model.Limited: {bad, {[]string{"__name__", "good"}, []wire.Sample{{Ms: at}}}}, model.Invalid: {bad}} {
+		s = newServer(t)
+		s.limited = "too many values"
+		if _, err := s.post("/prometheus/api/v1/write", type1, "good", snappy.Encode(nil, encode(t, false, list))); model.ClassOf(err) != class || testutil.ToFloat64(s.metrics.samples[badLabels]) != 1 {
+			t.Errorf("over the limit of values, with a bad sample: %v, want %v", err, class)
+		}
+	}
 	s = newServer(t)
 	s.err = errors.New("full disk")
 	if _, err := s.post("/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a")); model.ClassOf(err) != model.Unavailable {
@@ -244,19 +253,19 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 }
 
 // TestSamplesWaitWhileTheJournalFills expects that samples wait while the journal's queue is more than a quarter full, and that
-// their sender is asked to send them again.
+// their sender is asked to send them again when it is more than half full. Their namespace pays only for samples that are not refused.
 func TestSamplesWaitWhileTheJournalFills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		s.stats.QueuedBytes = 26
+		s.stats.QueuedBytes = 51
 		body := snappy.Encode(nil, encode(t, false, []series{{[]string{"__name__", "a"}, []wire.Sample{{Ms: now.UnixMilli(), Value: 1}}}}))
 		began := time.Now()
 		if _, err := s.post("/prometheus/api/v1/write", type1, "good", body); model.ClassOf(err) != model.Unavailable || len(s.entries) != 0 || time.Since(began) < time.Second {
 			t.Errorf("%v after %v, %d entries", err, time.Since(began), len(s.entries))
 		}
 		s.stats.QueuedBytes = 25
-		if _, err := s.post("/prometheus/api/v1/write", type1, "good", body); err != nil || len(s.entries) != 1 {
-			t.Errorf("%v, %d entries", err, len(s.entries))
+		if _, err := s.post("/prometheus/api/v1/write", type1, "good", body); err != nil || len(s.entries) != 1 || s.charges != 1 {
+			t.Errorf("%v, %d entries, %d charges", err, len(s.entries), s.charges)
 		}
 	})
 }

@@ -124,6 +124,9 @@ func (s *Server) serve(header http.Header, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if err := s.cfg.Pressures.Wait(r.Context(), core.SlowValuesAt); err != nil {
+		return err
+	}
 	x := s.idle.Get().(*receiver)
 	defer s.idle.Put(x)
 	if err := s.readBody(x, r.Body); err != nil {
@@ -208,15 +211,18 @@ func (s *Server) decode(x *receiver, namespace string, version2 bool) error {
 
 // write writes the accepted samples to the journal, and returns when they are durable. The error is about refused ones.
 func (s *Server) write(ctx context.Context, header http.Header, b *sampleBatch) error {
-	if reason := s.cfg.ChargeSamples(b.namespace, b.kept); reason != "" {
-		s.metrics.samples[overLimit].Add(float64(b.kept))
-		return model.Errorf(model.Limited, "refused all samples of the request: %s", reason).
-			WithHint("send the samples again in a minute (retry_on_http_429: true), or raise spec.limits.valuesPerSec of the namespace: muster edit namespace %s", b.namespace)
+	refused := 0
+	for out, n := range b.refused {
+		s.metrics.samples[out].Add(float64(n))
+		if outcome(out) != leftOut {
+			refused += n
+		}
 	}
 	if len(b.entries) > 0 {
-		if err := s.cfg.Pressures.Wait(ctx, core.SlowValuesAt); err != nil {
-			s.metrics.samples[notJournaled].Add(float64(b.kept))
-			return err
+		if reason := s.cfg.ChargeSamples(b.namespace, b.kept); reason != "" {
+			s.metrics.samples[overLimit].Add(float64(b.kept))
+			return model.Errorf(model.Limited, "refused all samples of the request: %s", reason).
+				WithHint("send the samples again in a minute (retry_on_http_429: true), or raise spec.limits.valuesPerSec of the namespace: muster edit namespace %s", b.namespace)
 		}
 		if _, err := core.AppendDurably(ctx, s.cfg.Journal, b.entries); err != nil {
 			s.metrics.samples[notJournaled].Add(float64(b.kept))
@@ -229,13 +235,6 @@ func (s *Server) write(ctx context.Context, header http.Header, b *sampleBatch) 
 		n    int
 	}{{"Samples", b.kept}, {"Histograms", 0}, {"Exemplars", 0}} {
 		header.Set("X-Prometheus-Remote-Write-"+of.kind+"-Written", strconv.Itoa(of.n))
-	}
-	refused := 0
-	for out, n := range b.refused {
-		s.metrics.samples[out].Add(float64(n))
-		if outcome(out) != leftOut {
-			refused += n
-		}
 	}
 	if refused > 0 {
 		return model.Errorf(model.Invalid, "refused %d samples, wrote the other %d: %s", refused, b.kept, b.reason).WithHint("see the limits: docs/metrics.md")

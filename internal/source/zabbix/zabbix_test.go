@@ -480,12 +480,12 @@ func TestNodeAtItsLimitIsRefused(t *testing.T) {
 	}
 }
 
-// TestValuesWaitWhileTheJournalFills expects that values wait while the journal's queue is more than a quarter full, and that
-// heartbeats do not.
+// TestValuesWaitWhileTheJournalFills expects that values wait while the journal's queue is more than a quarter full, that they are
+// refused when it is more than half full, and that heartbeats do not wait.
 func TestValuesWaitWhileTheJournalFills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTestServer(t)
-		x.stats.QueuedBytes = 26
+		x.stats.QueuedBytes = 51
 		r := &request{Host: "Zab1", Data: []row{{Host: "web1", Key: "n[2]", Value: new(valueText("1"))}}}
 		began := time.Now()
 		if _, err := x.takeHeartbeat(t.Context(), []string{"default"}, r, netip.IPv6Loopback()); err != nil || time.Since(began) != 0 || len(x.records) != 1 {
