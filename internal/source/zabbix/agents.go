@@ -285,6 +285,10 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	if host == "" && len(r.Data) > 0 {
 		host = r.Data[0].Host // agents before 4.4 name it with each value, and so does the C agent of 6.0
 	}
+	now := s.cfg.Now()
+	if err := s.awaitSpace(ctx, len(r.Data)); err != nil { // heartbeats need the lock
+		return nil, err
+	}
 	a, err := s.lockAgent(ctx, namespaces, r, host, from)
 	if err != nil {
 		return nil, err
@@ -316,7 +320,7 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 		budget.Hit(debt.Limit(), debt.Reason())
 		return nil, model.Errorf(model.Limited, "%s", debt.Reason())
 	}
-	b := &agentBatch{valueBatch: valueBatch{srv: s, now: s.cfg.Now()}, agent: a, host: host, last: last}
+	b := &agentBatch{valueBatch: valueBatch{srv: s, now: now}, agent: a, host: host, last: last}
 	b.batch.StreamKey = stream
 	b.ownNode.Node, b.ownNode.uid, b.ownNode.blocks = a.node, a.uid, map[itemLocation]*valueBlock{}
 	if assignment := s.cfg.Nodes.For(a.node.ID); assignment != nil {

@@ -75,7 +75,7 @@ type Intent interface {
 // Limits has the limits of connections, requests and values; zero fields mean the defaults. Zero: the default.
 type Limits struct {
 	MessageBytes int           // one request, also decompressed; default 16 MiB
-	AllBytes     int64         // all requests that are handled at the same time; default 64 MiB
+	AllBytes     int64         // all larger requests that are handled at the same time; default 64 MiB
 	ValueBytes   int           // one value; default 256 KiB
 	Request      time.Duration // from accept until the request is read; default 30 s
 }
@@ -178,6 +178,10 @@ func (s *Server) refuse(nc net.Conn, result string, err error) {
 	})
 }
 
+// smallBytes is the size of a request, also decompressed, below which it takes no part of Limits.AllBytes: a heartbeat does not
+// wait for requests with many values.
+const smallBytes = 16 << 10
+
 // handle reads the payload after a header, decodes the request and handles it. result is a metric label. Without
 // answer and error the peer gets none.
 func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from netip.Addr) (answer *reply, result string, err error) {
@@ -188,6 +192,9 @@ func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from ne
 	}
 	admission.MarkAuthenticated(nc)
 	weight := min(int64(h.size+h.plain), s.cfg.Limits.AllBytes)
+	if weight < smallBytes {
+		weight = 0
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Request)
 	defer cancel()
 	if err := s.memory.Acquire(ctx, weight); err != nil {

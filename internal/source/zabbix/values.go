@@ -64,6 +64,9 @@ type valueBlock struct {
 // accepted values. The answer leaves when they are durable.
 func (s *Server) takeSenderData(ctx context.Context, namespaces []string, r *request, size int) (*reply, error) {
 	b := &valueBatch{srv: s, namespaces: namespaces, now: s.cfg.Now(), nodes: map[string]*valueNode{}}
+	if err := s.awaitSpace(ctx, len(r.Data)); err != nil {
+		return nil, err
+	}
 	for i := range r.Data {
 		if out := b.add(ctx, &r.Data[i], i); out != kept {
 			b.countRefused(out, 1, r.Data[i].Host, r.Data[i].Key)
@@ -75,6 +78,15 @@ func (s *Server) takeSenderData(ctx context.Context, namespaces []string, r *req
 	}
 	_ = pause.For(ctx, min(debt, maxDelay)) // a sender sends its next values when it has the answer
 	return b.answer(len(r.Data)), nil
+}
+
+// awaitSpace waits while the server has too much to write, before values are charged, and counts them if they are refused.
+func (s *Server) awaitSpace(ctx context.Context, values int) error {
+	err := s.cfg.Pressures.Wait(ctx, core.SlowValuesAt)
+	if err != nil {
+		s.metrics.values[notJournaled].Add(float64(values))
+	}
+	return err
 }
 
 // answer returns the answer with the numbers of accepted and refused values, in the text form that zabbix_sender
@@ -255,10 +267,6 @@ func (n *valueNode) entries() (entries []journal.Entry) {
 func (b *valueBatch) append(ctx context.Context, entries []journal.Entry, values int) error {
 	if len(entries) == 0 {
 		return nil
-	}
-	if err := b.srv.cfg.Pressures.Wait(ctx, core.SlowValuesAt); err != nil {
-		b.srv.metrics.values[notJournaled].Add(float64(values))
-		return err
 	}
 	if _, err := core.AppendDurably(ctx, b.srv.cfg.Journal, entries); err != nil {
 		b.srv.metrics.values[notJournaled].Add(float64(values))

@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/klauspost/compress/zlib"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -497,6 +499,49 @@ func TestValuesWaitWhileTheJournalFills(t *testing.T) {
 		x.stats.QueuedBytes = 25
 		if _, err := x.takeSenderData(t.Context(), []string{"default"}, r, 100); err != nil || len(x.records) != 2 {
 			t.Errorf("values: %v, %d records", err, len(x.records))
+		}
+	})
+}
+
+// TestHeartbeatsPassWaitingValues fills the memory of requests with values that wait for the journal, also of the agent itself, and expects its
+// heartbeat at once. Values that are refused then cost the node nothing.
+func TestHeartbeatsPassWaitingValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTestServer(t)
+		x.stats.QueuedBytes = 51
+		x.cfg.Limits.AllBytes = 2 * smallBytes
+		x.memory = semaphore.NewWeighted(x.cfg.Limits.AllBytes)
+		handle := func(payload string) error {
+			ours, theirs := net.Pipe()
+			defer ours.Close()
+			frame := appendFrame(nil, 1, []byte(payload))
+			go func() { defer theirs.Close(); _, _ = theirs.Write(frame) }()
+			h, err := readHeader(ours, 1<<20)
+			testenv.NoError(t, err)
+			_, _, err = x.handle(t.Context(), ours, h, netip.IPv6Loopback())
+			return err
+		}
+		began := time.Now()
+		var waiting sync.WaitGroup
+		for _, text := range []string{
+			`{"request":"sender data","data":[{"host":"web1","key":"n[2]","value":"` + strings.Repeat("1", 2*smallBytes) + `"}]}`,
+			`{"request":"agent data","session":"c909","host":"Zab1","version":"6.0","data":[{"id":1,"key":"agent.ping","value":"1"}]}`,
+		} {
+			waiting.Go(func() {
+				if err := handle(text); model.ClassOf(err) != model.Unavailable || time.Since(began) != 5*time.Second {
+					t.Errorf("%.30s: %v after %v", text, err, time.Since(began))
+				}
+			})
+		}
+		synctest.Wait()
+		if err := handle(`{"request":"active check heartbeat","host":"Zab1","heartbeat_freq":60,"version":"7.0.22","variant":1}`); err != nil || time.Since(began) != 0 || len(x.records) != 1 {
+			t.Errorf("heartbeat: %v after %v, %d records", err, time.Since(began), len(x.records))
+		}
+		waiting.Wait()
+		var budget core.Budget
+		budget.Open(x.cfg.Limiter, &core.Node{ID: 7, Name: "web1", Namespace: 1})
+		if debt := budget.Spend(&core.Charge{core.LoadValues: 10_000}); debt.Wait != 0 {
+			t.Errorf("refused values were charged: %+v", debt)
 		}
 	})
 }
