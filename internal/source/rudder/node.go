@@ -239,9 +239,6 @@ func (s *Server) write(ctx context.Context, n *node, key wire.StreamKey, last ui
 	if len(entries) == 0 {
 		return nil
 	}
-	if err := s.cfg.Pressures.Wait(ctx, core.SlowResultsAt); err != nil {
-		return err
-	}
 	var stall *time.Time
 	if s.cfg.Stalled != nil {
 		stall = s.cfg.Stalled()

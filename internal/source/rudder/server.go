@@ -271,7 +271,7 @@ func (s *Server) takeInventory(ctx context.Context, namespaces []string, data, s
 		}
 		signals[i].AtMs = now
 	}
-	if err := s.charge(n, len(signals), len(data)); err != nil {
+	if err := s.charge(ctx, n, len(signals), len(data)); err != nil {
 		return "", err
 	}
 	if err := s.write(ctx, n, key, last, signals, nil); err != nil {
@@ -334,7 +334,7 @@ func (s *Server) takeRun(ctx context.Context, namespaces []string, data []byte, 
 		return result, nil
 	}
 	signals := s.reportsOf(directives, parsed, now)
-	if err := s.charge(n, max(len(signals), 1), len(data)); err != nil {
+	if err := s.charge(ctx, n, max(len(signals), 1), len(data)); err != nil {
 		return "", err
 	}
 	var mark []byte
@@ -404,8 +404,14 @@ func (s *Server) reportsOf(directives []*model.DirectiveDefinition, parsed *agen
 // maxDelay bounds the debt of a node at its rate limit, beyond which the server refuses its files for a while.
 const maxDelay = 30 * time.Second
 
-// charge takes tokens for signals and bytes from the rate limits of a node and its namespace. The caller holds n.mu.
-func (s *Server) charge(n *node, signals, size int) error {
+// charge waits while the server has too much to write, and then takes tokens for signals and bytes from the rate limits of a node and its
+// namespace. The caller holds n.mu.
+func (s *Server) charge(ctx context.Context, n *node, signals, size int) error {
+	if signals > 0 {
+		if err := s.cfg.Pressures.Wait(ctx, core.SlowResultsAt); err != nil {
+			return err
+		}
+	}
 	var budget core.Budget
 	budget.Open(s.cfg.Limiter, &n.core)
 	if debt := budget.Debt(core.LoadReports, core.LoadBytes); debt.Wait > maxDelay {
