@@ -101,10 +101,14 @@ type nodeRenaming struct {
 func (n nodeRenaming) renameInResource(r *model.Resource) (changed bool) {
 	of := KeyOf(r).Namespace
 	model.EachReference("spec", r.Spec, func(f model.FieldReference) {
-		if f.Kind != "Node" {
+		names := f.Names()
+		if f.Kind != "Node" || len(names) == 0 {
 			return
 		}
-		if names, here := n.renameInList(of, f.Names()); here {
+		if ns, _ := model.SplitRef(of, names[0]); !f.IsList() && ns != n.namespace {
+			return // it names one node, also in the namespace shared
+		}
+		if names, here := n.renameInList(of, names); here {
 			f.SetNames(names)
 			changed = true
 		}

@@ -168,6 +168,16 @@ func TestUpstreamAndDependencyReferences(t *testing.T) {
 	if err != nil || r.Spec.(*model.NodeSpec).Upstream.Node != "switch7" {
 		t.Errorf("after its name changed: %+v, %v", r, err)
 	}
+	shared := node("sw1", nil)
+	shared.Metadata.Namespace = "shared"
+	testenv.NoError(t, apply(shared, node("sw1", nil), node("web02", &model.Upstream{Node: "shared/sw1"}), node("web03", &model.Upstream{Node: "sw1"})))
+	testenv.Value(w.Rename(ctx, ada, "default", "sw1", "sw2", intent.ApplyOptions{}))(t)
+	for name, want := range map[string]string{"web02": "shared/sw1", "web03": "sw2"} {
+		r := testenv.Value(w.Get(ctx, intent.Key{Kind: "Node", Namespace: "default", Name: name}))(t)
+		if got := r.Spec.(*model.NodeSpec).Upstream.Node; got != want {
+			t.Errorf("%s depends on %s after a rename in default, want %s", name, got, want)
+		}
+	}
 	if err := deletes("Node", "web01", "switch7"); err != nil {
 		t.Error(err)
 	}
