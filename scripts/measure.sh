@@ -19,9 +19,9 @@ figures() { head; MUSTER_TEST_LONG=1 go test ./test -count=1 -v -parallel 1 -tim
 # besides PATTERN: a benchmark of the built binary beside others
 besides() { head; (cd test && go test -vet=off -run xxx -bench "$1" -benchtime 1x .) | grep -E '^Benchmark|SKIP|to run it|FAIL'; }
 play() {
-  local lag=50ms
-  case $1 in storm-* | restart-* | crash-*) lag=1500ms ;; esac # the storm takes the loader's time, too
-  bin/muster load run "$1" --out "$runs/$1" --max-lag $lag ${FLAGS:-} || echo "   $1: see the verdict above"
+  local lag=
+  case $1 in storm-* | restart-* | crash-*) lag=--max-lag=1500ms ;; esac # the storm takes the loader's time, too
+  bin/muster load run "$1" --out "$runs/$1" $lag ${FLAGS:-} || echo "   $1: see the verdict above"
   [ ! -e "$runs/$1/run.json" ] || cp "$runs/$1/run.json" "$out/$1.json"
 }
 

@@ -48,11 +48,11 @@ type Config struct {
 	Facts     func(i int) map[string]string // of agent i's machine now, read every few seconds; nil: none
 	Generate  outputs.Generator             // what results say; nil: what the scenario says
 	Log       *slog.Logger
-	CheckName func(i int) string            // name of each class's check i; nil: as simulated.Resources names it
-	Begun     func()                        // called when the timetable begins; may be nil
-	Stop      <-chan string                 // ends the present phase, and the run with it: what was played is compared and reported. What it yields is who asked; empty: who began the run. Nobody reads it before Begun; may be nil
-	Played    func()                        // called when the timetable is over, from where on Stop ends nothing; may be nil
-	Progress  func(report.Sample)           // every second; may be nil
+	CheckName func(i int) string  // name of each class's check i; nil: as simulated.Resources names it
+	Begun     func()              // called when the timetable begins; may be nil
+	Stop      <-chan string       // ends the present phase, and the run with it: what was played is compared and reported. What it yields is who asked; empty: who began the run. Nobody reads it before Begun; may be nil
+	Played    func()              // called when the timetable is over, from where on Stop ends nothing; may be nil
+	Progress  func(report.Sample) // every second; may be nil
 
 	Part  Part  // of the agents that this process plays; zero: all
 	Joint Joint // the loaders that play the other parts; nil: Alone
@@ -62,10 +62,6 @@ type Config struct {
 
 // follows reports whether another loader leads.
 func (c *Config) follows() bool { return c.Part.Number > 0 }
-
-// usualLag is how late a generator may be (p99) whose run says something of the server. Who allows more
-// is told so wherever the figures are shown.
-const usualLag = 50 * time.Millisecond
 
 func (c Config) withDefaults() (Config, error) {
 	if c.Server == "" && c.ServerTLS == "" {
@@ -84,7 +80,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.Parallel = cmp.Or(c.Parallel, 512)
 	c.Spool = cmp.Or(c.Spool, min(1<<20, 1<<30/max(1, own)))
 	c.Sources = cmp.Or(c.Sources, (own+19_999)/20_000)
-	c.MaxLag = cmp.Or(c.MaxLag, usualLag)
+	c.MaxLag = cmp.Or(c.MaxLag, report.UsualLag)
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if err := c.check(); err != nil {
 		return c, err
@@ -130,7 +126,7 @@ func (c *Config) drain() time.Duration {
 
 // plan sums the scenario up for the report.
 func (c *Config) plan() report.Plan {
-	p := report.Plan{Agents: len(c.Members), Offered: c.Scenario.Rate(), Seed: c.Scenario.Seed, MaxLag: ms(c.MaxLag)}
+	p := report.Plan{Agents: len(c.Members), Offered: c.Scenario.Rate(), Seed: c.Scenario.Seed}
 	for _, x := range newScore(c.Scenario.Phases, 0) {
 		if x.Measured {
 			p.Duration += time.Duration(x.To - x.From).Seconds()

@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -28,9 +27,7 @@ func newReport(c Config) *reporting {
 	r.Version, r.Commit, r.Dirty = v.Version, v.Commit, v.Dirty
 	r.Plan, r.Scenario = c.plan(), c.Scenario
 	r.Label = slices.Clone(c.labels)
-	if c.MaxLag > usualLag {
-		r.Label = append(r.Label, fmt.Sprintf("the generator was allowed to be %s late (p99), not %s: what is late is in the latencies, and may be its own", c.MaxLag, usualLag))
-	}
+	r.AllowLag(c.MaxLag, report.UsualLag)
 	return &reporting{Report: r}
 }
 

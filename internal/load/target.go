@@ -126,7 +126,7 @@ func RunTarget(ctx context.Context, c Config, t Target) (rep *report.Report, err
 func (c Config) asked(t Target) (Config, error) {
 	c.Members = simulated.Members(c.Scenario)
 	c.Sources = (len(c.Members) + 19_999) / 20_000 // as its agents do on loopback
-	c.MaxLag = cmp.Or(c.MaxLag, usualLag)
+	c.MaxLag = cmp.Or(c.MaxLag, report.UsualLag)
 	c.Joint, c.Bare, c.API, c.Before = Alone{}, Resident(), nil, nil
 	// The objective loader-memory is of Muster's agents: others take more, and --goal asks it of them.
 	if err := c.takeObjectives([]string{"loader-memory"}); err != nil {

@@ -1,7 +1,9 @@
 package judge
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -63,6 +65,7 @@ func signals(p *plan.Timing, sc *scenario.Scenario, log []observe.Line, s *repor
 		switch x := line.Second; {
 		case line.Start != nil:
 			rep.Began, rep.Plan.Offered, rep.ConnectSeconds, rep.ReadySeconds = line.Start.Unix, line.Start.Values, line.Start.Ready, line.Start.Ready
+			rep.AllowLag(cmp.Or(line.Start.MaxLag, report.UsualSignalLag), report.UsualSignalLag)
 			if line.Start.Startup != nil {
 				s.Startup = report.Startup(*line.Start.Startup)
 			}
@@ -119,6 +122,10 @@ func signals(p *plan.Timing, sc *scenario.Scenario, log []observe.Line, s *repor
 	} else {
 		rep.Balance.Compared = s.Items
 	}
+	if lag, most := rep.Lag.P99, rep.Plan.MaxLag; lag > most {
+		rep.Valid = false
+		rep.Verdict = append(rep.Verdict, fmt.Sprintf("invalid: the generator fell behind (p99 of the seconds %.1f ms after the due time, allowed %.0f ms)", lag, most))
+	}
 	rep.Verdict = append(rep.Verdict, rep.Wrong().Sentences()...)
 	rep.Goals = Judgeable(rep, Judged(report.Goals(sc.Objectives, ""), rep))
 	for _, g := range rep.Goals {
@@ -165,8 +172,9 @@ func measureSignals(rep *report.Report, first *observe.Second, seconds []*observ
 	}
 	rep.Latency = report.Latency{P50: median(of(func(x *observe.Second) float64 { return x.Latency.P50 })), P99: median(of(func(x *observe.Second) float64 { return x.Latency.P99 })),
 		P999: median(of(func(x *observe.Second) float64 { return x.Latency.P999 })), Max: slices.Max(of(func(x *observe.Second) float64 { return x.Latency.Max }))}
-	rep.BeyondLinger = rep.Latency // values wait for no others
-	lag := of(func(x *observe.Second) float64 { return x.Lag })
-	most := slices.Max(lag) // the log has the most of each second: bounds of the percentiles
-	rep.Lag = report.Latency{P50: median(lag), P99: most, P999: most, Max: most}
+	rep.BeyondLinger = rep.Latency                              // values wait for no others
+	lag := of(func(x *observe.Second) float64 { return x.Lag }) // the greatest of each second: bounds of the percentiles
+	slices.Sort(lag)
+	quantile := func(q float64) float64 { return lag[int(math.Ceil(q*n))-1] }
+	rep.Lag = report.Latency{P50: median(lag), P99: quantile(0.99), P999: quantile(0.999), Max: slices.Max(lag)}
 }

@@ -49,6 +49,33 @@ func TestSignalFigures(t *testing.T) {
 	}
 }
 
+// A run whose generator was late in more than one second of a hundred is invalid, unless that was allowed.
+func TestSignalsOfALateGenerator(t *testing.T) {
+	p, _, _ := planned(t)
+	sc := &scenario.Scenario{Title: "x", Phases: []scenario.Phase{{Steady: 1}}}
+	for name, c := range map[string]struct {
+		allowed time.Duration
+		late    int // seconds in which the generator is late by one
+		valid   bool
+		labels  int
+	}{
+		"once": {0, 1, true, 0}, "always": {0, 200, false, 0}, "three times": {0, 3, false, 0}, "allowed": {2 * time.Second, 200, true, 1}, "less allowed": {20 * time.Millisecond, 0, false, 0},
+	} {
+		log := []observe.Line{{Start: &observe.Start{Values: 80, MaxLag: c.allowed}}}
+		for at := range 201 {
+			x := &observe.Second{PID: 7, Acked: 80, Lag: 70}
+			if at <= c.late && at > 0 {
+				x.Lag = 1000
+			}
+			log = append(log, observe.Line{At: time.Duration(at) * time.Second, Second: x})
+		}
+		rep := signals(&p.Timing, sc, log, &report.Signals{Unit: report.Value, Items: p.Items(), Compared: "all"})
+		if rep.Valid != c.valid || rep.OK() != c.valid || len(rep.Label) != c.labels || !c.valid && !strings.HasPrefix(rep.Verdict[0], "invalid: the generator fell behind (p99 of the seconds ") {
+			t.Errorf("%s: valid %t, lag %+v, %q, labels %q", name, rep.Valid, rep.Lag, rep.Verdict, rep.Label)
+		}
+	}
+}
+
 // A lie of the server fails the run, and a log without the server's state judges nothing.
 func TestSignalVerdicts(t *testing.T) {
 	p, log, state := planned(t)

@@ -33,7 +33,7 @@ func (i *interleave) add(all *pflag.FlagSet) {
 	f.BoolVar(&i.quick, "quick", false, "with --interleave: the scenario's quick form, a minute each")
 	f.Float64Var(&i.scale, "scale", 0, "with --interleave: so many times the agents, such as 0.1")
 	f.Uint64Var(&i.seed, "seed", 0, "with --interleave: same seed, same timetable; default: the scenario's")
-	f.DurationVar(&i.config.MaxLag, "max-lag", 50*time.Millisecond, "with --interleave: generator lag (p99) that makes a run invalid; it is repeated once")
+	f.DurationVar(&i.config.MaxLag, "max-lag", 0, "with --interleave: generator lag (p99) that makes a run invalid; it is repeated once; default: that of muster load run")
 	f.StringVar(&i.out, "out", "", "with --interleave: the folder of all runs; default: muster-load/NAME-interleaved-TIME")
 	i.flags = f
 	all.AddFlagSet(f)

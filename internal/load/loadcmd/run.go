@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -118,7 +117,7 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 func (o *options) serverFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.binary, "server-binary", "", "the program to start as muster server; default: this one")
 	f.StringArrayVar(&o.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
-	f.DurationVar(&o.config.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) that makes a run invalid")
+	f.DurationVar(&o.config.MaxLag, "max-lag", 0, "generator lag (p99) that makes a run invalid; default: 50ms, of values and directives 500ms")
 }
 
 // writeGoals lists the figures of --goal and of a scenario's objectives.

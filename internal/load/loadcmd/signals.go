@@ -67,6 +67,7 @@ type signalRun struct {
 	server   *subject.Subject
 	prepared time.Time // the data folder is filled
 	startup  observe.Startup
+	maxLag   time.Duration // of the generator; 0: the usual one
 	path     string
 	say      func(string, ...any)
 }
@@ -77,7 +78,7 @@ func (o *options) againstSignals(ctx context.Context, sc *scenario.Scenario, kep
 	if err != nil {
 		return nil, err
 	}
-	r := &signalRun{signals: of, sc: sc, say: say, path: kept.Path}
+	r := &signalRun{signals: of, sc: sc, say: say, path: kept.Path, maxLag: o.config.MaxLag}
 	say("%s: %s", sc.FullTitle(), sc.Brief())
 	machine, began := usage.Machine(), time.Now()
 	r.server, err = subject.Start(ctx, subject.Options{Binary: o.binary, Flags: append(slices.Clone(sc.Server.Flags), o.flags...), Env: o.env, Cores: sc.Server.Cores, Say: say, Prepare: r.prepare})
@@ -135,7 +136,7 @@ func (r *signalRun) play(ctx context.Context) (lines []observe.Line, err error) 
 	log := observe.NewLog(file)
 	defer func() { err = errors.Join(err, log.Close()) }()
 	options := play.Options{Scenario: r.sc, Timing: *r.timing(), Booted: time.Now(), Addr: r.server.Plain, Name: r.name, UID: r.uid, Server: r.server, Heap: r.heap, Log: log,
-		Say: r.say, Startup: &r.startup}
+		Say: r.say, Startup: &r.startup, MaxLag: r.maxLag}
 	if err := r.start(r, &options); err != nil {
 		return nil, err
 	}

@@ -91,6 +91,7 @@ type Start struct {
 	Values   float64            `json:"values"` // per second that the plan offers
 	Ready    float64            `json:"ready"`  // seconds until all nodes had a session and their assignment
 	Startup  *Startup           `json:"startup,omitempty"`
+	MaxLag   time.Duration      `json:"maxLag,omitempty"` // of the generator; 0: the usual one
 }
 
 // Startup is the start of the server, which plans all nodes from cold.

@@ -38,6 +38,7 @@ type Options struct {
 	Offered  float64                                    // values or components per second
 	Startup  *observe.Startup                           // of the server
 	Booted   time.Time                                  // zero of the boot clock that the agents have in common
+	MaxLag   time.Duration                              // of the generator, beyond which the run is invalid; 0: the usual one
 	Addr     string                                     // the server's listener for agents without TLS
 	Name     func(node int) string
 	UID      func(node int) uuid.UUID
@@ -121,7 +122,7 @@ func Play(ctx context.Context, o Options) error {
 	}
 	d.start.Store(int64(time.Since(d.Booted)))
 	d.Log.Append(observe.Line{Start: &observe.Start{Unix: time.Now(), Scenario: o.Scenario, Nodes: len(d.nodes), Values: o.Offered,
-		Ready: time.Since(d.Booted).Seconds(), Startup: o.Startup}})
+		Ready: time.Since(d.Booted).Seconds(), Startup: o.Startup, MaxLag: o.MaxLag}})
 	playing, end := context.WithCancel(ctx)
 	defer end()
 	for part := range senders() {

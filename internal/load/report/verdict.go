@@ -3,7 +3,23 @@ package report
 import (
 	"fmt"
 	"strings"
+	"time"
 )
+
+// UsualLag and UsualSignalLag are the limits of the generator's lag (p99) beyond which figures say nothing of the server. A
+// run of values or directives knows only the greatest lag of each second.
+const (
+	UsualLag       = 50 * time.Millisecond
+	UsualSignalLag = 500 * time.Millisecond
+)
+
+// AllowLag sets the limit of the generator's lag, and labels a limit above the usual one.
+func (rep *Report) AllowLag(limit, usual time.Duration) {
+	rep.Plan.MaxLag = float64(limit) / 1e6
+	if limit > usual {
+		rep.Label = append(rep.Label, fmt.Sprintf("the generator was allowed to be %s late (p99), not %s: what is late is in the latencies, and may be its own", limit, usual))
+	}
+}
 
 // OK: valid, nothing wrong, no goal missed, and played to the end. Of a report
 // that was read, it is what it was for the run: not all that counted is in the file.
