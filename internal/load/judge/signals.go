@@ -109,7 +109,7 @@ func signals(p *plan.Timing, sc *scenario.Scenario, log []observe.Line, s *repor
 	if n := uint64(queries.Count()); n > 0 {
 		rep.Operators = append(rep.Operators, report.Worked{What: "query", Requests: n, Latency: queries.Latency()})
 	}
-	if n := held.Count(); n > 0 {
+	if n := held.Count(); n > 0 && len(p.Edits) > 0 { // a log may have changes that its scenario does not plan
 		rep.Operators = append(rep.Operators, report.Worked{What: "apply", Requests: uint64(n), Latency: applied.Latency()})
 		rep.Changes = []report.Held{{What: "a directive that all nodes have", At: p.Edits[0].Seconds(), Agents: p.Nodes, Changes: int(n), Answered: applied.Latency(), Holds: held.Latency()}}
 	}

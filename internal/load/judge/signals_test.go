@@ -91,6 +91,9 @@ func TestSignalVerdicts(t *testing.T) {
 	if len(rep.Goals) != 1 || rep.Goals[0].Met {
 		t.Errorf("an objective that nothing measures: %+v", rep.Goals)
 	}
+	if rep := Values(p, sc, append(log, observe.Line{Edit: &observe.Edit{Held: 1}})); len(rep.Changes) > 0 {
+		t.Errorf("changes that nobody planned: %+v", rep.Changes)
+	}
 	runs, lines, nodes := plannedRuns(t)
 	nodes.Directives[plan.DirectiveName(0)]--
 	rep = Directives(runs, sc, append(lines, observe.Line{Runs: nodes}))
