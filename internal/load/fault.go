@@ -25,8 +25,8 @@ type strike struct {
 	checks  struckChecks // of a failing check …
 	pairs   []*pair      // … and of one about proxy nodes those that fail, instead of agents
 	status  model.Status // … and its status
-	over    int64        // of a command, or of what is done to the server's process: when it was done; zero: not yet
-	err     error        // of a command, or of the server's process
+	over    int64        // of a fault of the server: when the server's process was ready again; zero: not yet
+	err     error        // likewise
 }
 
 // struckChecks are, of each class that is struck, which of its checks.

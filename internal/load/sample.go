@@ -64,7 +64,7 @@ func (w *watch) logRamp() {
 }
 
 // seen shows a second that all loaders told to who looks.
-func (r *run) seen(s *report.Sample, _ int, _ observe.Histogram) {
+func (r *run) seen(s *report.Sample) {
 	if r.cfg.Progress != nil {
 		r.cfg.Progress(*s)
 	}

@@ -94,7 +94,7 @@ func (c *Config) leaveOut(measured func(figure string) bool, against string) (la
 // RunTarget plays a scenario's ramp, steady phases and drain against another system, and compares what that holds
 // with what was sent.
 //
-// Of the configuration, Scenario, Goals, MaxLag, ServerPID, Second, Stop, Begun, Played and Progress count, AdminURL,
+// Of the configuration, Scenario, Goals, MaxLag, ServerPID, Stop, Begun, Played and Progress count, AdminURL,
 // where what runs there is Muster, and Server for the ports that are needed: host:port of each address, with commas
 // between them.
 func RunTarget(ctx context.Context, c Config, t Target) (rep *report.Report, err error) {

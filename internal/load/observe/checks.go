@@ -35,8 +35,8 @@ type Checks struct {
 	Intent     []Intent
 	Measured   *Measured // nil: the loader was killed before
 
-	// OnSecond is called with each second that all loaders told, and its latencies; nil: nobody is.
-	OnSecond func(s *report.Sample, number int, latency Histogram)
+	// OnSecond is called with each second that all loaders told; nil: nobody is.
+	OnSecond func(*report.Sample)
 	pending  map[int]*pending // seconds that some loader has not told yet
 }
 
@@ -390,7 +390,7 @@ func (c *Checks) told(number int) {
 	}
 	c.Samples = append(c.Samples, *s)
 	if c.OnSecond != nil {
-		c.OnSecond(s, number, x.tally.Whole)
+		c.OnSecond(s)
 	}
 }
 

@@ -62,9 +62,10 @@ func TestTalliesMergeToTheWhole(t *testing.T) {
 func TestSecondsOfSeveralLoaders(t *testing.T) {
 	c := &Checks{Start: &Checked{Report: &report.Report{Cost: report.Cost{Loaders: []report.Loader{{}, {Here: true}}}}}}
 	var seen []report.Sample
-	c.OnSecond = func(s *report.Sample, _ int, latency Histogram) {
-		if seen = append(seen, *s); latency.Count() != 2 {
-			t.Errorf("%d latencies", latency.Count())
+	c.OnSecond = func(s *report.Sample) {
+		seen = append(seen, *s)
+		if n := c.Loader(0).Part(0).Whole.Count() + c.Loader(1).Part(0).Whole.Count(); n != 2 {
+			t.Errorf("%d latencies", n)
 		}
 	}
 	line := func(loader, number int, sample *report.Sample) {

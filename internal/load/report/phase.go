@@ -110,10 +110,8 @@ const (
 	KindDrain = "drain"
 )
 
-// Outage is a time in which not all agents had a session. Times are in seconds from
-// its beginning, -1 where it did not come to that before the run's end. It begins when
-// the first session is lost; where a command in the middle of the run made it, when
-// that command began.
+// Outage is a time in which not all agents had a session. Times are in seconds from its beginning; -1: not before the run's
+// end. It begins when the first session is lost, or with the fault of the server that causes it.
 type Outage struct {
 	Second  float64 `json:"second"`            // when it began, since the measurement began
 	Lost    int     `json:"lost"`              // most agents away at once
@@ -121,7 +119,7 @@ type Outage struct {
 	Acked   float64 `json:"acknowledging"`     // until a session opened since then had something acknowledged
 	Seconds float64 `json:"seconds"`           // until the last agent was back
 	Storm   bool    `json:"storm,omitempty"`   // all were cut by the run itself
-	Command bool    `json:"command,omitempty"` // the command in the middle made it
+	Command bool    `json:"command,omitempty"` // a fault of the server caused it
 }
 
 // Beside is one of them, as it went in one phase.

@@ -13,7 +13,7 @@ type Stopped struct {
 	Of    float64 `json:"of"`              // … and how many they were to be
 	Phase string  `json:"phase,omitempty"` // the one that was cut short
 	Whole int     `json:"whole"`           // measured phases, or steps, that were played to their end
-	By    string  `json:"by,omitempty"`    // who asked, where it was not the loader that leads
+	By    string  `json:"by,omitempty"`    // who or what ended the run; empty: whoever began it
 	Well  bool    `json:"well,omitempty"`  // what OnlyStopped said when it was saved
 }
 
