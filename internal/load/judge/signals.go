@@ -87,7 +87,7 @@ func signals(p *plan.Timing, sc *scenario.Scenario, log []observe.Line, s *repor
 		case line.Query > 0:
 			queries.Record(int64(line.Query), 1)
 		case x != nil:
-			if outage.Seconds > 0 && outage.Acked < 0 && x.Acked > 0 && x.Latency.P99 < 1000 {
+			if outage.Serving > 0 && outage.Acked < 0 && x.Acked > 0 {
 				outage.Acked = since
 			}
 			rep.Samples, before = append(rep.Samples, sampleOf(line.At, x, before)), x
