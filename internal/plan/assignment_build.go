@@ -251,58 +251,87 @@ func propertiesKey(list []wire.Property) string {
 // left out until the rest fits: each is a fault of the node, and the reason is logged, counted and listed by Oversized.
 
 // fitting returns a node's content without its largest units if all of them exceed the size limit. Nodes with the same content
-// share it.
+// share it. Each turn leaves out what seems to suffice, and at least twice as many units as the turn before.
 func (b *builder) fitting(n *node, full *content) *content {
 	if full.fitting != nil || full.bytesOverLimit() == 0 {
 		return cmp.Or(full.fitting, full)
 	}
-	weights := b.unitWeights(n, full)
 	rest := slices.Clone(n.units.ids)
-	slices.SortStableFunc(rest, func(x, y model.UnitID) int { return cmp.Compare(weights[x], weights[y]) })
 	var leftOut []model.UnitID
-	for full.fitting = full; full.fitting.bytesOverLimit() > 0 && len(rest) > 0; {
-		for over := full.fitting.bytesOverLimit(); over > 0 && len(rest) > 0; rest = rest[:len(rest)-1] {
+	full.fitting = full
+	for least := 1; full.fitting.bytesOverLimit() > 0 && len(rest) > 0; least *= 2 {
+		weights, tooMany := b.unitWeights(n, full.fitting, rest)
+		slices.SortStableFunc(rest, func(x, y model.UnitID) int { return cmp.Compare(weights[x], weights[y]) })
+		over := full.fitting.bytesOverLimit()
+		for count := 0; (over > 0 || count < least) && len(rest) > 0; count++ {
 			largest := rest[len(rest)-1]
-			leftOut, over = append(leftOut, largest), over-max(weights[largest], 1)
+			if weights[largest] == 0 && count > 0 {
+				break // the others make the assignment no smaller
+			}
+			leftOut, rest = append(leftOut, largest), rest[:len(rest)-1]
+			if tooMany {
+				over--
+			} else {
+				over -= weights[largest]
+			}
 		}
 		full.fitting = b.contentOf(n, b.compose(n.units, slices.Clone(leftOut)...))
 	}
 	return full.fitting
 }
 
-// unitWeights estimates the bytes that each unit of a node adds to its assignment, with the properties that the unit reads and
-// the proxy nodes that it names. If a proxy node is too large, only the units about proxy nodes have a weight.
-func (b *builder) unitWeights(n *node, full *content) map[model.UnitID]int {
-	properties, proxies := map[string]int{}, map[model.NodeID]int{}
-	for i := range full.Properties {
-		properties[full.Properties[i].Name] = wire.PropertySize(&full.Properties[i])
-	}
-	most := 0
-	if full.proxied != nil {
-		for i := range full.proxied.Nodes {
-			proxy := &full.proxied.Nodes[i]
-			proxies[proxy.Node] = proxy.Size()
-			most = max(most, proxy.Size())
-		}
-	}
-	weights := map[model.UnitID]int{}
-	for _, id := range n.units.ids {
-		u := b.f.units[id]
-		if u.def.proxies == nil && most > wire.MaxPart {
-			continue
-		}
-		body := u.def.bodyOn(n.units)
-		weights[id] = wire.DefinitionSize(body.size)
-		for _, name := range body.properties {
-			weights[id] += properties[name]
-		}
-		if u.def.proxies != nil {
-			for _, subject := range nodeIDs(roaring.And(u.nodes.Bitmap, b.f.proxies)) {
-				weights[id] += proxies[subject]
+// unitWeights estimates the bytes that each of some units adds to a node's content, with the properties that the unit reads and
+// the proxy nodes that it names. While a proxy node is too large, only the properties count that a unit reads of this
+// one. A Waiver has no weight: without it, an agent would repair what it excuses. tooMany reports that the number of definitions,
+// properties or proxy nodes exceeds a limit, and no size.
+func (b *builder) unitWeights(n *node, c *content, units []model.UnitID) (weights map[model.UnitID]int, tooMany bool) {
+	properties := propertySizes(c.Properties)
+	proxies, large := map[model.NodeID]int{}, map[model.NodeID]map[string]int{}
+	if c.proxied != nil {
+		for i := range c.proxied.Nodes {
+			proxy := &c.proxied.Nodes[i]
+			if proxies[proxy.Node] = proxy.Size(); proxy.Size() > wire.MaxPart {
+				large[proxy.Node] = propertySizes(proxy.Properties)
 			}
 		}
 	}
-	return weights
+	weights = map[model.UnitID]int{}
+	for _, id := range units {
+		u := b.f.units[id]
+		body := u.def.bodyOn(n.units)
+		if body.definition.AsWaiver() != nil {
+			continue
+		}
+		var subjects []model.NodeID
+		if u.def.proxies != nil {
+			subjects = nodeIDs(roaring.And(u.nodes.Bitmap, b.f.proxies))
+		}
+		if len(large) == 0 {
+			weights[id] = wire.DefinitionSize(body.size)
+			for _, name := range body.properties {
+				weights[id] += properties[name]
+			}
+		}
+		for _, subject := range subjects {
+			if len(large) == 0 {
+				weights[id] += proxies[subject]
+			} else if sizes := large[subject]; sizes != nil && !body.definition.AsCheck().OwnEntity {
+				for _, name := range body.properties {
+					weights[id] += sizes[name]
+				}
+			}
+		}
+	}
+	return weights, len(large) == 0 && c.size <= wire.MaxAssignment
+}
+
+// propertySizes returns the bytes that each property adds to an assignment.
+func propertySizes(list []wire.Property) map[string]int {
+	sizes := map[string]int{}
+	for i := range list {
+		sizes[list[i].Name] = wire.PropertySize(&list[i])
+	}
+	return sizes
 }
 
 // recordExcess records by how many bytes the assignment of a node exceeds the size limit.

@@ -91,6 +91,84 @@ func TestAssignmentHasALimit(t *testing.T) {
 	}
 }
 
+// TestUnitsAreLeftOutByNeed gives a node too large directives, too many checks or a too large proxy node by a label, and expects the
+// rest to run: Waivers stay, and no unit is left out that need not be.
+func TestUnitsAreLeftOutByNeed(t *testing.T) {
+	heavy := &model.Targets{Where: `node.labels.heavy == "yes"`}
+	count := func(h *testPlanner, node model.NodeID) (directives, waivers, checks int) {
+		for _, c := range h.p.directory.For(node).Definitions {
+			switch {
+			case c.AsWaiver() != nil:
+				waivers++
+			case c.AsCheck() != nil:
+				checks++
+			default:
+				directives++
+			}
+		}
+		return directives, waivers, checks
+	}
+	t.Run("waivers", func(t *testing.T) {
+		h := newTestPlanner(t)
+		node := h.node("n", nil)
+		h.apply("Technique", "default", "motd", nil, motdTechnique("message"))
+		h.apply("Directive", "default", "hello", nil, motdDirective("hello"))
+		h.apply("Policy", "default", "all", nil, &model.PolicySpec{Directives: []string{"hello"}, Targets: heavy})
+		h.apply("Waiver", "default", "w", nil, &model.WaiverSpec{Directive: "hello", Components: longComponents(), Targets: heavy, Reason: "a", Expires: model.Time{Time: time.Unix(2e9, 0)}})
+		for i := range 280 {
+			h.apply("Check", "default", fmt.Sprint("c", i), nil, commandCheck(longText(60<<10), heavy))
+		}
+		h.node("n", map[string]string{"heavy": "yes"})
+		directives, waivers, checks := count(h, node)
+		if left := len(h.p.fleet.nodes[node].content.leftOut); waivers != 1 || directives != 1 || checks < 265 || checks+left != 280 {
+			t.Errorf("%d directives, %d waivers, %d checks, %d left out", directives, waivers, checks, left)
+		}
+	})
+	t.Run("definitions", func(t *testing.T) {
+		h := newTestPlanner(t)
+		node := h.node("n", nil)
+		var writes []intent.Write
+		for i := range wire.MaxDefinitions + 500 {
+			key := intent.Key{Kind: "Check", Namespace: "default", Name: fmt.Sprint("c", i)}
+			writes = append(writes, intent.Write{Key: key, Body: encodeSpec(t, key.Kind, key.Namespace, key.Name, nil, commandCheck("true", heavy)), Expect: -1})
+		}
+		h.write(writes...)
+		h.node("n", map[string]string{"heavy": "yes"})
+		if _, _, checks := count(h, node); checks != wire.MaxDefinitions {
+			t.Errorf("%d checks", checks)
+		}
+	})
+	t.Run("a proxy node", func(t *testing.T) {
+		h := newTestPlanner(t)
+		h.node("n", nil)
+		h.apply("Node", "default", "router", map[string]string{"site": "a"}, &model.NodeSpec{Proxy: true})
+		about := func(name, text string) {
+			spec := commandCheck(text, heavy)
+			spec.Proxy = &model.Targets{Nodes: []string{"router"}}
+			h.apply("Check", "default", name, nil, spec)
+		}
+		h.apply("Check", "default", "own", nil, commandCheck("true", heavy))
+		for i := range 5 {
+			value, _ := json.Marshal(strings.Repeat("v", 250<<10))
+			h.apply("Property", "default", fmt.Sprint("p", i), nil, &model.PropertySpec{Property: fmt.Sprint("p", i), Scope: "node:router", Value: value})
+			about(fmt.Sprint("reads", i), fmt.Sprintf("echo {{ .props.p%d }}", i))
+		}
+		about("plain", longText(60<<10)) // larger than the others, but of no help
+		h.node("n", map[string]string{"heavy": "yes"})
+		if names := h.checkNames("n"); len(names) != 6 || !slices.Contains(names, "plain") {
+			t.Errorf("%v", names)
+		}
+	})
+}
+
+// longComponents returns names of components that make a Waiver larger than any check of the tests.
+func longComponents() (names []string) {
+	for i := range 1000 {
+		names = append(names, fmt.Sprintf("%0200d", i))
+	}
+	return names
+}
+
 // TestMergedPropertiesHaveALimit sets too many or too large property values and expects an error for each
 func TestMergedPropertiesHaveALimit(t *testing.T) {
 	h := newTestPlanner(t)
