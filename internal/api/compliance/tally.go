@@ -18,7 +18,7 @@ type tally struct {
 	nodes      map[model.NodeID]*nodeTally
 	directives map[directiveRow]*row
 	policies   []*policyTally
-	putting    map[model.UnitID][]*policyTally // policies by directive
+	policiesOf map[model.UnitID][]*policyTally // by directive
 	affected   []*policyTally                  // of one change
 }
 
@@ -44,8 +44,8 @@ type pair struct {
 	counts    unique.Handle[policy.Counts]
 }
 
-// none has the counts of a directive that a node does not have.
-var none unique.Handle[policy.Counts]
+// noCounts has the counts of a directive that a node does not have.
+var noCounts unique.Handle[policy.Counts]
 
 // policyTally has the sums of a policy by namespace of the nodes.
 type policyTally struct {
@@ -127,7 +127,7 @@ func (t *tally) place(policies []*placedPolicy) {
 	for _, p := range t.policies {
 		before[p.namespace+"/"+p.name] = p
 	}
-	t.policies, t.putting = nil, map[model.UnitID][]*policyTally{}
+	t.policies, t.policiesOf = nil, map[model.UnitID][]*policyTally{}
 	for _, placed := range policies {
 		p := before[placed.namespace+"/"+placed.name]
 		if p == nil || !p.equal(placed) {
@@ -140,7 +140,7 @@ func (t *tally) place(policies []*placedPolicy) {
 		}
 		t.policies = append(t.policies, p)
 		for _, d := range p.directives {
-			t.putting[d] = append(t.putting[d], p)
+			t.policiesOf[d] = append(t.policiesOf[d], p)
 		}
 	}
 }
@@ -183,7 +183,7 @@ func (t *tally) change(n *nodeTally, list []pair) {
 	list = slices.DeleteFunc(list, func(p pair) bool {
 		at, found := n.find(p.directive)
 		if !found {
-			return p.counts == none
+			return p.counts == noCounts
 		}
 		if n.pairs[at].counts != p.counts {
 			return false
@@ -196,7 +196,7 @@ func (t *tally) change(n *nodeTally, list []pair) {
 	}
 	t.affected = t.affected[:0]
 	for _, p := range list {
-		for _, placed := range t.putting[p.directive] {
+		for _, placed := range t.policiesOf[p.directive] {
 			if placed.nodes.Contains(uint32(n.id)) && !slices.Contains(t.affected, placed) {
 				t.affected = append(t.affected, placed)
 			}
@@ -205,7 +205,7 @@ func (t *tally) change(n *nodeTally, list []pair) {
 	t.add(n, list, -1)
 	for _, p := range list {
 		switch at, found := n.find(p.directive); {
-		case p.counts == none:
+		case p.counts == noCounts:
 			n.pairs = slices.Delete(n.pairs, at, at+1)
 		case found:
 			n.pairs[at] = p
@@ -236,7 +236,7 @@ func (t *tally) add(n *nodeTally, list []pair, sign int) {
 func (t *tally) remove(n *nodeTally) {
 	list := slices.Clone(n.pairs)
 	for i := range list {
-		list[i].counts = none
+		list[i].counts = noCounts
 	}
 	t.change(n, list)
 	delete(t.nodes, n.id)
