@@ -140,6 +140,7 @@ func complianceSums(s *Server, stores view.Stores) *apicompliance.Sums {
 		Chain:      s.compliance.Chain,
 		CA:         func() string { return string(s.authority.CAPEM()) },
 		Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(s.directory, id) },
+		Log:        s.log,
 	}, stores)
 	s.task(back, "compliance sums", sums.Run)
 	return sums

@@ -330,6 +330,7 @@ func (r *Server) complianceOptions() compliance.Options {
 		Chain:      func(model.NodeID) (none reducer.Chain) { return none },
 		CA:         func() string { return "" },
 		Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(r.Directory, id) },
+		Log:        slog.New(slog.DiscardHandler),
 	}
 }
 

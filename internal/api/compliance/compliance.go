@@ -1,5 +1,5 @@
 // Package compliance answers about directives: their last runs on the nodes, and sums by policy, directive, node and group.
-// A run counts by the decision table of package policy. Sums keeps the sums of the present; a mutex guards it. The package has no
+// A run counts by the decision table of package policy. Sums keeps the sums of the present; mutexes guard it. The package has no
 // goroutines; start reading at Register, and for the sums at Sums.refresh.
 package compliance
 
@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +51,8 @@ type Options struct {
 	CA func() string
 	// Overridden returns the directives of a node that others override, ascending.
 	Overridden func(model.NodeID) []directory.Override
+	// Log gets the policies whose targets do not compile.
+	Log *slog.Logger
 }
 
 // complianceRequest is one request about compliance.

@@ -27,13 +27,25 @@ type Sums struct {
 	stores view.Stores // Directory, Intent and Now, of all namespaces
 	judge
 
-	mu         sync.Mutex // guards the fields below and judge
+	reading  sync.Mutex // guards declared
+	declared declarations
+
+	refreshing sync.Mutex // held by a refresh, also while it places policies: that may wait for the planner
+	mu         sync.Mutex // guards the fields below and judge; only a refresh changes them
 	tally      *tally
 	placements directory.Placements // of the last refresh
 	units      map[model.UnitID]*directory.Unit
-	policies   []model.Resource
 	calendars  map[model.DefinitionID]time.Time // last due times
 	nodes      map[model.NodeID]*placedNode
+	unplaced   map[string]string // logged errors of policies, by name
+}
+
+// declarations has the directives and policies that are declared in a version of the directory.
+type declarations struct {
+	placements directory.Placements
+	units      map[model.UnitID]*directory.Unit
+	begins     map[model.UnitID]time.Time // nil: nothing has been read
+	policies   []model.Resource
 }
 
 // placedNode is a node with the assignment by which its pairs were judged.
@@ -47,7 +59,7 @@ type placedNode struct {
 
 // NewSums returns the sums of no nodes; the first refresh judges all.
 func NewSums(o Options, stores view.Stores) *Sums {
-	return &Sums{stores: stores, judge: judge{Options: o}, tally: newTally(nil), nodes: map[model.NodeID]*placedNode{}}
+	return &Sums{stores: stores, judge: judge{Options: o}, tally: newTally(nil), nodes: map[model.NodeID]*placedNode{}, unplaced: map[string]string{}}
 }
 
 // refreshInterval is the pause between refreshes while nobody asks, so that a request finds little to judge.
@@ -56,36 +68,34 @@ const refreshInterval = time.Second
 // Run refreshes the sums until ctx ends. A refresh that fails is repeated by the next one, and a request returns its error.
 func (s *Sums) Run(ctx context.Context) error {
 	for pause.For(ctx, refreshInterval) == nil {
-		_, _ = s.declarationTimes(ctx)
+		_ = s.refresh(ctx)
 	}
 	return nil
 }
 
 // declarationTimes returns the time since which each directive is declared as it is now. Nobody may change the map.
 func (s *Sums) declarationTimes(ctx context.Context) (map[model.UnitID]time.Time, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := s.refresh(ctx)
-	return s.begins, err
+	declared, err := s.readDeclarations(ctx, s.Placements())
+	return declared.begins, err
 }
 
 // report returns the rows by policy, directive, node or group, over the nodes of the namespaces that are included, and the sum over these
 // nodes.
 func (s *Sums) report(ctx context.Context, by string, included func(namespace string) bool) (total row, rows map[rowName]*row, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err := s.refresh(ctx); err != nil {
 		return total, nil, err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	total, rows = s.tally.report(by, included, s.placements)
 	return total, rows, nil
 }
 
 // present returns the policies with their nodes and directives, and the names and groups of nodes.
 func (s *Sums) present(ctx context.Context) (policies []*placedPolicy, names directory.Placements, err error) {
+	err = s.refresh(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	err = s.refresh(ctx)
 	for _, p := range s.tally.policies {
 		policies = append(policies, p.placedPolicy)
 	}
@@ -94,13 +104,25 @@ func (s *Sums) present(ctx context.Context) (policies []*placedPolicy, names dir
 
 // refresh judges the changes since the last refresh. An error changes nothing.
 func (s *Sums) refresh(ctx context.Context) error {
-	s.reset(s.stores.Now())
-	changed := map[model.UnitID]bool{} // directives to be judged on all nodes
-	if placements := s.Placements(); placements != s.placements {
-		policies, err := s.readDeclarations(ctx, placements, changed)
-		if err != nil {
+	s.refreshing.Lock()
+	defer s.refreshing.Unlock()
+	placements := s.Placements()
+	isNew := placements != s.placements
+	var declared declarations
+	var policies []*placedPolicy
+	if isNew {
+		var err error
+		if declared, err = s.readDeclarations(ctx, placements); err != nil {
 			return err
 		}
+		policies = s.placePolicies(declared.policies)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reset(s.stores.Now())
+	changed := map[model.UnitID]bool{} // directives to be judged on all nodes
+	if isNew {
+		s.declare(&declared, changed)
 		s.placeNodes(placements)
 		s.tally.place(policies)
 	}
@@ -202,32 +224,52 @@ func (s *Sums) compareCalendars(changed map[model.UnitID]bool) {
 	s.calendars = calendars
 }
 
-// readDeclarations reads the declarations of a new version of the directory. It adds the directives that are declared otherwise than before
-// to changed, and returns the policies where they are placed now.
-func (s *Sums) readDeclarations(ctx context.Context, placements directory.Placements, changed map[model.UnitID]bool) ([]*placedPolicy, error) {
+// readDeclarations returns the declarations of a version of the directory. It reads them only where directives or policies changed, and
+// never waits for the planner.
+func (s *Sums) readDeclarations(ctx context.Context, placements directory.Placements) (declarations, error) {
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	is := s.declared
+	if is.placements == placements {
+		return is, nil
+	}
 	units := placements.Directives()
-	begins, policies := s.begins, s.policies
-	if begins == nil || !maps.Equal(units, s.units) {
+	if is.begins == nil || !maps.Equal(units, is.units) {
 		var err error
-		if begins, policies, err = readDirectives(ctx, s.stores.Intent); err != nil {
-			return nil, err
+		if is.begins, is.policies, err = readDirectives(ctx, s.stores.Intent); err != nil {
+			return declarations{}, err
 		}
 	}
-	var placed []*placedPolicy
+	is.placements, is.units = placements, units
+	s.declared = is
+	return is, nil
+}
+
+// placePolicies finds the nodes and directives of policies. A policy whose targets do not compile has none; the log says so once.
+func (s *Sums) placePolicies(policies []model.Resource) (placed []*placedPolicy) {
 	for i := range policies {
 		p, err := placePolicy(s.stores.Directory, policies[i].Metadata.Namespace, policies[i].Metadata.Name, policies[i].Spec.(*model.PolicySpec))
-		if err != nil {
-			return nil, err
-		}
 		placed = append(placed, p)
+		name := p.namespace + "/" + p.name
+		if err == nil {
+			delete(s.unplaced, name)
+		} else if s.unplaced[name] != err.Error() {
+			s.unplaced[name] = err.Error()
+			s.Log.Warn("reports of compliance leave out the nodes of a policy, because its targets do not compile", "policy", name, "err", err)
+		}
 	}
-	for id, unit := range units {
-		if s.units[id] != unit || !s.begins[id].Equal(begins[id]) {
+	return placed
+}
+
+// declare takes the declarations of a new version of the directory, and adds the directives that are declared otherwise than before to
+// changed.
+func (s *Sums) declare(declared *declarations, changed map[model.UnitID]bool) {
+	for id, unit := range declared.units {
+		if s.units[id] != unit || !s.begins[id].Equal(declared.begins[id]) {
 			changed[id] = true
 		}
 	}
-	s.units, s.begins, s.policies = units, begins, policies
-	return placed, nil
+	s.units, s.begins = declared.units, declared.begins
 }
 
 // placeNodes takes the assignments and groups of all nodes from a new version of the directory.
@@ -298,7 +340,7 @@ func (s *complianceRequest) policyNamed(ctx context.Context, namespace, text str
 	return placePolicy(s.Directory, ns, name, r.Spec.(*model.PolicySpec))
 }
 
-// placePolicy finds the nodes that a policy applies to, and its directives.
+// placePolicy finds the nodes that a policy applies to, and its directives. If its targets do not compile, the policy has neither.
 func placePolicy(of view.Directory, namespace, name string, spec *model.PolicySpec) (*placedPolicy, error) {
 	p := &placedPolicy{namespace: namespace, name: name, nodes: roaring.New()}
 	if spec.Disabled || spec.Targets == nil {
@@ -306,7 +348,7 @@ func placePolicy(of view.Directory, namespace, name string, spec *model.PolicySp
 	}
 	nodes, err := of.Select(namespace, spec.Targets)
 	if err != nil {
-		return nil, err
+		return p, err
 	}
 	for _, id := range nodes {
 		p.nodes.Add(uint32(id))

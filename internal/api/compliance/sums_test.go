@@ -316,3 +316,28 @@ func (w *countedRow) differs(got v1.ComplianceSum) string {
 	}
 	return ""
 }
+
+// TestPolicyThatDoesNotCompile expects the sums of all others beside a stored policy whose targets do not compile, as another version may
+// leave one behind.
+func TestPolicyThatDoesNotCompile(t *testing.T) {
+	f := &randomFleet{Server: apitest.NewServer(t)}
+	f.DeclareNodes("default", nil, "n0")
+	f.Apply(`
+{kind: Technique, metadata: {name: files}, spec: {methods: [{component: a, filePresent: {path: /a}}]}}
+---
+{kind: Directive, metadata: {name: files}, spec: {technique: files, interval: 10m}}
+---
+{kind: Policy, metadata: {name: good}, spec: {directives: [files], targets: {where: 'true'}}}
+`)
+	body := testenv.Value(json.Marshal(model.Resource{
+		APIVersion: model.APIVersion, Kind: "Policy", Metadata: model.Metadata{Name: "bad", Namespace: "default"},
+		Spec: &model.PolicySpec{Directives: []string{"files"}, Targets: &model.Targets{Where: "no.such("}},
+	}))(t)
+	testenv.Value(f.Intent.Store().Commit(t.Context(), intent.Actor{User: "admin"}, []intent.Write{{Key: intent.Key{Kind: "Policy", Namespace: "default", Name: "bad"}, Body: body, Expect: -1}}))(t)
+	testenv.NoError(t, f.Planner.CatchUp(t.Context()))
+	var report v1.ComplianceReport
+	f.get("/api/v1/reports/compliance", url.Values{}, &report)
+	if len(report.Items) != 1 || report.Items[0].Name != "good" || report.Items[0].Counts["pending"] != 1 {
+		t.Errorf("report %+v", report.Items)
+	}
+}
