@@ -103,6 +103,7 @@ type directiveRuns struct {
 	Runs       map[model.NodeID][]reducer.Run // in place of the runs that RecordReport recorded
 	Compliance *reducer.View
 	reports    map[model.NodeID]uint64 // number of reports by node
+	Lag        time.Duration           // from the receipt of a report until it is applied
 }
 
 // NewServer starts a test server of the API that stops at the end of the test. Its clock stands at noon of 2026-11-20
@@ -522,7 +523,7 @@ func (r *Server) commit(node model.NodeID, record []byte) {
 	r.mu.Lock()
 	r.number++
 	c := &journaltest.Commit{
-		At: journal.Position{Log: 1, Number: r.number}, Time: r.now.UnixNano(),
+		At: journal.Position{Log: 1, Number: r.number}, Time: r.now.Add(-r.Lag).UnixNano(),
 		Listened: r.now.Sub(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)),
 	}
 	c.AddEntry(journal.Section(uint32(node)%model.Partitions), record)

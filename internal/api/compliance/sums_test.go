@@ -19,6 +19,10 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/inventory"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/policy"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -105,7 +109,7 @@ func (f *randomFleet) applyGroup(i int) string {
 
 // change makes a random change and returns its description.
 func (f *randomFleet) change() string {
-	switch f.IntN(12) {
+	switch f.IntN(14) {
 	case 0:
 		return f.applyDirective(f.IntN(4))
 	case 1:
@@ -135,13 +139,43 @@ func (f *randomFleet) change() string {
 	case 6, 7:
 		d := time.Duration(f.IntN(1200)) * time.Second
 		f.Advance(d)
-		return d.String()
+		f.Lag += d // what comes next was received before, until the view has caught up
+		if f.IntN(2) == 0 {
+			f.Lag = 0
+		}
+		return fmt.Sprintf("%s, lag %s", d, f.Lag)
+	case 8:
+		f.Lag -= min(f.Lag, time.Duration(f.IntN(1200))*time.Second)
+		return fmt.Sprintf("lag %s", f.Lag)
+	case 9:
+		f.restart()
+		return "restart"
 	}
 	reports := ""
 	for range 1 + f.IntN(6) {
 		reports += f.report()
 	}
 	return reports
+}
+
+// restart replaces the compliance view by one that is restored from snapshots.
+func (f *randomFleet) restart() {
+	before := f.View
+	f.View = event.New(shard.New(shard.Options{Definitions: f.Directory.Definition}), event.Options{Emit: func([]event.Transition) {}})
+	inventory.New(f.View.Shard)
+	f.Compliance = reducer.New(f.View.Shard, nil)
+	for i := range model.Partitions {
+		p := model.Partition(i)
+		body, at := before.Snapshot(p, nil)
+		testenv.NoError(f.T, f.View.Restore(p, at, body))
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func(view *event.View) { done <- view.Run(ctx) }(f.View)
+	f.T.Cleanup(func() {
+		cancel()
+		testenv.NoError(f.T, <-done)
+	})
 }
 
 // report reports a run of a definition that a node has, or had.
@@ -315,6 +349,67 @@ func (w *countedRow) differs(got v1.ComplianceSum) string {
 		return "percent of nodes"
 	}
 	return ""
+}
+
+// TestSumsOfKnownCases compares reports with counts that were made by hand.
+func TestSumsOfKnownCases(t *testing.T) {
+	f := &randomFleet{Server: apitest.NewServer(t)}
+	f.DeclareNodes("default", nil, "n0", "n1")
+	expect := func(what, want string) {
+		t.Helper()
+		var report v1.ComplianceReport
+		f.get("/api/v1/reports/compliance", url.Values{"by": {"node"}}, &report)
+		slices.SortFunc(report.Items, func(a, b v1.ComplianceSum) int { return strings.Compare(a.Name, b.Name) })
+		got := ""
+		for _, s := range append(report.Items, report.Total) {
+			got += fmt.Sprint(s.Name, " ", s.Nodes, " ", s.Percent, " ", s.Counts, "; ")
+		}
+		if got != want {
+			t.Errorf("%s: %s\nwant %s", what, got, want)
+		}
+	}
+	declare := func(word string) {
+		f.Apply(fmt.Sprintf(`
+{kind: Technique, metadata: {name: files}, spec: {parameters: [{name: word}], methods: [{component: a, filePresent: {path: '/{{ .params.word }}'}}, {component: b, filePresent: {path: /b}}]}}
+---
+{kind: Directive, metadata: {name: first}, spec: {technique: files, priority: 1, interval: 10m, parameters: {word: %s}}}
+---
+{kind: Directive, metadata: {name: second}, spec: {technique: files, priority: 2, interval: 10m, parameters: {word: x}}}
+---
+{kind: Policy, metadata: {name: all}, spec: {directives: [first, second], targets: {where: 'true'}}}
+`, word))
+	}
+	run := func(node string, statuses ...policy.Status) {
+		id, _ := f.Directory.NodeByName("default", node)
+		codes := policy.NewCodes(len(statuses))
+		for i, s := range statuses {
+			codes.Set(i, s)
+		}
+		definitions := f.Directory.For(id).Definitions
+		at := slices.IndexFunc(definitions, func(d *model.Definition) bool { return d.Name == "first" })
+		f.RecordReport(id, definitions[at].ID, &wire.Report{Components: uint32(len(statuses)), Codes: codes})
+	}
+	expect("nothing declared", "all 0  map[]; ")
+	declare("x")
+	expect("new, the second is overridden", "n0 1  map[pending:2]; n1 1  map[pending:2]; all 2  map[pending:4]; ")
+	f.Advance(5 * time.Minute)
+	run("n0", policy.Compliant, policy.Waived)
+	expect("waived", "n0 1 100.00 map[compliant:1 waived:1]; n1 1  map[pending:2]; all 2 100.00 map[compliant:1 pending:2 waived:1]; ")
+	f.Advance(10 * time.Minute)
+	expect("interval and grace after the declaration", "n0 1 100.00 map[compliant:1 waived:1]; n1 1  map[pending:2]; all 2 100.00 map[compliant:1 pending:2 waived:1]; ")
+	f.Advance(time.Second)
+	expect("a second later", "n0 1 100.00 map[compliant:1 waived:1]; n1 1 0.00 map[no report:2]; all 2 33.33 map[compliant:1 no report:2 waived:1]; ")
+	run("n1", policy.NonCompliant, policy.Error)
+	f.Advance(5 * time.Minute)
+	expect("the run of n0 is overdue", "n0 1 0.00 map[no report:2]; n1 1 0.00 map[error:1 non-compliant:1]; all 2 0.00 map[error:1 no report:2 non-compliant:1]; ")
+	f.Lag = 6 * time.Minute
+	run("n0", policy.Compliant, policy.Waived)
+	expect("the view lagged", "n0 1 100.00 map[compliant:1 waived:1]; n1 1 0.00 map[error:1 non-compliant:1]; all 2 33.33 map[compliant:1 error:1 non-compliant:1 waived:1]; ")
+	f.Lag = 0
+	declare("y")
+	expect("changed", "n0 1  map[pending:2]; n1 1  map[pending:2]; all 2  map[pending:4]; ")
+	run("n0", policy.Repaired, policy.NotApplicable)
+	expect("run of the changed definition", "n0 1 100.00 map[not applicable:1 repaired:1]; n1 1  map[pending:2]; all 2 100.00 map[not applicable:1 pending:2 repaired:1]; ")
 }
 
 // TestPolicyThatDoesNotCompile expects the sums of all others beside a stored policy whose targets do not compile, as another version may
