@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -137,6 +138,17 @@ func TestLoadScenario(t *testing.T) {
 			t.Errorf("%s: %v; the report says of it: %q", name, err, rep.Files[name])
 		}
 	}
+	counted := int64(0)
+	for _, line := range testenv.Value(observe.Read(bytes.NewReader(readFile(t, filepath.Join(out, "observed.jsonl")))))(t) {
+		if line.Check == nil {
+			continue
+		}
+		for _, tally := range line.Check.Parts {
+			counted += tally.Whole.Count()
+		}
+	}
+	assert(t, counted != 0 && uint64(counted) <= rep.Balance.Acknowledged,
+		"%d latencies in the log, %d results acknowledged", counted, rep.Balance.Acknowledged)
 	samples := testenv.Value(os.Open(filepath.Join(out, "samples.csv")))(t)
 	defer samples.Close()
 	rows, err := csv.NewReader(samples).ReadAll()
