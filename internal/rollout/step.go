@@ -30,20 +30,21 @@ type Node struct {
 	Reason    string // of NotCompliant: the component and its message
 }
 
-// Fleet has the nodes of the rolled-out unit, with their states at one time.
+// Fleet has the nodes of the directive that is rolled out, with their states at one time.
 type Fleet struct {
 	Nodes   []Node
 	InGroup func(group string, node model.NodeID) bool
 	Timeout time.Duration // longest run of the candidate
 	Now     time.Time
-	// Listening is since when the server has heard its agents: a node is not silent before.
+	// Listening is the time from which a silent node can fail: after a start of the server, agents first have time to
+	// connect again.
 	Listening time.Time
 }
 
 // Failure is a node that counts as failed, with the reason.
 type Failure struct{ Node, Reason string }
 
-// Progress counts the nodes of a roll-out: those with the new version, those that have reported, those that failed.
+// Progress has the numbers of nodes of a roll-out: how many have the new version, have reported, or failed.
 type Progress struct {
 	Nodes      int // of the unit
 	New        int // have the candidate
@@ -82,7 +83,7 @@ func ProgressOf(r *model.Rollout, f *Fleet) (p Progress) {
 	return p
 }
 
-// fail counts a node as failed.
+// fail adds a node to the failed ones, with the reason.
 func (p *Progress) fail(n *Node, reason string) {
 	p.failed = append(p.failed, n.ID)
 	p.Failed = append(p.Failed, Failure{n.Name, reason})

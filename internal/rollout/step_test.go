@@ -14,7 +14,8 @@ import (
 
 var start = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 
-// testFleet returns a fleet of connected nodes that are all compliant. Those that the roll-out reaches have the new one.
+// testFleet returns a fleet of connected, compliant nodes. The nodes that the roll-out has reached have the new
+// version.
 func testFleet(r *model.Rollout, n int, at time.Duration) *Fleet {
 	f := &Fleet{Now: start.Add(at), Timeout: 5 * time.Minute, InGroup: func(group string, id model.NodeID) bool { return group == "canary" && id == 7 }}
 	for i := range n {
@@ -25,7 +26,7 @@ func testFleet(r *model.Rollout, n int, at time.Duration) *Fleet {
 	return f
 }
 
-// move gives each node the version that the roll-out has for it.
+// move gives each node the old or new version, as the roll-out says.
 func (f *Fleet) move(r *model.Rollout) {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
@@ -33,7 +34,7 @@ func (f *Fleet) move(r *model.Rollout) {
 	}
 }
 
-// running returns a running roll-out with these steps, of which none has begun.
+// running returns a running roll-out with these steps, before its first step.
 func running(steps ...string) model.Rollout {
 	return model.Rollout{Accepted: "a", Candidate: "b", State: model.RolloutRunning, Spec: model.RolloutSpec{Steps: steps, Wait: model.Duration(time.Minute)}}
 }

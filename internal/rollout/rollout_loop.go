@@ -1,7 +1,8 @@
-// Package rollout moves changes of directives over their nodes: step by step, after the reports of the nodes before, and
-// stops where too many fail. The planner stores a roll-out (model.Rollout) when a change comes, and gives each node the
-// version that the stored roll-out says; this package only writes the next one. Each is stored before a node
-// moves, so a crash between any two steps loses and repeats none.
+// Package rollout rolls out changes of directives in steps: first to a few nodes, then to more once these have
+// reported. It stops the roll-out if too many nodes fail. When a directive changes, the planner stores a roll-out
+// (model.Rollout), and gives each node the old or new version according to it. This package only writes the record of
+// the next step. The record is stored before any node gets the new version, so a crash neither loses nor repeats a
+// step.
 //
 // One goroutine (Driver.Run); no locks. Start reading at step.go, which decides.
 package rollout
