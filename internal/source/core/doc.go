@@ -4,8 +4,8 @@
 // In: results that a source has decoded. Out: journal entries, acknowledgements after their commit, and frames of writers.
 //
 //   - Goroutines starts and ends the goroutines; a reader has its messages handled in pooled goroutines (lifecycle.go).
-//   - Session is the shared part of a session (session.go): Window bounds its uncommitted bytes (window.go), Activity finds
-//     silent peers by the listening time of Clock (lifecycle.go), Probe asks whether an agent is alive (window.go).
+//   - Session is the shared part of a session (session.go): Window bounds its uncommitted bytes (commit_window.go), Activity finds
+//     silent peers by the listening time of Clock (lifecycle.go), Probe asks whether an agent is alive (commit_window.go).
 //   - Registry finds the session of a node (session.go).
 //   - Record builds the journal entries of a batch, results about proxy nodes included (session.go).
 //   - Limiter and Budget hold the limits of namespaces and nodes, and pause a reader that is over one (limits.go).
@@ -16,5 +16,5 @@
 //
 // Goroutines: one reader per session and the writers of outboxes, all counted by Goroutines. Locks, in order: Registry, a
 // Window's append lock, its Mu, then Outbox or Runs; Limiter and Budget lock nothing else. Start reading at session.go,
-// then window.go.
+// then commit_window.go.
 package core

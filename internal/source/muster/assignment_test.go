@@ -344,7 +344,7 @@ func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
 	}
 }
 
-// valueBatch returns a batch with one block of metric values for each row count.
+// valueBatch returns a batch of metric values: one block for each argument, with that many rows.
 func valueBatch(first uint64, rows ...uint32) *wire.Batch {
 	b := &wire.Batch{StreamKey: liveStream, First: first}
 	for _, n := range rows {

@@ -191,7 +191,8 @@ func (s *Server) keyOf(info *intent.NodeInfo) (*agentKey, error) {
 	return keyFromDER(der)
 }
 
-// register returns the node of an inventory. A node without one is made, with the key in the inventory.
+// register returns the node that sent an inventory. It creates the node if the machine is unknown, with the key in the
+// inventory.
 func (s *Server) register(ctx context.Context, namespaces []string, m *machineInventory, from netip.Addr) (intent.NodeInfo, error) {
 	info, key, err := s.find(namespaces, m.node)
 	if err != nil {

@@ -309,7 +309,7 @@ func (s *Server) takeRun(ctx context.Context, namespaces []string, data []byte, 
 	}
 	now := s.cfg.Now()
 	if parsed.start.Sub(now) > maxRunAhead {
-		return "", model.Errorf(model.Invalid, "the run of node %s began at %s, more than 10 minutes ahead", info.Name, parsed.start.UTC().Format(time.RFC3339)).WithHint("set the clock of the node")
+		return "", model.Errorf(model.Invalid, "the run of node %s began at %s, more than 10 minutes ahead of the server's clock", info.Name, parsed.start.UTC().Format(time.RFC3339)).WithHint("set the clock of the node")
 	}
 	n := s.lock(&info)
 	defer n.mu.Unlock()
