@@ -57,9 +57,10 @@ func (s *historyServer) historyText(t *testing.T, at time.Time) (text string) {
 	return text
 }
 
-// TestHistoryHasTheStateOfEachTime makes random runs and crashes, after which a replay writes the lost entries again, and expects history
-// to return, for the time of each commit, the runs that the view had then. Half way the history is lost, and begins again.
-func TestHistoryHasTheStateOfEachTime(t *testing.T) {
+// TestHistoryReturnsTheRunsOfEachCommit makes random runs and crashes; after a crash a replay writes the lost entries
+// again. It expects history to return, for the time of each commit, the runs that the view had then. Half way the
+// history is lost, and begins again.
+func TestHistoryReturnsTheRunsOfEachCommit(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	s := &historyServer{path: filepath.Join(t.TempDir(), "compliance.db")}
 	s.open(t, nil)

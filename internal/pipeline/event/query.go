@@ -191,7 +191,8 @@ type compiledQuery struct {
 	from  listPosition
 }
 
-// listPosition is the position of an event state in the order of lists. The next page continues after it.
+// listPosition is the sort key of an event in lists of events. A page token holds the key of the page's last event, and
+// the next page continues after it.
 type listPosition struct {
 	severity  int // from Disaster down
 	partition int

@@ -12,8 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// discoveryDefinition returns a template with a master item, a rule that is made from it, prototypes of items from the master and
-// from the agent, and a trigger prototype. 21 has a second trigger prototype and an item in front; 22 has one prototype.
+// discoveryDefinition returns a Template with low-level discovery: the rule disks.found reads the item disks, and makes
+// two items (one from disks, one from the agent) and a trigger for each disk. 21 has a second trigger prototype and an
+// item in front; 22 has one prototype.
 func discoveryDefinition(id model.DefinitionID) *model.Definition {
 	c := &model.TemplateDefinition{
 		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
