@@ -64,7 +64,8 @@ func BenchmarkReport(b *testing.B) {
 
 const benchNodes, benchDirectives, benchOfNode, benchComponents = 12_000, 325, 96, 11
 
-// benchFleet has the sums of a fleet, and the runs that it reads.
+// benchFleet is a fleet in memory: the last runs of directives on its nodes, and the sums of compliance under test,
+// computed from these runs.
 type benchFleet struct {
 	sums    *Sums
 	draft   *directory.Draft

@@ -288,7 +288,8 @@ func addStatusSeconds(out *v1.Availability, spans []statusSpan) {
 // maxGroupEvents bounds the events of one answer: each one that changed costs a few milliseconds of history.
 const maxGroupEvents = 10_000
 
-// uptimeEdge is a time at which the number of events with a known status, or the number of down events, changes.
+// uptimeEdge is a point in time at which events become known, unknown, down or up, with the resulting differences of
+// the two counts.
 type uptimeEdge struct {
 	at             time.Time
 	withData, down int

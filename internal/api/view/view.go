@@ -5,7 +5,7 @@
 // method of the wrapped interface: a new method does not compile before its answer for a bound caller is written.
 //
 // The package also turns names into ids, and gives errors about missing names the hint that helps
-// (lookup.go), and makes page tokens.
+// (name_lookup.go), and makes page tokens.
 //
 // Start reading at View.For.
 package view
