@@ -284,7 +284,7 @@ func (f *fleet) defineGroup(p *recomputation, id directory.GroupID, old, new *gr
 	var before, after targets
 	if old != nil {
 		before = *old.targets
-		f.addUsers(before, func(u *dependents) { u.groups = remove(u.groups, id) })
+		f.changeDependents(before, func(u *dependents) { u.groups = remove(u.groups, id) })
 		for _, child := range before.groups {
 			f.group(child).parents = remove(f.group(child).parents, id)
 		}
@@ -292,7 +292,7 @@ func (f *fleet) defineGroup(p *recomputation, id directory.GroupID, old, new *gr
 	if new != nil {
 		after = *new.targets
 		p.fresh = append(p.fresh, f.conditions.acquire(after.conditions())...)
-		f.addUsers(after, func(u *dependents) { u.groups = insert(u.groups, id) })
+		f.changeDependents(after, func(u *dependents) { u.groups = insert(u.groups, id) })
 		for _, child := range after.groups {
 			f.group(child).parents = insert(f.group(child).parents, id)
 		}
@@ -324,7 +324,7 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 			f.properties.readers[name] = remove(f.properties.readers[name], id)
 		}
 		for _, t := range old.targetLists() {
-			f.addUsers(*t, func(u *dependents) { u.units = remove(u.units, id) })
+			f.changeDependents(*t, func(u *dependents) { u.units = remove(u.units, id) })
 			for _, g := range t.groups {
 				f.group(g).units = remove(f.group(g).units, id)
 			}
@@ -340,7 +340,7 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 		}
 		for _, t := range new.targetLists() {
 			p.fresh = append(p.fresh, f.conditions.acquire(t.conditions())...)
-			f.addUsers(*t, func(u *dependents) { u.units = insert(u.units, id) })
+			f.changeDependents(*t, func(u *dependents) { u.units = insert(u.units, id) })
 			for _, g := range t.groups {
 				f.group(g).units = insert(f.group(g).units, id)
 			}
@@ -378,9 +378,9 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 	}
 }
 
-// addUsers calls change on the dependents of each node name and condition in targets, so that it adds or removes the
-// group or check with these targets. The conditions must be acquired.
-func (f *fleet) addUsers(t targets, change func(*dependents)) {
+// changeDependents calls change for the dependents of each node and condition that the targets name; change adds or
+// removes the group or check with these targets. The conditions must be acquired.
+func (f *fleet) changeDependents(t targets, change func(*dependents)) {
 	for _, name := range t.nodes {
 		u := f.mentions[name]
 		if u == nil {

@@ -144,7 +144,8 @@ func (f inspection) cycleError(t *translation) error {
 // A machine that joins by a token chooses its own node name. The functions below warn an operator who brings such a node
 // into a trusted group, by its name or its labels.
 
-// trustedMembers returns the current members of each trusted group. The caller may change the bitmaps.
+// trustedMembers returns the current members of each trusted group (spec.trusted: no machine can join it by itself).
+// The caller may change the bitmaps.
 func (f inspection) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
 	members := map[directory.GroupID]*roaring.Bitmap{}
 	for g, group := range f.groups {

@@ -73,7 +73,7 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 		}
 		t.set(c.Key, def)
 	}
-	if err := p.restage(ctx, t, changes); err != nil {
+	if err := p.recompileChangedRollouts(ctx, t, changes); err != nil {
 		return nil, err
 	}
 	if err := p.compile(t, func(key intent.Key, err error) error { skip(key, err); return nil }); err != nil {

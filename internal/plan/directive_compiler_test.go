@@ -99,8 +99,9 @@ func TestPoliciesSelectNodesOfDirectives(t *testing.T) {
 	expect("the policy is disabled", "")
 }
 
-// TestRudderDirectivesAreExpectations declares directives that Rudder's agents run: their definitions have a kind of their own, which no
-// agent of Muster asks for. One without the id, and an id for a technique of Muster's agents, are errors.
+// TestRudderDirectivesAreExpectations declares directives that Rudder agents run. It expects definitions of a separate
+// kind that Muster's agents never request. One without the id, and an id for a technique of Muster's agents, are
+// errors.
 func TestRudderDirectivesAreExpectations(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil, "web")

@@ -17,7 +17,7 @@ import (
 // trust decides whether operators, or the machines themselves, chose the nodes of a directive.
 type trust struct{ *fleet }
 
-// trustOf returns the trust of a fleet.
+// trustOf returns the trust decisions for the nodes of this fleet.
 func trustOf(f *fleet) trust { return trust{f} }
 
 // maxTrustDepth bounds the groups within groups that the search for a trusted member follows.

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// evaluate evaluates every condition on the changed nodes, and each new condition on all nodes that it may
-// select. readsGroups chooses the conditions that read node.groups, or those that do not.
+// evaluate evaluates every condition on the changed nodes, and each new condition on all nodes that it may select. If
+// readsGroups is true, it evaluates only conditions that read node.groups, else only the other ones.
 func (f *fleet) evaluate(p *recomputation, readsGroups bool) {
 	if readsGroups && f.conditions.groupReaders == 0 {
 		return

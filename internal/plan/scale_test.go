@@ -15,9 +15,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// scaleFleet returns a planner with some thousand nodes and 454 groups by condition. A node is in some 40 groups, nearly no two
-// nodes in the same. 40 properties have values of the namespace, of groups and of nodes. putUnits puts the units: targets
-// returns those of each of 325, of which a node gets some 120.
+// scaleFleet returns a planner with some thousand nodes and 454 groups by condition. A node is in some 40 groups,
+// nearly no two nodes in the same. 40 properties have values of the namespace, of groups and of nodes. putUnits
+// declares the 325 units (checks or directives); its function targets returns the targets of a unit by number. A node
+// gets some 120 of the units.
 func scaleFleet(tb testing.TB, nodes int, putUnits func(put func(kind, name string, spec model.Spec), targets func(int) *model.Targets)) *testPlanner {
 	const groups, properties = 454, scaleProperties
 	h := newTestPlanner(tb)

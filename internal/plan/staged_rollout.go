@@ -39,9 +39,10 @@ type rolloutRow struct {
 	revision int64
 }
 
-// restage adds the units whose stored roll-outs have changed to the changes to apply, so that they are compiled again. It
-// leaves out those whose roll-out the planner itself has written.
-func (p *Planner) restage(ctx context.Context, t *translation, changes []intent.Change) error {
+// recompileChangedRollouts compiles units (checks, directives) again if their stored roll-out is another one than when
+// they were last compiled: it adds them to the changes of the translation. A roll-out that the planner itself has
+// written is no such change.
+func (p *Planner) recompileChangedRollouts(ctx context.Context, t *translation, changes []intent.Change) error {
 	if !slices.ContainsFunc(changes, func(c intent.Change) bool { return c.Key.Kind == intent.RolloutKind }) {
 		return nil
 	}

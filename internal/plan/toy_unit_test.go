@@ -12,10 +12,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// definitionToy is the kind of definition of the toy.
+// definitionToy is the kind of the definitions that resources of the test kind Toy compile to.
 const definitionToy model.DefinitionKind = 99
 
-// toySpec is the spec of a kind of resource that lands on nodes and exists only in tests.
+// toySpec is the spec of the kind Toy. The kind exists only in tests; its resources are placed on nodes as checks are.
 type toySpec struct {
 	Colour  string         `json:"colour"`
 	Targets *model.Targets `json:"targets"`
@@ -24,7 +24,8 @@ type toySpec struct {
 // Kind returns the name of the resource kind.
 func (*toySpec) Kind() string { return "Toy" }
 
-// compileToy is the compile function of the toy: the unit with targets and body. The body is bytes that agents decode.
+// compileToy compiles a resource of the test kind Toy to a unit with its targets and, as the body for agents, its
+// colour.
 func compileToy(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec := d.spec.(*toySpec)
 	definition := &model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(d.key.Namespace).ID}
