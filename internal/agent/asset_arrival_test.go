@@ -2,8 +2,8 @@ package agent
 
 import "testing"
 
-// TestArchiveThatArrivesMeanwhileIsFound lets an archive arrive after a run has missed it and before the run records this, and expects the run
-// to look again; without an arrival it looks once.
+// TestArchiveThatArrivesMeanwhileIsFound lets an archive arrive after a run has looked for it in vain, but before the
+// run records the failure. It expects the run to look again, and to look only once if no archive arrives.
 func TestArchiveThatArrivesMeanwhileIsFound(t *testing.T) {
 	var c checks
 	looked, missed := 0, 0

@@ -27,8 +27,9 @@ type Config struct {
 	Boot        func() time.Duration // a clock that never jumps
 	FirstWithin time.Duration        // a new item is collected once within this time
 	Root        string               // folder in place of /; tests set it
-	// Emit takes a value block, from several goroutines; it may block for a short time. It stores the block together with at, the
-	// position behind its lines; nil: the block has no lines. A nil block stores the position alone.
+	// Emit takes a value block, from several goroutines; it may block for a short time. It stores the block together
+	// with at, the position in the log file after the block's lines; at is nil if the block has no lines. Without a
+	// block it stores only the position.
 	Emit func(signal *wire.Signal, at *Position)
 	Run  func(ctx context.Context, command string) (output string, err error) // runs a shell command
 	// Secrets returns values of secrets by their macros; it may wait for the server.

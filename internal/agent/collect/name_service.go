@@ -155,7 +155,7 @@ func (q *nameQuery) ask(ctx context.Context) (records []string, err error) {
 	return nil, err
 }
 
-// records returns the records of an answer.
+// records returns the values of the records in a DNS answer that have the requested type.
 func (q *nameQuery) records(answer *dnsmessage.Message) (records []string, err error) {
 	if answer.RCode != dnsmessage.RCodeSuccess {
 		return nil, fmt.Errorf("%s answers %s", q.server, strings.TrimPrefix(answer.RCode.String(), "RCode"))
@@ -172,7 +172,7 @@ func (q *nameQuery) records(answer *dnsmessage.Message) (records []string, err e
 	return records, nil
 }
 
-// try sends the question once.
+// try sends the DNS question once and returns the answer.
 func (q *nameQuery) try(ctx context.Context, network string) (answer dnsmessage.Message, err error) {
 	ctx, cancel := context.WithTimeout(ctx, q.wait)
 	defer cancel()

@@ -15,7 +15,8 @@ import (
 const (
 	// itemTimeout bounds the collection of one item. A dead file server blocks the system call for ever.
 	itemTimeout = 3 * time.Second
-	// maxWaiting bounds the items that are collected at once and wait for a disk or a program, and those that wait for the network.
+	// maxWaiting bounds the collections that wait for a disk or a program at the same time, and separately those that
+	// wait for the network.
 	maxWaiting = 8
 )
 

@@ -155,8 +155,8 @@ func TestLingerReturnsToNormalAfterBackPressure(t *testing.T) {
 			after++
 		}
 	}
-	// An urgent one leaves every 200 ms; while slow the one that hears of it, one by chance, and one every
-	// five seconds.
+	// Without back-pressure an urgent result is sent every 200 ms. During it one frame may be sent when the message
+	// arrives, one by chance, and one every five seconds.
 	if before < 45 || after < 45 || during > int(over/linger)+2 || easing < 8 || easing > 40 {
 		t.Errorf("%d frames in ten seconds before, %d in the %s of Slow, %d until it is over, %d in ten seconds after", before, during, over, easing, after)
 	}

@@ -54,7 +54,7 @@ func (r *sessionRunner) randomShare() float64 {
 	return rand.Float64()
 }
 
-// runSession runs one session from the connection to its end. welcomed: the server accepted it.
+// runSession runs one session from the connection to its end. welcomed is true if the server accepted the session.
 func (r *sessionRunner) runSession(ctx context.Context, server string) (welcomed bool, err error) {
 	if r.cfg.TLS != nil {
 		r.base.TLS = r.cfg.TLS()
@@ -238,8 +238,8 @@ func (r *sessionRunner) setPace(m *wire.BackPressure) (slowed bool) {
 	return slowed
 }
 
-// sendBatches sends batches of results until all are sent or too many bytes are unacknowledged. sent: at least one
-// left.
+// sendBatches sends batches of results until all are sent or too many bytes are unacknowledged. sent is true if it sent
+// at least one batch.
 func (r *sessionRunner) sendBatches(s *Session) (sent bool, err error) {
 	for {
 		if !r.batchWaits {

@@ -19,7 +19,7 @@ type fileACL struct {
 	*model.FileACLMethod
 }
 
-// check asks getfacl for the entries.
+// check compares the entries of the path's access control list, as getfacl prints them, with the declared ones.
 func (m *fileACL) check(ctx context.Context) (string, error) {
 	if !filepath.IsAbs(m.Path) {
 		return "", fmt.Errorf("the path %q is not absolute", m.Path)

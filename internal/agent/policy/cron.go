@@ -38,7 +38,7 @@ func (m *cron) file() (method, error) {
 	return &fileContent{FileContentMethod: &model.FileContentMethod{Path: m.path(), Content: line + "\n"}}, nil
 }
 
-// check compares the file.
+// check compares the file in /etc/cron.d with the declared job.
 func (m *cron) check(ctx context.Context) (string, error) {
 	file, err := m.file()
 	if err != nil {

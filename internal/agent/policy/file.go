@@ -122,7 +122,7 @@ func splitLines(data []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
 
-// joinLines returns a file of lines.
+// joinLines returns the content of a file with these lines, each with a line end.
 func joinLines(lines []string) []byte {
 	if len(lines) == 0 {
 		return nil
@@ -130,7 +130,7 @@ func joinLines(lines []string) []byte {
 	return []byte(strings.Join(lines, "\n") + "\n")
 }
 
-// fileContent is a file with exactly this content.
+// fileContent is the method that requires a file to have exactly the declared content.
 type fileContent struct {
 	*model.FileContentMethod
 	newMode fs.FileMode
@@ -175,7 +175,7 @@ func (m *fileContent) check(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s: line %d is %s, not %s", m.Path, i+1, line(is), line(want)), nil
 }
 
-// apply writes the content.
+// apply writes the declared content to the file.
 func (m *fileContent) apply(ctx context.Context) error {
 	content, err := m.content(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func (m *fileContent) apply(ctx context.Context) error {
 	return writeAtomically(m.Path, []byte(content), m.newMode)
 }
 
-// filePresent is a file that exists.
+// filePresent is the method that requires a file to exist, with any content.
 type filePresent struct{ path string }
 
 // check tests that the path is a file.
@@ -244,7 +244,7 @@ func (m *fileAbsent) apply(context.Context) error {
 	return os.Remove(m.path)
 }
 
-// directory is a folder that exists.
+// directory is the method that requires a folder to exist.
 type directory struct{ path string }
 
 // check tests that the path is a folder.
@@ -252,16 +252,16 @@ func (m *directory) check(context.Context) (string, error) {
 	return checkKind(m.path, "a folder", fs.FileMode.IsDir)
 }
 
-// apply makes the folder and those above it.
+// apply makes the folder and all missing folders above it.
 func (m *directory) apply(context.Context) error { return os.MkdirAll(m.path, 0o755) }
 
-// fileLines is a file with or without these lines.
+// fileLines is the method that requires a file to contain certain lines, or not to contain them.
 type fileLines struct {
 	*model.FileLinesMethod
 	newMode fs.FileMode
 }
 
-// check lists the lines that are missing, or that must not be there.
+// check returns the lines that the file lacks, or the lines that it must not contain.
 func (m *fileLines) check(context.Context) (string, error) {
 	data, err := readRegular(m.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -289,7 +289,7 @@ func (m *fileLines) check(context.Context) (string, error) {
 	return m.Path + " lacks " + model.ListFirst(wrong, 5), nil
 }
 
-// apply appends the missing lines, or removes those that must not be there.
+// apply appends the missing lines, or removes the lines that the file must not contain.
 func (m *fileLines) apply(context.Context) error {
 	data, err := readRegular(m.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -308,7 +308,7 @@ func (m *fileLines) apply(context.Context) error {
 	return writeAtomically(m.Path, joinLines(lines), m.newMode)
 }
 
-// fileKeyValue is a file with one setting.
+// fileKeyValue is the method that requires a file to have one setting, a key with its value.
 type fileKeyValue struct {
 	*model.FileKeyValueMethod
 	newMode fs.FileMode

@@ -43,10 +43,10 @@ func (m *fileBlock) find() (lines []string, begin, end int, err error) {
 	return lines, begin, begin + length, nil
 }
 
-// content returns the lines that the block has to have.
+// content returns the declared lines of the block.
 func (m *fileBlock) content() []string { return splitLines([]byte(m.Content)) }
 
-// check compares the block.
+// check compares the block in the file with the declared content.
 func (m *fileBlock) check(context.Context) (string, error) {
 	lines, begin, end, err := m.find()
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// httpAnswer is the answer of a URL.
+// httpAnswer is the method that requires a URL to answer as declared.
 type httpAnswer struct{ *model.HTTPMethod }
 
 // Bounds of an answer.

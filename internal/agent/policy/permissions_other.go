@@ -16,7 +16,7 @@ func copyOwner(string, fs.FileInfo) error { return nil }
 // filePermissions is mode, owner and group of a file or folder.
 type filePermissions struct{ *model.FilePermissionsMethod }
 
-// check says that it cannot check.
+// check returns an error, because only Unix has these permissions.
 func (*filePermissions) check(context.Context) (string, error) {
 	return "", errors.New("filePermissions works on Unix alone")
 }

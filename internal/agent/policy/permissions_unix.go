@@ -29,7 +29,8 @@ func copyOwner(path string, of fs.FileInfo) error {
 // filePermissions is mode, owner and group of a file or folder.
 type filePermissions struct{ *model.FilePermissionsMethod }
 
-// declaredOwner returns the declared mode bits, user and group; -1: not compared.
+// declaredOwner returns the declared mode bits and the numbers of the declared user and group; -1 for each that is not
+// declared.
 func (m *filePermissions) declaredOwner() (mode, uid, gid int, err error) {
 	mode, uid, gid = -1, -1, -1
 	if m.Mode != "" {

@@ -35,10 +35,11 @@ type Executor struct {
 	UserRoot      string // folder with etc/passwd and etc/group; default /
 }
 
-// method is one thing that a component holds the node to.
+// method checks and repairs one declared property of the node, such as a file's content or an installed package. A
+// component of a directive has one method.
 type method interface {
-	// check returns the difference between node and declaration; empty: there is none. It changes nothing. An error
-	// means that nobody knows.
+	// check returns the difference between node and declaration; "" if there is none. It changes nothing on the node.
+	// An error means that the state of the node is unknown.
 	check(ctx context.Context) (difference string, err error)
 	// apply removes the difference.
 	apply(ctx context.Context) error
@@ -92,7 +93,8 @@ func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values
 	}, ctx.Err() == nil
 }
 
-// directiveRun is one run of a directive.
+// directiveRun is the state of one run of a directive on this node: its variables, and the statuses and messages so
+// far.
 type directiveRun struct {
 	*Executor
 	definition  *model.DirectiveDefinition
@@ -187,7 +189,8 @@ func (r *directiveRun) evaluate(ctx context.Context, c *model.Component, enforce
 // secretMethod is a method that reads a secret. Its difference has no text of the file: parts of a secret may stand in it.
 type secretMethod struct{ method }
 
-// check compares the node with the declaration, and shows no difference.
+// check compares the node with the declaration. It does not report how they differ, because the difference may contain
+// a secret.
 func (m secretMethod) check(ctx context.Context) (string, error) {
 	difference, err := m.method.check(ctx)
 	if difference != "" {

@@ -349,7 +349,7 @@ func TestMethodsAuditRepairAndKeep(t *testing.T) {
 	}
 }
 
-// TestFailuresAreToldApart expects "could not check" where nobody knows, and "error" where a repair failed.
+// TestFailuresAreToldApart expects the status "could not check" if a check failed, and "error" if a repair failed.
 func TestFailuresAreToldApart(t *testing.T) {
 	n := newTestNode(t)
 	n.write("dpkg/held", "installed 1.0")

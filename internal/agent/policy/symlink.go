@@ -16,7 +16,7 @@ import (
 // symlink is a symbolic link with a target.
 type symlink struct{ *model.SymlinkMethod }
 
-// check reads the link.
+// check compares the target of the symbolic link with the declared one.
 func (m *symlink) check(context.Context) (string, error) {
 	if !filepath.IsAbs(m.Path) {
 		return "", fmt.Errorf("the path %q is not absolute", m.Path)

@@ -149,7 +149,7 @@ type command struct {
 	*model.CommandMethod
 }
 
-// check runs the command that checks. Its exit code says whether the node is as it should be.
+// check runs the declared check command. Exit code 0 means that the node is as declared.
 func (m *command) check(ctx context.Context) (string, error) {
 	if m.Check == nil {
 		return "", errNothingToCheck
@@ -161,7 +161,7 @@ func (m *command) check(ctx context.Context) (string, error) {
 	return fmt.Sprintf("exit code %d: %s", code, output), nil
 }
 
-// apply runs the command that applies.
+// apply runs the declared repair command.
 func (m *command) apply(ctx context.Context) error {
 	if m.Apply == nil {
 		return errors.New("the component has no command that applies")

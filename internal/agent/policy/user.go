@@ -45,7 +45,7 @@ func (x *Executor) runAccountProgram(ctx context.Context, name string, args ...s
 	return err
 }
 
-// localUser is a user of the machine.
+// localUser is the method that requires a user to exist in /etc/passwd with the declared fields, or not to exist.
 type localUser struct {
 	*Executor
 	*model.UserMethod
@@ -113,7 +113,7 @@ func (m *localUser) apply(ctx context.Context) error {
 	return m.runAccountProgram(ctx, "usermod", append(args, m.Name)...)
 }
 
-// localGroup is a group of users.
+// localGroup is the method that requires a group to exist in /etc/group, or not to exist.
 type localGroup struct {
 	*Executor
 	*model.UserGroupMethod

@@ -85,7 +85,7 @@ type indexEntry struct {
 	logged     bool // the log has the record; of a lost number: it has the loss and size
 }
 
-// olderMayBeUnlogged reports whether records of older signals than this one may still be missing in the log on disk.
+// olderMayBeUnlogged reports whether the log on disk may still lack records of signals that are older than this one.
 func (it *indexEntry) olderMayBeUnlogged() bool { return !it.logged || it.lossReason != notLost }
 
 // signalOrigin is the type of a signal (such as result) and the check that produced it, by which lost signals are

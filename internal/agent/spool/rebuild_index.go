@@ -27,7 +27,7 @@ type spooledSignal struct {
 	signal wire.Signal
 	boot   uint64 // number of the boot whose clock AtMs is
 	wallMs int64  // wall clock at AtMs
-	// position behind its values; change 0: none
+	// read position of the collector after these values; its change is 0 if there is none
 	position storedPosition
 }
 
