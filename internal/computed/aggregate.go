@@ -23,7 +23,8 @@ const (
 	aggregateTimeout = 10 * time.Second // for all selections of a formula
 )
 
-// calculation computes values at one time. Nodes of a namespace share the value of an aggregate and the survey of their items.
+// calculation computes the values of one moment for all nodes. Nodes of a namespace share the values of formulas over
+// several nodes, and the counts of items.
 type calculation struct {
 	engine     *Engine
 	now        time.Time
@@ -43,7 +44,7 @@ type computedValue struct {
 	err error
 }
 
-// value computes an item on a node.
+// value computes the value of one computed item on a node.
 func (c *calculation) value(ctx context.Context, one *computedItem, namespace string, node model.NodeID) (item.Value, error) {
 	switch {
 	case one.fault != nil:

@@ -48,7 +48,8 @@ type Directory interface {
 	SourceUnit(s model.Source) *directory.Unit
 }
 
-// Engine computes items. Any goroutine may call Count.
+// Engine computes the items that the server calculates from other items, such as totals over several nodes. Any
+// goroutine may call Count.
 type Engine struct {
 	opts    Options
 	forms   []*form
@@ -62,7 +63,8 @@ func New(o Options) *Engine { return &Engine{opts: o} }
 // Count returns the number of written values since the start of the server.
 func (e *Engine) Count() uint64 { return e.written.Load() }
 
-// form has the computed items of a Template with one set of values of its macros, and the nodes that share it.
+// form has the computed items of a Template, compiled with one set of macro values, and the nodes that have these
+// values.
 type form struct {
 	definition *model.TemplateDefinition
 	macros     string // as in wire.ValueBlock

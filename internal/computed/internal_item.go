@@ -30,7 +30,8 @@ type survey struct {
 	late                         []model.Duration
 }
 
-// add adds the items of a node at a time. An item is late by the time since its next value was due.
+// add counts the items of a node: their number, unsupported ones, values per second and delays. The delay of an item is
+// the time since its next value was due.
 func (s *survey) add(server *Server, node model.NodeID, now time.Time) {
 	server.EachItem(node, func(of *model.Item, at int64, unsupported bool) {
 		s.items++

@@ -145,8 +145,9 @@ func TriggersOf(r *Rule, s *State, e *Entity, replace Replacer) (list []model.De
 	return list
 }
 
-// Instantiate returns a Template with the items and triggers of the entities of its rules. faults has, by rule, the reason why
-// some were left out; nil: none was. A nil rule, which does not compile, makes none.
+// Instantiate returns a Template with the items and triggers of the entities of its rules. faults has, by rule, the
+// reason why items or triggers were left out; it is nil if none was. A rule that does not compile is nil and makes
+// nothing.
 func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State, replace Replacer) (out *model.TemplateDefinition, faults []string) {
 	out = new(*c)
 	out.Items, out.Triggers = slices.Clone(c.Items), slices.Clone(c.Triggers)

@@ -145,8 +145,9 @@ func (r *Rule) Adopt(old *State) *State {
 	return s
 }
 
-// Update returns the state of the rule after a new list of entities (a value of its item) at a time in Unix ns. The fault is
-// about entities that were left out; empty: none was. An error says that the value is no list of entities: nothing changes.
+// Update returns the state of the rule after a new list of entities (a value of its item) at a time in Unix ns. The
+// fault is the reason why entities were left out, or "" if none was. With an error (the value is no list of entities)
+// the old state stays.
 func (r *Rule) Update(old *State, value string, at int64) (s *State, fault string, err error) {
 	s = &State{Macros: r.macros}
 	seen := map[string]bool{}
@@ -206,7 +207,7 @@ func (r *Rule) Update(old *State, value string, at int64) (s *State, fault strin
 // TracedEntity is an entity of a list, and whether the filter selects it, for trying out a rule.
 type TracedEntity struct {
 	Macros, Values []string // those that the filter, the prototypes and the overrides read; absent ones are left out
-	Accepted           bool
+	Accepted       bool
 }
 
 // Trace returns all entities in a list, each with the decision of the filter.

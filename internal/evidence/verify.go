@@ -48,7 +48,7 @@ func VerifyAll(r io.Reader, visit func(*v1.Evidence, Findings)) error {
 	}
 }
 
-// verification is the state of one Verify.
+// verification is the state of one call of Verify: the findings so far, and the end of the chain of runs.
 type verification struct {
 	*v1.Evidence
 	Findings
@@ -142,7 +142,7 @@ func (v *verification) beginChain(x *v1.EvidenceBegin) {
 	}
 }
 
-// run adds the link of a run.
+// run adds a run of the evidence to the chain and counts it.
 func (v *verification) run(x *v1.EvidenceRun) {
 	at := x.At
 	if x.SignedMs != 0 {

@@ -106,7 +106,8 @@ func (b *block) list() (out []Status) {
 	return all
 }
 
-// TestBlocksCountAsInThePlainForm compares the sums of random blocks with lists of their statuses.
+// TestBlocksCountAsInThePlainForm counts the statuses of random blocks by packed codes, and compares the sums with a
+// plain count of the statuses in lists.
 func TestBlocksCountAsInThePlainForm(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 5000 {
@@ -268,7 +269,8 @@ func TestNumbersHaveBounds(t *testing.T) {
 	}
 }
 
-// TestModesAndSecretsAreCompiled compiles modes of components and blocks, of which an inner one counts, and parameters that name Secrets.
+// TestModesAndSecretsAreCompiled compiles modes of components and blocks, and expects the innermost mode to count; it
+// also compiles parameters that name Secrets.
 func TestModesAndSecretsAreCompiled(t *testing.T) {
 	path := &model.PathMethod{Path: "/a"}
 	technique := &model.TechniqueSpec{

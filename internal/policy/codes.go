@@ -13,10 +13,10 @@ type Codes []byte
 // NewCodes returns codes of n components, all missing.
 func NewCodes(n int) Codes { return make(Codes, (n+1)/2) }
 
-// At returns the status of a component.
+// At returns the status of the component at index i.
 func (c Codes) At(i int) Status { return Status(c[i/2] >> (i % 2 * 4) & 15) }
 
-// Set sets the status of a component.
+// Set sets the status of the component at index i.
 func (c Codes) Set(i int, s Status) {
 	shift := i % 2 * 4
 	c[i/2] = c[i/2]&^(15<<shift) | byte(s)<<shift
@@ -42,9 +42,9 @@ func (c Codes) Check(n int) error {
 	return nil
 }
 
-// wordCodes is the number of codes in a word, of which word reads one and the functions below test all at once. Statuses that
-// agents report are at most 8: adding up to 7 to all codes of a word carries into none of the others, and Waived alone has the
-// highest bit.
+// wordCodes is the number of status codes (4 bits each) in a 64-bit word. The functions below test all codes of a word
+// at once. Agents report statuses up to 8, so that adding up to 7 to each code carries into no other code. Only Waived
+// has the highest bit.
 const (
 	wordCodes = 16
 	everyCode = 0x1111111111111111

@@ -64,7 +64,7 @@ type compiler struct {
 	names  map[string]bool // of components, blocks and loops so far
 }
 
-// scope is the place of a component in its technique: a block and those around it.
+// scope has the names, conditions and modes that a component takes over from the blocks around it.
 type scope struct {
 	outer  []string // names of the blocks around it, the innermost last
 	when   string   // joined conditions of the blocks

@@ -52,7 +52,8 @@ func renameComponents(text string, rename func(string) string) (string, error) {
 	return b.String() + text[at:], nil
 }
 
-// any reports whether a component has a status, or one of the components in a block or loop.
+// any reports whether the status of a component satisfies the function of. For the name of a block or loop one of its
+// components is enough.
 func (s *Scope) any(name string, of func(Status) bool) bool {
 	if status, ran := s.Statuses[name]; ran {
 		return of(status)

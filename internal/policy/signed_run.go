@@ -54,7 +54,7 @@ func (l *Link) Next(r *LinkedRun) (next Link) {
 	return sha256.Sum256(append(b, r.Codes...))
 }
 
-// bit returns one byte for a truth value.
+// bit returns 1 for true and 0 for false.
 func bit(v bool) byte {
 	if v {
 		return 1
@@ -70,7 +70,7 @@ type ChainEnd struct {
 	Assignment [32]byte // wire.AssignmentHash of the assignment that the run was of
 }
 
-// hash returns the hash that is signed.
+// hash returns the hash of all fields; the node signs this hash.
 func (e *ChainEnd) hash() [32]byte {
 	b := append(make([]byte, 0, len(chainHead)+16+LinkBytes+32), chainHead...)
 	b = binary.BigEndian.AppendUint64(b, e.Number)
@@ -113,7 +113,7 @@ const (
 	chainBreaks
 )
 
-// IsReason reports whether the number is one of the reasons.
+// IsReason reports whether the number is a known reason why a chain broke.
 func (c ChainBreak) IsReason() bool { return c > ChainContinues && c < chainBreaks }
 
 // String returns the reason for people.

@@ -36,7 +36,7 @@ func (r *EntityReader) Read(text string, each func(macro func(name string) (stri
 		list, _ = t.member(0, "data")
 	}
 	if t.kind(list) != '[' {
-		return fmt.Errorf("expected a JSON list of entities such as [{\"{#NAME}\": \"a\"}], or an object with such a list as data")
+		return fmt.Errorf("expected a JSON list of entities such as [{\"{#NAME}\": \"a\"}], or an object with such a list in the field \"data\"")
 	}
 	for n, end := list+1, t.nodes[list].next; n < end; n = t.nodes[n].next {
 		if t.kind(n) != '{' {

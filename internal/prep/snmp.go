@@ -37,7 +37,8 @@ func parseSNMPFormat(text string, fewest snmpFormat) (snmpFormat, error) {
 // snmpValue is one line of an SNMP walk, as snmpwalk -On prints it.
 type snmpValue struct{ oid, kind, text string }
 
-// convert converts a value to a format. A string that needs no conversion stays.
+// convert converts the value to an output format such as UTF-8 or a MAC address. It leaves a string that is already
+// readable.
 func (v snmpValue) convert(format snmpFormat) (string, error) {
 	if format == snmpAsIs || format != snmpBits && v.kind == "STRING" {
 		return v.text, nil

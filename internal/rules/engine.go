@@ -67,7 +67,7 @@ type Directory interface {
 	Node(id model.NodeID) *directory.Node
 }
 
-// Engine evaluates rules. Run evaluates them; any goroutine may call Groups.
+// Engine evaluates the recording and alerting rules of RuleGroups. Run does the work; any goroutine may call Groups.
 type Engine struct {
 	opts    Options
 	query   *promql.Engine

@@ -90,7 +90,7 @@ func (g *Group) continueFrom(before *Group) {
 	}
 }
 
-// setError sets the error of all rules.
+// setError marks all rules of the group as failed with this error.
 func (g *Group) setError(err error) {
 	for _, r := range g.Rules() {
 		r.SetHealth(promrules.HealthBad)
@@ -98,7 +98,7 @@ func (g *Group) setError(err error) {
 	}
 }
 
-// alertingRules is the common state of all alerting rules of a group with one name.
+// alertingRules is the combined state of the alerting rules of a group that have the same name.
 type alertingRules struct {
 	failed     bool          // the last evaluation of one failed, so its alerts are unknown
 	keepFiring time.Duration // longest keep_firing_for

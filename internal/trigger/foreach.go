@@ -12,7 +12,8 @@ import (
 // foreachSuffix ends the names of functions over items of several nodes, such as last_foreach.
 const foreachSuffix = "_foreach"
 
-// Selection names items of several nodes, and the function that makes one value of the values of each.
+// Selection names items of several nodes as avg_foreach(/*/cpu.load,5m) does: a pattern for the items, and a function
+// that reduces the values of each item to one.
 type Selection struct {
 	Function string // last, avg, count, max, min, sum or exists
 	Host     string // *: all
@@ -126,12 +127,13 @@ func (c *compiler) expandFilter(n *node) *node {
 	return &out
 }
 
-// Matches reports whether the filter of a Selection takes an item. hasGroup and hasTag know the item; any: with any value of the tag.
+// Matches reports whether an item passes the filter of a Selection. hasGroup and hasTag report whether the item has a
+// group or tag; with any true, the value of the tag does not matter.
 func (s *Selection) Matches(hasGroup func(name string) bool, hasTag func(name, value string, any bool) bool) bool {
 	return s.filter == nil || s.filter.matches(hasGroup, hasTag)
 }
 
-// matches evaluates a part of a filter.
+// matches evaluates a part of a Selection's filter, such as tag="x", for one item.
 func (n *node) matches(hasGroup func(string) bool, hasTag func(name, value string, any bool) bool) bool {
 	switch {
 	case n.kind == unaryNode:
@@ -156,7 +158,8 @@ func (s *Selection) Period(now int64) (from, to int64) {
 	return s.period.startOf(to), to
 }
 
-// Fold makes the value of an item of its values in the period, in the order of their times; false: it has none.
+// Fold reduces the values of one item in the period, ordered by time, to one value; it returns false if the item has no
+// value.
 func (s *Selection) Fold(values []float64) (float64, bool) {
 	switch {
 	case s.Function == "exists":
@@ -176,7 +179,8 @@ func (s *Selection) Fold(values []float64) (float64, bool) {
 	return f, !math.IsNaN(f)
 }
 
-// Selections returns the items of several nodes that the program reads; none: it reads items of one node.
+// Selections returns the selections (items of several nodes) that the program reads. The list is empty if it reads only
+// items of one node.
 func (p *Program) Selections() []Selection { return p.groups }
 
 // Aggregate evaluates a program over several nodes at a time. values has a list for each selection, with a value for each item.

@@ -469,7 +469,7 @@ func (p *parser) filter() *node {
 // conditionOperators are the operators of filters by precedence, the loosest first.
 var conditionOperators = [...]string{"or", "and"}
 
-// condition parses the conditions of one precedence level and above.
+// condition parses the conditions of a filter that or (level 0) or and (level 1) connects.
 func (p *parser) condition(level int) node {
 	if level == len(conditionOperators) {
 		return p.oneCondition()
@@ -522,7 +522,7 @@ func (p *parser) oneCondition() node {
 	return node{}
 }
 
-// until reads up to the next byte that is one of the bytes in set and lies outside of macros.
+// until reads the text before the next byte of set that is outside of macros.
 func (p *parser) until(set string) (string, bool) {
 	start := p.at
 	for p.at < len(p.source) {

@@ -15,7 +15,8 @@ func CompileForItems(items []model.Item, expression string, macro func(string) (
 	return compileForItems(items, expression, Scope{Macro: macro})
 }
 
-// CompileFormula compiles the formula of an item as CompileForItems does; it may read several nodes instead of its own.
+// CompileFormula compiles the formula of a calculated item, as CompileForItems does. The formula may read items of
+// several nodes instead of items of its own node, but not both.
 func CompileFormula(items []model.Item, formula string, macro func(string) (string, error)) (*Program, error) {
 	p, err := compileForItems(items, formula, Scope{Macro: macro, Aggregates: true})
 	if err == nil && len(p.groups) > 0 && len(p.specs) > 0 {

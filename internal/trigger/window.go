@@ -376,7 +376,7 @@ func (w *window) remove(first, last int) {
 	w.size = first
 }
 
-// move copies an entry from one position in the order of time to another.
+// move copies the entry at position from to position to; positions are in the order of time, 0 is the oldest.
 func (w *window) move(to, from int) {
 	to, from = w.place(to), w.place(from)
 	w.entries[to] = w.entries[from]
