@@ -324,8 +324,8 @@ func TestKeepalivesPassPipelinesOfTheirNode(t *testing.T) {
 	}
 }
 
-// TestDeregistrationHandlersGetSensusEvent checks that a handler with a pipeline of its own gets the event that Sensu makes
-// of a deregistration, with the entity that the agent reported, and not Muster's notification too.
+// TestDeregistrationHandlersGetSensusEvent checks that a handler with a pipeline gets the event that Sensu sends for a
+// deregistration, with the entity that the agent reported, and does not also get Muster's notification.
 func TestDeregistrationHandlersGetSensusEvent(t *testing.T) {
 	n, got := newWebhookDirectory(t, "cmdb", nil)
 	store := openSQLiteStore(t)

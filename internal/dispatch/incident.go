@@ -105,8 +105,8 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 	return nextIncident(e.Problem, func(id string) bool { return g.usesIncident(ref, id) })
 }
 
-// isIncidentAcknowledged reports whether the incident that a handler's service has for problems is acknowledged, in Muster or
-// in that service
+// isIncidentAcknowledged reports whether an incident in an external service, such as PagerDuty, is acknowledged there
+// or in Muster. The group has the problems of the incident, and ref names the handler that sends to the service.
 func (o *deliveryBatch) isIncidentAcknowledged(g *group, ref history.HandlerRef, id string) (acked bool) {
 	for e := range g.members {
 		k := e.notifiedHandler(ref)

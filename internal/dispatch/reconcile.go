@@ -147,8 +147,9 @@ func (r *Dispatcher) recordMissingClosings(ctx context.Context, m *reconciliatio
 	return r.routeAndRecord(ctx, b, 0)
 }
 
-// missingClosing creates the closing of a problem that history lacks, from the present state of the problem's check
-// or trigger. The time of the closing is known only if the source is OK.
+// missingClosing returns the closing of a problem that history still has as open, although the event view no longer has
+// it. The state is the present one of the check or trigger; it is nil if the event is gone. The time of the closing is
+// known only if the state is OK.
 func (r *Dispatcher) missingClosing(p history.Problem, state *event.Transition) problemChange {
 	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Source: p.Source, Definition: p.Definition, Status: model.OK,
 		Received: r.now().UnixNano()}

@@ -136,8 +136,8 @@ func newTestServer(t testing.TB) *testServer {
 	return r
 }
 
-// start starts the followers (handlers that receive every result), as a start of the server does. stop ends the
-// followers, and waits until they have returned.
+// start starts the followers (handlers that receive every result), as a start of the server does. It sets the field
+// stop to a function that ends the followers and waits for their goroutines.
 func (r *testServer) start() {
 	r.t.Helper()
 	set := testenv.Value(Open(Options{Journal: r.log, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d", Limit: r.limit, Timeout: r.timeout}))(r.t)

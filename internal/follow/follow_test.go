@@ -103,7 +103,7 @@ func TestReconnectedPeerGetsMissedLines(t *testing.T) {
 	r.appendResults(5, 2, 2)
 	r.waitState("the follower lags", func(s State) bool { return s.Trouble != "" })
 	again := newReceivingPeerAt(t, address)
-	again.waitLines(40) // all of it is younger than Settle
+	again.waitLines(40) // all lines are younger than Settle
 	if again.lateLines > 0 {
 		t.Errorf("%d lines came behind a newer one of their event", again.lateLines)
 	}

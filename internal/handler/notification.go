@@ -81,7 +81,7 @@ type Source struct {
 	Name string `json:"name"`
 }
 
-// SetSource sets the problem source of the notification; the name of a check also becomes the field Check.
+// SetSource sets the source of the problem. If the source is a check, it also sets the field Check to its name.
 func (n *Notification) SetSource(s model.Source, name string) {
 	if n.Source = (Source{s, name}); s.Kind == model.SourceCheck {
 		n.Check = name

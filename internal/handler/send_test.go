@@ -269,8 +269,8 @@ func TestCutOutputHidesSecrets(t *testing.T) {
 	}
 }
 
-// A handler's command can run the programs of its assets; without an asset the message is retried later. Without an
-// asset the message waits.
+// TestCommandUsesItsAssets runs a handler's command that calls a program of the handler's asset. If the asset cannot be
+// fetched, the message waits and is sent again later.
 func TestCommandUsesItsAssets(t *testing.T) {
 	dir, held := t.TempDir(), 0
 	program := filepath.Join(dir, "bin", "tell")

@@ -138,7 +138,7 @@ func (q *Queue) load(ctx context.Context) error {
 	return err
 }
 
-// loadEntry reads one entry of the log at a start.
+// loadEntry reads one entry of the queue's log when the server starts.
 func (q *Queue) loadEntry(p model.Partition, data []byte) error {
 	if len(data) == 0 || int(p) >= len(q.appended) && data[0] == samplesEntry {
 		return errEntry
@@ -179,7 +179,7 @@ func (q *Queue) loadMark(data []byte) error {
 	return nil
 }
 
-// appendHead appends a position.
+// appendHead appends the head of a log entry: the journal position of its commit.
 func appendHead(b []byte, at journal.Position) []byte {
 	return binary.AppendUvarint(binary.LittleEndian.AppendUint64(b, at.Log), at.Number)
 }
@@ -187,7 +187,7 @@ func appendHead(b []byte, at journal.Position) []byte {
 // errEntry is the error about an entry that cannot be read.
 var errEntry = errors.New("an entry of the log of remote write is malformed")
 
-// decodeHead reads a position and returns the bytes after it.
+// decodeHead decodes the head of a log entry (a journal position) and returns the bytes after it.
 func decodeHead(b []byte) (at journal.Position, rest []byte, err error) {
 	if len(b) < 9 {
 		return at, nil, errEntry
@@ -216,7 +216,8 @@ func (q *Queue) Selects(l labels.Labels) bool {
 	return true
 }
 
-// Append adds samples of a commit in a partition to the log, last with the last ones. The commits of a partition come in order.
+// Append adds samples of one commit of a partition to the queue's log. The parameter last is true for the commit's last
+// samples. The caller passes the commits of a partition in order.
 func (q *Queue) Append(p model.Partition, at journal.Position, block *wire.SampleBlock, last bool) {
 	kind := byte(partEntry)
 	if last {
@@ -229,16 +230,17 @@ func (q *Queue) Append(p model.Partition, at journal.Position, block *wire.Sampl
 	switch {
 	case errors.Is(err, journal.ErrClosed): // the next start reads the commit again
 	case err != nil:
-		q.noteLost(data, err)
+		q.countDropped(data, err)
 	case last:
 		q.appended[p] = at
 	}
 }
 
-// noteLost counts the samples of an entry that the log does not take. The caller holds the mutex.
-func (q *Queue) noteLost(data []byte, err error) {
+// countDropped counts the samples of an entry as dropped, because the queue's log on disk refused the entry, and warns
+// of it at intervals. The caller holds the mutex.
+func (q *Queue) countDropped(data []byte, err error) {
 	var b batch
-	_ = b.add(data) // it counts those that it can read
+	_ = b.add(data) // counts the samples before an unreadable one
 	q.metrics.dropped.Add(float64(b.samples))
 	if q.appendWarning.isDue(q.opts.Now()) {
 		q.opts.Logger.Warn("the log of remote write does not take samples; they are dropped", "samples", b.samples, "err", err)

@@ -98,7 +98,8 @@ func newClient(caFile string) (*http.Client, error) {
 	}, nil
 }
 
-// Run sends samples until ctx ends, and marks the last ones.
+// Run sends samples until ctx ends. Before it returns, it records how far it has sent, so that the next start continues
+// there.
 func (q *Queue) Run(ctx context.Context) error {
 	defer func() {
 		if err := q.cut(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, journal.ErrClosed) {
@@ -286,7 +287,7 @@ func (q *Queue) dropOldest(ctx context.Context) error {
 	return q.cut(ctx)
 }
 
-// add adds the series of an entry. Their texts are copies.
+// add decodes an entry of the queue's log and adds its series to the batch. Their texts are copies.
 func (b *batch) add(data []byte) error {
 	if len(data) == 0 {
 		return errEntry
@@ -315,8 +316,8 @@ func (b *batch) add(data []byte) error {
 	return r.Err()
 }
 
-// send sends series. A request that the other store refuses is divided, so that one refused sample, such as one that comes too late
-// for it, costs no other.
+// send sends series to the other store. If the store refuses a request, send divides it and sends both halves, so that
+// one bad sample (such as a late one) does not lose the others.
 func (q *Queue) send(ctx context.Context, list []prompb.TimeSeries) error {
 	if len(list) == 0 {
 		return nil
@@ -344,7 +345,7 @@ func (q *Queue) send(ctx context.Context, list []prompb.TimeSeries) error {
 	return q.send(ctx, second)
 }
 
-// halves divides series. It divides a single one by its samples.
+// halves divides a list of series into two. A list with one series is divided by its samples.
 func halves(list []prompb.TimeSeries) (first, second []prompb.TimeSeries) {
 	if half := len(list) / 2; half > 0 {
 		return list[:half], list[half:]
