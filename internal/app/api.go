@@ -127,7 +127,8 @@ func (s *Server) openAPI(context.Context) error {
 	return nil
 }
 
-// complianceSums returns the sums of compliance, and refreshes them in the background.
+// complianceSums returns the numbers of compliant and other components over all nodes, and starts a goroutine that
+// keeps them up to date.
 func complianceSums(s *Server, stores view.Stores) *apicompliance.Sums {
 	sums := apicompliance.NewSums(apicompliance.Options{
 		Runs: s.compliance.Runs, LastRun: s.compliance.LastRun, Changes: s.compliance.TakeChanges, History: s.compliance, Definition: s.directory.Definition,

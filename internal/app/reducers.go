@@ -19,8 +19,9 @@ type reducers struct {
 	inventories *inventory.View
 }
 
-// addReducers adds the reducers beside the event reducer to a shard: the live view's, or a second one's, whose snapshots have
-// the same sections. Only those of the live view write values, and history (nil: none).
+// addReducers adds all reducers except the event reducer to the shard of the live view, or of a second view that
+// replays the journal. Both have the same snapshot sections. Only the reducers of the live view write values and
+// history; the history of a second view is nil.
 func addReducers(to *shard.Shard, values metric.Options, history *compliancelog.Store) reducers {
 	return reducers{metrics: metric.New(to, values), compliance: compliance.New(to, history), inventories: inventory.New(to)}
 }

@@ -180,8 +180,8 @@ func TestTrafficLimitsOfNamespaces(t *testing.T) {
 	}
 }
 
-// TestSecondViewHasAllReducers restores a snapshot of the live view into a second one, as a replay for a history that is far
-// behind does, and expects that the second one writes the same snapshot: a section that it lacked would be lost.
+// TestSecondViewHasAllReducers restores a snapshot of the live view into a second view, as a replay of the journal
+// does, and expects the second view to write the same snapshot. A section without a reducer would be lost.
 func TestSecondViewHasAllReducers(t *testing.T) {
 	s, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
 	testenv.NoError(t, s.recorder.RecordServerResult(t.Context(), model.JournalCheck, model.Warning, "a word"))

@@ -55,7 +55,7 @@ type Line struct {
 	Dots   bool // each point has a dot
 }
 
-// Point is one value.
+// Point is one point of a line: its place on the horizontal axis, and its value.
 type Point struct{ X, Y float64 }
 
 // Band is a range of the horizontal axis with a name.

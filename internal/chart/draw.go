@@ -50,7 +50,7 @@ type Stretch struct {
 	Room        string
 }
 
-// Moment is a mark.
+// Moment is a mark at one place of the horizontal axis.
 type Moment struct {
 	Mark
 	At float64

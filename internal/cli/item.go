@@ -350,7 +350,8 @@ func stepText(r *prep.StepResult) string {
 	return output
 }
 
-// calculate computes the formulas that read an item with a new value, and those that read these.
+// calculate computes each calculated item whose formula reads an item with a new value, then each whose formula reads
+// such a result, and so on.
 func (t *itemTest) calculate(c *commandCall, now int64) error {
 	for range t.formulas { // a chain of formulas is not longer
 		for i := range t.formulas {

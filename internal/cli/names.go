@@ -14,7 +14,8 @@ import (
 )
 
 // Every command takes the names that tables and messages print: NAME or NAMESPACE/NAME, and for events NODE/CHECK,
-// NAMESPACE/NODE/CHECK or the id of a problem. A name without a namespace is of the namespace of -n, or with -A of the one that has it.
+// NAMESPACE/NODE/CHECK or the id of a problem. A name without a namespace is looked up in the namespace of -n, or with
+// -A in all namespaces.
 
 // eventName names an event, or a node if check is empty.
 type eventName struct{ namespace, node, check string }

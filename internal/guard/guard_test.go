@@ -21,9 +21,9 @@ import (
 // victim is the environment variable that makes the test binary a process to be killed; its value is the shell.
 const victim = "MUSTER_GUARD_VICTIM"
 
-// TestMain runs the tests; if the environment variable victim is set, it runs the program that a test kills instead.
-// That process reads orders from its input, one line with a word and the name of a command ("start", "end", "shell",
-// "close"), and answers each with a number.
+// TestMain runs the tests. If the environment variable victim is set, the test binary is instead a server with commands
+// that a test starts and kills. That process reads orders from its input, one line with a word and the name of a
+// command ("start", "end", "shell", "close"), and answers each with a number.
 func TestMain(m *testing.M) {
 	program, ok := os.LookupEnv(victim)
 	if !ok {

@@ -20,8 +20,8 @@ const (
 	MaxSignal     = 128 << 10 // bytes of entries in one signal: a longer change is sent in several
 )
 
-// Entry is one thing of an inventory, such as a package, as a string: a byte with its section, then its fields separated by zero bytes.
-// The zero Entry is none.
+// Entry is one entry of an inventory, such as an installed package, encoded as a string: a byte with its section, then
+// its fields separated by zero bytes. The zero Entry is none.
 type Entry string
 
 // New returns an entry. It removes control characters and cuts a long entry; the result is empty if the entry has no name.
@@ -56,7 +56,8 @@ func printable(r rune) rune {
 // isControl reports whether a character is an ASCII control character.
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// Read converts an entry of the protocol to an Entry. ok is false for one that New never returns.
+// Read converts an entry of the protocol to an Entry. ok is false if the entry is malformed: New never returns such an
+// entry.
 func Read(e model.InventoryEntry) (_ Entry, ok bool) {
 	if e.Section == 0 || e.Section > 255 || len(e.Fields) == 0 || len(e.Fields) > MaxFields {
 		return "", false

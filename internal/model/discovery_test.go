@@ -47,7 +47,8 @@ func FuzzEntityMacros(f *testing.F) {
 	})
 }
 
-// TestTriggerDependencies lists the triggers on which others depend, also of discovered ones, whose entity the names have.
+// TestTriggerDependencies lists the triggers on which another trigger depends. The names of discovered triggers contain
+// the name of their entity.
 func TestTriggerDependencies(t *testing.T) {
 	c := TemplateDefinition{
 		Triggers: []DefinitionTrigger{{Name: "a", DependsOn: []string{"b"}}, {Name: "b", DependsOn: []string{"c", "gone"}}, {Name: "c"}},

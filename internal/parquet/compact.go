@@ -18,7 +18,7 @@ type compact struct {
 	outer []int // likewise, of the structs around it
 }
 
-// field begins a field.
+// field appends the header of a field: its number, as the difference to the previous one, and its type.
 func (c *compact) field(number int, kind byte) {
 	c.data = append(c.data, byte(number-c.last)<<4|kind)
 	c.last = number

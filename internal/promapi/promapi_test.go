@@ -115,7 +115,7 @@ func secondsOf(t time.Time) string {
 	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
 }
 
-// queryOverHTTP is one query of overHTTP, which the API evaluates.
+// queryOverHTTP is one query that the test sends to the HTTP API.
 type queryOverHTTP struct {
 	promql.Query
 	e     overHTTP

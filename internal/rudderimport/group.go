@@ -127,10 +127,11 @@ var sections = map[string][2]string{
 	"fileSystemLogicalElement.mountPoint": {"storage", "mount"}, "networkInterfaceLogicalElement.networkInterfaceName": {"network", "name"},
 }
 
-// lowered has the attributes whose values are in small letters here.
+// lowered has the attributes of Rudder whose values Muster stores in small letters.
 var lowered = []string{"node.osName", "node.OS"}
 
-// convertCriterion converts one line of a query.
+// convertCriterion converts one criterion of a Rudder group's query (object type, attribute, comparator and value, such
+// as node, osName, eq, Debian) to a CEL expression.
 func convertCriterion(kind, attribute, comparator, value string) (string, error) {
 	key := kind + "." + attribute
 	if slices.Contains(lowered, key) {

@@ -214,7 +214,7 @@ var (
 	_ traits.FieldTester = entryValue{}
 )
 
-// field returns a field by its name.
+// field returns the text of the entry's field with this name.
 func (v entryValue) field(key celref.Val) (value string) {
 	name, _ := key.(types.String)
 	if i := slices.Index(inventory.FormOf(v.entry.Section()).Fields, string(name)); i >= 0 {
@@ -248,5 +248,5 @@ func (v entryValue) Equal(other celref.Val) celref.Val {
 // Type returns the CEL type of an entry: a map.
 func (entryValue) Type() celref.Type { return types.MapType }
 
-// Value returns the entry.
+// Value returns the inventory entry.
 func (v entryValue) Value() any { return v.entry }

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestTimeUntilRoundsToTheNearestUnit expects an end that is one second less than a year away to be written as 365
-// days, not 364
+// TestTimeUntilRoundsToTheNearestUnit expects TimeUntil to round: a time one second short of 365 days ahead is written
+// "in 365d", not "in 364d".
 func TestTimeUntilRoundsToTheNearestUnit(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := &Screen{Now: func() time.Time { return now }}

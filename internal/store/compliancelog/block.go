@@ -58,7 +58,7 @@ func (c *Change) Intended() bool {
 	return c.Before.Definition != c.After.Definition || c.Before.Enforced != c.After.Enforced
 }
 
-// key identifies a state.
+// key identifies the state of one directive on one node.
 type key struct {
 	node model.NodeID
 	unit model.UnitID
@@ -127,7 +127,7 @@ func (e *encoder) appendSeal(s *Seal) {
 	e.data = append(e.data, s.Signature[:]...)
 }
 
-// append appends an entry.
+// append encodes an entry and appends it to the block.
 func (e *encoder) append(c *Change) {
 	if c.Seal != nil {
 		e.appendSeal(c.Seal)
@@ -440,7 +440,7 @@ type compression struct {
 // maxBlock bounds a block in memory: a checkpoint of a partition with 4,000 nodes of 10,000 components.
 const maxBlock = 64 << 20
 
-// newCompression returns a compression.
+// newCompression returns a zstd compressor and decompressor for blocks.
 func newCompression() (c compression, err error) {
 	if c.writer, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true)); err == nil {
 		c.reader, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxBlock))

@@ -15,7 +15,8 @@ const (
 	rowBytes   = 100 // of a block beside its body, with its part of the index, in PostgreSQL
 )
 
-// span is a checkpoint with the blocks after it, up to the next one; the first span of a partition may have none. The last span of a partition leads to the present and stays.
+// span is a checkpoint (the states of all directives) with the blocks of changes after it, up to the next checkpoint.
+// The first span of a partition may lack the checkpoint. The last span of a partition leads to the present and stays.
 type span struct {
 	first, next int64 // ids of its first block and of the checkpoint behind it
 }

@@ -92,7 +92,8 @@ type partitionBlocks struct {
 	checkpointBytes int // of the last checkpoint
 }
 
-// block is a row of compliance_blocks.
+// block is a row of the table compliance_blocks: the entries of one partition over a time, or a checkpoint of all
+// states.
 type block struct {
 	id              int64
 	kind            int

@@ -42,7 +42,8 @@ type testFleet struct {
 // partition returns the partition that test nodes are in.
 func partition(node model.NodeID) model.Partition { return model.Partition(node % 3) }
 
-// nextRun makes one changed run, or removes a directive, and appends it.
+// nextRun changes the state of a random directive by a run, or removes the directive, and appends the change to the
+// store.
 func (f *testFleet) nextRun(s *Store) {
 	k := key{model.NodeID(1 + f.random.IntN(5)), model.UnitID(1 + f.random.IntN(3))}
 	before := f.states[k]
@@ -82,7 +83,7 @@ func (f *testFleet) nextRun(s *Store) {
 	}
 }
 
-// of returns the states of a partition.
+// of returns the present states of the directives in a partition.
 func (f *testFleet) of(p model.Partition) (list []State) {
 	for _, s := range f.states {
 		if partition(s.Node) == p {
@@ -115,7 +116,8 @@ func stateText(s *State) string {
 	return fmt.Sprint(s.Node, s.Unit, s.Definition, s.Changed, s.Enforced, s.Ended, s.Components, s.Codes)
 }
 
-// expectAt compares the states that a store has at random times with those of the fleet.
+// expectAt asks the store for the states at random times in the past, and compares them with the states that the test
+// has recorded.
 func (f *testFleet) expectAt(t *testing.T, s *Store) {
 	t.Helper()
 	for range 40 {
@@ -197,7 +199,7 @@ func testStatesOfTheirTime(t *testing.T, dsn string) {
 	testenv.NoError(t, s.Close())
 }
 
-// blocks returns the number of rows.
+// blocks returns the number of blocks in the database.
 func blocks(t *testing.T, s *Store) (n int) {
 	t.Helper()
 	testenv.NoError(t, s.Flush(t.Context()))

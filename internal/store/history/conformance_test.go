@@ -144,7 +144,7 @@ func testStore(t *testing.T, open func(*testing.T) *restartableStore) {
 	}
 }
 
-// must ends the test on an error.
+// must fails the test and ends it if err is not nil.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

@@ -66,7 +66,7 @@ type Decoder interface {
 // Append looks up by its labels.
 type Series struct{ of *headSeries }
 
-// Labels returns the labels of a series that Append has found.
+// Labels returns the labels of the series. Call it only after Append, because the zero value refers to no series yet.
 func (s *Series) Labels() labels.Labels { return s.of.labels }
 
 // Counts has the counters of a store, such as refused values.

@@ -12,8 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// BenchmarkCatchUp measures computing all changes of events again from a journal, for all partitions of nodes
-// together and one by one. Recording the transitions costs nothing in this benchmark.
+// BenchmarkCatchUp measures a replay: the journal is read again, and the transitions (changes of events) are computed
+// from it, in one pass for all partitions of nodes or in one pass per partition. The benchmark does not write the
+// transitions to history.
 func BenchmarkCatchUp(b *testing.B) {
 	fs := memfs.New()
 	f := &testFleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &manualClock{}, output: 100}
