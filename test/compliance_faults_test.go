@@ -65,7 +65,7 @@ func (x *slowDirective) awaitReached(word string, n int) {
 	})
 }
 
-// compliance returns the state of the directive.
+// compliance returns the compliance of the directive on the node n1, as the API reports it.
 func (x *slowDirective) compliance() v1.Compliance {
 	x.t.Helper()
 	l, err := x.Server.API.Compliance(x.t.Context(), v1.ComplianceFilter{Node: "n1", Namespace: "default", Details: true}, 10, "")

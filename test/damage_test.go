@@ -606,7 +606,7 @@ func TestDamageSuite(t *testing.T) {
 	assert(t, testing.Short() || cases >= 240, "%d cases, want at least 240", cases)
 }
 
-// lossesInLog are the texts by which the log of a server that starts reports lost states.
+// lossesInLog has the log messages of a starting server about lost states.
 var lossesInLog = []string{"removed an incomplete commit", "snapshot is unusable", "ignored snapshots of another incarnation", "is missing in history"}
 
 // surviveDamage starts a server on a damaged folder, repairs the folder if necessary, and compares states, history and

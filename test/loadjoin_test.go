@@ -94,7 +94,7 @@ func TestLoadJoin(t *testing.T) {
 	assert(t, len(rep.Faults) == 2 && rep.Faults[0].Places == 120 && rep.Faults[0].Back > 0 && rep.Faults[1].Places == 3,
 		"faults %+v", rep.Faults)
 	require(t, slices.ContainsFunc(rep.Label, func(l string) bool { return strings.HasPrefix(l, "the generator was allowed to be 1h0m0s late") }), "labels %q", rep.Label)
-	assert(t, len(processesOf(t, run.temp)) == 0, "the run's server still runs")
+	assert(t, len(processesWithFolder(t, run.temp)) == 0, "the run's server still runs")
 }
 
 // When one load tester process is killed, the run ends at once with the name of that process.

@@ -40,8 +40,8 @@ phases:
 `+more)
 }
 
-// processesOf returns the command lines of processes that name a folder.
-func processesOf(t *testing.T, dir string) (list []string) {
+// processesWithFolder returns the command lines of running processes that have this folder in their arguments.
+func processesWithFolder(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	files := testenv.Value(filepath.Glob("/proc/[0-9]*/cmdline"))(t)
 	for _, f := range files {
@@ -96,7 +96,7 @@ func (r *loadRun) awaitSecond(t *testing.T) {
 func expectNothingLeft(t *testing.T, temp string) {
 	t.Helper()
 	left, _ := os.ReadDir(temp)
-	running := processesOf(t, temp)
+	running := processesWithFolder(t, temp)
 	assert(t, len(left) == 0 && len(running) == 0, "files or processes remain: %v, %v", left, running)
 }
 
@@ -110,7 +110,7 @@ func expectNoReport(t *testing.T, out string) {
 // awaitNoProcess waits until the server that a load run has started has ended.
 func awaitNoProcess(t *testing.T, temp string) {
 	t.Helper()
-	awaitEqual(t, "processes of the run's server", 0, func() int { return len(processesOf(t, temp)) })
+	awaitEqual(t, "processes of the run's server", 0, func() int { return len(processesWithFolder(t, temp)) })
 }
 
 // A load run of a scenario starts its own server and leaves only a report folder.
@@ -224,7 +224,7 @@ func TestLoadScenarioLeavesNoProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := startLoadRun(t, file)
 			harness.Until(t, time.Minute, "results flow", func() (string, bool) {
-				return run.Log(), len(processesOf(t, run.temp)) > 0 && strings.Contains(run.Log(), "preparing ")
+				return run.Log(), len(processesWithFolder(t, run.temp)) > 0 && strings.Contains(run.Log(), "preparing ")
 			})
 			end(run.Process)
 			awaitNoProcess(t, run.temp)

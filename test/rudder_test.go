@@ -21,7 +21,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// rudderAgent sends inventories and runs as an agent of Rudder does, signed by openssl.
+// rudderAgent sends what a Rudder agent sends: inventories, and the reports of its policy runs. It signs them with
+// openssl.
 type rudderAgent struct {
 	t             *testing.T
 	address, node string

@@ -412,7 +412,8 @@ func kill(o settings) error {
 	return nil
 }
 
-// killOne runs a child until a tick, and kills it within the next ones. It returns the last tick that the child applied.
+// killOne starts a child process, lets it write until the tick end, and kills it a random time later. It returns the
+// last tick that the child applied.
 func killOne(s settings, end int, random *rand.Rand) (last int, err error) {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return 0, err

@@ -32,7 +32,7 @@ func Until(t testing.TB, within time.Duration, what string, ok func() (saw strin
 	}
 }
 
-// longOutagesEnv lets outages last as long as they do on a bad day.
+// longOutagesEnv is the environment variable for long outages, as in production, in place of short ones.
 const longOutagesEnv = "MUSTER_TEST_LONG"
 
 // OutageDuration returns how long a simulated outage lasts: short, or long if MUSTER_TEST_LONG is set.
