@@ -251,7 +251,7 @@ func propertiesKey(list []wire.Property) string {
 // left out until the rest fits: each is a fault of the node, and the reason is logged, counted and listed by Oversized.
 
 // fitting returns a node's content without its largest units if all of them exceed the size limit. Nodes with the same content
-// share it. Each turn leaves out what seems to suffice, and at least twice as many units as the turn before.
+// share it. Each turn leaves out as many units as seem to suffice, and at least twice as many units as the turn before.
 func (b *builder) fitting(n *node, full *content) *content {
 	if full.fitting != nil || full.bytesOverLimit() == 0 {
 		return cmp.Or(full.fitting, full)
@@ -282,7 +282,7 @@ func (b *builder) fitting(n *node, full *content) *content {
 
 // unitWeights estimates the bytes that each of some units adds to a node's content, with the properties that the unit reads and
 // the proxy nodes that it names. While a proxy node is too large, only the properties count that a unit reads of this
-// one. A Waiver has no weight: without it, an agent would repair what it excuses. tooMany reports that the number of definitions,
+// one. A Waiver has no weight: without it, an agent would repair the components that it excuses. tooMany reports that the number of definitions,
 // properties or proxy nodes exceeds a limit, and no size.
 func (b *builder) unitWeights(n *node, c *content, units []model.UnitID) (weights map[model.UnitID]int, tooMany bool) {
 	properties := propertySizes(c.Properties)

@@ -172,7 +172,7 @@ func (u *unit) addPolicies(c *unitCompiler, d *declaredResource, definition *mod
 		for _, g := range t.groups {
 			u.Groups = insert(u.Groups, g)
 		}
-		u.targets, u.HasTargets = &targets{}, true // those of the policies select
+		u.targets, u.HasTargets = &targets{}, true // the targets of policies select nodes
 	}
 	if alert != nil {
 		definition.Handlers, definition.Route = alert.Handlers, alert.Route

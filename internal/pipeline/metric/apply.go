@@ -121,7 +121,7 @@ func (w *metricApplier) unitOf(n uint32, of *model.TemplateDefinition, macros st
 	at, u := node.unit(of.Unit)
 	switch {
 	case u == nil:
-		u = newUnitState(w.view.template(of, macros), w.timeOf(n))
+		u = newUnitState(w.view.template(of, macros), w.p.nodes[n].valueTime(w.Received, w.Listening))
 		node.units = slices.Insert(node.units, at, u)
 		return u
 	case (u.ID != of.ID || u.macros != macros) && lane == wire.Live && u.limit.allows(w.Received):
@@ -136,7 +136,7 @@ func (w *metricApplier) unitOf(n uint32, of *model.TemplateDefinition, macros st
 func (w *metricApplier) replaceUnit(n uint32, old *unitState, of *template, found []*discovery.State) *unitState {
 	node := &w.p.nodes[n]
 	at, _ := node.unit(of.Unit)
-	u := transferState(w.view.withEntities(of, found), old, w.timeOf(n))
+	u := transferState(w.view.withEntities(of, found), old, w.p.nodes[n].valueTime(w.Received, w.Listening))
 	u.setEntities(found)
 	u.limit = old.limit.add(w.Received)
 	node.units[at] = u
@@ -424,7 +424,7 @@ func (w *metricApplier) Period(uint32) int64 { return 0 }
 
 // setDeadline sets a node's deadline to the next time at which a formula is due or a time function may change one of its triggers
 func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
-	next, soonest, now := int64(0), int64(1), w.timeOf(n)
+	next, soonest, now := int64(0), int64(1), w.p.nodes[n].valueTime(w.Received, w.Listening)
 	for _, u := range node.units {
 		if !u.timed {
 			continue
@@ -472,7 +472,7 @@ func (w *metricApplier) Expire(ids []uint32) {
 			}
 			continue // without a time: the next values set a deadline
 		}
-		node, now := &w.p.nodes[n], w.timeOf(n)
+		node, now := &w.p.nodes[n], w.p.nodes[n].valueTime(w.Received, w.Listening)
 		for at := range node.units {
 			w.calculate(n, node.units[at], now)
 			u := node.units[at] // discovered entities may have replaced it

@@ -55,14 +55,13 @@ func (node *nodeState) sendTime(received int64, from *shard.Arrival) int64 {
 	return node.clocks[at].sendTime(received, from.NowMs)
 }
 
-// timeOf returns the present time by the clock of a node's values. It goes on with listening time from the last live batch, so that neither
-// a pause of the server nor a step of its clock makes values old, and is at most maxWait before the receive time.
-func (w *metricApplier) timeOf(n uint32) int64 {
-	offset := w.p.nodes[n].timeOffset
-	if offset == 0 {
-		return w.Received
+// valueTime returns the present time by the clock of the node's values. It goes on with listening time from the last live batch, so that
+// neither a pause of the server nor a step of its clock makes values old, and is at most maxWait before the receive time.
+func (node *nodeState) valueTime(received, listening int64) int64 {
+	if node.timeOffset == 0 {
+		return received
 	}
-	return min(max(w.Listening+offset, w.Received-int64(maxWait)), w.Received)
+	return min(max(listening+node.timeOffset, received-int64(maxWait)), received)
 }
 
 // appendClocks appends the clocks of a node's senders to a snapshot.
