@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -185,7 +186,7 @@ func newTestAccounts(t *testing.T) *accountsFixture {
 // restart opens the database and loads a new service, as a restart of the server does.
 func (w *accountsFixture) restart(t *testing.T) {
 	t.Helper()
-	store, err := intentdb.Open(t.Context(), w.dsn, func() time.Time { return w.now })
+	store, err := intentdb.Open(t.Context(), w.dsn, kind.All(), func() time.Time { return w.now })
 	testenv.NoError(t, err)
 	t.Cleanup(func() { store.Close() })
 	w.store, w.Service = store, access.NewService(access.Options{Store: store, Now: func() time.Time { return w.now }})

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/offline"
 	"github.com/muster-fleet/muster/internal/pipes"
@@ -31,7 +32,7 @@ import (
 
 // openIntent opens the database of declared resources, users and nodes
 func (s *Server) openIntent(ctx context.Context) error {
-	store, err := intentdb.Open(ctx, datadir.IntentDB(s.cfg), s.now)
+	store, err := intentdb.Open(ctx, datadir.IntentDB(s.cfg), kind.All(), s.now)
 	if err != nil {
 		return err
 	}

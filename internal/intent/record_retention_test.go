@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -17,7 +18,7 @@ import (
 // Old changes and expired join tokens are deleted; recent changes and tokens without expiry stay.
 func TestExpiredRecordsAreDeleted(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), func() time.Time { return now })
+	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), kind.All(), func() time.Time { return now })
 	testenv.NoError(t, err)
 	defer store.Close()
 	s := intent.NewService(intent.Options{Store: store, Now: func() time.Time { return now }, AuditRetention: 90 * 24 * time.Hour})
@@ -62,7 +63,7 @@ func tokenIDs(list []pki.JoinToken) (out []string) {
 // A silence that ended a week ago is deleted, and the audit keeps its changes; other silences stay.
 func TestEndedSilencesAreDeleted(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), func() time.Time { return now })
+	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), kind.All(), func() time.Time { return now })
 	testenv.NoError(t, err)
 	defer store.Close()
 	s := intent.NewService(intent.Options{Store: store, Now: func() time.Time { return now }})

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -52,7 +53,7 @@ func newTestService(t *testing.T) *testService {
 // open opens the store again with a new service, as after a restart of the server
 func (w *testService) open(t *testing.T) {
 	t.Helper()
-	store, err := intentdb.Open(t.Context(), w.dsn, func() time.Time { return w.now })
+	store, err := intentdb.Open(t.Context(), w.dsn, kind.All(), func() time.Time { return w.now })
 	testenv.NoError(t, err)
 	t.Cleanup(func() { store.Close() })
 	w.Service = intent.NewService(intent.Options{

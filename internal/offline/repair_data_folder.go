@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -167,7 +168,7 @@ func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string,
 		say("%s: the event states of %d of %d partitions before commit %d are lost; the next results restore them",
 			datadir.Snapshots(cfg), emptied, model.Partitions, from)
 	}
-	resources, err := intentdb.Open(ctx, datadir.IntentDB(cfg), time.Now)
+	resources, err := intentdb.Open(ctx, datadir.IntentDB(cfg), kind.All(), time.Now)
 	if err != nil {
 		return false, err
 	}

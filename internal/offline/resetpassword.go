@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
@@ -106,7 +107,7 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 			return "", model.Errorf(model.NotFound, "%s is not the data folder of a server: %w", cfg.Data, err).WithHint("name the data folder: --data DIR")
 		}
 	}
-	store, err := intentdb.Open(ctx, dsn, time.Now)
+	store, err := intentdb.Open(ctx, dsn, kind.All(), time.Now)
 	if err != nil {
 		return "", err
 	}

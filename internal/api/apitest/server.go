@@ -115,7 +115,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	t.Helper()
 	r := &Server{T: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
 	ctx, cancel := context.WithCancel(context.Background())
-	store, err := intentdb.Open(ctx, filepath.Join(t.TempDir(), "intent.db"), r.Now)
+	store, err := intentdb.Open(ctx, filepath.Join(t.TempDir(), "intent.db"), kinds, r.Now)
 	testenv.NoError(t, err)
 	r.History, err = history.Open(ctx, filepath.Join(t.TempDir(), "history.db"), history.SizeLimit{})
 	testenv.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -47,7 +48,7 @@ func TestDemoNamesDiffer(t *testing.T) {
 
 // What prepare makes is accepted by intent, and again: a second start changes nothing.
 func TestPrepareIsRepeatable(t *testing.T) {
-	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), time.Now)
+	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), kind.All(), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -127,7 +128,7 @@ func (s *Subject) prepare(ctx context.Context, o Options) error {
 // PrepareFolder opens the intent of a server that does not run, by file or address, and
 // lets fill change it.
 func PrepareFolder(ctx context.Context, db string, fill func(ctx context.Context, s *intent.Service) error) error {
-	store, err := intentdb.Open(ctx, db, time.Now)
+	store, err := intentdb.Open(ctx, db, kind.All(), time.Now)
 	if err != nil {
 		return err
 	}

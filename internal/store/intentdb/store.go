@@ -24,6 +24,7 @@ import (
 // sqlStore implements intent.Store on SQLite and PostgreSQL. Both compare names byte by byte.
 type sqlStore struct {
 	db       *sqldb.DB
+	kinds    *kind.Registry
 	now      func() time.Time
 	identity uint64
 	lastID   atomic.Uint32 // highest id that any kind has got
@@ -57,8 +58,8 @@ const singleRows = `
 	INSERT INTO intent_revision (one, revision) SELECT 1, COALESCE(MAX(revision), 0) FROM intent_rows WHERE true ON CONFLICT DO NOTHING;
 	INSERT INTO intent_life (one, identity, incarnation, skipped) VALUES (1, 0, '', 0) ON CONFLICT DO NOTHING`
 
-// Open opens the intent store at dsn (see sqldb.Open) and creates its schema. now gives the times of changes.
-func Open(ctx context.Context, dsn string, now func() time.Time) (intent.Store, error) {
+// Open opens the intent store at dsn (see sqldb.Open) and creates its schema. kinds are those of its resources; now gives the times of changes.
+func Open(ctx context.Context, dsn string, kinds *kind.Registry, now func() time.Time) (intent.Store, error) {
 	db, err := sqldb.Open(ctx, dsn, "intent")
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func Open(ctx context.Context, dsn string, now func() time.Time) (intent.Store, 
 	if err := db.Migrate(ctx, schema); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s := &sqlStore{db: db, now: now}
+	s := &sqlStore{db: db, kinds: kinds, now: now}
 	if s.identity, err = sqldb.Identity(ctx, db, "intent_life", singleRows); err == nil {
 		err = s.readLastID(ctx)
 	}
@@ -125,7 +126,7 @@ func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.
 		if err != nil {
 			return fmt.Errorf("reserve the next revision number: %w", err)
 		}
-		w, err := newWriter(ctx, tx, out.Revision, at, by)
+		w, err := newWriter(ctx, tx, s.kinds, out.Revision, at, by)
 		if err != nil {
 			return err
 		}
@@ -161,8 +162,8 @@ type commitWriter struct {
 }
 
 // newWriter prepares the SQL statements of one commit, which has a revision, time and author.
-func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, by intent.Actor) (*commitWriter, error) {
-	w := &commitWriter{tx: tx, revision: revision, at: at, by: by, ids: map[string]uint32{}, kinds: kind.All()}
+func newWriter(ctx context.Context, tx *sqldb.Tx, kinds *kind.Registry, revision int64, at time.Time, by intent.Actor) (*commitWriter, error) {
+	w := &commitWriter{tx: tx, revision: revision, at: at, by: by, ids: map[string]uint32{}, kinds: kinds}
 	for _, p := range []struct {
 		to   **sql.Stmt
 		text string

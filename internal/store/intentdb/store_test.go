@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -26,7 +27,7 @@ import (
 // opener returns a function that opens the intent store at dsn.
 func opener(t *testing.T, dsn string) func() intent.Store {
 	return func() intent.Store {
-		s, err := intentdb.Open(t.Context(), dsn, time.Now)
+		s, err := intentdb.Open(t.Context(), dsn, kind.All(), time.Now)
 		testenv.NoError(t, err)
 		return s
 	}
@@ -43,6 +44,20 @@ func TestStoreOnSQLite(t *testing.T) {
 func TestStoreOnPostgreSQL(t *testing.T) {
 	server := pgtest.Start(t)
 	testStore(t, func(t *testing.T) func() intent.Store { return opener(t, server.Database(t)) })
+}
+
+// TestUnitsOfFurtherKindsShareIDs opens a store with one more kind of units, and expects its resource to get an id that no check has.
+func TestUnitsOfFurtherKindsShareIDs(t *testing.T) {
+	kinds := kind.All().With(kind.Kind{Definition: kind.Definition[model.Spec]{KindInfo: model.KindInfo{Name: "Toy", Plural: "toys"}, Unit: 99}})
+	s := testenv.Value(intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), kinds, time.Now))(t)
+	defer s.Close()
+	done := testenv.Value(s.Commit(t.Context(), intent.Actor{}, []intent.Write{
+		{Key: intent.Key{Kind: "Check", Namespace: "default", Name: "disk"}, Body: []byte("{}")},
+		{Key: intent.Key{Kind: "Toy", Namespace: "default", Name: "ball"}, Body: []byte("{}")},
+	}))(t)
+	if done.Rows[1].ID != done.Rows[0].ID+1 {
+		t.Errorf("ids %d and %d", done.Rows[0].ID, done.Rows[1].ID)
+	}
 }
 
 // TestChangedRowsAreFound overwrites letters of rows in the file, as a faulty disk may, and expects Open to refuse
@@ -62,7 +77,7 @@ func TestChangedRowsAreFound(t *testing.T) {
 	}
 	testenv.NoError(t, os.WriteFile(path, content, 0o600))
 
-	_, err := intentdb.Open(t.Context(), path, time.Now)
+	_, err := intentdb.Open(t.Context(), path, kind.All(), time.Now)
 	var said *model.Error
 	if !errors.As(err, &said) || !strings.Contains(err.Error(), path+" is damaged") || !strings.Contains(said.Hint, "muster doctor repair --data "+filepath.Dir(path)) {
 		t.Fatalf("opened a changed file: %v", err)
@@ -85,7 +100,7 @@ func TestChangedRowsAreFound(t *testing.T) {
 func TestPlannerAcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	open := func() (intent.Store, *plan.Planner) {
-		s, err := intentdb.Open(t.Context(), path, time.Now)
+		s, err := intentdb.Open(t.Context(), path, kind.All(), time.Now)
 		testenv.NoError(t, err)
 		p := plan.New(plan.Options{Store: s, Epoch: 1})
 		testenv.NoError(t, p.Load(t.Context()))
