@@ -134,12 +134,12 @@ func TestUpstreamAndDependencyReferences(t *testing.T) {
 		want string // part of the refusal; empty: the apply succeeds
 	}{
 		{[]model.Resource{node("web01", &model.Upstream{Node: "sw7"})}, `node/web01: spec.dependsOn.node: node "sw7" does not exist`},
-		{[]model.Resource{node("web01", &model.Upstream{Node: "web01"})}, "node/web01 is behind itself: web01 → web01"},
+		{[]model.Resource{node("web01", &model.Upstream{Node: "web01"})}, "node/web01 depends on itself: web01 → web01"},
 		{[]model.Resource{node("core", nil), node("web01", &model.Upstream{Node: "core", Check: "ping"})}, `dependsOn.check: check "ping" does not exist`},
 		{[]model.Resource{depends("http", "db")}, `check/http: spec.dependsOn[0]: check "db" does not exist`},
 		{[]model.Resource{depends("db", "keepalive"), depends("http", "db"), check("ping")}, ""},
 		{[]model.Resource{node("core", nil), node("sw7", &model.Upstream{Node: "core", Check: "ping"}), node("web01", &model.Upstream{Node: "sw7"})}, ""},
-		{[]model.Resource{node("core", &model.Upstream{Node: "web01"})}, "node/core is behind itself: core → web01 → sw7 → core"},
+		{[]model.Resource{node("core", &model.Upstream{Node: "web01"})}, "node/core depends on itself: core → web01 → sw7 → core"},
 		{[]model.Resource{depends("db", "http")}, "check/db depends on itself: db → http → db"},
 	} {
 		if err := apply(c.list...); c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {

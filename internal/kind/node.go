@@ -29,7 +29,7 @@ spec:
   keepalive: {timeout: 5m}
 `,
 		Validate: validateNode,
-		Cycle:    Cycle{"is behind itself", "remove spec.dependsOn from one of these nodes: the node nearest to the server has none"},
+		Cycle:    Cycle{"depends on itself", "remove spec.dependsOn from one of these nodes: the node nearest to the server has none"},
 		Declared: func(s *model.NodeSpec) *model.NodeSpec {
 			out := *s
 			out.JoinGrant, out.Facts, out.AgentLabels, out.AgentGroups, out.AgentReceivers, out.AgentEntity = nil, nil, nil, nil, nil, nil
@@ -66,7 +66,7 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 	v.requireOneOf("spec.policyMode", s.PolicyMode, model.ModeAudit, model.ModeEnforce)
 	if b := s.Upstream; b != nil {
 		v.MissingIf(b.Node == "",
-			"spec.dependsOn.node", "write dependsOn: {node: NAME}; add check: NAME if a check other than keepalive reports that node as down", "the node that this node is behind is missing")
+			"spec.dependsOn.node", "write dependsOn: {node: NAME}; add check: NAME if a check other than keepalive reports that node as down", "the node on which this node depends is missing")
 	}
 	if g := s.JoinGrant; g != nil {
 		v.Line("spec.joinGrant.token", g.Token, model.MaxText)
