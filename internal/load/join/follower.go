@@ -122,18 +122,21 @@ func (f *Follower) Context() context.Context { return f.ctx }
 
 // Number waits until all have joined, and returns the number of this loader.
 func (f *Follower) Number() (number, of int, err error) {
-	if err := f.await(f.ctx, func() bool { return f.welcome != nil }); err != nil {
+	var w *welcome // each order writes the field of the follower
+	if err := f.await(f.ctx, func() bool { w = f.welcome; return w != nil }); err != nil {
 		return 0, 0, err
 	}
-	return f.welcome.Number, f.welcome.Of, nil
+	return w.Number, w.Of, nil
 }
 
 // Plan waits for the part that is to be played.
 func (f *Follower) Plan() (load.Config, error) {
-	if err := f.await(f.ctx, func() bool { return f.prepare && f.plan != nil }); err != nil {
+	var p *plan
+	var identities []identity
+	if err := f.await(f.ctx, func() bool { p, identities = f.plan, f.identities; return f.prepare && p != nil }); err != nil {
 		return load.Config{}, err
 	}
-	c, err := f.plan.config(f.identities)
+	c, err := p.config(identities)
 	c.Joint = f
 	return c, err
 }
@@ -324,10 +327,12 @@ func (f *Follower) Ready(_ context.Context, own load.Arrived) ([]load.Joined, er
 
 // Begin waits for the beginning of the timetable.
 func (f *Follower) Begin(ctx context.Context) (time.Time, error) {
-	if err := f.await(ctx, func() bool { return f.begin != nil }); err != nil {
+	var at *time.Duration
+	var ahead time.Duration
+	if err := f.await(ctx, func() bool { at, ahead = f.begin, f.clock.ahead; return at != nil }); err != nil {
 		return time.Time{}, err
 	}
-	return f.base.Add(*f.begin - f.clock.ahead), nil
+	return f.base.Add(*at - ahead), nil
 }
 
 // Hear sets the functions that carry out orders; they are called one at a time.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -313,6 +314,31 @@ func TestFollowersCannotReplaceTheRun(t *testing.T) {
 	if want := []observe.Line{{At: 5, Loader: 1, Edge: lie.Edge}}; !reflect.DeepEqual(p.lines, want) {
 		t.Errorf("%+v, want %+v", p.lines, want)
 	}
+}
+
+// A loader reads its number, its plan and its beginning while signs of life of the lead arrive. The race detector sees reads
+// without the lock.
+func TestOrdersArriveDuringReads(t *testing.T) {
+	f := &Follower{monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}, prepare: true}
+	begin := time.Second
+	f.welcome, f.plan, f.begin = &welcome{Number: 1, Of: 2}, &plan{Scenario: tiny(), Part: load.Part{Number: 1, Of: 2}}, &begin
+	var orders sync.WaitGroup
+	orders.Go(func() {
+		for range 1000 {
+			if err := f.take(&order{}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for range 100 {
+		n, of, err := f.Number()
+		c, planned := f.Plan()
+		at, begun := f.Begin(t.Context())
+		if err != nil || planned != nil || begun != nil || n != 1 || of != 2 || c.Part.Number != 1 || !at.Equal(f.base.Add(begin)) {
+			t.Fatal(n, of, c.Part, at, err, planned, begun)
+		}
+	}
+	orders.Wait()
 }
 
 // endless is a message without an end.
