@@ -280,7 +280,7 @@ func TestChangeReachesAffectedAgents(t *testing.T) {
 	sent := func() float64 { return s.Metric("muster_session_sent_total", `kind="assignment"`) }
 	confirmed := func(want int) {
 		t.Helper()
-		s.AwaitMetric(float64(want), "muster_session_frames_total", `outcome="holding"`)
+		s.AwaitMetric(float64(want), "muster_session_frames_total", `outcome="confirmed"`)
 	}
 	confirmed(agents)
 

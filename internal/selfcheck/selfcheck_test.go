@@ -136,7 +136,7 @@ func TestLimitsEventNamesNodeAndLimit(t *testing.T) {
 		return written
 	}
 	if got := look(hit("team", "a", "namespace_rate", 0), hit("other", "a", "output", 0), hit("team", "gone", "labels", 0), hit("team", "b", "node_rate", 3)); len(got) != 2 ||
-		!strings.HasPrefix(got[0], "1 1 namespace team reached a limit 7 times, last by node a: too much; spec.limits.resultsPerSec: muster edit namespace team") ||
+		!strings.HasPrefix(got[0], "1 1 namespace team reached a limit 7 times, last by sender a: too much; spec.limits.resultsPerSec: muster edit namespace team") ||
 		!strings.HasPrefix(got[1], "3 1 namespace other reached") {
 		t.Fatalf("%q", got)
 	}

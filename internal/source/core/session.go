@@ -287,9 +287,9 @@ type Batch struct {
 	Proxied []ProxyResult
 	Waiter  journal.Waiter
 	Token   uint64
-	Patient bool       // it has values alone: see journal.Entry
+	Patient bool       // the batch has values alone: its commit may wait for more entries (journal.Entry)
 	Aged    bool       // the batch states the age of its signals: after a stall the journal refuses it
-	Stall   *time.Time // see journal.Entry
+	Stall   *time.Time // the last stall before the source read the batch: the journal refuses it after a later one
 }
 
 // Entries returns the journal entries of a batch. They belong to the record and are valid until Reset.

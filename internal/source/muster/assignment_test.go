@@ -43,7 +43,7 @@ func TestChangedCheckIsSentToItsNodesOnly(t *testing.T) {
 	for _, a := range agents {
 		a.waitAssignment(1)
 	}
-	testenv.Until(w.t, "every agent has confirmed", func() bool { return w.countMetric("frames_total", "holding") == float64(n) })
+	testenv.Until(w.t, "every agent has confirmed", func() bool { return w.countMetric("frames_total", "confirmed") == float64(n) })
 	before := w.countMetric("sent_total", "assignment")
 	var changed []model.NodeID
 	for i := 0; i < n; i += n / 10 {
@@ -58,7 +58,7 @@ func TestChangedCheckIsSentToItsNodesOnly(t *testing.T) {
 			t.Fatalf("agent %d holds %s", i, got)
 		}
 	}
-	testenv.Until(w.t, "the ten have confirmed", func() bool { return w.countMetric("frames_total", "holding") == float64(n+10) })
+	testenv.Until(w.t, "the ten have confirmed", func() bool { return w.countMetric("frames_total", "confirmed") == float64(n+10) })
 	if sent := w.countMetric("sent_total", "assignment") - before; sent != 10 {
 		t.Fatalf("%v assignments sent, want 10", sent)
 	}

@@ -33,7 +33,7 @@ const (
 )
 
 var outcomeNames = [outcomes]string{
-	"kept", "repeated", "numbers_missing", "malformed", "oversized", "streams", "not_stored", "displaced", "stalled", "holding", "bye", "stats", "hasty", "ran", "unasked", "facts", "secrets", "unknown_kind",
+	"kept", "repeated", "numbers_missing", "malformed", "oversized", "streams", "not_stored", "replaced", "stalled", "confirmed", "bye", "stats", "too_fast", "run_result", "not_requested", "facts", "secrets", "unknown_kind",
 }
 
 // signalDecision is the decision about one signal: admitted, or refused with a code, as a label for metrics.

@@ -127,7 +127,7 @@ const (
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"keepalive", "kept", "malformed", "other_entity", "unassigned", "empty", "states", "displaced", "not_stored", "unknown_type", "disabled", "unmade"}
+var outcomeNames = [outcomes]string{"keepalive", "kept", "malformed", "other_entity", "unassigned", "empty", "states", "replaced", "not_stored", "unknown_type", "disabled", "not_created"}
 
 // metrics holds the metrics of the Sensu source.
 type metrics struct {
