@@ -618,7 +618,7 @@ func (x *RunOutput) Decode(body []byte) error {
 func codeRunOutput(c *coder, x *RunOutput) {
 	fixed64(c, 1, "id", &x.ID)
 	c.bytes(2, "output", &x.Output, 1048576)
-	c.flag(3, "done", &x.Last)
+	c.flag(3, "last", &x.Last)
 	number(c, 4, "status", &x.Status, 3)
 	number(c, 5, "duration_ms", &x.DurationMs, 1<<32-1)
 	number(c, 6, "cut", &x.Cut, 1<<64-1)
@@ -774,7 +774,7 @@ func codeSecretValue(c *coder, x *SecretValue) {
 func codeSessionRecord(c *coder, x *Record) {
 	number(c, 1, "node", &x.Node, 1<<32-1)
 	fixed64(c, 2, "session", &x.Session.Session)
-	c.flag(3, "begun", &x.Session.Start)
+	c.flag(3, "start", &x.Session.Start)
 	c.flag(4, "clean", &x.Session.Clean)
 	number(c, 5, "namespace", &x.Session.Namespace, 1<<32-1)
 	number(c, 6, "keepalive_ms", &x.Session.KeepaliveMs, 1<<32-1)

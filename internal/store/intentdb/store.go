@@ -58,7 +58,7 @@ const singleRows = `
 	INSERT INTO intent_revision (one, revision) SELECT 1, COALESCE(MAX(revision), 0) FROM intent_rows WHERE true ON CONFLICT DO NOTHING;
 	INSERT INTO intent_life (one, identity, incarnation, skipped) VALUES (1, 0, '', 0) ON CONFLICT DO NOTHING`
 
-// Open opens the intent store at dsn (see sqldb.Open) and creates its schema. kinds are those of its resources; now gives the times of changes.
+// Open opens the intent store at dsn (see sqldb.Open) and creates its schema. kinds are the kinds of its resources; now gives the times of changes.
 func Open(ctx context.Context, dsn string, kinds *kind.Registry, now func() time.Time) (intent.Store, error) {
 	db, err := sqldb.Open(ctx, dsn, "intent")
 	if err != nil {
