@@ -189,7 +189,7 @@ func TestFlagErrors(t *testing.T) {
 		"load size muster-sizing --factors a,b": `--factors: "a,b": expected a list of numbers, comma-separated, such as 1,2,4`,
 		"load size muster-sizing --seconds 1h":  `--seconds: "1h": expected a whole number, such as 30`,
 		"load size muster-sizing --factors":     "--factors needs a value, such as 1,2,4",
-		"load run muster-sizing --max-lag 5":    `--max-lag: "5": expected a time with its unit, such as 50ms`,
+		"load run muster-sizing --max-lag 5":    `--max-lag: "5": expected a time with its unit, such as 30s`,
 		"load run muster-sizing --scale x":      `--scale: "x": expected a number, such as 0.5`,
 		"load run muster-sizing --seed -1":      `--seed: "-1": expected a whole number, 0 or more, such as 1`,
 		"load run muster-sizing --quick=maybe":  `--quick: "maybe": expected true or false`,

@@ -48,7 +48,7 @@ func (m *Machine) Collect(ctx context.Context) []inventory.Entry {
 
 // watched are the files whose changes make the inventory worth collecting before it is due.
 var watched = [...]string{
-	"var/lib/dpkg/status", "lib/apk/db/installed", "usr/lib/apk/db/installed", "var/lib/rpm/rpmdb.sqlite", "var/lib/rpm/Packages", "var/lib/rpm/Packages.db",
+	"var/lib/dpkg/status", "var/lib/dpkg/updates", "lib/apk/db/installed", "usr/lib/apk/db/installed", "var/lib/rpm/rpmdb.sqlite", "var/lib/rpm/Packages", "var/lib/rpm/Packages.db",
 	"usr/lib/sysimage/rpm/rpmdb.sqlite", "usr/lib/sysimage/rpm/Packages.db", "etc/passwd", "etc/group", "etc/hostname", "etc/os-release", "etc/systemd/system",
 }
 

@@ -69,7 +69,9 @@ func TestCollectReadsFilesOfTheMachine(t *testing.T) {
 	write("sys/class/net/veth1/mtu", "1500\n")
 	write("sys/block/sda/size", "8\n")
 	write("proc/self/mounts", "/dev/sda1 /my\\040data ext4 rw 0 0\nproc /proc proc rw 0 0\nnas:/x /x nfs4 rw 0 0\n")
-	write("var/lib/dpkg/status", "Package: tar\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.34+dfsg-1.2\nDescription: x\n y: z\n\nPackage: gone\nStatus: deinstall ok config-files\nVersion: 1\n")
+	write("var/lib/dpkg/status", "Package: tar\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1.34+dfsg-1.2\nDescription: x\n y: z\n\nPackage: gone\nStatus: deinstall ok config-files\nVersion: 1\n\nPackage: old\nStatus: install ok installed\nArchitecture: amd64\nVersion: 1\n")
+	write("var/lib/dpkg/updates/0000", "Package: old\nStatus: install ok half-configured\nArchitecture: amd64\nVersion: 2\n")
+	write("var/lib/dpkg/updates/0001", "Package: old\nStatus: install ok installed\nArchitecture: amd64\nVersion: 2\n")
 	write("lib/apk/db/installed", "C:Q1x\nP:musl\nV:1.2.4-r2\nA:x86_64\nF:lib\nR:x\n\n")
 	write("etc/passwd", "root:x:0:0:The Root:/root:/bin/bash\nann:x:1000:1000::/home/ann:/bin/sh\n")
 	write("etc/group", "wheel:x:10:ann,bob\n")
@@ -110,6 +112,7 @@ storage /dev/sda1|mount|1000|/my data|ext4
 storage nas:/x|mount||/x|nfs4
 storage sda|disk|4096
 packages musl|1.2.4-r2|x86_64|apk
+packages old|2|amd64|deb
 packages tar|1.34+dfsg-1.2|amd64|deb
 services bad|masked|stopped|systemd
 services cron|enabled|running|systemd

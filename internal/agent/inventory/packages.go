@@ -14,10 +14,14 @@ import (
 
 // packages returns the installed packages of all package managers.
 func (m *Machine) packages(ctx context.Context) []inventory.Entry {
-	list := m.debPackages(m.text("var/lib/dpkg/status"))
+	states := m.text("var/lib/dpkg/status")
+	for _, name := range m.names("var/lib/dpkg/updates") { // changes that dpkg writes to its status file at the end of its run
+		states += "\n\n" + m.text("var/lib/dpkg/updates/"+name)
+	}
+	list := debPackages(states)
 	for _, name := range m.names("var/lib/dpkg/status.d") { // images without dpkg
 		if !strings.HasSuffix(name, ".md5sums") {
-			list = append(list, m.debPackages("Status: install ok installed\n"+m.text("var/lib/dpkg/status.d/"+name))...)
+			list = append(list, debPackages("Status: install ok installed\n"+m.text("var/lib/dpkg/status.d/"+name))...)
 		}
 	}
 	for _, file := range []string{"lib/apk/db/installed", "usr/lib/apk/db/installed"} {
@@ -34,26 +38,34 @@ func (m *Machine) packages(ctx context.Context) []inventory.Entry {
 	return list
 }
 
-// debPackages returns the installed packages in dpkg's file of states.
-func (m *Machine) debPackages(status string) (list []inventory.Entry) {
-	for paragraph := range strings.SplitSeq(status, "\n\n") {
-		var name, version, arch string
-		installed := false
+// debPackages returns the installed packages in dpkg's states. A later state of a package replaces an earlier one.
+func debPackages(states string) (list []inventory.Entry) {
+	installed := map[[2]string]string{} // version by name and architecture; empty: not installed
+	for paragraph := range strings.SplitSeq(states, "\n\n") {
+		var key [2]string
+		var version string
+		isInstalled := false
 		for line := range strings.Lines(paragraph) {
-			key, value, _ := strings.Cut(line, ": ")
-			switch value = strings.TrimSpace(value); key {
+			field, value, _ := strings.Cut(line, ": ")
+			switch value = strings.TrimSpace(value); field {
 			case "Package":
-				name = value
+				key[0] = value
 			case "Status":
-				installed = strings.HasSuffix(value, " installed")
+				isInstalled = strings.HasSuffix(value, " installed")
 			case "Version":
 				version = value
 			case "Architecture":
-				arch = value
+				key[1] = value
 			}
 		}
-		if installed {
-			list = append(list, inventory.New(inventory.Packages, name, version, arch, inventory.Deb))
+		if !isInstalled {
+			version = ""
+		}
+		installed[key] = version
+	}
+	for key, version := range installed {
+		if version != "" {
+			list = append(list, inventory.New(inventory.Packages, key[0], version, key[1], inventory.Deb))
 		}
 	}
 	return list
