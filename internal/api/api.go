@@ -56,20 +56,20 @@ type Options struct {
 	Server     server.Options
 	// Enrol answers agents that have no caller; they have their own proof of identity. nil: none.
 	Enrol *pki.Enroller
-	// Vouch gets the context of each request with a valid token, so that the listener trusts its
+	// ProtectConnection gets the context of each request with a valid token, so that the listener trusts its
 	// connection. nil: none.
-	CheckIdentity func(context.Context)
-	Queues        *queue.Registry
-	Registry      prometheus.Registerer // nil: none
-	Logger        *slog.Logger          // nil: none
+	ProtectConnection func(context.Context)
+	Queues            *queue.Registry
+	Registry          prometheus.Registerer // nil: none
+	Logger            *slog.Logger          // nil: none
 }
 
 // apiHandler is the HTTP handler of the API, with request log, metrics, authentication, and a bound of concurrent requests.
 type apiHandler struct {
 	*op.Routes
-	requestSlots  *queue.Slots      // slots of requests whose path has no bound of its own
-	requestShares *op.Quota[string] // the same, by user
-	checkIdentity func(context.Context)
+	requestSlots      *queue.Slots      // slots of requests whose path has no bound of its own
+	requestShares     *op.Quota[string] // the same, by user
+	protectConnection func(context.Context)
 }
 
 // New returns the HTTP handler of a listener that serves the API and also the enrolment of agents.
@@ -118,7 +118,7 @@ func newHandler(o Options) *apiHandler {
 	op.HandleDocument(r.Huma, r.Mux)
 	inbound.Register(r, o.Inbound)
 	r.Mux.HandleFunc("/", answerUnknownPath(r.Mux))
-	return &apiHandler{Routes: r, requestSlots: queue.NewSlots(o.Queues, "requests"), requestShares: op.NewUserQuota(o.Queues, "requests"), checkIdentity: o.CheckIdentity}
+	return &apiHandler{Routes: r, requestSlots: queue.NewSlots(o.Queues, "requests"), requestShares: op.NewUserQuota(o.Queues, "requests"), protectConnection: o.ProtectConnection}
 }
 
 // limitRequests limits the number of concurrent requests in total and per user. Paths without a token (health, login,
@@ -168,8 +168,8 @@ func (h *apiHandler) authenticate(next http.Handler) http.Handler {
 				op.WriteError(w, op.TokenRefusalError(err))
 				return
 			}
-			if h.checkIdentity != nil {
-				h.checkIdentity(r.Context())
+			if h.protectConnection != nil {
+				h.protectConnection(r.Context())
 			}
 			if err := c.Allow(access.NeedAnybody("api")); err != nil {
 				h.CountRefusal("role")

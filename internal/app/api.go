@@ -101,7 +101,7 @@ func (s *Server) openAPI(context.Context) error {
 		Enrol: &pki.Enroller{
 			Authority: s.authority, Tokens: tokens, Registrar: s.intent.Enrolment, Servers: addresses, Admit: admit, Pending: ask,
 		},
-		CheckIdentity: admission.ProtectRequest, Queues: s.queues, Registry: s.registry, Logger: s.log,
+		ProtectConnection: admission.ProtectRequest, Queues: s.queues, Registry: s.registry, Logger: s.log,
 	}
 	if s.agents == nil {
 		s.handlers.people = api.New(options)

@@ -213,21 +213,21 @@ func TestMessagesStateThePreviousSeverity(t *testing.T) {
 	p.script(`warn p1 10; after 40m`)
 	sent = nil
 	p.script(`status p1 critical high; after 1m`)
-	if got := notes(); len(got) != 2 || got["pager"].Was != "warning" || got["lead"].Was != "warning" {
+	if got := notes(); len(got) != 2 || got["pager"].PreviousSeverity != "warning" || got["lead"].PreviousSeverity != "warning" {
 		t.Errorf("pager %+v, lead %+v", got["pager"], got["lead"])
 	}
 	p.script(`status p1 critical disaster; warn p2 11; after 1m`)
 	got := notes()
 	n := got["pager"]
-	if len(got) != 2 || n.Kind != handler.Summary || n.Was != "" || len(n.Problems) != 2 || n.Problems[0].Was != "high" || n.Problems[1].Was != "" ||
+	if len(got) != 2 || n.Kind != handler.Summary || n.PreviousSeverity != "" || len(n.Problems) != 2 || n.Problems[0].PreviousSeverity != "high" || n.Problems[1].PreviousSeverity != "" ||
 		n.Output != "web01/disk CRITICAL (severity disaster, was high): \nweb02/disk WARNING: " {
 		t.Errorf("pager %+v", n)
 	}
-	if got["lead"].Was != "high" || got["lead"].Kind != handler.Reminder {
+	if got["lead"].PreviousSeverity != "high" || got["lead"].Kind != handler.Reminder {
 		t.Errorf("lead %+v", got["lead"])
 	}
 	p.advance(time.Hour)
-	if got := notes(); got["lead"].Was != "" {
+	if got := notes(); got["lead"].PreviousSeverity != "" {
 		t.Errorf("%+v", got["lead"])
 	}
 }
@@ -247,7 +247,7 @@ func TestOnlyTheWorstSeverityRaisesAnIncident(t *testing.T) {
 		if len(sent) != 1 {
 			t.Fatalf("%s: %d messages", what, len(sent))
 		}
-		if n, err := handler.Decode(sent[0].Payload); err != nil || n.Raised != want || n.Problem != "p1" {
+		if n, err := handler.Decode(sent[0].Payload); err != nil || n.SeverityRaised != want || n.Problem != "p1" {
 			t.Errorf("%s: %+v, %v", what, n, err)
 		}
 		sent = nil

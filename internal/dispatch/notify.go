@@ -202,11 +202,11 @@ func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why st
 	}
 	note.Output += latenessNote(m.list, ref)
 	if !o.notifiesEachProblem(ref) {
-		if note.Raised = known && severityRank(note.Severity) > before; why != "" {
+		if note.SeverityRaised = known && severityRank(note.Severity) > before; why != "" {
 			note.Output += "\n" + why
 		}
 	}
-	note.Unacked, note.Replaces = m.unacked, m.replaces
+	note.AckExpired, note.Replaces = m.unacked, m.replaces
 	if err := o.enqueueDelivery(m.list, ref, note, kind); err != nil {
 		return err
 	}
@@ -240,7 +240,7 @@ func (r *router) notificationOf(m *message, ref history.HandlerRef, kind string)
 			problem := problemOf(r.names, e.present)
 			note := newNotification(r.names, kind, e.present, &problem)
 			if was := e.notifiedSeverity(ref); was != 0 && was < e.present.Problem.Severity {
-				note.Was = was.String()
+				note.PreviousSeverity = was.String()
 			}
 			notes = append(notes, note)
 		}
@@ -268,7 +268,7 @@ func summarizeNotifications(notes []*handler.Notification, id, kind string) *han
 	var lines []string
 	for i, one := range notes {
 		if i < handler.MaxProblems {
-			n.Problems = append(n.Problems, handler.ListedProblem{Problem: one.Problem, Space: one.Space, Node: one.Node, Check: one.Check, Source: one.Source, DisplayName: one.DisplayName, Runbook: one.Runbook, Status: one.Status, Severity: one.Severity, Was: one.Was, Opened: one.Opened, Closed: one.Closed})
+			n.Problems = append(n.Problems, handler.ListedProblem{Problem: one.Problem, Space: one.Space, Node: one.Node, Check: one.Check, Source: one.Source, DisplayName: one.DisplayName, Runbook: one.Runbook, Status: one.Status, Severity: one.Severity, PreviousSeverity: one.PreviousSeverity, Opened: one.Opened, Closed: one.Closed})
 		}
 		if n.Closed.Before(one.Closed) {
 			n.Closed = one.Closed
@@ -279,8 +279,8 @@ func summarizeNotifications(notes []*handler.Notification, id, kind string) *han
 		if i < maxListed {
 			first, _, _ := strings.Cut(one.Output, "\n")
 			status := one.Status
-			if one.Was != "" {
-				status += fmt.Sprintf(" (severity %s, was %s)", one.Severity, one.Was)
+			if one.PreviousSeverity != "" {
+				status += fmt.Sprintf(" (severity %s, was %s)", one.Severity, one.PreviousSeverity)
 			}
 			lines = append(lines, fmt.Sprintf("%s/%s %s: %s", one.Node, one.SubjectWithTitle(), status, first))
 		}
@@ -288,7 +288,7 @@ func summarizeNotifications(notes []*handler.Notification, id, kind string) *han
 	if more := len(notes) - maxListed; more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", more))
 	}
-	n.Hooks, n.Was = nil, "" // these fields are about a single problem
+	n.Hooks, n.PreviousSeverity = nil, "" // these fields are about a single problem
 	n.Output = strings.Join(lines, "\n")
 	return &n
 }

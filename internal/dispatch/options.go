@@ -77,7 +77,7 @@ type RoutingOptions struct {
 // PipelineOptions holds the settings of Sensu pipelines; a nil Table turns pipelines off.
 type PipelineOptions struct {
 	Table *pipes.Table
-	// Kept returns the records of an event's node, of the node that ran its check, and of the check; nil: there are none.
+	// FilterContext returns the records of an event's node, of the node that ran its check, and of the check; nil: there are none.
 	FilterContext func(node, runner model.NodeID, check model.CheckID) directory.FilterContext
 }
 

@@ -43,7 +43,7 @@ func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
 	o := newDeliveryBatch(p.r, p.now)
 	e := p.r.of["p1"][0]
 	e.Severity, e.present = model.SeverityWarning, stateOf(p.open["p1"], model.Critical)
-	if note, err := p.r.notificationOf(&message{id: e.Problem, list: []*escalation{e}}, e.Notified[0].HandlerRef, handler.Reminder); err != nil || note.Was != "warning" || !o.empty() {
+	if note, err := p.r.notificationOf(&message{id: e.Problem, list: []*escalation{e}}, e.Notified[0].HandlerRef, handler.Reminder); err != nil || note.PreviousSeverity != "warning" || !o.empty() {
 		t.Errorf("%+v, %v", note, err)
 	} else if _, err := note.Encode(); err != nil || note.Summary != "WORSE, CRITICAL: disk on web01:" {
 		t.Errorf("%q, %v", note.Summary, err)

@@ -271,7 +271,7 @@ func (p *routerScenario) describeIncident(d *history.Delivery) string {
 	n, err := handler.Decode(d.Payload)
 	testenv.NoError(p.t, err)
 	text := fmt.Sprintf("%s %s %s", d.Handler.Name, n.Kind, cmp.Or(n.Incident, n.Problem))
-	if n.Unacked {
+	if n.AckExpired {
 		text += ", unacknowledged"
 	}
 	if n.Replaces != "" {

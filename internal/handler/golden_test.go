@@ -139,9 +139,9 @@ func TestRequestsGolden(t *testing.T) {
 			out := newTestSender(t, Options{Now: func() time.Time { return testTime.Add(2 * time.Hour) }, ProblemLink: "https://wiki.example.org/?p={problem}&n={node}"})
 			var page bytes.Buffer
 			worse := *notes[Reminder]
-			worse.Was, worse.Raised = "warning", true
+			worse.PreviousSeverity, worse.SeverityRaised = "warning", true
 			again := *notes[Reminder]
-			again.Unacked, again.Incident, again.Replaces = true, again.Problem+".2", again.Problem+".1"
+			again.AckExpired, again.Incident, again.Replaces = true, again.Problem+".2", again.Problem+".1"
 			notes["worse"], notes["unacknowledged"] = &worse, &again
 			for _, what := range []string{Opened, Reminder, "worse", "unacknowledged", Acknowledged, Closed, Summary, Test} {
 				m := notes[what].message(t)

@@ -55,7 +55,7 @@ type Message struct {
 	Key     string // idempotency key: the same in every attempt
 	Payload []byte // encoded notification (JSON)
 	Note    *Notification
-	// Hidden lists the secrets that the mutator used, which may be in the message.
+	// Secrets lists the secrets that the mutator used, which may be in the message.
 	Secrets []string
 	// Opened returns the notification of the problem's opening that this handler got, or nil. A nil function: there was
 	// no opening.

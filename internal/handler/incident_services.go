@@ -123,7 +123,7 @@ func opsgenie(g *model.Opsgenie, m *Message, w *messageText) *request {
 	r.body = encodeJSON(jsonObject{{"message", body.Cut(w.title, opsgenieMessage)}, {"alias", alias},
 		{"description", body.Cut(w.plainText(), opsgenieDescription)}, {"responders?", responders}, {"tags?", tags},
 		{"details", boundedFacts(w.facts, opsgenieDetail, opsgenieDetails)}, {"entity", truncateID(n.Node, 512)}, {"source", "muster"}, {"priority", priority}})
-	if n.Raised && !strings.HasSuffix(address, jiraIntegration) { // a repeated create leaves the priority
+	if n.SeverityRaised && !strings.HasSuffix(address, jiraIntegration) { // a repeated create leaves the priority
 		r.next = &request{kind: r.kind, key: m.Key, header: r.header, method: http.MethodPut, url: to(alias, "priority"),
 			body: encodeJSON(jsonObject{{"priority", priority}})}
 	} else if n.Replaces != "" {

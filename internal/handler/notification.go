@@ -41,18 +41,18 @@ type Notification struct {
 	Check   string            `json:"check,omitempty"`  // name of the source, where it is a check
 	Source  Source            `json:"source"`
 	// Of the check now: its name for people, and the link to the page with the steps to take.
-	DisplayName string `json:"displayName,omitempty"`
-	Runbook     string `json:"runbook,omitempty"`
-	Space       string `json:"namespace"`
-	Status      string `json:"status"`                     // present status
-	Worst       string `json:"worst"`                      // worst status of the problem so far
-	Severity    string `json:"severity"`                   // severity of the worst status
-	Was         string `json:"previousSeverity,omitempty"` // last notified severity, in a reminder of a higher one
-	Raised      bool   `json:"severityRaised,omitempty"`   // the severity exceeds all notified under this incident
-	Output      string `json:"output"`                     // present output
-	Unacked     bool   `json:"ackExpired,omitempty"`       // an acknowledgement that the handler knows of has ended
+	DisplayName      string `json:"displayName,omitempty"`
+	Runbook          string `json:"runbook,omitempty"`
+	Space            string `json:"namespace"`
+	Status           string `json:"status"`                     // present status
+	Worst            string `json:"worst"`                      // worst status of the problem so far
+	Severity         string `json:"severity"`                   // severity of the worst status
+	PreviousSeverity string `json:"previousSeverity,omitempty"` // last notified severity, in a reminder of a higher one
+	SeverityRaised   bool   `json:"severityRaised,omitempty"`   // the severity exceeds all notified under this incident
+	Output           string `json:"output"`                     // present output
+	AckExpired       bool   `json:"ackExpired,omitempty"`       // an acknowledgement that the handler knows of has ended
 	// Incident is the id under which services know the problem, if an acknowledgement under its own id ended: PROBLEM.1, .2,
-	// …, because services cannot reopen one. Instead is the incident that it replaces.
+	// …, because services cannot reopen one. Replaces is the incident before.
 	Incident string             `json:"incident,omitempty"`
 	Replaces string             `json:"replaces,omitempty"`
 	Opened   time.Time          `json:"opened"`
@@ -108,18 +108,18 @@ const MaxProblems = 1000
 
 // ListedProblem is one of the problems in a notification about several problems.
 type ListedProblem struct {
-	Problem     string    `json:"problem"`
-	Space       string    `json:"namespace"`
-	Node        string    `json:"node"`
-	Check       string    `json:"check,omitempty"`
-	Source      Source    `json:"source"`
-	DisplayName string    `json:"displayName,omitempty"`
-	Runbook     string    `json:"runbook,omitempty"`
-	Status      string    `json:"status"`
-	Severity    string    `json:"severity"`
-	Was         string    `json:"previousSeverity,omitempty"` // severity of the last notification, if the present one is higher
-	Opened      time.Time `json:"opened"`
-	Closed      time.Time `json:"closed,omitzero"`
+	Problem          string    `json:"problem"`
+	Space            string    `json:"namespace"`
+	Node             string    `json:"node"`
+	Check            string    `json:"check,omitempty"`
+	Source           Source    `json:"source"`
+	DisplayName      string    `json:"displayName,omitempty"`
+	Runbook          string    `json:"runbook,omitempty"`
+	Status           string    `json:"status"`
+	Severity         string    `json:"severity"`
+	PreviousSeverity string    `json:"previousSeverity,omitempty"` // severity of the last notification, if the present one is higher
+	Opened           time.Time `json:"opened"`
+	Closed           time.Time `json:"closed,omitzero"`
 }
 
 // Encode sets the field Summary and returns the notification as JSON.
@@ -248,8 +248,8 @@ func (n *Notification) addProblemFacts(fact func(name, format string, args ...an
 		fact("open", "%s to %s, %s", formatTime(n.Opened), formatTime(n.Closed), formatDuration(n.Closed.Sub(n.Opened)))
 		return
 	}
-	if n.Was != "" {
-		fact("severity", "%s, was %s", n.Severity, n.Was)
+	if n.PreviousSeverity != "" {
+		fact("severity", "%s, was %s", n.Severity, n.PreviousSeverity)
 	} else {
 		fact("severity", "%s", n.Severity)
 	}
@@ -287,9 +287,9 @@ func (n *Notification) title() string {
 		what = fmt.Sprintf("ACKNOWLEDGED by %s: %s on %s", n.By, n.Subject(), n.Node)
 	case Reminder:
 		switch {
-		case n.Was != "":
+		case n.PreviousSeverity != "":
 			what = "WORSE, " + n.Status + ": " + what
-		case n.Unacked:
+		case n.AckExpired:
 			what = "UNACKNOWLEDGED, " + n.Status + ": " + what
 		default:
 			what = "STILL " + n.Status + ": " + what
@@ -302,7 +302,7 @@ func (n *Notification) title() string {
 		case n.Status == model.OK.String():
 			return body.Line(fmt.Sprintf("%d RESOLVED, others of the group are open: %s", n.Count, firstLine(n.Output)))
 		}
-		if what = fmt.Sprintf("%d PROBLEMS: %s", n.Count, firstLine(n.Output)); n.Unacked {
+		if what = fmt.Sprintf("%d PROBLEMS: %s", n.Count, firstLine(n.Output)); n.AckExpired {
 			what = "UNACKNOWLEDGED, " + what
 		}
 	case Deregistered:

@@ -281,7 +281,7 @@ func ntfyRules(c *capturedRequest) error {
 // priority of the Opsgenie alert. The message is taken when both requests are.
 func TestOpsgenieRaisesThePriority(t *testing.T) {
 	worse := *testNotifications()[Reminder]
-	worse.Raised = true
+	worse.SeverityRaised = true
 	p := newFakeService(t, opsgenieRules)
 	out := newTestSender(t, Options{})
 	status := map[string]int{}

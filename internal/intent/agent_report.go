@@ -20,7 +20,7 @@ import (
 type AgentReport struct {
 	Facts, Labels map[string]string
 	Groups        []string
-	// Hears names the handlers and pipelines that the agent wants for its node's keepalive event; nil: the agent names
+	// KeepaliveReceivers names the handlers and pipelines that the agent wants for its node's keepalive event; nil: the agent names
 	// none.
 	KeepaliveReceivers *model.KeepaliveReceivers
 	// Entity is the agent's entity in Sensu's JSON; nil: the agent is not Sensu's.

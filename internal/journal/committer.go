@@ -186,7 +186,7 @@ func (l *Log) publishCommit(b *batch, c *commit, at int64) {
 	s := l.segments[len(l.segments)-1]
 	s.addCommitOffset(c.head.number, at)
 	s.last, s.end, s.disk = c.head.number, at+size, at+size
-	l.stats.ReservedAhead = l.writer.reservedAhead
+	l.stats.ClockAhead = l.writer.clockAhead
 	l.stats.Commits++
 	l.stats.Entries += uint64(len(b.entries))
 	l.stats.RawBytes += uint64(b.raw)
@@ -229,7 +229,7 @@ func (w *segmentWriter) nextCommitTimes(o *Options, before checkpoint, mono time
 		step = 0 // the journal accepted no entries in this time
 	}
 	received = o.Clock.Wall()
-	w.reservedAhead = max(0, time.Duration(before.received-received))
+	w.clockAhead = max(0, time.Duration(before.received-received))
 	if received <= before.received {
 		// The wall clock went back. Receive time runs at half speed until the wall clock has
 		// caught up, so that it neither goes back nor stands still.

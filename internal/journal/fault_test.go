@@ -311,7 +311,7 @@ func TestListeningTimeStopsWhileServerIsDown(t *testing.T) {
 		if got := time.Duration(received - start); got != c.received {
 			t.Errorf("%s: received moved by %v, want %v", c.name, got, c.received)
 		}
-		if got, want := l.Stats().ReservedAhead, max(0, time.Duration(start-clock.Wall())); got != want {
+		if got, want := l.Stats().ClockAhead, max(0, time.Duration(start-clock.Wall())); got != want {
 			t.Errorf("%s: ahead of the clock by %v, want %v", c.name, got, want)
 		}
 		if got := listening - before; got != c.advance {

@@ -136,10 +136,10 @@ type Stats struct {
 	BudgetBytes      int64
 	QueuedBytes      int64 // waiting to be committed
 	TornCommits      uint64
-	// Ahead is how far the journal's time is ahead of the machine's clock, because that clock was ahead before. The journal's
+	// ClockAhead is how far the journal's time is ahead of the machine's clock, because that clock was ahead before. The journal's
 	// time never goes back: it runs at half speed until the clock has caught up, after twice this time.
-	ReservedAhead time.Duration
-	Blocked       error // the reason why nothing is committed now, such as a full disk; else nil
+	ClockAhead time.Duration
+	Blocked    error // the reason why nothing is committed now, such as a full disk; else nil
 }
 
 // Pressure returns the used share of the journal's budget, from 0 to 1, or 1 while commits are blocked.

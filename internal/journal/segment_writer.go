@@ -17,7 +17,7 @@ type segmentWriter struct {
 	grouper       sectionGrouper
 	bytes         []byte        // the commit being written
 	mono          time.Duration // clock at the last stamp
-	reservedAhead time.Duration // see Stats.Ahead, of the last commit
+	clockAhead    time.Duration // see Stats.Ahead, of the last commit
 	endsInEntries bool          // the last commit has entries
 	flowing       bool          // the last commit came without a stall
 	delivering    time.Duration // that Deliver took of the last commit

@@ -113,7 +113,7 @@ func (q Queues) Collect(ch chan<- prometheus.Metric) {
 // names the consumer that keeps the journal from being cut.
 type Consumers struct {
 	List *journal.Consumers
-	// Behind returns the bytes of the journal after a position.
+	// Lag returns the bytes of the journal after a position.
 	Lag func(journal.Position) int64
 }
 

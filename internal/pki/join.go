@@ -241,7 +241,7 @@ type RenewConfig struct {
 	Servers  []string         // host:port in order of preference
 	Dial     Dial             // nil: net.Dialer
 	Now      func() time.Time // default time.Now
-	// Says describes the machine, for a server that does not know its node.
+	// Request describes the machine, for a server that does not know its node.
 	Request EnrolRequest
 }
 

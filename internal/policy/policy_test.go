@@ -121,9 +121,11 @@ func TestDecisionTable(t *testing.T) {
 		return &Expectation{Start: ago(1000), End: ago(end), Interval: 5 * time.Minute}
 	}
 	calendar := func(begin, lastDue int) *Expectation { return &Expectation{Start: ago(begin), LastDue: ago(lastDue)} }
-	run := func(minutes int, of *Expectation) *Run { return &Run{Start: ago(minutes), HasDefinition: true, Of: of} }
+	run := func(minutes int, of *Expectation) *Run {
+		return &Run{Start: ago(minutes), NamesDefinition: true, Of: of}
+	}
 	same := func(minutes int) *Run {
-		return &Run{Start: ago(minutes), HasDefinition: true, Of: current(60), InForce: true}
+		return &Run{Start: ago(minutes), NamesDefinition: true, Of: current(60), InForce: true}
 	}
 	for _, c := range []struct {
 		name     string
@@ -149,8 +151,8 @@ func TestDecisionTable(t *testing.T) {
 		{"ended long before the run", current(60), run(1, ended(20)), 60, false, UnexpectedVersion},
 		{"ended shortly before the run, awaited", current(9), run(1, ended(9)), 60, false, AwaitReport},
 		{"ended after the run, overdue", current(30), run(35, ended(30)), 60, false, NoReportInTime},
-		{"a calendar, a run since its last time", calendar(2000, 600), &Run{Start: ago(500), HasDefinition: true, Of: calendar(2000, 600), InForce: true}, 60, false, ComputeCompliance},
-		{"a calendar, no run since its last time", calendar(2000, 600), &Run{Start: ago(700), HasDefinition: true, Of: calendar(2000, 600), InForce: true}, 60, false, NoReportInTime},
+		{"a calendar, a run since its last time", calendar(2000, 600), &Run{Start: ago(500), NamesDefinition: true, Of: calendar(2000, 600), InForce: true}, 60, false, ComputeCompliance},
+		{"a calendar, no run since its last time", calendar(2000, 600), &Run{Start: ago(700), NamesDefinition: true, Of: calendar(2000, 600), InForce: true}, 60, false, NoReportInTime},
 		{"a calendar, declared since its last time", calendar(500, 600), nil, 60, false, AwaitReport},
 	} {
 		if got := Decide(now, c.current, c.run, ago(c.first), c.disabled); got != c.want {

@@ -41,10 +41,10 @@ func (e *Expectation) overdue(from, now time.Time) bool {
 // Run is a run that a node reported.
 type Run struct {
 	Start time.Time
-	// Named says that the run names a definition; Of is that definition, nil if the server does not know it.
-	HasDefinition bool
-	Of            *Expectation
-	InForce       bool // Of is the definition in force
+	// NamesDefinition says that the run names a definition; Of is that definition, nil if the server does not know it.
+	NamesDefinition bool
+	Of              *Expectation
+	InForce         bool // Of is the definition in force
 }
 
 // Decide decides by Rudder's table which statuses count at a time. current is the definition in force, nil if there is
@@ -66,9 +66,9 @@ func Decide(now time.Time, current *Expectation, run *Run, first time.Time, disa
 		return ReportsDisabled
 	case run == nil:
 		return awaited(current.Start)
-	case !run.HasDefinition && first.Add(current.Interval+Grace).Before(run.Start):
+	case !run.NamesDefinition && first.Add(current.Interval+Grace).Before(run.Start):
 		return UnexpectedNone
-	case !run.HasDefinition:
+	case !run.NamesDefinition:
 		if current.Start.Add(current.Interval + Grace).Before(run.Start) {
 			return NoReportInTime
 		}

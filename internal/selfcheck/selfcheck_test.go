@@ -219,7 +219,7 @@ func TestJournalEventNamesFullFilesAndClock(t *testing.T) {
 			return history.Usage{Store: "history.db", Bytes: 4 << 30, Budget: 4 << 30, Evicted: 7, Latest: now, Node: "default/web01"}
 		},
 	})
-	st = journal.Stats{ReservedAhead: time.Hour}
+	st = journal.Stats{ClockAhead: time.Hour}
 	if status, text := m.journalHealth(); status != model.Warning || !strings.Contains(text, "until 2026-03-01 14:00:00 UTC, results and changes get a too late time, now by 1h") {
 		t.Errorf("ahead: %s %q", status, text)
 	}

@@ -127,9 +127,9 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 		return model.Critical, "journal does not commit: " + st.Blocked.Error() + m.CutReason()
 	case older != "":
 		return model.Critical, older + ". On the server's machine, with the server stopped: " + m.o.RestoredCommand
-	case st.ReservedAhead > clockAheadWarning:
+	case st.ClockAhead > clockAheadWarning:
 		return model.Warning, fmt.Sprintf("this machine's clock was ahead for a while. The time of the journal never goes back: until %[2]s, results and changes get a too late time, now by %[1]s. Nothing to do",
-			model.RoundTimeSpan(st.ReservedAhead), m.o.Now().Add(2*st.ReservedAhead).UTC().Format(time.DateTime+" UTC"))
+			model.RoundTimeSpan(st.ClockAhead), m.o.Now().Add(2*st.ClockAhead).UTC().Format(time.DateTime+" UTC"))
 	case share >= 90:
 		return model.Critical, text + "; agents send fewer, larger batches; when the journal is full, they spool their results" + m.CutReason()
 	case share >= 75:

@@ -41,7 +41,7 @@ type Options struct {
 	// Archive opens an archive of the server's store after a check of its sum; the error names the reason why
 	// the store does not have it.
 	Archive func(sum [64]byte) (io.ReadSeekCloser, error)
-	// Arrived is called when an asset becomes usable. It must not block, nor call the Box. May be nil.
+	// Ready is called when an asset becomes usable. It must not block, nor call the Box. May be nil.
 	Ready func()
 	Log   *slog.Logger
 }
@@ -72,7 +72,7 @@ func Open(o Options) (*Extractor, error) {
 	b := &Extractor{opts: o, assets: map[route.Name]*model.AssetSpec{}, users: map[assetUser][]string{}}
 	var err error
 	b.cache, err = asset.Open(asset.Config{
-		Dir: o.Dir, Fetch: b.fetchFromStore, Exclusive: true, Reserve: reservedDisk, Look: recheckPeriod, Whose: "the server's handlers", Log: o.Log,
+		Dir: o.Dir, Fetch: b.fetchFromStore, NoDelay: true, Reserve: reservedDisk, Look: recheckPeriod, Whose: "the server's handlers", Log: o.Log,
 		Ready: func(asset.Sum) { o.Ready() },
 	})
 	return b, err

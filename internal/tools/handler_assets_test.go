@@ -96,7 +96,7 @@ func (w *testExtractor) assertFile(dirs []model.AssetDir, file, text string) {
 	}
 }
 
-// TestExtractedAssetIsReported expects a call of the function Arrived when an asset is extracted, and when a declared
+// TestExtractedAssetIsReported expects a call of the function Ready when an asset is extracted, and when a declared
 // asset is already extracted.
 func TestExtractedAssetIsReported(t *testing.T) {
 	w := newTestExtractor(t)

@@ -25,7 +25,7 @@ type Options struct {
 	// Send sends a result of check model.WatchdogCheck to the server as an agent does, and returns after the
 	// acknowledgement.
 	Send func(ctx context.Context, status model.Status, output string) error
-	// Own records a failed round in the journal, past the sessions.
+	// Record records a failed round in the journal, past the sessions.
 	Record func(ctx context.Context, status model.Status, output string) error
 	// Call calls the address outside; nil: none is configured.
 	Call       func(ctx context.Context) error

@@ -44,8 +44,8 @@ type Config struct {
 	Fetch  func(ctx context.Context, sum Sum, from int64) (*Source, error)
 	Ready  func(sum Sum) // called when an archive is ready; must not block
 	Limits Limits        // default DefaultLimits
-	// Alone fetches at once: there is no fleet that would fetch at the same time.
-	Exclusive bool
+	// NoDelay fetches an archive without the random delay that spreads the requests of a fleet.
+	NoDelay bool
 	// Reserve is the disk space in bytes that stays free; zero: none.
 	Reserve int64
 	// Look is the period of comparing a used archive with its list; a changed archive is fetched and extracted
@@ -179,7 +179,7 @@ func (c *Cache) RetryNow() {
 
 // fetchTime returns a random time for the download of a new archive. Random times spread the downloads of a fleet.
 func (c *Cache) fetchTime() time.Time {
-	if c.cfg.Exclusive {
+	if c.cfg.NoDelay {
 		return time.Now()
 	}
 	return time.Now().Add(rand.N(fetchSpread))

@@ -54,7 +54,7 @@ func TestDamagedAssetIsExtractedAgain(t *testing.T) {
 		testenv.NoError(t, os.RemoveAll(at("")))
 		d.open()
 		d.expectStoredFiles() // nor its list
-	}, func(d *assetServer) { d.changeConfig = func(c *Config) { c.Look, c.Exclusive = time.Minute, true } })
+	}, func(d *assetServer) { d.changeConfig = func(c *Config) { c.Look, c.NoDelay = time.Minute, true } })
 }
 
 // TestFileListFormatGolden compares the file list of an archive with golden bytes, because later versions read the

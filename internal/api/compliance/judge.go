@@ -74,7 +74,7 @@ func (j *judge) decide(d *nodeDirective, begin time.Time) {
 	var run *policy.Run
 	var old *model.DirectiveDefinition
 	if d.run != nil {
-		run = &policy.Run{Start: time.Unix(0, d.run.Executed), HasDefinition: true, InForce: d.run.Definition == d.definition.ID, Of: current}
+		run = &policy.Run{Start: time.Unix(0, d.run.Executed), NamesDefinition: true, InForce: d.run.Definition == d.definition.ID, Of: current}
 		if !run.InForce {
 			if old = j.Definition(d.run.Definition).AsDirective(); old == nil {
 				run.Of = nil

@@ -121,7 +121,7 @@ func (u *unitState) itemState(i int) ItemState {
 	if rule := u.items[i].rule; rule >= 0 && out.Reason == "" {
 		out.Reason = u.waitsFor(rule)
 	}
-	for _, k := range u.items[i].displaySteps {
+	for _, k := range u.items[i].listedTriggers {
 		t, state := &u.triggers[k], TriggerState{Name: u.Triggers[k].Name, Expression: u.expressionText(u.Triggers[k].Expression), Unknown: u.template.triggers[k].fault}
 		if t.problem != nil {
 			state.Problem, state.Unknown = t.problem.Problem, t.unknown

@@ -28,14 +28,14 @@ type template struct {
 
 // compiledItem has an item's compiled preprocessing, and the items and triggers that use its values
 type compiledItem struct {
-	chain        *prep.Chain    // nil: fault says why
-	valueMap     *prep.ValueMap // nil: none
-	fault        string
-	rule         int   // index of the discovery rule whose item this is; -1: none
-	dependents   []int // positions of the items that are made from its values
-	triggers     []int // triggers that read it
-	displaySteps []int // likewise, with those that do not compile
-	formulas     []int // indexes of the formulas that read it
+	chain          *prep.Chain    // nil: fault says why
+	valueMap       *prep.ValueMap // nil: none
+	fault          string
+	rule           int   // index of the discovery rule whose item this is; -1: none
+	dependents     []int // positions of the items that are made from its values
+	triggers       []int // triggers that read it
+	listedTriggers []int // the same with the triggers that do not compile, for pages
+	formulas       []int // indexes of the formulas that read it
 }
 
 // compiledTrigger has the compiled problem and recovery expressions of one trigger
@@ -128,7 +128,7 @@ func compile(definition *model.TemplateDefinition, macros string) *template {
 			keys, _ := trigger.Keys(of.Expression)
 			for _, key := range keys {
 				if position, ok := definition.Item(key); ok {
-					t.items[position].displaySteps = append(t.items[position].displaySteps, i)
+					t.items[position].listedTriggers = append(t.items[position].listedTriggers, i)
 				}
 			}
 			continue
@@ -136,7 +136,7 @@ func compile(definition *model.TemplateDefinition, macros string) *template {
 		out.problem = problem
 		for _, position := range out.positions() {
 			t.items[position].triggers = append(t.items[position].triggers, i)
-			t.items[position].displaySteps = append(t.items[position].displaySteps, i)
+			t.items[position].listedTriggers = append(t.items[position].listedTriggers, i)
 		}
 		t.timed = t.timed || out.isTimed()
 	}

@@ -268,7 +268,7 @@ type Delivery struct {
 	Handler   HandlerRef   `json:"handler"`
 	Kind      string       `json:"kind"`            // the form: opened, closed, reminder, summary …
 	Route     string       `json:"route,omitempty"` // NAMESPACE/NAME; empty: handlers named without a route
-	// Tells is the meaning of the message for reports: opened, reminder, closed or acknowledged.
+	// Event is the meaning of the message for reports: opened, reminder, closed or acknowledged.
 	Event     string        `json:"event,omitempty"`
 	Count     int           `json:"count,omitempty"` // problems in the message
 	Payload   []byte        `json:"-"`

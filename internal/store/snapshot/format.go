@@ -158,7 +158,7 @@ func NewestTimes(fsys disk.FS, dir string) (newest journal.Times, err error) {
 // FolderSummary holds the journal positions in the file names of a snapshot folder, read before the journal is
 // opened. It reads no file content, because that needs the journal.
 type FolderSummary struct {
-	// Seen has the highest position of each incarnation of the journal.
+	// Positions has the highest position of each incarnation of the journal.
 	Positions []journal.Position
 	// Oldest is the lowest position of all, once every partition has Keep snapshots, else
 	// zero. Commits before it are needed only where snapshots turn out damaged.
