@@ -149,6 +149,3 @@ func (e *entity) unread() (names []string) {
 	slices.Sort(names)
 	return names
 }
-
-// where returns the position of the entity as FILE:LINE.
-func (e *entity) where() string { return fmt.Sprintf("%s:%d", e.file, e.node.Line) }
