@@ -2,7 +2,6 @@ package zabbiximport
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
