@@ -75,7 +75,7 @@ func (h *hostileAgents) receivedBytes() float64 {
 const limitOfBytes = "1048576 bytes per second; spec.limits.nodeBytesPerSec: muster edit namespace "
 
 // limitOfValues is the same about a node that sends too many values.
-const limitOfValues = "10000 values per second; spec.limits.nodeResultsPerSec: muster edit namespace "
+const limitOfValues = "10000 values per second; spec.limits.nodeValuesPerSec: muster edit namespace "
 
 // flood calls send in a loop in the background, until send fails or the test has ended.
 func flood(t *testing.T, send func(ctx context.Context, n int) error) {

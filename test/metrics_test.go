@@ -289,11 +289,11 @@ spec:
 		Workers             []struct{ Queued int }
 		Items, Steps, Nodes []struct {
 			Template, Name       string
-			PerSecond, CPU, Each float64
+			PerSecond, CPU, Seconds float64
 		}
 	}
 	testenv.NoError(t, json.Unmarshal([]byte(harness.Run(t, s.Env(), "debug", "values", "--period", "200ms", "--limit", "1", "-o", "json").Expect(0).Out), &load))
-	if len(load.Items) != 1 || load.Items[0].Name != "log["+file+",,,500]" || load.Items[0].Template != "hot" || load.Items[0].Each <= 0 || load.Items[0].CPU <= 0 ||
+	if len(load.Items) != 1 || load.Items[0].Name != "log["+file+",,,500]" || load.Items[0].Template != "hot" || load.Items[0].Seconds <= 0 || load.Items[0].CPU <= 0 ||
 		len(load.Steps) != 1 || len(load.Nodes) != 1 || len(load.Stages) == 0 || load.Stages[0].Name != "raw values applied" || len(load.Workers) == 0 || load.Seconds < 0.2 {
 		t.Errorf("as JSON: %+v", load)
 	}

@@ -140,7 +140,7 @@ func (s *Server) GetAdmin(path string) (int, string, error) {
 	if s.On != nil {
 		transport.DialContext = s.On.Dial
 	}
-	c := http.Client{Timeout: 5 * time.Second, Transport: transport}
+	c := http.Client{Timeout: 20 * time.Second, Transport: transport}
 	resp, err := c.Get("http://" + s.Admin + path)
 	if err != nil {
 		return 0, "", err
