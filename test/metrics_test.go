@@ -288,7 +288,7 @@ spec:
 		Stages              []struct{ Name string }
 		Workers             []struct{ Queued int }
 		Items, Steps, Nodes []struct {
-			Template, Name       string
+			Template, Name          string
 			PerSecond, CPU, Seconds float64
 		}
 	}
