@@ -23,7 +23,7 @@ type PlacementTimes struct {
 	nodes map[model.NodeID]*placements
 }
 
-// placements has the units (checks, directives) on a node, and the times at which the latest of them were placed there.
+// placements has the units (checks, directives) on a node, and the placement times of the latest ones.
 type placements struct {
 	units    []model.UnitID // ascending; shared with the snapshot
 	arrivals []arrival      // ascending by time

@@ -35,7 +35,7 @@ type backlog struct {
 	wakeOnOpened bool          // a single ProblemOpened signals wake
 	wake         chan struct{} // capacity 1
 
-	before     [model.Partitions]history.Place // places up to which the store had transitions at the start
+	before     [model.Partitions]history.Place // last place of each partition in the store at the start
 	unrecorded [model.Partitions]unrecordedCount
 	lag        overflowState
 	observed   bool          // true: the backlog takes Observed transitions only; false: all others

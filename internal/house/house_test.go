@@ -169,7 +169,7 @@ func TestEveryPackageHasADoc(t *testing.T) {
 	}
 }
 
-// TestPackageCommentsNameExistingFiles requires that each Go file which a package comment names exists: in the package, below
+// TestPackageCommentsNameExistingFiles requires that the Go files in package comments exist: in the package, below
 // internal, or below the root.
 func TestPackageCommentsNameExistingFiles(t *testing.T) {
 	named, comments := regexp.MustCompile(`[a-z0-9_][a-z0-9_./]*\.go\b`), 0

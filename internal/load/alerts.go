@@ -164,7 +164,7 @@ func (d *faultScript) alerts(x *strike, row int, index map[string]int) observe.S
 	return s
 }
 
-// awayTimes returns the times in which the script had the server away, since an instant.
+// awayTimes returns the outages of the server that the script caused since an instant.
 func (d *faultScript) awayTimes(begin int64) (list []observe.Stay) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -200,7 +200,7 @@ func (a *agent) numbers() streamed.Numbers {
 	return streamed.Numbers{Settled: a.ledger.settled(), Sent: a.ledger.shown, Given: a.ledger.sent}
 }
 
-// line is what has to be told of a result. Caller holds the lock.
+// line returns the expected stream line of a result. The caller holds the lock.
 func (a *agent) line(s *sign) *streamed.Result {
 	k := &a.class.checks[s.check]
 	r := &streamed.Result{Node: observe.OwnName(a.name), Check: k.full, Status: s.status.String(), At: s.intended}

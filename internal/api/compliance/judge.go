@@ -67,8 +67,8 @@ func (j *judge) directive(node model.NodeID, unit *directory.Unit, run *reducer.
 	return d
 }
 
-// decide computes the statuses of a directive's components from its last run, and how long they count. begin is the time since which the
-// directive is assigned as it is now.
+// decide computes the statuses of a directive's components from its last run, and the end of their validity. begin is the time of the
+// directive's present assignment.
 func (j *judge) decide(d *nodeDirective, begin time.Time) {
 	current := &policy.Expectation{Start: begin, Interval: d.definition.Interval, LastDue: j.lastDue(d.definition)}
 	var run *policy.Run
@@ -115,8 +115,8 @@ func (j *judge) decide(d *nodeDirective, begin time.Time) {
 	d.until = j.horizon(current, run, decision)
 }
 
-// horizon returns the first time at which a decision may change without a change of declarations, placements and runs that
-// compliance.View.TakeChanges lists; zero: never. The due times of calendars are not in it.
+// horizon returns the time when a decision expires although declarations, placements and runs (compliance.View.TakeChanges) stay equal;
+// zero: never. It ignores the due times of calendars.
 func (j *judge) horizon(current *policy.Expectation, run *policy.Run, decision policy.Decision) (at time.Time) {
 	later := func(t time.Time) {
 		if !t.Before(j.now) && (at.IsZero() || t.Before(at)) {

@@ -52,7 +52,7 @@ type declarations struct {
 type placedNode struct {
 	nodeTally
 	directory.PlacedNode
-	next    uint32 // the first time at which a pair expires, Unix s
+	next    uint32 // earliest expiry of a pair, Unix s
 	all     bool   // all its directives have to be judged
 	deleted bool
 }

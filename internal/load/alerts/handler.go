@@ -15,17 +15,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// alertHandler is the handler by which a run hears of the checks that its faults let fail, and
-// of those that its scenario wants told; alertRoute is the route that names it, for those that
-// ask for one.
+// alertHandler is the name of the handler that sends alerts to the run: alerts of checks that faults let fail, and of
+// checks with an alert in the scenario. alertRoute is the name of the route to this handler.
 const (
 	alertHandler = "load-alerts"
 	alertRoute   = "load-alerts"
-	alertsOf     = "alerts of a load run" // why they are written
+	alertsOf     = "alerts of a load run" // message of the change
 )
 
-// Listened are the checks of which a run hears, as they are called on the server, each with
-// the way in which it is told.
+// Listened returns the checks whose alerts the run receives: name on the server → way of the alert (handler or
+// route).
 func Listened(sc *scenario.Scenario) map[string]string {
 	names := map[string]string{}
 	for name := range Failing(sc) {
@@ -41,7 +40,7 @@ func Listened(sc *scenario.Scenario) map[string]string {
 	return names
 }
 
-// alertOf is what a check says that is told so.
+// alertOf returns the alert settings of a check for a way of alerts.
 func alertOf(how string) *model.Alert {
 	if how == scenario.ByRoute {
 		return &model.Alert{Route: alertRoute}
