@@ -2,6 +2,7 @@ package document
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,8 +44,8 @@ func (r *Reader) parseJSONDocuments(data []byte) (docs []*Tree) {
 			return append(docs, r.retryAsYAML(data, decoder.InputOffset(), err)...)
 		}
 		start := placeAt(data, int(decoder.InputOffset())-len(object))
-		if bytes.Count(object, []byte(",")) > maxObject {
-			r.recordFlaw(place{start.line, 1}, "", "split it", "more than %d values in one object", maxObject)
+		if most := cmp.Or(r.MaxValues, maxObject); bytes.Count(object, []byte(",")) > most {
+			r.recordFlaw(place{start.line, 1}, "", "split it", "more than %d values in one object", most)
 			return docs
 		}
 		r.skipped = start.line - 1

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -71,6 +72,9 @@ func (t *Tree) IsMapping() bool { return t.kind == mapping }
 // IsNull reports whether the value is null or empty.
 func (t *Tree) IsNull() bool { return t.kind == null }
 
+// IsEmpty reports whether the value is null, an empty text, or a list or mapping without elements.
+func (t *Tree) IsEmpty() bool { return t.text == "" && len(t.keys) == 0 && len(t.items) == 0 }
+
 // Items returns the elements of a list; for any other value it returns a list with that value alone.
 func (t *Tree) Items() []*Tree {
 	switch t.kind {
@@ -131,7 +135,9 @@ const (
 
 // Reader parses one YAML or JSON file into trees and collects the errors in the file. Use one reader for one file.
 type Reader struct {
-	Flaws   model.Flaws
+	Flaws     model.Flaws
+	MaxValues int // of the file; 0: a million, and 100,000 in one JSON object
+
 	file    string
 	values  int // parsed so far
 	aliases int // depth of aliases around the current value
@@ -166,8 +172,9 @@ func (r *Reader) checkSize(at place, depth int) error {
 	if r.aliases > 0 {
 		r.aliased++
 	}
-	if r.values++; r.values > maxValues {
-		r.recordFlaw(at, "", "split the file", "more than %d values in one file", maxValues)
+	most := cmp.Or(r.MaxValues, maxValues)
+	if r.values++; r.values > most {
+		r.recordFlaw(at, "", "split the file", "more than %d values in one file", most)
 		return errTooBig
 	}
 	if r.Full() {

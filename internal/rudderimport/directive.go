@@ -6,42 +6,43 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
 // importDirective converts a directive of a technique in the files.
-func (im *importer) importDirective(p *part) {
+func (im *importer) importDirective(p *conversion.Mapping) {
 	im.result.Counts.Directives++
-	id, title := p.text("id"), p.text("displayName")
+	id, title := p.TextOf("id"), p.TextOf("displayName")
 	what := "directive " + title
-	technique := im.techniques[p.text("techniqueName")]
-	p.ignore("shortDescription", "longDescription", "techniqueVersion", "security", "policyMode", "parameters", "priority", "tags")
+	technique := im.techniques[p.TextOf("techniqueName")]
+	p.IgnoreFields("shortDescription", "longDescription", "techniqueVersion", "security", "policyMode", "parameters", "priority", "tags")
 	switch {
-	case p.text("system") == "true":
+	case p.TextOf("system") == "true":
 		im.lose(p, what, "left out: a directive of Rudder itself")
 		return
 	case technique == nil:
-		im.lose(p, what, "left out: technique %s is not in the files, or was left out; techniques that are built into Rudder have no YAML", p.text("techniqueName"))
+		im.lose(p, what, "left out: technique %s is not in the files, or was left out; techniques that are built into Rudder have no YAML", p.TextOf("techniqueName"))
 		return
-	case p.text("scheduleId") != "":
-		im.lose(p, what, "left out: it runs by schedule %s of Rudder: write the times of its runs as cron in a directive", p.text("scheduleId"))
+	case p.TextOf("scheduleId") != "":
+		im.lose(p, what, "left out: it runs by schedule %s of Rudder: write the times of its runs as cron in a directive", p.TextOf("scheduleId"))
 		return
 	case id == "" || im.directives[id] != "":
 		im.lose(p, what, "left out: it has no id, or another directive has it")
 		return
 	}
-	spec := &model.DirectiveSpec{Technique: technique.name, Disabled: p.text("enabled") == "false", Tags: im.tagsOf(p, what)}
-	if n, err := strconv.Atoi(p.text("priority")); err == nil && n != model.DefaultPriority {
+	spec := &model.DirectiveSpec{Technique: technique.name, Disabled: p.TextOf("enabled") == "false", Tags: im.tagsOf(p, what)}
+	if n, err := strconv.Atoi(p.TextOf("priority")); err == nil && n != model.DefaultPriority {
 		spec.Priority = &n
 	}
 	if im.Bridge {
 		spec.Rudder = id
 	} else {
-		if mode := p.text("policyMode"); mode == model.ModeAudit || mode == model.ModeEnforce {
+		if mode := p.TextOf("policyMode"); mode == model.ModeAudit || mode == model.ModeEnforce {
 			spec.Mode = mode
 		}
-		if parameters := p.child("parameters"); parameters != nil {
+		if parameters := p.Child("parameters"); parameters != nil {
 			im.importValues(parameters, what, technique, spec)
 		}
 		for i := range technique.spec.Parameters {
@@ -60,10 +61,10 @@ func (im *importer) importDirective(p *part) {
 }
 
 // tagsOf returns the tags of a directive: a list of mappings with one pair each.
-func (im *importer) tagsOf(p *part, what string) map[string]string {
+func (im *importer) tagsOf(p *conversion.Mapping, what string) map[string]string {
 	var tags map[string]string
-	for _, one := range p.list("tags") {
-		for _, name := range one.tree.Names() {
+	for _, one := range p.List("tags") {
+		for _, name := range one.Names() {
 			if model.PropertyNameError(name) != nil {
 				im.lose(one, what, "tag %s has no valid name here", name)
 				continue
@@ -71,24 +72,24 @@ func (im *importer) tagsOf(p *part, what string) map[string]string {
 			if tags == nil {
 				tags = map[string]string{}
 			}
-			tags[name] = one.text(name)
+			tags[name] = one.TextOf(name)
 		}
 	}
 	return tags
 }
 
 // importValues reads the values of parameters out of the sections of a directive.
-func (im *importer) importValues(p *part, what string, t *technique, spec *model.DirectiveSpec) {
-	section := p.child("section")
+func (im *importer) importValues(p *conversion.Mapping, what string, t *technique, spec *model.DirectiveSpec) {
+	section := p.Child("section")
 	if section == nil {
 		section = p
 	}
-	for _, one := range section.list("vars") {
-		v := one.child("var")
+	for _, one := range section.List("vars") {
+		v := one.Child("var")
 		if v == nil {
 			continue
 		}
-		id, value := v.text("name"), v.text("value")
+		id, value := v.TextOf("name"), v.TextOf("value")
 		name, known := t.parameters[strings.ToLower(id)]
 		text, err := t.expand(value)
 		switch {
@@ -111,23 +112,23 @@ func (im *importer) importValues(p *part, what string, t *technique, spec *model
 			spec.Parameters[name] = model.ParameterValue{Text: model.Scalar(text)}
 		}
 	}
-	for _, one := range section.list("sections") {
+	for _, one := range section.List("sections") {
 		im.importValues(one, what, t, spec)
 	}
 }
 
 // importRule converts a rule to a policy.
-func (im *importer) importRule(p *part) {
+func (im *importer) importRule(p *conversion.Mapping) {
 	im.result.Counts.Rules++
-	title := p.text("displayName")
+	title := p.TextOf("displayName")
 	what := "rule " + title
-	p.ignore("id", "shortDescription", "longDescription", "categoryId", "category", "tags", "security", "policyMode", "status")
-	if p.text("system") == "true" {
+	p.IgnoreFields("id", "shortDescription", "longDescription", "categoryId", "category", "tags", "security", "policyMode", "status")
+	if p.TextOf("system") == "true" {
 		im.lose(p, what, "left out: a rule of Rudder itself")
 		return
 	}
-	spec := &model.PolicySpec{Disabled: p.text("enabled") == "false"}
-	for _, id := range p.texts("directives") {
+	spec := &model.PolicySpec{Disabled: p.TextOf("enabled") == "false"}
+	for _, id := range p.Texts("directives") {
 		if name := im.directives[id]; name != "" {
 			spec.Directives = append(spec.Directives, name)
 		} else {
@@ -145,12 +146,12 @@ func (im *importer) importRule(p *part) {
 		return
 	}
 	spec.Targets = targets
-	im.addResource(p, "Policy", im.freeName("Policy", title, p.text("id")), title, spec)
+	im.addResource(p, "Policy", im.freeName("Policy", title, p.TextOf("id")), title, spec)
 }
 
 // convertTargets converts the targets of a rule: names, or an inclusion less an exclusion.
-func (im *importer) convertTargets(p *part) (*model.Targets, error) {
-	list := p.field("targets")
+func (im *importer) convertTargets(p *conversion.Mapping) (*model.Targets, error) {
+	list := p.Field("targets")
 	if list == nil {
 		return nil, fmt.Errorf("it has no targets")
 	}
@@ -164,15 +165,15 @@ func (im *importer) convertTargets(p *part) (*model.Targets, error) {
 			out.Groups = append(out.Groups, group)
 			continue
 		}
-		composite := &part{p.file, one, map[string]bool{}}
+		composite := conversion.NewMapping(p.File, one)
 		if len(list.Items()) > 1 {
 			return nil, fmt.Errorf("several targets, one of which has exceptions, have no form in one policy")
 		}
-		included, err := im.convertComposition(composite.child("include"))
+		included, err := im.convertComposition(composite.Child("include"))
 		if err != nil {
 			return nil, err
 		}
-		excluded, err := im.convertComposition(composite.child("exclude"))
+		excluded, err := im.convertComposition(composite.Child("exclude"))
 		if err != nil {
 			return nil, err
 		}
@@ -187,15 +188,15 @@ func (im *importer) convertTargets(p *part) (*model.Targets, error) {
 }
 
 // convertComposition returns the groups of an inclusion or exclusion.
-func (im *importer) convertComposition(p *part) (groups []string, err error) {
+func (im *importer) convertComposition(p *conversion.Mapping) (groups []string, err error) {
 	if p == nil {
 		return nil, nil
 	}
-	all := p.texts("and")
+	all := p.Texts("and")
 	if len(all) > 1 {
 		return nil, fmt.Errorf("nodes that are in each of several groups: write a group with a condition")
 	}
-	for _, target := range append(all, p.texts("or")...) {
+	for _, target := range append(all, p.Texts("or")...) {
 		group, err := im.convertTarget(target)
 		if err != nil {
 			return nil, err

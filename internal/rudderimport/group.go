@@ -7,27 +7,28 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // nameGroups gives each group of the files its name here, because groups name others.
-func (im *importer) nameGroups(groups []*part) {
+func (im *importer) nameGroups(groups []*conversion.Mapping) {
 	for _, p := range groups {
-		if id := p.text("id"); id != "" && im.groups[id] == "" && p.text("system") != "true" {
-			im.groups[id] = im.freeName("Group", p.text("displayName"), id)
+		if id := p.TextOf("id"); id != "" && im.groups[id] == "" && p.TextOf("system") != "true" {
+			im.groups[id] = im.freeName("Group", p.TextOf("displayName"), id)
 		}
 	}
 }
 
 // importGroup converts a group: a dynamic one to a condition, a static one to a condition over the ids of its nodes.
-func (im *importer) importGroup(p *part) {
+func (im *importer) importGroup(p *conversion.Mapping) {
 	im.result.Counts.Groups++
-	id, title := p.text("id"), p.text("displayName")
+	id, title := p.TextOf("id"), p.TextOf("displayName")
 	what := "group " + title
 	name := im.groups[id]
-	p.ignore("description", "category", "categoryId", "groupClass", "target", "tags")
+	p.IgnoreFields("description", "category", "categoryId", "groupClass", "target", "tags")
 	switch {
-	case p.text("system") == "true":
+	case p.TextOf("system") == "true":
 		im.lose(p, what, "left out: a group of Rudder itself")
 		return
 	case name == "" || im.names["Group/"+name] != title+" ":
@@ -38,13 +39,13 @@ func (im *importer) importGroup(p *part) {
 		im.lose(p, what, "left out: "+format, args...)
 		delete(im.groups, id)
 	}
-	if p.text("enabled") == "false" {
+	if p.TextOf("enabled") == "false" {
 		drop("it is disabled")
 		return
 	}
 	spec := &model.GroupSpec{}
-	query, nodes := p.child("query"), p.texts("nodeIds")
-	if p.text("dynamic") == "true" && query != nil {
+	query, nodes := p.Child("query"), p.Texts("nodeIds")
+	if p.TextOf("dynamic") == "true" && query != nil {
 		where, groups, err := im.convertQuery(query)
 		if err != nil {
 			drop("%v", err)
@@ -52,7 +53,7 @@ func (im *importer) importGroup(p *part) {
 		}
 		spec.Where, spec.Groups = where, groups
 	} else {
-		p.ignore("query")
+		p.IgnoreFields("query")
 		slices.Sort(nodes)
 		quoted := make([]string, len(nodes))
 		for i, n := range nodes {
@@ -63,8 +64,8 @@ func (im *importer) importGroup(p *part) {
 			return
 		}
 	}
-	for _, one := range p.list("properties") {
-		im.lose(one, what, "property %s: write it into spec.properties", one.text("name"))
+	for _, one := range p.List("properties") {
+		im.lose(one, what, "property %s: write it into spec.properties", one.TextOf("name"))
 	}
 	im.loseUnread(p, what)
 	if !im.addResource(p, "Group", name, title, spec) {
@@ -73,15 +74,15 @@ func (im *importer) importGroup(p *part) {
 }
 
 // convertQuery converts the query of a dynamic group to a condition and groups, of which a node has to match one.
-func (im *importer) convertQuery(q *part) (where string, groups []string, err error) {
-	if kind := q.text("select"); kind != "" && kind != "node" && kind != "nodeAndPolicyServer" {
+func (im *importer) convertQuery(q *conversion.Mapping) (where string, groups []string, err error) {
+	if kind := q.TextOf("select"); kind != "" && kind != "node" && kind != "nodeAndPolicyServer" {
 		return "", nil, fmt.Errorf("it selects %s", kind)
 	}
-	criteria := q.list("where")
-	or := strings.EqualFold(q.text("composition"), "or")
+	criteria := q.List("where")
+	or := strings.EqualFold(q.TextOf("composition"), "or")
 	var terms []string
 	for _, c := range criteria {
-		kind, attribute, comparator, value := c.text("objectType"), c.text("attribute"), c.text("comparator"), c.text("value")
+		kind, attribute, comparator, value := c.TextOf("objectType"), c.TextOf("attribute"), c.TextOf("comparator"), c.TextOf("value")
 		if kind == "group" || attribute == "nodeGroupId" {
 			name := im.groups[value]
 			if name == "" || comparator != "eq" || !or && len(criteria) > 1 {
@@ -100,7 +101,7 @@ func (im *importer) convertQuery(q *part) (where string, groups []string, err er
 		return "", nil, fmt.Errorf("its query is empty")
 	}
 	where = strings.Join(terms, map[bool]string{true: " || ", false: " && "}[or])
-	switch transform := q.text("transform"); {
+	switch transform := q.TextOf("transform"); {
 	case transform == "invert" && len(groups) > 0:
 		return "", nil, fmt.Errorf("the inverse of a query with groups has no form here")
 	case transform == "invert":
@@ -108,7 +109,7 @@ func (im *importer) convertQuery(q *part) (where string, groups []string, err er
 	case transform != "" && transform != "none":
 		return "", nil, fmt.Errorf("transform %s has no form here", transform)
 	}
-	if names := q.unread(); len(names) > 0 {
+	if names := q.UnreadFields(); len(names) > 0 {
 		return "", nil, fmt.Errorf("field %s of its query has no form here", names[0])
 	}
 	return where, groups, nil

@@ -46,23 +46,23 @@ type Options struct {
 // Import converts files of Rudder. It fails on a file that has none of its parts.
 func Import(files []conversion.File, o Options) (*Result, error) {
 	im := &importer{Options: o, result: &Result{}, names: map[string]string{}, techniques: map[string]*technique{}, directives: map[string]string{}, groups: map[string]string{}}
-	var techniques, directives, rules, groups []*part
+	var techniques, directives, rules, groups []*conversion.Mapping
 	for _, f := range files {
-		documents, err := readParts(f.Name, f.Data)
+		documents, err := conversion.ReadMappings(f)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range documents {
-			data := p.child("data")
+			data := p.Child("data")
 			switch {
 			case data != nil:
 				im.noteUnknownLists(data)
-				directives, rules = append(directives, data.list("directives")...), append(rules, data.list("rules")...)
-				groups = append(groups, data.list("groups")...)
-			case p.has("items"):
+				directives, rules = append(directives, data.List("directives")...), append(rules, data.List("rules")...)
+				groups = append(groups, data.List("groups")...)
+			case p.HasField("items"):
 				techniques = append(techniques, p)
 			default:
-				return nil, model.Errorf(model.Invalid, "%s: neither a technique in YAML nor an answer of Rudder's API", p.where()).
+				return nil, model.Errorf(model.Invalid, "%s: neither a technique in YAML nor an answer of Rudder's API", p.Place()).
 					WithHint("techniques: technique.yml of the configuration repository; the rest: curl https://RUDDER/rudder/api/latest/directives (rules, groups)")
 			}
 		}
@@ -101,25 +101,25 @@ type importer struct {
 }
 
 // lose notes that a part was not imported.
-func (im *importer) lose(p *part, what, format string, args ...any) {
-	im.result.AddNote(p.file, p.tree.Line(), what, true, "%s", oneLine(fmt.Sprintf(format, args...)))
+func (im *importer) lose(p *conversion.Mapping, what, format string, args ...any) {
+	im.result.AddNote(p.File, p.Line(), what, true, "%s", oneLine(fmt.Sprintf(format, args...)))
 }
 
 // change notes that a part was imported in another form.
-func (im *importer) change(p *part, what, format string, args ...any) {
-	im.result.AddNote(p.file, p.tree.Line(), what, false, "%s", oneLine(fmt.Sprintf(format, args...)))
+func (im *importer) change(p *conversion.Mapping, what, format string, args ...any) {
+	im.result.AddNote(p.File, p.Line(), what, false, "%s", oneLine(fmt.Sprintf(format, args...)))
 }
 
 // loseUnread notes each field of a part that nobody read.
-func (im *importer) loseUnread(p *part, what string) {
-	for _, name := range p.unread() {
+func (im *importer) loseUnread(p *conversion.Mapping, what string) {
+	for _, name := range p.UnreadFields() {
 		im.lose(p, what, "field %s has no form here", name)
 	}
 }
 
 // noteUnknownLists notes lists of an answer of the API that are not imported.
-func (im *importer) noteUnknownLists(data *part) {
-	for _, name := range data.tree.Names() {
+func (im *importer) noteUnknownLists(data *conversion.Mapping) {
+	for _, name := range data.Names() {
 		if !slices.Contains([]string{"directives", "rules", "groups"}, name) {
 			im.lose(data, name, "only directives, rules and groups of the API are imported; techniques as YAML")
 		}
@@ -138,7 +138,7 @@ func (im *importer) freeName(kind, title, other string) string {
 }
 
 // addResource adds a resource unless it has a flaw that no rule of the import foresees.
-func (im *importer) addResource(p *part, kind, name, title string, spec model.Spec) bool {
+func (im *importer) addResource(p *conversion.Mapping, kind, name, title string, spec model.Spec) bool {
 	r := &model.Resource{APIVersion: model.APIVersion, Kind: kind, Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName}, Spec: spec}
 	if title = oneLine(title); title != "" && title != name {
 		r.Metadata.DisplayName = title

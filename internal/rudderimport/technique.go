@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/policy"
 )
@@ -14,7 +15,7 @@ import (
 // technique is a technique on its way to a resource.
 type technique struct {
 	im         *importer
-	part       *part
+	part       *conversion.Mapping
 	id, name   string // in Rudder, and here
 	parameters map[string]string
 	spec       *model.TechniqueSpec
@@ -33,24 +34,24 @@ type component struct {
 func (t *technique) title() string { return "technique " + t.id }
 
 // importTechnique converts a technique in YAML.
-func (im *importer) importTechnique(p *part) {
+func (im *importer) importTechnique(p *conversion.Mapping) {
 	im.result.Counts.Techniques++
-	t := &technique{im: im, part: p, id: p.text("id"), parameters: map[string]string{}, spec: &model.TechniqueSpec{}, names: map[string]bool{}, byID: map[string]string{}}
-	title := p.text("name")
+	t := &technique{im: im, part: p, id: p.TextOf("id"), parameters: map[string]string{}, spec: &model.TechniqueSpec{}, names: map[string]bool{}, byID: map[string]string{}}
+	title := p.TextOf("name")
 	if t.id == "" {
 		im.lose(p, "technique", "left out: it has no id, or another group has it")
 		return
 	}
 	if other := im.techniques[t.id]; other != nil {
-		im.lose(p, t.title(), "left out: %s has this id, too", other.part.where())
+		im.lose(p, t.title(), "left out: %s has this id, too", other.part.Place())
 		return
 	}
-	t.spec.Description = oneLine(p.text("description"))
-	p.ignore("format", "version", "documentation", "category", "tags")
-	for _, one := range p.list("params") {
+	t.spec.Description = oneLine(p.TextOf("description"))
+	p.IgnoreFields("format", "version", "documentation", "category", "tags")
+	for _, one := range p.List("params") {
 		t.importParameter(one)
 	}
-	t.spec.Methods = t.convertItems(p.list("items"), "")
+	t.spec.Methods = t.convertItems(p.List("items"), "")
 	im.loseUnread(p, t.title())
 	if len(t.spec.Methods) == 0 {
 		im.lose(p, t.title(), "left out: no method remains")
@@ -64,33 +65,33 @@ func (im *importer) importTechnique(p *part) {
 }
 
 // importParameter converts a parameter. Directives give values by its id. With the bridge Rudder's agents have the values.
-func (t *technique) importParameter(p *part) {
-	name, id := p.text("name"), p.text("id")
+func (t *technique) importParameter(p *conversion.Mapping) {
+	name, id := p.TextOf("name"), p.TextOf("id")
 	what := t.title() + ", parameter " + name
-	kind := cmp.Or(p.text("type"), "string")
-	parameter := model.Parameter{Name: name, Description: oneLine(p.text("description"))}
-	p.ignore("documentation")
+	kind := cmp.Or(p.TextOf("type"), "string")
+	parameter := model.Parameter{Name: name, Description: oneLine(p.TextOf("description"))}
+	p.IgnoreFields("documentation")
 	switch {
 	case kind == "integer" || kind == "boolean":
 		parameter.Type = kind
 	case kind == "password":
 		t.im.change(p, what, "a value of type password is a plain text here: everybody who reads the directive sees it")
 	}
-	if c := p.child("constraints"); c != nil {
-		c.ignore("password_hashes")
-		if r := c.child("regex"); r != nil {
-			parameter.Pattern = r.text("value")
+	if c := p.Child("constraints"); c != nil {
+		c.IgnoreFields("password_hashes")
+		if r := c.Child("regex"); r != nil {
+			parameter.Pattern = r.TextOf("value")
 		}
-		for _, one := range c.list("select") {
-			parameter.OneOf = append(parameter.OneOf, model.Scalar(one.text("value")))
+		for _, one := range c.List("select") {
+			parameter.OneOf = append(parameter.OneOf, model.Scalar(one.TextOf("value")))
 		}
-		if c.text("allow_empty") == "true" && !p.has("default") {
+		if c.TextOf("allow_empty") == "true" && !p.HasField("default") {
 			parameter.Default = &model.ParameterValue{}
 		}
 		t.im.loseUnread(c, what)
 	}
-	if p.has("default") {
-		parameter.Default = &model.ParameterValue{Text: model.Scalar(p.text("default"))}
+	if p.HasField("default") {
+		parameter.Default = &model.ParameterValue{Text: model.Scalar(p.TextOf("default"))}
 	}
 	t.im.loseUnread(p, what)
 	if t.im.Bridge {
@@ -115,10 +116,10 @@ func (t *technique) importParameter(p *part) {
 }
 
 // convertItems converts the items of a technique or block. prefix names the blocks around them, as in pages/.
-func (t *technique) convertItems(items []*part, prefix string) (list []model.Method) {
+func (t *technique) convertItems(items []*conversion.Mapping, prefix string) (list []model.Method) {
 	for _, p := range items {
 		var m *model.Method
-		if p.has("items") {
+		if p.HasField("items") {
 			m = t.convertBlock(p, prefix)
 		} else {
 			m = t.importMethod(p, prefix)
@@ -131,8 +132,8 @@ func (t *technique) convertItems(items []*part, prefix string) (list []model.Met
 }
 
 // conditionOf returns the condition of an item; empty: always. With the bridge Rudder's agents have the conditions.
-func (t *technique) conditionOf(p *part) (string, error) {
-	text := p.text("condition")
+func (t *technique) conditionOf(p *conversion.Mapping) (string, error) {
+	text := p.TextOf("condition")
 	if text == "any" || text == "true" || t.im.Bridge {
 		return "", nil
 	}
@@ -140,8 +141,8 @@ func (t *technique) conditionOf(p *part) (string, error) {
 }
 
 // modeOf returns the mode of an item; empty: that of the block around or of the directive. With the bridge Rudder's agents have it.
-func (t *technique) modeOf(p *part) string {
-	mode := p.text("policy_mode_override")
+func (t *technique) modeOf(p *conversion.Mapping) string {
+	mode := p.TextOf("policy_mode_override")
 	if t.im.Bridge || mode == "none" {
 		return ""
 	}
@@ -149,12 +150,12 @@ func (t *technique) modeOf(p *part) string {
 }
 
 // convertBlock converts a block with its items; nil: it is left out.
-func (t *technique) convertBlock(p *part, prefix string) *model.Method {
-	title := oneLine(cmp.Or(p.text("name"), "block"))
+func (t *technique) convertBlock(p *conversion.Mapping, prefix string) *model.Method {
+	title := oneLine(cmp.Or(p.TextOf("name"), "block"))
 	what := fmt.Sprintf("%s, block %s", t.title(), title)
-	id := p.text("id")
-	p.ignore("description", "documentation", "tags", "foreach_name")
-	if p.has("foreach") && !t.im.Bridge {
+	id := p.TextOf("id")
+	p.IgnoreFields("description", "documentation", "tags", "foreach_name")
+	if p.HasField("foreach") && !t.im.Bridge {
 		t.im.lose(p, what, "left out: a loop has no form here")
 		return nil
 	}
@@ -165,9 +166,9 @@ func (t *technique) convertBlock(p *part, prefix string) *model.Method {
 	}
 	m := &model.Method{Component: t.componentName(prefix, title, ""), When: when, Mode: t.modeOf(p)}
 	var focus string
-	if r := p.child("reporting"); r != nil {
-		mode := r.text("mode")
-		focus = r.text("id")
+	if r := p.Child("reporting"); r != nil {
+		mode := r.TextOf("mode")
+		focus = r.TextOf("id")
 		if _, ok := model.ReportingOf(mode); !ok {
 			t.im.lose(r, what, "reporting mode %s: its components count one by one", mode)
 		} else if mode != "weighted" {
@@ -176,7 +177,7 @@ func (t *technique) convertBlock(p *part, prefix string) *model.Method {
 		t.im.loseUnread(r, what)
 	}
 	t.im.loseUnread(p, what)
-	items := p.list("items")
+	items := p.List("items")
 	m.Block = t.convertItems(items, prefix+m.Component+"/")
 	if len(m.Block) == 0 {
 		t.im.lose(p, what, "left out: no method remains")
@@ -193,28 +194,28 @@ func (t *technique) convertBlock(p *part, prefix string) *model.Method {
 }
 
 // importMethod converts one method to a component; nil: it is left out.
-func (t *technique) importMethod(p *part, prefix string) *model.Method {
+func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Method {
 	t.im.result.Counts.Methods++
-	method, id := p.text("method"), p.text("id")
-	title := oneLine(cmp.Or(p.text("name"), method, id))
+	method, id := p.TextOf("method"), p.TextOf("id")
+	title := oneLine(cmp.Or(p.TextOf("name"), method, id))
 	what := fmt.Sprintf("%s, method %s", t.title(), title)
-	p.ignore("condition", "description", "documentation", "tags", "reporting", "foreach_name")
+	p.IgnoreFields("condition", "description", "documentation", "tags", "reporting", "foreach_name")
 	parameters := map[string]string{}
-	if c := p.child("params"); c != nil {
-		for _, name := range c.tree.Names() {
-			parameters[name] = c.text(name)
+	if c := p.Child("params"); c != nil {
+		for _, name := range c.Names() {
+			parameters[name] = c.TextOf(name)
 		}
 	}
 	silent := false
-	if r := p.child("reporting"); r != nil {
-		silent = r.text("mode") == "disabled"
+	if r := p.Child("reporting"); r != nil {
+		silent = r.TextOf("mode") == "disabled"
 	}
 	if silent && t.im.Bridge {
 		t.im.change(p, what, "left out: it reports nothing (reporting mode disabled)")
 		return nil
 	}
 	value := parameters[classParameter(method)] // as Rudder's conditions name it
-	looped := p.has("foreach")
+	looped := p.HasField("foreach")
 	m := &model.Method{Mode: t.modeOf(p)}
 	t.im.loseUnread(p, what)
 	if t.im.Bridge {

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -15,7 +16,7 @@ import (
 // ruleImport is a discovery rule of Zabbix during its conversion to one of Muster.
 type ruleImport struct {
 	*template
-	entity  *entity
+	entity  *conversion.Mapping
 	subject string
 	spec    model.DiscoveryRule
 	items   map[string][]string // keys of item prototypes by their names in the export
@@ -23,34 +24,34 @@ type ruleImport struct {
 }
 
 // importRule imports a discovery rule with its prototypes.
-func (im *importer) importRule(t *template, e *entity) {
+func (im *importer) importRule(t *template, e *conversion.Mapping) {
 	im.result.Counts.Rules++
-	r := &ruleImport{template: t, entity: e, subject: "discovery rule " + e.text("key"), items: map[string][]string{}, names: map[string][]string{}}
-	if !im.claimKey(t, e, r.subject, e.text("key")) {
+	r := &ruleImport{template: t, entity: e, subject: "discovery rule " + e.TextOf("key"), items: map[string][]string{}, names: map[string][]string{}}
+	if !im.claimKey(t, e, r.subject, e.TextOf("key")) {
 		im.countPrototypes(e)
 		return
 	}
 	im.importRuleItem(r)
-	for _, one := range e.list("lld_macro_paths") {
+	for _, one := range e.List("lld_macro_paths") {
 		if r.spec.Paths == nil {
 			r.spec.Paths = map[string]string{}
 		}
-		r.spec.Paths[one.text("lld_macro")] = one.text("path")
+		r.spec.Paths[one.TextOf("lld_macro")] = one.TextOf("path")
 	}
 	if err := compileRule(t, &model.DefinitionRule{Paths: r.spec.Paths}); err != nil {
 		im.lose(e, r.subject, "paths of macros left out: %s", oneLine(err.Error()))
 		r.spec.Paths = nil
 	}
-	r.spec.Filter = im.importFilter(r, e.child("filter"), r.subject)
+	r.spec.Filter = im.importFilter(r, e.Child("filter"), r.subject)
 	im.importLifetime(r)
 	im.importPrototypes(r)
 	im.importOverrides(r)
 	for _, name := range []string{"graph_prototypes", "host_prototypes", "discovery_prototypes"} {
-		if n := len(e.list(name)); n > 0 {
+		if n := len(e.List(name)); n > 0 {
 			count(t.omitted, e, "discovery rules", strings.ReplaceAll(name, "_", " ")+" have no form here", true)
 		}
 	}
-	e.ignore("uuid", "name")
+	e.IgnoreFields("uuid", "name")
 	t.omit(e, "discovery rules")
 	if len(r.spec.Items) == 0 {
 		im.change(e, r.subject, "it has no prototypes of items: it counts entities")
@@ -59,19 +60,19 @@ func (im *importer) importRule(t *template, e *entity) {
 }
 
 // countPrototypes counts the prototypes of a discovery rule that is not imported.
-func (im *importer) countPrototypes(e *entity) {
-	list := e.list("item_prototypes")
+func (im *importer) countPrototypes(e *conversion.Mapping) {
+	list := e.List("item_prototypes")
 	im.result.Counts.Items += len(list)
-	im.result.Counts.Triggers += len(e.list("trigger_prototypes"))
+	im.result.Counts.Triggers += len(e.List("trigger_prototypes"))
 	for _, one := range list {
-		im.result.Counts.Triggers += len(one.list("trigger_prototypes"))
-		im.result.Counts.Steps += len(one.list("preprocessing"))
+		im.result.Counts.Triggers += len(one.List("trigger_prototypes"))
+		im.result.Counts.Steps += len(one.List("preprocessing"))
 	}
 }
 
 // importRuleItem imports the item of a discovery rule: the source of its values and their preprocessing steps.
 func (im *importer) importRuleItem(r *ruleImport) {
-	of := model.Item{Key: r.entity.text("key"), Type: "text"}
+	of := model.Item{Key: r.entity.TextOf("key"), Type: "text"}
 	im.importSource(r.template, r.entity, r.subject, &of)
 	im.importSteps(r.template, r.entity, r.subject, &of)
 	if of.Computed() {
@@ -104,16 +105,16 @@ func compileRule(t *template, d *model.DefinitionRule) error {
 }
 
 // importFilter imports the filter of a discovery rule; nil means that the rule has none.
-func (im *importer) importFilter(r *ruleImport, e *entity, what string) *model.DiscoveryFilter {
+func (im *importer) importFilter(r *ruleImport, e *conversion.Mapping, what string) *model.DiscoveryFilter {
 	if e == nil {
 		return nil
 	}
 	f := &model.DiscoveryFilter{}
-	for _, one := range e.list("conditions") {
-		c := model.DiscoveryCondition{ID: one.text("formulaid"), Macro: one.text("macro")}
-		value := one.text("value")
+	for _, one := range e.List("conditions") {
+		c := model.DiscoveryCondition{ID: one.TextOf("formulaid"), Macro: one.TextOf("macro")}
+		value := one.TextOf("value")
 		var err error
-		switch operator := one.word("operator", "MATCHES_REGEX"); operator {
+		switch operator := constant(one, "operator", "MATCHES_REGEX"); operator {
 		case "MATCHES_REGEX":
 			c.Matches = &value
 		case "NOT_MATCHES_REGEX":
@@ -134,7 +135,7 @@ func (im *importer) importFilter(r *ruleImport, e *entity, what string) *model.D
 		if err != nil {
 			im.lose(one, what, "condition on %s left out, so that more entities pass: %s", c.Macro, oneLine(err.Error()))
 			f.Formula = "" // it would name the condition
-			e.ignore("formula")
+			e.IgnoreFields("formula")
 			continue
 		}
 		f.Conditions = append(f.Conditions, c)
@@ -142,10 +143,10 @@ func (im *importer) importFilter(r *ruleImport, e *entity, what string) *model.D
 	if len(f.Conditions) == 0 {
 		return nil
 	}
-	if e.word("evaltype", "AND_OR") == "FORMULA" && len(f.Conditions) == len(e.list("conditions")) {
-		f.Formula = e.text("formula")
+	if constant(e, "evaltype", "AND_OR") == "FORMULA" && len(f.Conditions) == len(e.List("conditions")) {
+		f.Formula = e.TextOf("formula")
 	} else {
-		f.Formula = joinConditions(f.Conditions, e.word("evaltype", "AND_OR"))
+		f.Formula = joinConditions(f.Conditions, constant(e, "evaltype", "AND_OR"))
 	}
 	if err := compileRule(r.template, &model.DefinitionRule{Filter: &model.DiscoveryFilter{Formula: f.Formula, Conditions: withoutPatterns(f.Conditions)}}); err != nil {
 		im.lose(e, what, "formula %s left out: %s", f.Formula, oneLine(err.Error()))
@@ -192,12 +193,12 @@ func (im *importer) importLifetime(r *ruleImport) {
 	if before7 {
 		deflt = "30d"
 	}
-	r.spec.DeleteAfter = im.lostAfter(r, r.entity.word("lifetime_type", "DELETE_AFTER"), cmp.Or(r.entity.text("lifetime"), deflt))
-	kind := r.entity.word("enabled_lifetime_type", "DISABLE_IMMEDIATELY")
-	if before7 && !r.entity.has("enabled_lifetime_type") {
+	r.spec.DeleteAfter = im.lostAfter(r, constant(r.entity, "lifetime_type", "DELETE_AFTER"), cmp.Or(r.entity.TextOf("lifetime"), deflt))
+	kind := constant(r.entity, "enabled_lifetime_type", "DISABLE_IMMEDIATELY")
+	if before7 && !r.entity.HasField("enabled_lifetime_type") {
 		kind = "DISABLE_NEVER"
 	}
-	r.spec.DisableAfter = im.lostAfter(r, kind, cmp.Or(r.entity.text("enabled_lifetime"), "0"))
+	r.spec.DisableAfter = im.lostAfter(r, kind, cmp.Or(r.entity.TextOf("enabled_lifetime"), "0"))
 	if r.spec.DeleteAfter == model.DefaultDeleteAfter {
 		r.spec.DeleteAfter = ""
 	}
@@ -228,16 +229,16 @@ func (im *importer) lostAfter(r *ruleImport, kind, text string) string {
 
 // importPrototypes imports the prototypes of items and triggers.
 func (im *importer) importPrototypes(r *ruleImport) {
-	list := r.entity.list("item_prototypes")
+	list := r.entity.List("item_prototypes")
 	for _, one := range list {
 		im.result.Counts.Items++
-		what := "item prototype " + one.text("key")
-		if len(model.EntityMacros(one.text("key"))) == 0 {
-			im.result.Counts.Steps += len(one.list("preprocessing"))
+		what := "item prototype " + one.TextOf("key")
+		if len(model.EntityMacros(one.TextOf("key"))) == 0 {
+			im.result.Counts.Steps += len(one.List("preprocessing"))
 			im.lose(one, what, "the key has no macro of an entity, so that all entities would have one item")
 			continue
 		}
-		name := one.text("name")
+		name := one.TextOf("name")
 		of, ok := im.newItem(r.template, one, what)
 		if !ok {
 			continue
@@ -262,12 +263,12 @@ func (im *importer) importPrototypes(r *ruleImport) {
 		})
 	}
 	im.checkFormulas(r.template, r.spec.Items, r.spec.Items)
-	triggers := r.entity.list("trigger_prototypes")
+	triggers := r.entity.List("trigger_prototypes")
 	for _, one := range list {
-		triggers = append(triggers, one.list("trigger_prototypes")...)
+		triggers = append(triggers, one.List("trigger_prototypes")...)
 	}
 	for _, one := range triggers {
-		name := one.text("name")
+		name := one.TextOf("name")
 		of, t, ok := im.newTrigger(r.template, r.spec.Items, one)
 		switch {
 		case ok && t != r.template:
@@ -301,24 +302,24 @@ func (r *ruleImport) agentFault() string {
 
 // importOverrides imports the overrides of a rule, in the order of their steps.
 func (im *importer) importOverrides(r *ruleImport) {
-	list := r.entity.list("overrides")
-	step := func(e *entity) int { n, _ := strconv.Atoi(e.text("step")); return n }
-	slices.SortStableFunc(list, func(a, b *entity) int { return cmp.Compare(step(a), step(b)) })
+	list := r.entity.List("overrides")
+	step := func(e *conversion.Mapping) int { n, _ := strconv.Atoi(e.TextOf("step")); return n }
+	slices.SortStableFunc(list, func(a, b *conversion.Mapping) int { return cmp.Compare(step(a), step(b)) })
 	for i, one := range list {
-		o := model.DiscoveryOverride{Name: cmp.Or(shorten(one.text("name"), model.MaxName-20), fmt.Sprintf("override %d", i+1))}
+		o := model.DiscoveryOverride{Name: cmp.Or(shorten(one.TextOf("name"), model.MaxName-20), fmt.Sprintf("override %d", i+1))}
 		what := r.subject + ", override " + o.Name
-		stop := one.word("stop", "NO")
+		stop := constant(one, "stop", "NO")
 		o.Stop = stop == "YES" || stop == "STOP" || stop == "1"
-		filter := one.child("filter")
+		filter := one.Child("filter")
 		o.Filter = im.importFilter(r, filter, what)
-		if filter != nil && len(filter.list("conditions")) > 0 && (o.Filter == nil || len(o.Filter.Conditions) < len(filter.list("conditions"))) {
+		if filter != nil && len(filter.List("conditions")) > 0 && (o.Filter == nil || len(o.Filter.Conditions) < len(filter.List("conditions"))) {
 			im.lose(one, what, "left out: it would apply to more entities")
 			continue
 		}
-		for _, operation := range one.list("operations") {
+		for _, operation := range one.List("operations") {
 			im.importOperation(r, operation, what, &o)
 		}
-		for _, name := range one.unread() {
+		for _, name := range one.UnreadFields() {
 			im.lose(one, what, "field %s has no form here", name)
 		}
 		if !o.Stop && len(o.Items)+len(o.Triggers) == 0 {
@@ -332,8 +333,8 @@ func (im *importer) importOverrides(r *ruleImport) {
 }
 
 // importOperation imports one operation of an override.
-func (im *importer) importOperation(r *ruleImport, e *entity, what string, o *model.DiscoveryOverride) {
-	object := e.word("operationobject", "")
+func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what string, o *model.DiscoveryOverride) {
+	object := constant(e, "operationobject", "")
 	prototypes := r.items
 	switch object {
 	case "ITEM_PROTOTYPE":
@@ -343,17 +344,17 @@ func (im *importer) importOperation(r *ruleImport, e *entity, what string, o *mo
 		im.lose(e, what, "operations on %s have no form here", strings.ToLower(strings.ReplaceAll(object, "_", " ")))
 		return
 	}
-	names, all, err := chosen(prototypes, e.word("operator", "EQUAL"), e.text("value"))
+	names, all, err := chosen(prototypes, constant(e, "operator", "EQUAL"), e.TextOf("value"))
 	if err == nil && !all && len(names) == 0 {
 		err = fmt.Errorf("no prototype has such a name, as it is written in the rule")
 	}
 	if err != nil {
-		im.lose(e, what, "operation on names that %s %q left out: %s", strings.ToLower(e.word("operator", "EQUAL")), e.text("value"), oneLine(err.Error()))
+		im.lose(e, what, "operation on names that %s %q left out: %s", strings.ToLower(constant(e, "operator", "EQUAL")), e.TextOf("value"), oneLine(err.Error()))
 		return
 	}
 	var discover *bool
 	for _, name := range []string{"status", "discover"} {
-		switch e.word(name, "") {
+		switch constant(e, name, "") {
 		case "ENABLED", "DISCOVER":
 			if discover == nil {
 				discover = new(true)
@@ -363,12 +364,12 @@ func (im *importer) importOperation(r *ruleImport, e *entity, what string, o *mo
 		}
 	}
 	tags := map[string]string{}
-	for _, one := range e.list("tags") {
-		tags[oneLine(one.text("tag"))] = oneLine(one.text("value"))
+	for _, one := range e.List("tags") {
+		tags[oneLine(one.TextOf("tag"))] = oneLine(one.TextOf("value"))
 	}
 	if object == "TRIGGER_PROTOTYPE" {
 		change := model.TriggerOverride{Names: names, Discover: discover}
-		if word := e.word("severity", ""); word != "" {
+		if word := constant(e, "severity", ""); word != "" {
 			change.Severity = cmp.Or(severities[word], "average")
 		}
 		if len(tags) > 0 {
@@ -380,7 +381,7 @@ func (im *importer) importOperation(r *ruleImport, e *entity, what string, o *mo
 		if len(tags) > 0 {
 			change.Tags = tags
 		}
-		if text := e.text("delay"); text != "" {
+		if text := e.TextOf("delay"); text != "" {
 			expanded, err := r.macros.Expand(text)
 			if d, ok := parseTime(expanded); err == nil && ok && d > 0 {
 				change.Interval = model.Duration(d)
@@ -390,7 +391,7 @@ func (im *importer) importOperation(r *ruleImport, e *entity, what string, o *mo
 		}
 		o.Items = append(o.Items, change)
 	}
-	for _, name := range e.unread() {
+	for _, name := range e.UnreadFields() {
 		im.lose(e, what, "field %s has no form here", name)
 	}
 }

@@ -44,23 +44,23 @@ type Options struct {
 // Import converts exports of Zabbix. It fails on a file that is no export.
 func Import(files []conversion.File, o Options) (*Result, error) {
 	im := &importer{Options: o, result: &Result{}, byName: map[string]*template{}, names: map[string]string{}}
-	var exports []*entity
+	var exports []*conversion.Mapping
 	for _, f := range files {
-		export, err := readExport(f.Name, f.Data)
+		export, err := readExport(f)
 		if err != nil {
 			return nil, err
 		}
 		exports = append(exports, export)
-		for _, e := range export.list("templates") {
-			im.addTemplate(e, export.text("version"))
+		for _, e := range export.List("templates") {
+			im.addTemplate(e, export.TextOf("version"))
 		}
 	}
 	for _, export := range exports {
-		for _, e := range export.list("triggers") {
+		for _, e := range export.List("triggers") {
 			im.importTrigger(nil, e)
 		}
-		export.ignore("version", "date", "groups", "host_groups", "template_groups", "images")
-		for _, name := range export.unread() {
+		export.IgnoreFields("version", "date", "groups", "host_groups", "template_groups", "images")
+		for _, name := range export.UnreadFields() {
 			im.lose(export, name, "%s has no form here", name)
 		}
 	}
@@ -82,34 +82,34 @@ type importer struct {
 }
 
 // lose adds a note that a part of an entity was not imported.
-func (im *importer) lose(e *entity, what, format string, args ...any) {
-	im.result.AddNote(e.file, e.node.Line, what, true, format, args...)
+func (im *importer) lose(e *conversion.Mapping, what, format string, args ...any) {
+	im.result.AddNote(e.File, e.Line(), what, true, format, args...)
 }
 
 // change adds a note that a part of an entity was imported in another form.
-func (im *importer) change(e *entity, what, format string, args ...any) {
-	im.result.AddNote(e.file, e.node.Line, what, false, format, args...)
+func (im *importer) change(e *conversion.Mapping, what, format string, args ...any) {
+	im.result.AddNote(e.File, e.Line(), what, false, format, args...)
 }
 
 // template is a template of Zabbix during its conversion to a Template resource.
 type template struct {
-	entity       *entity
+	entity       *conversion.Mapping
 	name         string // technical name
 	spec         *model.TemplateSpec
 	version      string // of Zabbix
 	macros       *model.MacroValues
 	secrets      []secretMacro
-	keys         map[string]bool      // of items, rules and prototypes
-	omitted      map[string]*omission // fields that have no form here, by kind and name
-	idle         map[string]*omission // items that nobody collects, by type
-	triggers     map[string]bool      // names of triggers
-	formulas     map[string]*entity   // calculated items and prototypes, by key
+	keys         map[string]bool                // of items, rules and prototypes
+	omitted      map[string]*omission           // fields that have no form here, by kind and name
+	idle         map[string]*omission           // items that nobody collects, by type
+	triggers     map[string]bool                // names of triggers
+	formulas     map[string]*conversion.Mapping // calculated items and prototypes, by key
 	dependencies []dependency
 }
 
 // omission counts the entities of a template for which the same note would be added.
 type omission struct {
-	first   *entity
+	first   *conversion.Mapping
 	subject string
 	text    string
 	isLost  bool
@@ -120,7 +120,7 @@ type omission struct {
 func (t *template) title() string { return "template " + t.name }
 
 // count counts an entity under a note, so that the note is added only once per template.
-func count(list map[string]*omission, e *entity, what, text string, isLost bool) {
+func count(list map[string]*omission, e *conversion.Mapping, what, text string, isLost bool) {
 	key := what + "\x00" + text
 	if list[key] == nil {
 		list[key] = &omission{first: e, subject: what, text: text, isLost: isLost}
@@ -129,20 +129,20 @@ func count(list map[string]*omission, e *entity, what, text string, isLost bool)
 }
 
 // omit counts, as not imported, those fields of an entity that the importer has not read.
-func (t *template) omit(e *entity, what string) {
-	for _, name := range e.unread() {
+func (t *template) omit(e *conversion.Mapping, what string) {
+	for _, name := range e.UnreadFields() {
 		count(t.omitted, e, what, "field "+name+" has no form here", true)
 	}
 }
 
 // addTemplate imports a template, except triggers that the export lists outside of it.
-func (im *importer) addTemplate(e *entity, version string) {
+func (im *importer) addTemplate(e *conversion.Mapping, version string) {
 	im.result.Counts.Templates++
 	t := &template{
-		entity: e, name: e.text("template"), version: version, spec: &model.TemplateSpec{}, keys: map[string]bool{}, omitted: map[string]*omission{}, idle: map[string]*omission{}, triggers: map[string]bool{}, formulas: map[string]*entity{},
+		entity: e, name: e.TextOf("template"), version: version, spec: &model.TemplateSpec{}, keys: map[string]bool{}, omitted: map[string]*omission{}, idle: map[string]*omission{}, triggers: map[string]bool{}, formulas: map[string]*conversion.Mapping{},
 	}
 	if t.name == "" {
-		t.name = e.text("name")
+		t.name = e.TextOf("name")
 	}
 	if im.byName[t.name] != nil {
 		im.lose(e, t.title(), "another template of these files has the name %s", t.name)
@@ -152,27 +152,27 @@ func (im *importer) addTemplate(e *entity, version string) {
 	im.templates = append(im.templates, t)
 	im.importMacros(t)
 	im.importValueMaps(t)
-	items := e.list("items")
+	items := e.List("items")
 	for _, one := range items {
 		im.importItem(t, one)
 	}
 	im.dropOrphans(t)
 	im.checkFormulas(t, t.spec.Items, nil)
 	for _, one := range items {
-		for _, trigger := range one.list("triggers") {
+		for _, trigger := range one.List("triggers") {
 			im.importTrigger(t, trigger)
 		}
 	}
-	for _, one := range e.list("discovery_rules") {
+	for _, one := range e.List("discovery_rules") {
 		im.importRule(t, one)
 	}
-	for _, one := range e.list("templates") {
-		im.lose(one, t.title(), "it includes template %s: link both to the same nodes", one.text("name"))
+	for _, one := range e.List("templates") {
+		im.lose(one, t.title(), "it includes template %s: link both to the same nodes", one.TextOf("name"))
 	}
-	for _, one := range e.list("httptests") {
-		im.lose(one, "web scenario "+one.text("name"), "web scenarios are not supported")
+	for _, one := range e.List("httptests") {
+		im.lose(one, "web scenario "+one.TextOf("name"), "web scenarios are not supported")
 	}
-	e.ignore("uuid", "name", "groups", "vendor")
+	e.IgnoreFields("uuid", "name", "groups", "vendor")
 	t.omit(e, t.title())
 }
 
@@ -182,13 +182,13 @@ const maxMacroValue = 2048
 // importMacros imports the macros with their values.
 func (im *importer) importMacros(t *template) {
 	values := map[string]string{}
-	for _, one := range t.entity.list("macros") {
-		text := one.text("macro")
+	for _, one := range t.entity.List("macros") {
+		text := one.TextOf("macro")
 		macro, length := model.ParseMacro(text)
-		value := one.text("value")
+		value := one.TextOf("value")
 		what := "macro " + text
-		one.ignore("description", "config")
-		switch kind := one.word("type", "TEXT"); {
+		one.IgnoreFields("description", "config")
+		switch kind := constant(one, "type", "TEXT"); {
 		case length == 0 || length != len(text):
 			im.lose(one, what, "the name is not valid here")
 			continue
@@ -205,7 +205,7 @@ func (im *importer) importMacros(t *template) {
 			continue
 		}
 		values[macro.String()] = value
-		for _, name := range one.unread() {
+		for _, name := range one.UnreadFields() {
 			im.lose(one, what, "field %s has no form here", name)
 		}
 	}
@@ -226,13 +226,13 @@ var mappingTypes = map[string]string{
 
 // importValueMaps imports the value maps.
 func (im *importer) importValueMaps(t *template) {
-	for _, one := range t.entity.list("valuemaps") {
-		m := model.ValueMap{Name: shorten(one.text("name"), model.MaxName)}
+	for _, one := range t.entity.List("valuemaps") {
+		m := model.ValueMap{Name: shorten(one.TextOf("name"), model.MaxName)}
 		what := "value map " + m.Name
-		for _, mapping := range one.list("mappings") {
-			word := mapping.word("type", "EQUAL")
+		for _, mapping := range one.List("mappings") {
+			word := constant(mapping, "type", "EQUAL")
 			kind, known := mappingTypes[word]
-			of := model.ValueMapping{Type: kind, Value: mapping.text("value"), Text: oneLine(mapping.text("newvalue"))}
+			of := model.ValueMapping{Type: kind, Value: mapping.TextOf("value"), Text: oneLine(mapping.TextOf("newvalue"))}
 			if _, err := prep.CompileValueMap(&model.ValueMap{Mappings: []model.ValueMapping{of}}); err != nil || !known {
 				im.lose(mapping, what, "mapping of type %s left out: %v", word, err)
 				continue
@@ -309,7 +309,7 @@ func (im *importer) finish(t *template) {
 			if o.count > 1 {
 				text = fmt.Sprintf("%s; the same for %s", o.text, model.CountNoun(o.count-1, "other"))
 			}
-			im.result.AddNote(o.first.file, o.first.node.Line, o.subject, o.isLost, "%s", text)
+			im.result.AddNote(o.first.File, o.first.Line(), o.subject, o.isLost, "%s", text)
 		}
 	}
 	name := cmp.Or(model.CleanName(t.name), "unnamed")
@@ -324,7 +324,7 @@ func (im *importer) finish(t *template) {
 	}
 	im.importSecrets(t, name)
 	r := &model.Resource{APIVersion: model.APIVersion, Kind: "Template", Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName}, Spec: t.spec}
-	if shown := oneLine(cmp.Or(t.entity.text("name"), t.name)); shown != name {
+	if shown := oneLine(cmp.Or(t.entity.TextOf("name"), t.name)); shown != name {
 		r.Metadata.DisplayName = shown
 	}
 	for flaws := im.Kinds.Check(r); len(flaws) > 0; flaws = im.Kinds.Check(r) {

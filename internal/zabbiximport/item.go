@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/prep"
@@ -41,18 +42,18 @@ var connectionFields = []string{
 }
 
 // importItem imports an item with its steps.
-func (im *importer) importItem(t *template, e *entity) {
+func (im *importer) importItem(t *template, e *conversion.Mapping) {
 	im.result.Counts.Items++
-	if of, ok := im.newItem(t, e, "item "+e.text("key")); ok {
+	if of, ok := im.newItem(t, e, "item "+e.TextOf("key")); ok {
 		t.omit(e, "items")
 		t.spec.Items = append(t.spec.Items, of)
 	}
 }
 
 // newItem imports an item or a prototype of one.
-func (im *importer) newItem(t *template, e *entity, what string) (of model.Item, ok bool) {
-	of = model.Item{Key: e.text("key"), Unit: oneLine(e.text("units")), Disabled: isDisabled(e)}
-	word := e.word("value_type", "UNSIGNED")
+func (im *importer) newItem(t *template, e *conversion.Mapping, what string) (of model.Item, ok bool) {
+	of = model.Item{Key: e.TextOf("key"), Unit: oneLine(e.TextOf("units")), Disabled: isDisabled(e)}
+	word := constant(e, "value_type", "UNSIGNED")
 	valueType, known := valueTypes[word]
 	if !known {
 		im.lose(e, what, "values of type %s are not supported", word)
@@ -62,11 +63,11 @@ func (im *importer) newItem(t *template, e *entity, what string) (of model.Item,
 		return of, false
 	}
 	of.Type = valueType
-	if history := e.text("history"); history != "" && strings.Trim(history, "0smhdw") == "" {
+	if history := e.TextOf("history"); history != "" && strings.Trim(history, "0smhdw") == "" {
 		of.NoHistory = true
 	}
-	if m := e.child("valuemap"); m != nil {
-		of.ValueMap = shorten(m.text("name"), model.MaxName)
+	if m := e.Child("valuemap"); m != nil {
+		of.ValueMap = shorten(m.TextOf("name"), model.MaxName)
 		if !slices.ContainsFunc(t.spec.ValueMaps, func(one model.ValueMap) bool { return one.Name == of.ValueMap }) {
 			im.lose(e, what, "the template has no value map %q", of.ValueMap)
 			of.ValueMap = ""
@@ -75,22 +76,22 @@ func (im *importer) newItem(t *template, e *entity, what string) (of model.Item,
 	im.importSource(t, e, what, &of)
 	im.importSteps(t, e, what, &of)
 	im.importTags(e, what, &of)
-	e.ignore("uuid", "name", "triggers", "trigger_prototypes", "logtimefmt")
-	if e.has("discovery_rule") {
+	e.IgnoreFields("uuid", "name", "triggers", "trigger_prototypes", "logtimefmt")
+	if e.HasField("discovery_rule") {
 		im.lose(e, what, "field discovery_rule has no form here")
 	}
 	return of, true
 }
 
 // isDisabled reports whether an item, rule or trigger is disabled, or is a prototype with which nothing is discovered.
-func isDisabled(e *entity) bool {
-	status, discover := e.word("status", "ENABLED"), e.word("discover", "DISCOVER")
+func isDisabled(e *conversion.Mapping) bool {
+	status, discover := constant(e, "status", "ENABLED"), constant(e, "discover", "DISCOVER")
 	return status == "DISABLED" || discover == "NO_DISCOVER"
 }
 
 // claimKey records the key of an item, rule or prototype, and returns false for an invalid key or one that the template
 // already has.
-func (im *importer) claimKey(t *template, e *entity, what, key string) bool {
+func (im *importer) claimKey(t *template, e *conversion.Mapping, what, key string) bool {
 	switch {
 	case key == "" || len(key) > maxKey || model.HasControl(key):
 		im.lose(e, what, "expected a key of one line and at most %d bytes", maxKey)
@@ -107,19 +108,19 @@ func (im *importer) claimKey(t *template, e *entity, what, key string) bool {
 const maxKey = 2048
 
 // importSource imports the source of an item's values, such as agent, trapper or master item.
-func (im *importer) importSource(t *template, e *entity, what string, of *model.Item) {
-	switch word := e.word("type", "ZABBIX_PASSIVE"); word {
+func (im *importer) importSource(t *template, e *conversion.Mapping, what string, of *model.Item) {
+	switch word := constant(e, "type", "ZABBIX_PASSIVE"); word {
 	case "TRAP":
 		of.Trapper = true
-		if hosts := e.text("allowed_hosts"); hosts != "" {
+		if hosts := e.TextOf("allowed_hosts"); hosts != "" {
 			im.lose(e, what, "allowed_hosts %s has no form here", hosts)
 		}
-		e.ignore(connectionFields...)
+		e.IgnoreFields(connectionFields...)
 	case "DEPENDENT":
-		if master := e.child("master_item"); master != nil {
-			of.From = master.text("key")
+		if master := e.Child("master_item"); master != nil {
+			of.From = master.TextOf("key")
 		}
-		e.ignore(connectionFields...)
+		e.IgnoreFields(connectionFields...)
 	case "ZABBIX_PASSIVE", "ZABBIX_ACTIVE":
 		key, err := t.macros.Expand(of.Key)
 		if err == nil {
@@ -130,12 +131,12 @@ func (im *importer) importSource(t *template, e *entity, what string, of *model.
 			return
 		}
 		im.importInterval(t, e, what, of)
-		e.ignore("timeout") // an agent has a limit of its own
+		e.IgnoreFields("timeout") // an agent has a limit of its own
 	case "CALCULATED":
 		im.importFormula(t, e, what, of)
 	case "INTERNAL":
 		im.importInterval(t, e, what, of)
-		e.ignore(connectionFields...)
+		e.IgnoreFields(connectionFields...)
 		of.Internal = true
 		if _, err := model.ParseInternalKey(of.Key); err != nil {
 			im.setIdle(e, what, of, "internal item: "+err.Error())
@@ -145,7 +146,7 @@ func (im *importer) importSource(t *template, e *entity, what string, of *model.
 		idle, known := idleTypes[word]
 		text := cmp.Or(idle.text, word)
 		count(t.idle, e, "items", fmt.Sprintf("items of type %s are not collected here; they are marked so", cmp.Or(idle.text, word)), !known)
-		if detail := e.text(idle.detail); idle.detail != "" && detail != "" {
+		if detail := e.TextOf(idle.detail); idle.detail != "" && detail != "" {
 			text += " " + detail
 		}
 		im.setIdle(e, what, of, text)
@@ -153,15 +154,15 @@ func (im *importer) importSource(t *template, e *entity, what string, of *model.
 }
 
 // importFormula imports a calculated item. checkFormulas compiles it, when all items of the template are known.
-func (im *importer) importFormula(t *template, e *entity, what string, of *model.Item) {
+func (im *importer) importFormula(t *template, e *conversion.Mapping, what string, of *model.Item) {
 	im.importInterval(t, e, what, of)
-	formula, err := trigger.ReplaceHosts(e.text("params"), func(host string) (string, error) {
+	formula, err := trigger.ReplaceHosts(e.TextOf("params"), func(host string) (string, error) {
 		if host == t.name {
 			return "", nil
 		}
 		return host, nil
 	})
-	e.ignore(connectionFields...)
+	e.IgnoreFields(connectionFields...)
 	if err != nil {
 		im.loseFormula(e, what, of, err)
 		return
@@ -171,7 +172,7 @@ func (im *importer) importFormula(t *template, e *entity, what string, of *model
 }
 
 // loseFormula marks a calculated item as not collected.
-func (im *importer) loseFormula(e *entity, what string, of *model.Item, err error) {
+func (im *importer) loseFormula(e *conversion.Mapping, what string, of *model.Item, err error) {
 	im.setIdle(e, what, of, "calculated: "+reasonOf(err))
 	im.lose(e, what, "%s", reasonOf(err))
 }
@@ -196,8 +197,8 @@ func (im *importer) checkFormulas(t *template, list, prototypes []model.Item) {
 }
 
 // setIdle marks an item as not collected.
-func (im *importer) setIdle(e *entity, what string, of *model.Item, reason string) {
-	e.ignore(connectionFields...)
+func (im *importer) setIdle(e *conversion.Mapping, what string, of *model.Item, reason string) {
+	e.IgnoreFields(connectionFields...)
 	of.From, of.Interval, of.Formula, of.Internal, of.NotCollected = "", 0, "", false, oneLine(reason)
 	if strings.HasPrefix(reason, "the agent: ") {
 		im.change(e, what, "not collected: %s", strings.TrimPrefix(reason, "the agent: "))
@@ -205,8 +206,8 @@ func (im *importer) setIdle(e *entity, what string, of *model.Item, reason strin
 }
 
 // importInterval imports the interval of an item that the agent collects. Custom intervals have no form here.
-func (im *importer) importInterval(t *template, e *entity, what string, of *model.Item) {
-	text := e.text("delay")
+func (im *importer) importInterval(t *template, e *conversion.Mapping, what string, of *model.Item) {
+	text := e.TextOf("delay")
 	expanded, err := t.macros.Expand(text)
 	first, custom, _ := strings.Cut(expanded, ";")
 	interval, ok := parseTime(first)
@@ -254,11 +255,11 @@ func parseTime(text string) (time.Duration, bool) {
 
 // importSteps imports the steps of an item. An item with a step that has no form here would have wrong values: it is
 // marked as not collected, with the steps before that one.
-func (im *importer) importSteps(t *template, e *entity, what string, of *model.Item) {
+func (im *importer) importSteps(t *template, e *conversion.Mapping, what string, of *model.Item) {
 	typ, _ := of.ValueType()
-	for i, one := range e.list("preprocessing") {
+	for i, one := range e.List("preprocessing") {
 		im.result.Counts.Steps++
-		word := one.word("type", "")
+		word := constant(one, "type", "")
 		step, err := importStep(one, word)
 		if err == nil && step.Name == "checkNotSupported" && step.OnFail == nil {
 			im.result.Counts.Steps--
@@ -280,7 +281,7 @@ func (im *importer) importSteps(t *template, e *entity, what string, of *model.I
 			of.Trapper = false
 			im.setIdle(e, what, of, fmt.Sprintf("step %d, %s, has no form here", i+1, word))
 		}
-		for range e.list("preprocessing")[i+1:] {
+		for range e.List("preprocessing")[i+1:] {
 			im.result.Counts.Steps++
 		}
 		return
@@ -288,13 +289,13 @@ func (im *importer) importSteps(t *template, e *entity, what string, of *model.I
 }
 
 // importStep imports one step.
-func importStep(e *entity, word string) (model.Step, error) {
+func importStep(e *conversion.Mapping, word string) (model.Step, error) {
 	name, known := prep.NameOfZabbix(word)
 	if !known {
 		return model.Step{}, fmt.Errorf("unknown step")
 	}
-	step := model.Step{Name: name, Parameters: e.texts("parameters")}
-	if text := e.text("params"); len(step.Parameters) == 0 && text != "" { // exports up to 5.0
+	step := model.Step{Name: name, Parameters: e.Texts("parameters")}
+	if text := e.TextOf("params"); len(step.Parameters) == 0 && text != "" { // exports up to 5.0
 		step.Parameters = strings.Split(text, "\n")
 	}
 	for len(step.Parameters) > 1 && step.Parameters[len(step.Parameters)-1] == "" && name != "replace" && name != "regex" {
@@ -303,8 +304,8 @@ func importStep(e *entity, word string) (model.Step, error) {
 	if slices.Equal(step.Parameters, []string{""}) && name != "prometheusToJson" {
 		step.Parameters = nil
 	}
-	value := e.text("error_handler_params")
-	switch handler := e.word("error_handler", "ORIGINAL_ERROR"); handler {
+	value := e.TextOf("error_handler_params")
+	switch handler := constant(e, "error_handler", "ORIGINAL_ERROR"); handler {
 	case "ORIGINAL_ERROR":
 	case "DISCARD_VALUE":
 		step.OnFail = &model.OnFail{}
@@ -319,9 +320,9 @@ func importStep(e *entity, word string) (model.Step, error) {
 }
 
 // importTags imports the tags of an item. A tag has one value here: several are joined.
-func (im *importer) importTags(e *entity, what string, of *model.Item) {
-	for _, one := range e.list("tags") {
-		tag, value := oneLine(one.text("tag")), oneLine(one.text("value"))
+func (im *importer) importTags(e *conversion.Mapping, what string, of *model.Item) {
+	for _, one := range e.List("tags") {
+		tag, value := oneLine(one.TextOf("tag")), oneLine(one.TextOf("value"))
 		if tag == "" {
 			continue
 		}

@@ -3,12 +3,13 @@ package zabbiximport
 import (
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // secretMacro is a macro of a type whose value is not in an export.
 type secretMacro struct {
-	entity *entity
+	entity *conversion.Mapping
 	model.Macro
 	vault string // PATH:KEY in Vault; empty: the macro has the type secret text
 }

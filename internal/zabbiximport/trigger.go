@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/trigger"
 )
@@ -21,30 +22,30 @@ var severities = map[string]string{
 const maxExpression = 8192
 
 // importTrigger imports a trigger. in is the template whose item it stands under; nil: the expression names the template.
-func (im *importer) importTrigger(in *template, e *entity) {
+func (im *importer) importTrigger(in *template, e *conversion.Mapping) {
 	if of, t, ok := im.newTrigger(in, nil, e); ok {
 		t.spec.Triggers = append(t.spec.Triggers, of)
 	}
 }
 
 // newTrigger imports a trigger, or a trigger prototype. A prototype may also read item prototypes.
-func (im *importer) newTrigger(in *template, prototypes []model.Item, e *entity) (of model.Trigger, t *template, ok bool) {
+func (im *importer) newTrigger(in *template, prototypes []model.Item, e *conversion.Mapping) (of model.Trigger, t *template, ok bool) {
 	im.result.Counts.Triggers++
-	of = model.Trigger{Name: titleOf(e.text("name")), Disabled: isDisabled(e)}
+	of = model.Trigger{Name: titleOf(e.TextOf("name")), Disabled: isDisabled(e)}
 	what := "trigger " + of.Name
 	t = in
 	var err error
-	if of.Expression, t, err = im.localExpression(t, e.text("expression")); err != nil {
+	if of.Expression, t, err = im.localExpression(t, e.TextOf("expression")); err != nil {
 		im.lose(e, what, "%s", reasonOf(err))
 		return of, t, false
 	}
-	word := e.word("priority", "NOT_CLASSIFIED")
+	word := constant(e, "priority", "NOT_CLASSIFIED")
 	severity, known := severities[word]
 	if of.Severity = severity; !known {
 		im.lose(e, what, "severity %s is unknown: it is average", word)
 	}
-	recovery := e.text("recovery_expression")
-	switch mode := e.word("recovery_mode", "EXPRESSION"); mode {
+	recovery := e.TextOf("recovery_expression")
+	switch mode := constant(e, "recovery_mode", "EXPRESSION"); mode {
 	case "EXPRESSION":
 	case "RECOVERY_EXPRESSION":
 		of.Recovery, _, err = im.localExpression(t, recovery)
@@ -60,21 +61,21 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *entity)
 		im.lose(e, what, "%s", reasonOf(err))
 		return of, t, false
 	}
-	if e.word("type", "SINGLE") == "MULTIPLE" {
+	if constant(e, "type", "SINGLE") == "MULTIPLE" {
 		im.lose(e, what, "generation of multiple events has no form here: one problem is open at a time")
 	}
-	if e.word("correlation_mode", "DISABLED") == "TAG_VALUE" {
-		im.lose(e, what, "correlation by tag %s has no form here", e.text("correlation_tag"))
+	if constant(e, "correlation_mode", "DISABLED") == "TAG_VALUE" {
+		im.lose(e, what, "correlation by tag %s has no form here", e.TextOf("correlation_tag"))
 	}
-	dependencies := e.list("dependencies")
-	if link := e.text("url"); link != "" {
+	dependencies := e.List("dependencies")
+	if link := e.TextOf("url"); link != "" {
 		if u, err := url.Parse(link); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && !strings.ContainsAny(link, "{}") && !model.HasControl(link) && len(link) <= model.MaxText {
 			of.Runbook = link
 		} else {
 			im.lose(e, what, "url %s is no link here", shorten(link, 100))
 		}
 	}
-	e.ignore("uuid", "correlation_tag", "manual_close")
+	e.IgnoreFields("uuid", "correlation_tag", "manual_close")
 	t.omit(e, "triggers")
 	if prototypes != nil && len(model.EntityMacros(of.Name)) == 0 {
 		macros := model.EntityMacros(of.Expression)
@@ -97,16 +98,16 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *entity)
 
 // dependency is a trigger on which another one depends.
 type dependency struct {
-	on   *entity
+	on   *conversion.Mapping
 	from string // name of the other one here
 }
 
 // importDependencies adds the dependencies of the triggers, when all triggers of the template are known.
 func (im *importer) importDependencies(t *template) {
 	for _, d := range t.dependencies {
-		name := d.on.text("name")
-		expression, in, err := im.localExpression(nil, d.on.text("expression"))
-		d.on.ignore("recovery_expression", "correlation_tag")
+		name := d.on.TextOf("name")
+		expression, in, err := im.localExpression(nil, d.on.TextOf("expression"))
+		d.on.IgnoreFields("recovery_expression", "correlation_tag")
 		found := ""
 		if err == nil && in == t {
 			found = addDependency(t.spec.Triggers, nil, d.from, titleOf(name), expression)
@@ -166,7 +167,7 @@ func (im *importer) localExpression(in *template, expression string) (string, *t
 	switch other := im.byName[named]; {
 	case named == "" && in == nil:
 		return "", in, fmt.Errorf("it reads no item")
-	case named == "" || in != nil && (other == in || named == in.entity.text("name")):
+	case named == "" || in != nil && (other == in || named == in.entity.TextOf("name")):
 	case in != nil && other != nil:
 		return "", in, fmt.Errorf("it reads items of %s, which is another template; write a RuleGroup (docs/rules.md)", named)
 	case in != nil: // a renamed template: the expression compiles only over its own items
