@@ -59,7 +59,7 @@ corpus: ## keep in the tree the fuzzing inputs that reach new code
 audit: build ## licences, a bill of materials of each binary in bin/ and known vulnerabilities (needs vuln.go.dev)
 	@scripts/audit.sh
 
-bench: build ## the release check, 9 min: does a result cost more than it did? SCENARIOS="muster-churn" for some, BASELINE=write (bench/README.md)
+bench: build ## the release check, 10 min: does a result cost more than it did? SCENARIOS="muster-churn" for some, BASELINE=write (bench/README.md)
 	@bin/muster load check $(if $(filter write,$(BASELINE)),--write) $(if $(RUNS),--runs $(RUNS)) $(SCENARIOS)
 
 measure: build ## measure this machine, 35 min: SCENARIOS="rate-16k crash-500k" for some (bench/README.md)

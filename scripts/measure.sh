@@ -4,7 +4,7 @@
 # bench/results/README.md are made from all of them.
 #
 #   scripts/measure.sh                                all
-#   scripts/measure.sh rate-16k stages                some: scenarios of muster load list, stages, fleet, agent, zabbix, remote-write
+#   scripts/measure.sh rate-16k stages                some: scenarios of muster load list, stages, fleet, agent, zabbix, remote-write, sensu
 #   OUT=/tmp/x FLAGS=--quick scripts/measure.sh       elsewhere, with flags of muster load run
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,7 +15,7 @@ trap 'rm -rf "$runs"' EXIT
 
 head() { echo "# $(git describe --always --dirty 2>/dev/null || echo unknown), $(go env GOVERSION), $(uname -sr), $(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg)"; }
 # figures PATTERN: what long tests of the built binary measure
-figures() { head; MUSTER_TEST_LONG=1 go test ./test -count=1 -v -parallel 1 -timeout 20m -run "$1" | sed -nE 's/^.*_test\.go:[0-9]+: figure: //p; /^(--- FAIL|FAIL)/p'; }
+figures() { head; MUSTER_TEST_LONG=1 go test ./test -count=1 -v -parallel 1 -timeout 30m -run "$1" | sed -nE 's/^.*_test\.go:[0-9]+: figure: //p; /^(--- FAIL|FAIL)/p'; }
 # besides PATTERN: a benchmark of the built binary beside others
 besides() { head; (cd test && go test -vet=off -run xxx -bench "$1" -benchtime 1x .) | grep -E '^Benchmark|SKIP|to run it|FAIL'; }
 play() {
@@ -33,7 +33,7 @@ for name in "$@"; do
   agent) figures '^TestAgentCost$' | tee "$out/agent.txt" ;;
   zabbix) besides 'TrapperBeside' | tee "$out/zabbix.txt" ;;
   remote-write) besides 'RemoteWriteBeside' | tee "$out/remote-write.txt" ;;
-  sensu) bench/sensu.sh "${MUSTER_SENSU_LOADIT:?the path of loadit, the load generator of Sensu Go}" | tee "$out/sensu-generator.txt" ;;
+  sensu) : "${MUSTER_SENSU_LOADIT:?the path of loadit, the load generator of Sensu Go}" && figures '^TestSensuGenerator' | tee "$out/sensu-generator.txt" ;;
   *) play "$name" ;;
   esac
 done

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/muster-fleet/muster/internal/load/compare"
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -96,7 +95,12 @@ func spread(figure string, runs []*report.Report) float64 {
 	return 0
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+func number(v float64) string {
+	if math.Abs(v) >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
 
 // percent is a share in %, without a unit.
 func percent(v float64) string { return strconv.FormatFloat(math.Round(1000*v)/10, 'f', -1, 64) }
@@ -145,15 +149,15 @@ func NotJudged(runs []*report.Report) (list []string) {
 	return list
 }
 
-// Text is a table of runs and baseline: first the figures that decide, then the others. ± is the spread of several runs.
+// Text is a table of runs and baseline, first the figures that decide, then the others, and the verdict below it. ± is the
+// spread of several runs.
 func Text(base, runs []*report.Report) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "  figure\tbaseline\tnow\tchange\tallowed\tis\n")
-	limits := map[string]float64{}
+	rows := [][]string{{"figure", "baseline", "now", "change", "allowed", "meaning"}}
+	limits, within := map[string]Limit{}, 0
 	for _, l := range Limits() {
-		limits[l.Figure] = l.Share
+		limits[l.Figure] = l
 	}
+	grown := Judge(base, runs)
 	for _, decides := range []bool{true, false} {
 		for _, f := range scenario.Figures() {
 			limit, ok := limits[f.Name]
@@ -169,13 +173,21 @@ func Text(base, runs []*report.Report) string {
 			case ok && math.IsNaN(was) && len(base) > 0:
 				allowed = "not in the baseline"
 			case ok:
-				allowed = "+" + percent(limit) + " %"
+				allowed = "+" + percent(limit.Share) + " %"
 			}
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t%s, %s\n", f.Name, center(f.Name, base), center(f.Name, runs), change, allowed, f.What, f.Unit)
+			if slices.ContainsFunc(grown, func(e Excess) bool { return e.Figure.Name == f.Name }) {
+				allowed += ", exceeded"
+			} else if ok && !math.IsNaN(was) {
+				within++
+			}
+			rows = append(rows, []string{f.Name, center(f.Name, base), center(f.Name, runs), change, allowed, strings.TrimSuffix(f.What+", "+f.Unit, ", ")})
 		}
 	}
-	_ = w.Flush() // a strings.Builder takes everything
-	return b.String()
+	text := "  " + strings.ReplaceAll(strings.TrimSpace(report.AlignedTable(rows)), "\n", "\n  ") + "\n"
+	if len(base) == 0 {
+		return text
+	}
+	return text + fmt.Sprintf("  %d of %d figures that decide are within their limits\n", within, within+len(grown))
 }
 
 // center is the median, with the spread of several runs.

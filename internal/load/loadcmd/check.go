@@ -103,10 +103,17 @@ func (c *check) check(args []string) error {
 		c.say("== %d of %d: %s, %s; at most %s to go", i+1, len(list), sc.Name, sc.FullTitle(), whole.Round(time.Second))
 		whole -= sc.Duration() * time.Duration(c.runs)
 		if err := c.one(sc, bases[sc.Name]); err != nil {
+			for _, found := range c.all() {
+				c.say("until then: %s", found)
+			}
 			return c.after(err)
 		}
 	}
-	return c.err()
+	err = c.err()
+	if err == nil && !c.write {
+		c.say("the release check passed: no figure that decides grew by more than is allowed")
+	}
+	return err
 }
 
 // one plays and judges one scenario. An error ends the check.
@@ -120,7 +127,11 @@ func (c *check) one(sc *scenario.Scenario, base []*report.Report) error {
 	}
 	excess, starved := grown(base, runs)
 	if len(excess)+len(starved) > 0 && len(runs) < attempts && !slices.ContainsFunc(runs, (*report.Report).Lost) {
-		c.say("%s: a figure grew, or a pipeline was starved: the scenario is played again", sc.Name)
+		why := slices.Clone(starved)
+		for _, e := range excess {
+			why = append(why, e.String())
+		}
+		c.say("%s is played again: %s", sc.Name, strings.Join(why, "; "))
 		if runs, err = c.several(sc, runs, attempts); err != nil {
 			return err
 		}
