@@ -1,6 +1,10 @@
 package judge
 
-import "github.com/muster-fleet/muster/internal/load/report"
+import (
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/load/report"
+)
 
 // ofPhase returns the report of the results of one phase.
 func ofPhase(p *report.Played) *report.Report {
@@ -27,10 +31,13 @@ func alone(rep *report.Report, p *report.Played) *report.Report {
 	for _, b := range p.Beside {
 		p99 := report.Latency{P99: b.Value}
 		switch b.Figure {
+		case report.HistoryBehind, report.HeldShare, report.BeyondLinger: // the phase and its seconds have them
 		case "holds-p99":
 			one.Changes = append(one.Changes, report.Held{Holds: p99})
-		case "list-p99", "apply-p99", "silence-p99", "watch-p99":
-			one.Operators = append(one.Operators, report.Worked{What: b.Figure[:len(b.Figure)-len("-p99")], Latency: p99})
+		case tellFigure:
+			one.Notifications = &report.Notifications{Latency: p99}
+		default:
+			one.Operators = append(one.Operators, report.Worked{What: strings.TrimSuffix(b.Figure, "-p99"), Latency: p99})
 		}
 	}
 	return one

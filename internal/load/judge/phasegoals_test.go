@@ -15,3 +15,13 @@ func TestPhaseGoals(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
+
+// Each figure of people and notifications that a phase measures is one that its objectives may name.
+func TestPhaseGoalsOfPeople(t *testing.T) {
+	for _, figure := range []string{"list-p99", "apply-p99", "silence-p99", "run-p99", "fact-p99", "watch-p99", "holds-p99", "tell-p99"} {
+		phase := report.Played{Name: "steady", Kind: "steady", Offered: 10, To: 10, Assessment: report.Assessment{Beside: []report.Beside{{Figure: figure, Count: 30, Value: 7}}, Asked: map[string]scenario.Limit{figure: "8ms"}}}
+		if g := phaseGoals(&report.Report{Course: report.Course{Phases: []report.Played{phase}}}); len(g) != 1 || !g[0].Met || g[0].Got != 7 {
+			t.Errorf("%s: %+v", figure, g)
+		}
+	}
+}
