@@ -106,3 +106,18 @@ func TestTemplateTakesADrawing(t *testing.T) {
 		}
 	}
 }
+
+// Signs of moments that are close together stand together; each moment keeps its line.
+func TestSignsDoNotCoverEachOther(t *testing.T) {
+	c := Chart{X: Axis{Format: plain, From: 0, To: 100}, Y: Axis{Format: plain}}
+	for i, at := range []float64{50, 10, 10, 11, 30, 200} {
+		c.Marks = append(c.Marks, Mark{Sign: string(rune('A' + i)), At: at})
+	}
+	var got []string
+	for _, m := range c.Draw().Moments {
+		got = append(got, fmt.Sprintf("%s@%g", m.Sign, m.At))
+	}
+	if want := "B C D@10 @10 @11 E@30 A@50"; strings.Join(got, " ") != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -1,8 +1,10 @@
 package chart
 
 import (
+	"cmp"
 	_ "embed" // the templates
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -85,14 +87,32 @@ func (c Chart) Draw() Drawing {
 			d.Stretches = append(d.Stretches, Stretch{b.Name, b.Tone, round(from), round(to - from), room(b.Name, to-from, c.Wide)})
 		}
 	}
-	for _, m := range c.Marks {
-		if m.At >= xs.from && m.At <= xs.to {
-			d.Moments = append(d.Moments, Moment{m, round(100 * across.place(m.At))})
-		}
-	}
+	d.marks(across, xs)
 	d.keys(up)
 	d.table(across)
 	return d
+}
+
+// signRoom is the width of one letter of a sign on a narrow screen, in percent of the drawing.
+const signRoom = 2.5
+
+// marks places the marks within the range of the axis. Signs without room beside the sign before them stand together.
+func (d *Drawing) marks(across ruler, x span) {
+	marks := slices.SortedStableFunc(slices.Values(d.Marks), func(a, b Mark) int { return cmp.Compare(a.At, b.At) })
+	last := -1 // with a sign
+	for _, m := range marks {
+		if m.At < x.from || m.At > x.to {
+			continue
+		}
+		at := round(100 * across.place(m.At))
+		if last >= 0 && at-d.Moments[last].At < signRoom*float64(len(d.Moments[last].Sign)+len(m.Sign)+1)/2 {
+			d.Moments[last].Sign += " " + m.Sign
+			m.Sign = ""
+		} else {
+			last = len(d.Moments)
+		}
+		d.Moments = append(d.Moments, Moment{m, at})
+	}
 }
 
 func (d *Drawing) label(across, up ruler) {

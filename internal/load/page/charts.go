@@ -255,8 +255,8 @@ func percentiles(rep *report.Report) chart.Chart {
 		if out.Dots {
 			curve = []report.Point{{Percentile: 50, Ms: l.P50}, {Percentile: 90, Ms: l.P90}, {Percentile: 99, Ms: l.P99}, {Percentile: 99.9, Ms: l.P999}, {Percentile: 100, Ms: l.Max}}
 		}
-		for _, p := range curve {
-			if x := min(p.Percentile, last); len(out.Points) == 0 || x > out.Points[len(out.Points)-1].X {
+		for _, p := range curve { // 0: not known
+			if x := min(p.Percentile, last); p.Ms > 0 && (len(out.Points) == 0 || x > out.Points[len(out.Points)-1].X) {
 				if out.Dots && p.Percentile == 100 { // nothing is known between it and the one before
 					out.Points = append(out.Points, chart.Point{X: x, Y: chart.Gap()})
 				}
