@@ -108,7 +108,7 @@ func Markdown(files []string) (string, error) {
 			if !o.Met {
 				verdict = "**missed**"
 			}
-			asked = append(asked, []string{name, o.What, o.Asked, o.Got, verdict, commit})
+			asked = append(asked, []string{fileName(path), o.What, o.Asked, o.Got, verdict, commit})
 		}
 		low, high, _ := rep.Offered()
 		offered := number.Rate(low)
@@ -132,12 +132,17 @@ func Markdown(files []string) (string, error) {
 		"\n## Figures\n\nallocs and fsyncs are per 1,000 results; docs/load-reference.md names the rest.\n\n" + MarkdownTable(append([][]string{head}, all...)), nil
 }
 
+// fileName is the name of a report's file, or of its folder.
+func fileName(path string) string {
+	if name := strings.TrimSuffix(filepath.Base(path), ".json"); name != "run" {
+		return name
+	}
+	return filepath.Base(filepath.Dir(path))
+}
+
 // named is the name of a run that was read from a file: its scenario or its file, then its title.
 func (rep *Report) named(path string) string {
-	name := strings.TrimSuffix(filepath.Base(path), ".json")
-	if name == "run" { // of a report's folder
-		name = filepath.Base(filepath.Dir(path))
-	}
+	name := fileName(path)
 	if rep.Scenario != nil && rep.Scenario.Name != "" {
 		name = rep.Scenario.Name
 	}
