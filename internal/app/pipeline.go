@@ -403,9 +403,9 @@ func (p *pipeline) syncValues(ctx context.Context, partition model.Partition, at
 	return p.texts.Flush(ctx, partition)
 }
 
-// flushCompliance writes the history of directive runs up to the position of a new snapshot.
-func (p *pipeline) flushCompliance(ctx context.Context, _ model.Partition, at journal.Position) error {
-	return p.compliance.FlushHistory(ctx, at)
+// flushCompliance writes the history of the directive runs of a partition up to the position of its new snapshot.
+func (p *pipeline) flushCompliance(ctx context.Context, partition model.Partition, at journal.Position) error {
+	return p.compliance.FlushHistory(ctx, partition, at)
 }
 
 // openFollowers opens the followers: each sends every result to one handler, from its saved position in the journal

@@ -123,12 +123,12 @@ func (v *View) Certificate(ctx context.Context, sum compliancelog.CertificateSum
 	return v.history.Certificate(ctx, sum)
 }
 
-// FlushHistory writes the entries of history up to a position of the journal.
-func (v *View) FlushHistory(ctx context.Context, at journal.Position) error {
+// FlushHistory writes the entries of history of a partition up to a position of the journal.
+func (v *View) FlushHistory(ctx context.Context, partition model.Partition, at journal.Position) error {
 	if err := v.shard.WaitApplied(ctx, at); err != nil {
 		return err
 	}
-	return v.history.Flush(ctx)
+	return v.history.Flush(ctx, partition)
 }
 
 // HistoryBegin returns the time of the oldest entry of history, or zero if there is none.

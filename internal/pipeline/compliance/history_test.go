@@ -87,7 +87,7 @@ func TestHistoryReturnsTheRunsOfEachCommit(t *testing.T) {
 		switch random.IntN(30) {
 		case 0: // a snapshot waits for history
 			s.snapshot, s.at = s.events.Snapshot(7, nil)
-			testenv.NoError(t, s.FlushHistory(t.Context(), s.at))
+			testenv.NoError(t, s.FlushHistory(t.Context(), 7, s.at))
 		case 1: // a crash: entries that were not written are lost
 			testenv.NoError(t, s.store.Close())
 			s.open(t, s.commits)

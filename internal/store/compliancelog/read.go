@@ -109,10 +109,11 @@ func (s *Store) Entries(ctx context.Context, of Selection, since, until time.Tim
 
 // changes reads the entries of the selected nodes into states.
 func (s *Store) changes(ctx context.Context, of Selection, since, until time.Time, states map[key]*State, visit func(*Change)) error {
-	if err := s.Flush(ctx); err != nil {
+	partitions := of.partitions()
+	if err := s.Flush(ctx, partitions...); err != nil {
 		return err
 	}
-	for _, p := range of.partitions() {
+	for _, p := range partitions {
 		r := reading{states: states, until: until.UnixMilli(), accepts: func(id model.NodeID) bool { return of.Node == 0 || id == of.Node }, visit: visit}
 		if err := s.read(ctx, p, since.UnixMilli(), &r); err != nil {
 			return err

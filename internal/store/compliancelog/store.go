@@ -317,12 +317,12 @@ func (s *Store) Definitions() map[model.DefinitionID]bool {
 	return out
 }
 
-// unwritten returns the blocks that are not written yet, with the number of bytes of their entries, definitions and certificates.
-func (s *Store) unwritten() (blocks []block, definitions []namedDefinition, certificates []certificate) {
+// unwritten returns the blocks of partitions that are not written yet, and the unwritten definitions and certificates of all partitions.
+func (s *Store) unwritten(partitions []model.Partition) (blocks []block, definitions []namedDefinition, certificates []certificate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for i := range s.partitions {
-		p := &s.partitions[i]
+	for _, id := range partitions {
+		p := &s.partitions[id]
 		blocks = append(blocks, p.full...)
 		if len(p.entries.data) > p.written {
 			b := p.open
@@ -358,11 +358,14 @@ func (s *Store) noteWritten(blocks []block, definitions []namedDefinition, certi
 	s.room.Broadcast()
 }
 
-// Flush writes all entries that were appended before, in one transaction.
-func (s *Store) Flush(ctx context.Context) error {
+// Flush writes the entries of some partitions, or of all (none named), that were appended before, in one transaction.
+func (s *Store) Flush(ctx context.Context, partitions ...model.Partition) error {
+	if len(partitions) == 0 {
+		partitions = Selection{}.partitions()
+	}
 	s.flushing.Lock()
 	defer s.flushing.Unlock()
-	blocks, definitions, certificates := s.unwritten()
+	blocks, definitions, certificates := s.unwritten(partitions)
 	if len(blocks)+len(definitions)+len(certificates) == 0 {
 		return nil
 	}

@@ -207,6 +207,24 @@ func blocks(t *testing.T, s *Store) (n int) {
 	return n
 }
 
+// TestFlushOfAPartitionWritesNoOther expects that a flush of one partition, for its snapshot, writes none of the entries of others.
+func TestFlushOfAPartitionWritesNoOther(t *testing.T) {
+	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{})
+	for p := range model.Partition(3) {
+		s.Append(p, journal.Position{Log: 1, Number: 1}, []Change{{After: State{Node: model.NodeID(p + 1), Unit: 1, Definition: 1, Executed: 100, Components: 2, Codes: policy.Codes{0x22}}}})
+	}
+	testenv.NoError(t, s.Flush(t.Context(), 1))
+	var first, rows int64
+	testenv.NoError(t, s.db.QueryRow(t.Context(), `SELECT MIN(id), COUNT(*) FROM compliance_blocks`).Scan(&first, &rows))
+	if rows != 1 || first>>idShift != 1 {
+		t.Errorf("%d blocks are written, the first of partition %d", rows, first>>idShift)
+	}
+	if n := blocks(t, s); n != 3 {
+		t.Errorf("a flush of all partitions makes %d blocks of 3", n)
+	}
+	testenv.NoError(t, s.Close())
+}
+
 // TestRestartsEndAnOlderHistory expects that entries before a restart do not lead to states after it.
 func TestRestartsEndAnOlderHistory(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{})
