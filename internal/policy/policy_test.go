@@ -3,6 +3,7 @@ package policy
 import (
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -257,13 +258,23 @@ func TestCodesAreReadByWords(t *testing.T) {
 		if counts != want || is != worst || c.Unfulfilled(n) != open || c.Waived(n) != want[Waived] || c.Failed(n) != failed || c.Check(n) != nil {
 			t.Fatalf("%x of %d: %v %s, %d, %d, %v, %v; want %v %s, %d, %v", c, n, counts, is, c.Unfulfilled(n), c.Waived(n), c.Failed(n), c.Check(n), want, worst, open, failed)
 		}
+		other := slices.Clone(c)
+		for range random.IntN(3) * n / 20 {
+			other.Set(random.IntN(n), Status(random.IntN(int(lastReported)+1)))
+		}
 		for i := range n + 1 {
-			next := i
+			next, differs := i, i
 			for next < n && !unfulfilled(c.At(next)) {
 				next++
 			}
 			if got := c.NextUnfulfilled(i, n); got != next {
 				t.Fatalf("%x of %d: after %d comes %d, want %d", c, n, i, got, next)
+			}
+			for differs < n && c.At(differs) == other.At(differs) {
+				differs++
+			}
+			if got := c.NextDifference(other, i, n); got != differs {
+				t.Fatalf("%x and %x of %d: after %d differs %d, want %d", c, other, n, i, got, differs)
 			}
 		}
 		if n == 0 {

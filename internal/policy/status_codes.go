@@ -102,6 +102,20 @@ func (c Codes) NextUnfulfilled(i, n int) int {
 	return n
 }
 
+// NextDifference returns the first of n components, from i on, whose status differs from its status in other codes; n: none.
+func (c Codes) NextDifference(other Codes, i, n int) int {
+	for at := i &^ (wordCodes - 1); at < n; at += wordCodes {
+		differs := c.word(at, n) ^ other.word(at, n)
+		if at < i {
+			differs &= ^uint64(0) << ((i - at) * 4)
+		}
+		if differs != 0 {
+			return at + bits.TrailingZeros64(differs)/4
+		}
+	}
+	return n
+}
+
 // Failed reports whether one of n components is not compliant or could not be repaired.
 func (c Codes) Failed(n int) bool {
 	for i := 0; i < n; i += wordCodes {

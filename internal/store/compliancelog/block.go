@@ -180,14 +180,13 @@ func (e *encoder) append(c *Change) {
 // bits. A negative count says that a new code needs four: Waived, which only a Waiver's beginning sets.
 func differenceOf(before, after policy.Codes, components int) (count int, changes []byte) {
 	next := 0
-	for i := range components {
-		if code := after.At(i); code != before.At(i) {
-			if code > policy.CouldNotCheck {
-				return -1, nil
-			}
-			changes = binary.AppendUvarint(changes, uint64(i-next)<<3|uint64(code))
-			count, next = count+1, i+1
+	for i := after.NextDifference(before, 0, components); i < components; i = after.NextDifference(before, next, components) {
+		code := after.At(i)
+		if code > policy.CouldNotCheck {
+			return -1, nil
 		}
+		changes = binary.AppendUvarint(changes, uint64(i-next)<<3|uint64(code))
+		count, next = count+1, i+1
 	}
 	return count, changes
 }
@@ -201,7 +200,9 @@ type reading struct {
 	until   int64          // Unix ms; the reader leaves out later entries
 	accepts func(model.NodeID) bool
 	visit   func(*Change) // nil: nobody asks. The change, its codes and its Seal are valid until it returns
-	before  policy.Codes  // of the change
+	change  Change        // reused for each entry
+	seal    Seal          // likewise
+	before  policy.Codes  // likewise: of the change
 	// resumes selects the entries of a checkpoint whose states are unknown, because the blocks before it lack nodes.
 	resumes bool
 	sizes   map[model.NodeID]int64 // bytes of the entries of each node; nil: nobody asks
@@ -224,12 +225,13 @@ func (r *reading) decode(data []byte) error {
 		k = d.key()
 		executed += d.varint()
 		if k.unit == 0 && !d.failed {
-			seal := d.seal(executed)
-			if seal.Node = k.node; d.failed {
+			r.seal = d.seal(executed)
+			if r.seal.Node = k.node; d.failed {
 				return errBlock
 			}
 			if r.visit != nil && executed <= r.until && r.accepts(k.node) {
-				r.visit(&Change{Seal: &seal})
+				r.change = Change{Seal: &r.seal}
+				r.visit(&r.change)
 			}
 			continue
 		}
@@ -238,7 +240,8 @@ func (r *reading) decode(data []byte) error {
 		if d.failed || removed && flags != flagRemoved || flags&(flagLinked|flagTime) == flagTime || flags&(flagDefinition|flagWhole) == flagDefinition || flags&(flagOne|flagWhole) == flagOne|flagWhole {
 			return errBlock
 		}
-		c := Change{After: State{Node: k.node, Unit: k.unit}, Linked: flags&flagLinked != 0, SignedMs: executed}
+		c := &r.change
+		*c = Change{After: State{Node: k.node, Unit: k.unit}, Linked: flags&flagLinked != 0, SignedMs: executed}
 		if flags&flagTime != 0 {
 			c.SignedMs += d.varint()
 		}
@@ -283,7 +286,7 @@ func (r *reading) decode(data []byte) error {
 			a.Changed = c.Before.Changed
 		}
 		if r.visit != nil {
-			r.visit(&c)
+			r.visit(c)
 		}
 		switch {
 		case removed:
