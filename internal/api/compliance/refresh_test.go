@@ -1,13 +1,19 @@
 package compliance
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/RoaringBitmap/roaring/v2"
 
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
@@ -25,7 +31,7 @@ func (d slowDirectory) Select(string, *model.Targets) ([]model.NodeID, error) {
 }
 
 // TestDeclarationTimesWaitForNoPlanner asks for the times of declarations while a refresh waits for the planner, also with a newer version
-// of the directory.
+// of the directory. A refresh of that version, where policies select nothing else, does not ask the planner again.
 func TestDeclarationTimesWaitForNoPlanner(t *testing.T) {
 	d, draft := directory.New()
 	draft.Publish(1)
@@ -41,4 +47,51 @@ func TestDeclarationTimesWaitForNoPlanner(t *testing.T) {
 	}
 	close(slow.release)
 	testenv.NoError(t, <-done)
+	testenv.NoError(t, s.refresh(t.Context()))
+}
+
+// TestEditJudgesOneDirective edits one of two directives on a node, which so gets another assignment, and expects the next refresh to judge only
+// that directive. Of a node with another assignment a refresh judges the directives in a roll-out, too.
+func TestEditJudgesOneDirective(t *testing.T) {
+	d, draft := directory.New()
+	units := map[model.UnitID]*directory.Unit{}
+	declare := func(id model.UnitID, interval time.Duration, rollout *directory.Rollout) {
+		definition := &model.DirectiveDefinition{Definition: model.Definition{ID: model.DefinitionID(id), Unit: id, Name: fmt.Sprint("d", id)}, Interval: interval}
+		units[id] = &directory.Unit{Name: route.Name{Name: definition.Name}, ID: id, Kind: directory.DirectiveKind, Definition: definition.Seal(), Rollout: rollout}
+		draft.SetUnit(directory.PlacedUnit{Unit: units[id], Nodes: roaring.New()})
+	}
+	node := directory.PlacedNode{Node: &directory.Node{ID: 1, Name: route.Name{Name: "n"}}, Units: []model.UnitID{1000, 1001}, Content: &directory.Content{}}
+	judged := []model.UnitID{}
+	s := NewSums(Options{
+		Placements: d.Placements,
+		Changes:    func(time.Time) []reducer.RunChange { return nil },
+		Runs:       func(model.NodeID) []reducer.Run { return nil },
+		LastRun: func(_ model.NodeID, id model.UnitID) (run reducer.Run, ok bool) {
+			judged = append(judged, id)
+			return run, false
+		},
+		Version: func(u *directory.Unit, _ model.NodeID) *model.Definition { return u.Definition },
+		Since:   func(model.NodeID, model.UnitID) time.Time { return time.Unix(1, 0) },
+	}, view.Stores{Now: func() time.Time { return time.Unix(100, 0) }})
+	refresh := func(want ...model.UnitID) {
+		t.Helper()
+		node.Content = &directory.Content{}
+		draft.SetNode(node)
+		draft.Publish(1)
+		s.declared = declarations{placements: d.Placements(), units: maps.Clone(units), begins: map[model.UnitID]time.Time{}}
+		judged = judged[:0]
+		testenv.NoError(t, s.refresh(t.Context()))
+		if !slices.Equal(judged, want) {
+			t.Errorf("the refresh judged %v, want %v", judged, want)
+		}
+	}
+	declare(1000, time.Minute, nil)
+	declare(1001, time.Minute, nil)
+	refresh() // all at once, by Runs
+	declare(1000, time.Hour, nil)
+	refresh(1000)
+	refresh()
+	declare(1001, time.Minute, &directory.Rollout{Old: units[1001].Definition, New: units[1001].Definition})
+	refresh(1001)
+	refresh(1001) // its version may be another one
 }

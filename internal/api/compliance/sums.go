@@ -5,7 +5,9 @@ import (
 	"context"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 	"unique"
@@ -34,6 +36,7 @@ type Sums struct {
 	mu         sync.Mutex // guards the fields below and judge; only a refresh changes them
 	tally      *tally
 	placements directory.Placements // of the last refresh
+	policies   []model.Resource     // as the tally has them
 	units      map[model.UnitID]*directory.Unit
 	calendars  map[model.DefinitionID]time.Time // last due times
 	nodes      map[model.NodeID]*placedNode
@@ -52,8 +55,10 @@ type declarations struct {
 type placedNode struct {
 	nodeTally
 	directory.PlacedNode
-	next    uint32 // earliest expiry of a pair, Unix s
-	all     bool   // all its directives have to be judged
+	next    uint32         // no pair expires before, Unix s
+	ran     []model.UnitID // directives whose runs changed since the last refresh
+	all     bool           // all its directives have to be judged
+	moved   bool           // directives in a roll-out have to be judged: the node may have another version of them
 	deleted bool
 }
 
@@ -110,12 +115,15 @@ func (s *Sums) refresh(ctx context.Context) error {
 	isNew := placements != s.placements
 	var declared declarations
 	var policies []*placedPolicy
+	selects := false // policies may select other nodes or directives
 	if isNew {
 		var err error
 		if declared, err = s.readDeclarations(ctx, placements); err != nil {
 			return err
 		}
-		policies = s.placePolicies(declared.policies)
+		if selects = s.selectionDiffers(&declared, placements); selects {
+			policies = s.placePolicies(declared.policies)
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,15 +132,25 @@ func (s *Sums) refresh(ctx context.Context) error {
 	if isNew {
 		s.declare(&declared, changed)
 		s.placeNodes(placements)
+	}
+	if selects {
 		s.tally.place(policies)
+		s.policies = declared.policies
+	}
+	var staged []model.UnitID // directives in a roll-out
+	for id, unit := range s.units {
+		if unit.Rollout != nil {
+			staged = append(staged, id)
+		}
 	}
 	s.compareCalendars(changed)
-	runs := map[model.NodeID][]model.UnitID{}
 	for _, c := range s.Changes(s.now) {
-		if c.Directive != 0 {
-			runs[c.Node] = append(runs[c.Node], c.Directive)
-		} else if n := s.nodes[c.Node]; n != nil {
+		switch n := s.nodes[c.Node]; {
+		case n == nil:
+		case c.Directive == 0:
 			n.all = true
+		default:
+			n.ran = append(n.ran, c.Directive)
 		}
 	}
 	now := uint32(s.now.Unix())
@@ -143,16 +161,25 @@ func (s *Sums) refresh(ctx context.Context) error {
 			delete(s.nodes, id)
 			continue
 		}
-		list = append(list[:0], runs[id]...)
+		list = append(list[:0], n.ran...)
+		n.ran = n.ran[:0]
 		for unit := range changed {
 			list = append(list, unit)
+		}
+		if n.moved {
+			list = append(list, staged...)
 		}
 		if n.all {
 			list = append(list[:0], n.Units...)
 		}
-		for i := range n.pairs {
-			if n.all || n.next <= now && n.pairs[i].until <= now {
-				list = append(list, n.pairs[i].directive)
+		if n.all || n.next <= now {
+			n.next = math.MaxUint32
+			for i := range n.pairs {
+				if n.all || n.pairs[i].until <= now {
+					list = append(list, n.pairs[i].directive)
+				} else {
+					n.next = min(n.next, n.pairs[i].until)
+				}
 			}
 		}
 		if len(list) > 0 {
@@ -191,13 +218,11 @@ func (s *Sums) judgeNode(n *placedNode, directives []model.UnitID) {
 		if !d.until.IsZero() {
 			until = uint32(min(d.until.Unix(), math.MaxUint32))
 		}
+		n.next = min(n.next, until)
 		pairs = append(pairs, pair{id, until, unique.Make(counts)})
 	}
+	n.all, n.moved = false, false
 	s.tally.change(&n.nodeTally, pairs)
-	n.all, n.next = false, math.MaxUint32
-	for i := range n.pairs {
-		n.next = min(n.next, n.pairs[i].until)
-	}
 }
 
 // findRun returns the index of a directive's run, or the index where to insert it.
@@ -245,6 +270,29 @@ func (s *Sums) readDeclarations(ctx context.Context, placements directory.Placem
 	return is, nil
 }
 
+// selectionDiffers reports whether policies may select other nodes or directives than at the last refresh, so that only such a change waits for
+// the planner. A condition on inventories may select others in each version of the directory.
+func (s *Sums) selectionDiffers(declared *declarations, placements directory.Placements) bool {
+	if !slices.EqualFunc(s.policies, declared.policies, func(a, b model.Resource) bool {
+		return a.Metadata.Namespace == b.Metadata.Namespace && a.Metadata.Name == b.Metadata.Name && reflect.DeepEqual(a.Spec, b.Spec) && !readsInventory(a.Spec.(*model.PolicySpec).Targets)
+	}) || !maps.EqualFunc(s.units, declared.units, func(a, b *directory.Unit) bool { return a.Name == b.Name }) {
+		return true
+	}
+	nodes := 0
+	for id, node := range placements.Nodes() {
+		if n := s.nodes[id]; n == nil || n.Node != node.Node || !slices.Equal(n.Groups, node.Groups) {
+			return true
+		}
+		nodes++
+	}
+	return nodes != len(s.nodes)
+}
+
+// readsInventory reports whether a condition of targets may read inventories.
+func readsInventory(t *model.Targets) bool {
+	return t != nil && (strings.Contains(t.Where, "inventory") || readsInventory(t.Except))
+}
+
 // placePolicies finds the nodes and directives of policies. A policy whose targets do not compile has none; the log says so once.
 func (s *Sums) placePolicies(policies []model.Resource) (placed []*placedPolicy) {
 	for i := range policies {
@@ -288,7 +336,8 @@ func (s *Sums) placeNodes(placements directory.Placements) {
 			n = &placedNode{nodeTally: nodeTally{id: id, namespace: node.Namespace}, all: true}
 			s.nodes[id], s.tally.nodes[id] = n, &n.nodeTally
 		}
-		n.all = n.all || n.Content != node.Content || unsafe.SliceData(n.Units) != unsafe.SliceData(node.Units) || len(n.Units) != len(node.Units)
+		n.all = n.all || unsafe.SliceData(n.Units) != unsafe.SliceData(node.Units) || len(n.Units) != len(node.Units)
+		n.moved = n.moved || n.Content != node.Content
 		n.PlacedNode, n.deleted, n.groups = node, false, node.Groups
 	}
 }

@@ -89,7 +89,7 @@ func (f *randomFleet) subset(list ...string) string {
 
 func (f *randomFleet) applyDirective(i int) string {
 	text := fmt.Sprintf("{kind: Directive, metadata: {name: d%d, namespace: shared}, spec: {technique: %s, priority: %d, %s, parameters: {word: %s}}}",
-		i, []string{"once", "once", "often", "often"}[i], f.IntN(3), f.pick("interval: 5m", "interval: 10m", "interval: 10m", "cron: '30 * * * *'"), f.pick("x", "y"))
+		i, []string{"once", "once", "often", "often"}[i], f.IntN(3), f.pick("interval: 5m", "interval: 10m", "interval: 10m, rollout: {steps: [40%, g1], wait: 1m}", "cron: '30 * * * *'"), f.pick("x", "y"))
 	f.Apply(text)
 	return text
 }
@@ -109,7 +109,7 @@ func (f *randomFleet) applyGroup(i int) string {
 
 // change makes a random change and returns its description.
 func (f *randomFleet) change() string {
-	switch f.IntN(14) {
+	switch f.IntN(15) {
 	case 0:
 		return f.applyDirective(f.IntN(4))
 	case 1:
@@ -150,6 +150,10 @@ func (f *randomFleet) change() string {
 	case 9:
 		f.restart()
 		return "restart"
+	case 10:
+		testenv.NoError(f.T, f.RolloutDriver().AdvanceAll(context.Background()))
+		testenv.NoError(f.T, f.Planner.CatchUp(context.Background()))
+		return "steps of roll-outs"
 	}
 	reports := ""
 	for range 1 + f.IntN(6) {

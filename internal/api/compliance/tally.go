@@ -1,7 +1,6 @@
 package compliance
 
 import (
-	"cmp"
 	"slices"
 	"unique"
 
@@ -175,7 +174,15 @@ func addTo[K comparable](rows map[K]*row, key K, counts *policy.Counts, sign int
 
 // find returns the index of a directive in the pairs of a node, or the index where to insert it.
 func (n *nodeTally) find(directive model.UnitID) (int, bool) {
-	return slices.BinarySearchFunc(n.pairs, directive, func(p pair, id model.UnitID) int { return cmp.Compare(p.directive, id) })
+	low, high := 0, len(n.pairs)
+	for low < high {
+		if mid := int(uint(low+high) >> 1); n.pairs[mid].directive < directive {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low, low < len(n.pairs) && n.pairs[low].directive == directive
 }
 
 // change replaces pairs of a node; a pair without counts is removed. It overwrites the list.
