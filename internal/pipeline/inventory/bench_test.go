@@ -105,6 +105,55 @@ func TestMemoryOfTheFleet(t *testing.T) {
 	runtime.KeepAlive(v)
 }
 
+// BenchmarkDay measures a day in which each node of the fleet updates two packages to the newest version: the bytes in the journal, and those that
+// stay in memory and in snapshots for the history of the node.
+func BenchmarkDay(b *testing.B) {
+	v := newFleetView(b)
+	heap := func() int64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	saved := func() (size int) {
+		for p := range v.partitions {
+			size += len(v.partitions[p].encode(v.dictionary, nil))
+		}
+		return size
+	}
+	memory, snapshots, journaled, days, number := heap(), saved(), 0, 0, uint64(fleetNodes)
+	for b.Loop() {
+		days++
+		for id := range fleetNodes {
+			before, _ := v.Inventory(model.NodeID(id + 1))
+			after := slices.Clone(before.Entries)
+			for k := range 2 {
+				at := (5*days + k) % fleetPackages
+				after[at] = pkg(after[at].Name(), fmt.Sprintf("9.%d-1+deb%du1", days, id%6))
+			}
+			slices.Sort(after)
+			number++
+			batch := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: uint64(days + 1), NowMs: 1000, Signals: []wire.Signal{{Kind: wire.SignalInventory, AtMs: 1000, Body: wire.AppendInventory(nil, change(false, before.Entries, after))}}}
+			_, body, err := wire.FrameKind(wire.AppendBatch(nil, &batch))
+			testenv.NoError(b, err)
+			c := &journaltest.Commit{At: journal.Position{Log: 1, Number: number}, Listened: 24 * time.Hour, Time: 1e18 + int64(days)*int64(24*time.Hour)}
+			entry := append(wire.AppendBatchRecord(nil, model.NodeID(id+1)), body...)
+			journaled += len(entry)
+			c.AddEntry(journal.Section(id%model.Partitions), entry)
+			testenv.NoError(b, v.shard.Apply(c))
+		}
+	}
+	share := func(bytes int) float64 { return float64(bytes) / fleetNodes / float64(days) }
+	b.ReportMetric(share(journaled), "journal-B/node-day")
+	b.ReportMetric(share(int(heap()-memory)), "memory-B/node-day")
+	b.ReportMetric(share(saved()-snapshots), "snapshot-B/node-day")
+	b.ReportMetric(float64(snapshots)/fleetNodes, "snapshot-B/node")
+	if list := v.History(1, time.Time{}); len(list) != days || len(list[0].Added) != 2 {
+		b.Fatalf("%d differences after %d days: %v", len(list), days, list)
+	}
+}
+
 // BenchmarkApplyDifference measures applying the update of one package on a node of the fleet.
 func BenchmarkApplyDifference(b *testing.B) {
 	v := newFleetView(b)

@@ -247,13 +247,17 @@ func (j *nullJournal) Append(_ context.Context, entries ...journal.Entry) error 
 	return nil
 }
 
-// BenchmarkBatch measures the time from a received batch to the moment when its acknowledgement can be sent. It
-// allocates nothing.
+// BenchmarkBatch measures the time from a received batch to the moment when its acknowledgement can be sent. Results
+// allocate nothing. The report is signed, of 11 components.
 func BenchmarkBatch(b *testing.B) {
-	for _, n := range []int{1, 8, 40} {
-		b.Run(fmt.Sprint(n, "results"), func(b *testing.B) {
+	report := resultBatch(1, 1, 2)
+	report.Signals[0].Kind, report.Signals[0].Body = wire.SignalReport, wire.AppendReport(nil, &wire.Report{
+		Components: 11, Codes: make([]byte, 6), DurationMs: 20, Signed: wire.AppendSignedRun(nil, &wire.SignedRun{Number: 7, UnixMs: 1 << 40, Previous: [32]byte{1}, Assignment: [32]byte{2}, Signature: [64]byte{3}}),
+	})
+	for name, batch := range map[string]*wire.Batch{"1results": resultBatch(1, 1, 2), "8results": resultBatch(1, 8, 2), "40results": resultBatch(1, 40, 2), "1report": report} {
+		b.Run(name, func(b *testing.B) {
 			w := newTestServer(b, func(c *Config) {
-				c.Journal = &nullJournal{memoryJournal: new(memoryJournal)}
+				c.Journal, c.Kinds = &nullJournal{memoryJournal: new(memoryJournal)}, []wire.SignalKind{wire.SignalReport}
 				c.Limits.NodeResultsPerSec = 1e12
 			})
 			uid := w.addNode(1, 1, 2, 3)
@@ -263,7 +267,7 @@ func BenchmarkBatch(b *testing.B) {
 			}
 			x.assignment.sent = w.plan.For(1001)
 			x.BlockWriters() // no writer takes the session
-			frame := wire.AppendBatch(nil, resultBatch(1, n, 2))
+			frame := wire.AppendBatch(nil, batch)
 			b.SetBytes(int64(len(frame)))
 			b.ReportAllocs()
 			b.ResetTimer()
