@@ -28,6 +28,7 @@ func TestAxesAreDividedAsPeopleCount(t *testing.T) {
 		{Log, 1, 10, 4, true, "1 2 5 10"},
 		{Log, 3, 3, 4, true, "2 5"},
 		{Nines, 0, 99.95, 6, false, "0 50 90 99 99.9"},
+		{Nines, 0, 99.9999999, 6, false, "50 90 99 99.9 99.99 99.999 99.9999 99.99999"},
 		{Linear, math.Inf(1), math.Inf(-1), 4, true, "0 0.25 0.5 0.75 1"},
 	} {
 		r := newRuler(Axis{Scale: c.scale}, span{c.from, c.to}, c.n, c.widen)

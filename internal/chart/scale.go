@@ -92,7 +92,7 @@ func (r *ruler) decades(s span) {
 func (r *ruler) nines(s span) {
 	r.from, r.to = 0, r.project(s.to)
 	for _, p := range []float64{0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999, 99.99999} {
-		if p <= s.to {
+		if p <= s.to && (p > 0 || s.to < 99.9995) { // beside so many nines 50 has the room of 0
 			r.ticks = append(r.ticks, tick{p, true})
 		}
 	}

@@ -199,8 +199,9 @@ func overTime(rep *report.Report, c *chart.Chart, all []series) bool {
 			continue
 		}
 		if slices.Sort(measured); len(measured) > 0 {
-			line.Value, line.Of = c.Y.Text(measured[len(measured)/2]), "median"
-			medians = append(medians, fmt.Sprintf("%s %s (%s to %s)", s.name, line.Value, c.Y.Text(measured[0]), c.Y.Text(measured[len(measured)-1])))
+			median := measured[len(measured)/2]
+			line.Value, line.Of = c.Y.Format(median), "median"
+			medians = append(medians, fmt.Sprintf("%s %s (%s to %s)", s.name, c.Y.Text(median), c.Y.Text(measured[0]), c.Y.Text(measured[len(measured)-1])))
 		}
 		c.Lines = append(c.Lines, line)
 	}
