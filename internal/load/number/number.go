@@ -149,6 +149,8 @@ func In(v float64, unit string) string {
 		return Seconds(v)
 	case unit == "%":
 		return Percent(v / 100)
+	case unit == "MB":
+		return Bytes(v * 1e6)
 	case unit == "":
 		return Three(v)
 	}

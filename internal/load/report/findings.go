@@ -106,6 +106,7 @@ func (rep *Report) Findings() *Findings {
 	for _, g := range rep.Goals {
 		shown["short: "+g.String()] = true
 	}
+	shown[f.Because] = true
 	f.Remarks = slices.DeleteFunc(slices.Clone(rep.Verdict), func(s string) bool { return shown[s] })
 	if !rep.Balance.WasCompared() {
 		f.Remarks = append(f.Remarks, "not compared: whether the server holds what it acknowledged was not looked at")

@@ -101,3 +101,12 @@ func TestRowsAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// The reason of a verdict stands once: not among the remarks as well.
+func TestRemarksDoNotRepeatTheReason(t *testing.T) {
+	rep := &Report{Valid: true, Balance: &Balance{Sent: 10, Acknowledged: 9, Missing: 1, Compared: 5}, Traffic: Traffic{WrongTaken: 1}}
+	rep.Verdict = rep.Wrong().Sentences()
+	if f := rep.Findings(); f.Because != rep.Verdict[0] || !slices.Equal(f.Remarks, rep.Verdict[1:]) {
+		t.Errorf("%q because of %q", f.Remarks, f.Because)
+	}
+}

@@ -38,7 +38,13 @@ func (rep *Report) Text() string {
 			continue
 		}
 		b.WriteString("\n" + s.Title + "\n")
-		for _, t := range s.Tables {
+		for i, t := range s.Tables {
+			if i > 0 {
+				b.WriteString("\n")
+			}
+			if t.Name != "" {
+				b.WriteString("  " + t.Name + "\n")
+			}
 			rows := t.Rows
 			if len(t.Head) > 0 {
 				rows = append([][]string{strings.Split(strings.ToUpper(strings.Join(t.Head, "\n")), "\n")}, rows...)
