@@ -1,7 +1,7 @@
 // Package rudderimport turns techniques of Rudder's editor (YAML), and directives, rules and groups as Rudder's API answers them (JSON), into
 // resources: Technique, Directive, Policy and Group. It reports with file and line each part that has no form here.
 //
-// A file becomes parts (read.go): mappings that remember which of their fields were read. import.go makes the resources in the order
+// A file becomes mappings that remember which of their fields were read (conversion.Mapping). import.go makes the resources in the order
 // in which they refer to each other: techniques (technique.go, its methods in method.go, conditions in condition.go), groups
 // (group.go), directives and rules (directive.go).
 //
