@@ -47,7 +47,7 @@ type inventories struct {
 func (x *inventories) connected(w *wire.Welcome) {
 	x.mu.Lock()
 	sum := w.Inventory
-	x.welcome, x.offered = &sum, w.Features&wire.FeatureInventory != 0
+	x.welcome, x.offered = &sum, slices.Contains(w.Features, wire.FeatureInventory)
 	x.mu.Unlock()
 	pause.Wake(x.wake)
 }

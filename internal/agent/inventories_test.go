@@ -90,7 +90,7 @@ func (r *inventoryRig) session() {
 	for key, number := range r.last {
 		last = append(last, wire.StreamLast{StreamKey: key, Last: number})
 	}
-	r.x.connected(&wire.Welcome{Features: wire.FeatureInventory, Inventory: r.view.Sum(7)})
+	r.x.connected(&wire.Welcome{Features: []string{wire.FeatureInventory}, Inventory: r.view.Sum(7)})
 	testenv.NoError(r.t, r.x.agent.spool.Resume(last))
 }
 

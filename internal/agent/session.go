@@ -134,7 +134,7 @@ func (e *linkEvents) Connected(server string, w *wire.Welcome) {
 	name := strings.Clone(w.Name)
 	a.name.Store(&name)
 	a.connected.Store(true)
-	a.secrets.Connected(w.Features)
+	a.secrets.Connected(slices.Contains(w.Features, wire.FeatureSecrets))
 	a.checks.assets.RetryNow()
 	a.units.resumeChecks()
 	a.inventories.connected(w)

@@ -68,7 +68,7 @@ func AppendWelcome(dst []byte, x *Welcome) []byte {
 
 // Decode decodes the body of the Welcome frame into x. It reuses lists of x; byte slices alias body.
 func (x *Welcome) Decode(body []byte) error {
-	*x = Welcome{Last: x.Last[:0], Servers: x.Servers[:0]}
+	*x = Welcome{Last: x.Last[:0], Servers: x.Servers[:0], Features: x.Features[:0]}
 	return decodeMessage("Welcome", body, x, codeWelcome)
 }
 
@@ -87,8 +87,8 @@ func codeWelcome(c *coder, x *Welcome) {
 	number(c, 11, "results_per_sec", &x.ResultsPerSec, 1<<32-1)
 	c.textList(12, "servers", &x.Servers, 64, 4096)
 	c.text(13, "version_wanted", &x.VersionWanted, 255)
-	number(c, 14, "features", &x.Features, 1<<32-1)
 	fixed64(c, 15, "inventory", &x.Inventory)
+	c.textList(16, "features", &x.Features, 64, 255)
 }
 
 // AppendRefuse appends the frame Refuse (server to agent: the server refuses or ends the session).

@@ -97,7 +97,7 @@ type Hello struct {
 	ClockUnixMs  int64    // the agent's wall clock now
 	Backlog      uint64   // signals spooled
 	Restrictions []string // requests that the agent refuses: see docs/protocol
-	Features     []string // of the agent, like DefinitionFeature
+	Features     []string // of the agent: DefinitionFeature of each kind that it runs
 }
 
 // Values of Hello.Restrictions: settings of the agent that no server changes.
@@ -134,8 +134,8 @@ type Welcome struct {
 	ResultsPerSec uint32 // zero: no limit
 	Servers       []string
 	VersionWanted string
-	Features      uint32 // bits: the requests that this server answers
-	Inventory     uint64 // sum of the node's inventory on the server; zero: none
+	Inventory     uint64   // sum of the node's inventory on the server; zero: none
+	Features      []string // of the server: FeatureSecrets, FeatureInventory
 }
 
 // Refuse is the server's last message in a session: the reason why the server rejects or ends it.
@@ -305,10 +305,10 @@ type Exchange struct {
 	SecretsReply   *SecretsReply   // server to agent
 }
 
-// Bits of Welcome.Features.
+// Values of Welcome.Features.
 const (
-	FeatureSecrets   uint32 = 1 << iota // SecretsRequest is answered
-	FeatureInventory                    // the server keeps inventories
+	FeatureSecrets   = "secrets"   // the server answers a SecretsRequest
+	FeatureInventory = "inventory" // the server keeps inventories
 )
 
 // SecretsRequest requests the values of secrets in the agent's assignment.

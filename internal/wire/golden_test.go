@@ -187,8 +187,8 @@ func golden() []struct {
 		{"35-definition-pipelines", "Definition", AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{Unit: 9, Namespace: 2, Name: "disk"}, Command: &model.Command{Shell: "check_disk"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Pipelines: []string{"alerts", "shared/metrics"},
 			Hooks: []model.Hook{{Name: "who", When: []string{"critical"}, Command: &model.Command{Shell: "w"}, Stdin: true}}}).Seal())},
-		{"36-welcome-features", "Frame", AppendWelcome(nil, &Welcome{Protocol: Protocol, Name: "web01", Node: 214, Features: FeatureSecrets})},
-		{"47-welcome-inventory", "Frame", AppendWelcome(nil, &Welcome{Protocol: Protocol, Name: "web01", Node: 214, Features: FeatureInventory, Inventory: 0xfeedface})},
+		{"36-welcome-features", "Frame", AppendWelcome(nil, &Welcome{Protocol: Protocol, Name: "web01", Node: 214, Features: []string{FeatureSecrets}})},
+		{"47-welcome-inventory", "Frame", AppendWelcome(nil, &Welcome{Protocol: Protocol, Name: "web01", Node: 214, Features: []string{FeatureInventory}, Inventory: 0xfeedface})},
 		{"48-run-inventory", "Frame", AppendRun(nil, &Run{Inventory: true})},
 		{"49-batch-inventory", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 909, NowMs: 7200900, Signals: []Signal{
 			{Kind: SignalInventory, AtMs: 7200890, Body: AppendInventory(nil, &Inventory{Complete: true, Sum: 0xfeedface, Added: []model.InventoryEntry{{Section: 5, Fields: []string{"openssl", "3.0.11-1~deb12u2", "amd64", "deb"}}}})},

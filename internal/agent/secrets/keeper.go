@@ -255,11 +255,11 @@ func (k *Keeper) Next(int) (wire.Exchange, bool) {
 	return wire.Exchange{}, false
 }
 
-// Connected records that a session is open, so that waiting requests for secrets are sent.
-func (k *Keeper) Connected(features uint32) {
+// Connected records that a session is open, and whether its server answers requests for secrets: waiting ones are sent.
+func (k *Keeper) Connected(serverAnswers bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.hasSession, k.serverAnswers = true, features&wire.FeatureSecrets != 0
+	k.hasSession, k.serverAnswers = true, serverAnswers
 	for _, a := range k.requests {
 		if !k.serverAnswers {
 			k.endRequestLocked(a, nil, errOldServer)

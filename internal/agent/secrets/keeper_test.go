@@ -69,7 +69,7 @@ func TestServerSecretIsKeptForItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})
 		defer k.Close()
-		k.Connected(wire.FeatureSecrets)
+		k.Connected(true)
 		find := func(want string) {
 			t.Helper()
 			got, err := k.Find(t.Context(), db)
@@ -83,7 +83,7 @@ func TestServerSecretIsKeptForItsLease(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		k.Disconnected() // the value stays until its lease ends
 		find("first one")
-		k.Connected(wire.FeatureSecrets)
+		k.Connected(true)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		if len(k.leasedValues) != 0 {
@@ -128,12 +128,12 @@ func TestMissingAnswerOfTheServerIsAnError(t *testing.T) {
 		fails("the value is on the server, and the agent has no session", answerTimeout) // as the agent begins, it may come
 		time.Sleep(time.Second)
 		fails("the value is on the server, and the agent has no session", 0)
-		k.Connected(wire.FeatureSecrets)
+		k.Connected(true)
 		fails("the server did not answer", answerTimeout)
-		k.Connected(0)
+		k.Connected(false)
 		fails("the server does not support secrets: update the server", 0)
 		k.Disconnected()
-		k.Connected(wire.FeatureSecrets)
+		k.Connected(true)
 		<-k.Ready()
 		for { // the Keeper drops the requests that timed out
 			x, ok := k.Next(0)
@@ -160,14 +160,14 @@ func TestUnansweredRequestsAreRepeatedInTheNextSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})
 		defer k.Close()
-		k.Connected(wire.FeatureSecrets)
+		k.Connected(true)
 		done := make(chan error, 1)
 		go func() { _, err := k.Find(t.Context(), db); done <- err }()
 		<-k.Ready()
 		lost, _ := k.Next(0)
 		k.Disconnected()
 		time.Sleep(3 * time.Second)
-		k.Connected(wire.FeatureSecrets)
+		k.Connected(true)
 		replyToRequest(t, k, wire.SecretValue{Name: "default/db", Value: []byte("a value"), LeaseMs: 1000})
 		if err := <-done; err != nil {
 			t.Error(err)

@@ -150,16 +150,18 @@ func (s *Server) RequestRoundRobinRun(node model.NodeID, g wire.RoundRobinRun) b
 // maxExchanges bounds the unanswered requests of one agent.
 const maxExchanges = 64
 
-// offeredFeatures returns the optional requests, such as for secrets, that Welcome allows the agent to send. Secrets
-// are sent over mutual TLS only.
-func (x *session) offeredFeatures() (bits uint32) {
-	if x.srv.cfg.Secret != nil && x.proven.Load() {
-		bits |= wire.FeatureSecrets
+// offersSecrets reports whether the agent may request secrets: over mutual TLS only.
+func (x *session) offersSecrets() bool { return x.srv.cfg.Secret != nil && x.proven.Load() }
+
+// offeredFeatures returns the features that Welcome offers to the agent.
+func (x *session) offeredFeatures() (features []string) {
+	if x.offersSecrets() {
+		features = append(features, wire.FeatureSecrets)
 	}
 	if x.srv.cfg.Inventories != nil {
-		bits |= wire.FeatureInventory
+		features = append(features, wire.FeatureInventory)
 	}
-	return bits
+	return features
 }
 
 // acceptSecretRequest checks the agent's request for secret values and starts the answer. A goroutine of its own
@@ -172,7 +174,7 @@ func (x *session) acceptSecretRequest(body []byte) frameOutcome {
 	switch {
 	case m.SecretsRequest == nil:
 		return unknownKind
-	case x.offeredFeatures()&wire.FeatureSecrets == 0:
+	case !x.offersSecrets():
 		return answerUnrequested // Welcome did not offer it
 	}
 	x.Mu.Lock()

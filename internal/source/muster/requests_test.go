@@ -220,8 +220,8 @@ func TestAgentGetsSecretsOfItsAssignmentOnly(t *testing.T) {
 	w.plan.setSecrets(1001, model.DefinitionSecret{Env: "A", Name: "default/a"}, model.DefinitionSecret{Env: "B", Name: "shared/broken"}, model.DefinitionSecret{Env: "C", Name: "default/own", AgentFile: "x"})
 	w.plan.setSecrets(1002, model.DefinitionSecret{Env: "A", Name: "default/others"})
 	a := w.openAgent(uid)
-	if a.welcome.Features != 0 {
-		t.Errorf("a session without TLS is promised secrets: %b", a.welcome.Features)
+	if len(a.welcome.Features) != 0 {
+		t.Errorf("a session without TLS is promised secrets: %q", a.welcome.Features)
 	}
 	names := []string{"default/a", "default/others", "shared/broken", "default/own"}
 	ask := func() {
