@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -32,7 +31,6 @@ import (
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
-	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -43,12 +41,11 @@ import (
 	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/store/history"
-	"github.com/muster-fleet/muster/internal/version"
 )
 
 // openAPI creates the HTTP handlers (API, metrics, agents' sessions) of all listeners.
 func (s *Server) openAPI(context.Context) error {
-	addresses := agentAddresses(s.cfg, s.forAgents(), s.names)
+	addresses := s.cfg.AgentAddresses(s.forAgents().Addr(), s.names)
 	tokens := intent.JoinTokens{Store: s.intent.Store()}
 	admit := apinodes.NewEnrolmentLimit(s.queues)
 	var pending *apinodes.Pending
@@ -71,7 +68,9 @@ func (s *Server) openAPI(context.Context) error {
 		Stores: stores,
 		Live: view.Live{
 			Connected: s.sources.connected, Agent: s.agentSession, Limits: s.limitUses, Verdicts: s.dispatcher.PipelineDecisions,
-			Stream: streamPosition(s.streams), Judgement: s.directory.Judgement, Assigned: s.assignedDefinition,
+			Stream: streamPosition(s.streams), Judgement: s.directory.Judgement, Assigned: func(node model.NodeID, check model.CheckID) *model.CheckDefinition {
+				return directory.AssignedCheck(s.directory, node, check)
+			},
 		},
 		Access:     s.access,
 		Events:     events.Options{Actions: s.recorder},
@@ -147,19 +146,6 @@ func complianceSums(s *Server, stores view.Stores) *apicompliance.Sums {
 	return sums
 }
 
-// assignedDefinition returns the compiled definition of a check in a node's assignment, or nil if the node does not
-// run the check.
-func (s *Server) assignedDefinition(node model.NodeID, check model.CheckID) *model.CheckDefinition {
-	a := s.directory.For(node)
-	if a == nil {
-		return nil
-	}
-	if i := slices.IndexFunc(a.Definitions, func(c *model.Definition) bool { return c.Unit == check }); i >= 0 {
-		return a.Definitions[i].AsCheck()
-	}
-	return nil
-}
-
 // newMonitor creates the monitor that reports the server's own state as built-in events. It is created before the
 // components that it watches, because they report to the monitor while they open.
 func (s *Server) newMonitor() *selfcheck.Monitor {
@@ -189,56 +175,31 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 		Trouble:  func() error { return s.history.Trouble() },
 		History:  func() history.Usage { return s.history.Use() },
 		FullDisk: func() string { return doctor.FullDiskText(s.cfg.Data, datadir.Journal(s.cfg)) },
-		Files:    s.files.changedFiles,
+		Files:    s.files.Changed,
 		Rollouts: func() []string { return s.rollouts.Failed() },
 		Streams:  func() []follow.State { return s.streams.States() },
 	})
 }
 
-// hitsShown is how long the status shows that a limit was reached.
-const hitsShown = 10 * time.Minute
-
 // describe returns the server's status for muster status.
 func (s *Server) describe() v1.Status {
-	st := s.journal.Stats()
-	out := v1.Status{
-		Server: version.Get().Version, Started: s.started, Connected: s.connectedNodes(),
-		Journal: v1.Journal{SizeBytes: st.SizeBytes, BudgetBytes: st.BudgetBytes, QueuedBytes: st.QueuedBytes},
+	parts := selfcheck.StatusParts{
+		Started: s.started, Journal: datadir.Journal(s.cfg), Head: s.journal.Head().Number, Applied: s.view.Applied().Number,
+		Troubles: []error{s.intent.Store().Trouble(), s.history.Trouble(), s.series.Trouble(), s.texts.Trouble()}, Oversized: s.planner.Inspector().Oversized(3),
 	}
-	if st.Blocked != nil {
-		out.Journal.Blocked = st.Blocked.Error()
-	}
-	if free, err := (disk.OS{}).Free(datadir.Journal(s.cfg)); err == nil {
-		out.Journal.FreeBytes = free
-	}
-	if free, err := (disk.OS{}).Free(s.cfg.Data); err == nil && s.cfg.Journal != "" {
-		out.Journal.DataFreeBytes = free
-	}
-	if head, applied := s.journal.Head().Number, s.view.Applied().Number; head > applied {
-		out.Journal.BehindCommits = head - applied
-	}
-	lag := s.dispatcher.Lag()
-	out.Reactions = v1.Reactions{
-		Waiting: int64(lag.Changes), BehindSeconds: lag.Age.Seconds(), BehindBytes: lag.Bytes, BehindCommits: lag.Commits,
-		Rederiving: lag.Overflowed, Late: lag.Age > selfcheck.LagWarning,
-	}
-	for _, err := range []error{s.intent.Store().Trouble(), s.history.Trouble(), s.series.Trouble(), s.texts.Trouble()} {
-		if err != nil {
-			out.Warnings = append(out.Warnings, model.OneLine(err))
-		}
+	if s.cfg.Journal != "" {
+		parts.Data = s.cfg.Data
 	}
 	if s.remote != nil {
-		out.Warnings = append(out.Warnings, selfcheck.RemoteWriteWarnings(s.remote.State(), s.now(), hitsShown)...)
+		parts.Remote = new(s.remote.State())
 	}
-	out.Warnings = append(out.Warnings, s.monitor.Warnings()...)
-	hits := s.sessions.Limiter().Hits(s.now().Add(-hitsShown))
-	for _, h := range hits[:min(5, len(hits))] {
-		out.Warnings = append(out.Warnings, selfcheck.LimitText(h))
-	}
-	for _, text := range s.planner.Inspector().Oversized(3) {
-		out.Warnings = append(out.Warnings, "too large for one assignment: "+text)
-	}
-	return out
+	return s.monitor.Status(parts)
+}
+
+// agentSession returns the session of a node as the API shows it; ok is false if the node has none.
+func (s *Server) agentSession(node model.NodeID) (v1.AgentSession, bool) {
+	a, ok := s.agent(node)
+	return view.AgentSession(&a, s.now()), ok
 }
 
 // limitUses returns the limits of a namespace with their current use.
@@ -250,41 +211,6 @@ func (s *Server) limitUses(namespace string) []v1.LimitUse {
 	limits := s.intent.LimitsFor(namespace)
 	limits.NodeValuesPerSec = s.sessions.Limiter().Limits(id).NodeValuesPerSec // with its default
 	return selfcheck.LimitUses(namespace, &limits, s.view.Counts(id).States, uint64(len(s.directory.Nodes(namespace))), s.sessions.Limiter().Hits(time.Time{}))
-}
-
-// steadyAfter is the age of a session from which its traffic per day is extrapolated: a new agent first sends its facts
-// and runs all its checks.
-const steadyAfter = 10 * time.Minute
-
-// agentSession returns the session of a node as the API type AgentSession; ok is false if the node has none
-func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) {
-	a, ok := s.agent(node)
-	if !ok {
-		return out, false
-	}
-	out = v1.AgentSession{
-		Version: a.Version, Since: a.Since.UTC(), Address: a.Address, ClockOffsetMs: a.Skew.Milliseconds(), Refuses: a.Refuses,
-		Assignment: a.Assigned, Confirmed: a.Confirmed,
-	}
-	for _, u := range a.Idle {
-		out.IdleUnits = append(out.IdleUnits, v1.IdleUnit{ID: u.Unit, Name: u.Name, Reason: u.Reason})
-	}
-	if !a.Certificate.IsZero() {
-		out.CertificateExpires = a.Certificate.UTC()
-	}
-	if a.Report == nil {
-		return out, true
-	}
-	x := &a.Report.Stats
-	out.Stats = &v1.AgentStats{
-		At: s.now().Add(-a.Report.Age).UTC(), UptimeSeconds: x.UptimeMs / 1000, Spooled: x.Spooled, OldestSeconds: float64(x.OldestMs) / 1000, SpoolBytes: x.SpoolBytes,
-		Runs: x.Runs, Skipped: x.Skipped, Late: x.Late, Forks: x.Forks, ForksPerMinute: a.Report.ForksPerMin, BytesSent: x.BytesSent,
-		GaveWay: x.Evicted, Refused: x.Refused, Lost: x.Lost, ResidentBytes: x.ResidentBytes,
-	}
-	if uptime := time.Duration(x.UptimeMs) * time.Millisecond; uptime >= steadyAfter {
-		out.Stats.BytesPerDay = uint64(float64(x.BytesSent) / float64(x.UptimeMs) * 86400e3)
-	}
-	return out, true
 }
 
 // streamPosition returns a function that returns, for a handler that receives every result, its delay behind the end of the

@@ -17,6 +17,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/firststart"
 	"github.com/muster-fleet/muster/internal/sdnotify"
 	"github.com/muster-fleet/muster/internal/serverlog"
 )
@@ -94,7 +95,7 @@ func ServerCommand() *cobra.Command {
 				return err
 			}
 			s.logTail, s.manager = book.Tail, manager
-			password, err := createAdmin(ctx, s.access, cfg.AdminPasswordFile)
+			password, err := firststart.CreateAdmin(ctx, s.access, cfg.AdminPasswordFile)
 			if err == nil {
 				if password != "" {
 					fmt.Fprintf(cmd.OutOrStdout(), "user admin, password %s (shown once)\n", password)

@@ -8,20 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/pires/go-proxyproto"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fleet/muster/internal/api/admin"
-	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/admission"
@@ -218,143 +212,11 @@ func serveHTTP(ctx context.Context, l net.Listener, connContext func(context.Con
 	return nil
 }
 
-// certificateNames returns the host names and addresses that the server's certificate contains: --advertise (by
-// default those of this machine) and --agent-servers.
-func certificateNames(ctx context.Context, cfg *config.Server) []string {
-	names := []string{"localhost", "127.0.0.1", "::1"}
-	add := func(address string) {
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			host = strings.Trim(address, "[]")
-		}
-		if !slices.Contains(names, host) {
-			names = append(names, host)
-		}
-	}
-	for _, address := range cfg.AgentServers {
-		add(address)
-	}
-	if len(cfg.Advertise) > 0 {
-		for _, address := range cfg.Advertise {
-			add(address)
-		}
-		return names
-	}
-	if host, err := os.Hostname(); err == nil {
-		add(host)
-		add(fullHostName(ctx, host))
-	}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return names
-	}
-	for _, a := range addrs {
-		if ip, ok := a.(*net.IPNet); ok && !ip.IP.IsLoopback() && !ip.IP.IsLinkLocalUnicast() {
-			add(ip.IP.String())
-		}
-	}
-	return names
-}
-
-// fullHostName returns the fully qualified name of this machine from the hosts file or DNS, or its short host name if
-// neither knows it. A resolver that does not answer delays the start by a second.
-func fullHostName(ctx context.Context, host string) string {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	full, err := net.DefaultResolver.LookupCNAME(ctx, host)
-	if full = strings.TrimSuffix(full, "."); err != nil || !strings.HasPrefix(full, host+".") {
-		return host
-	}
-	return full
-}
-
-// agentAddresses returns the addresses that join tokens contain, at which machines reach this server. names are the
-// names of its certificate.
-func agentAddresses(cfg *config.Server, listener net.Listener, names []string) []string {
-	if len(cfg.AgentServers) > 0 {
-		return cfg.AgentServers
-	}
-	_, port, _ := net.SplitHostPort(listener.Addr().String())
-	hosts := cfg.Advertise
-	if len(hosts) == 0 {
-		var bound net.IP
-		if a, ok := addressOf(listener); ok {
-			bound = a.IP
-		}
-		hosts = sortForAgents(bound, names, containerAddresses())
-	}
-	out := make([]string, 0, len(hosts))
-	for _, h := range hosts {
-		if _, _, err := net.SplitHostPort(h); err == nil {
-			out = append(out, h)
-			continue
-		}
-		out = append(out, net.JoinHostPort(strings.Trim(h, "[]"), port))
-	}
-	return out
-}
-
-// sortForAgents sorts the server's addresses so that those that other machines can probably reach come first. bound
-// is the address of the listener; containers has the addresses that only this machine's containers reach.
-func sortForAgents(bound net.IP, names []string, containers map[string]bool) []string {
-	if bound != nil && !bound.IsUnspecified() {
-		return []string{bound.String()}
-	}
-	onlyIPv4 := bound.To4() != nil
-	rank := func(name string) int {
-		ip := net.ParseIP(name)
-		switch {
-		case ip == nil && strings.Contains(name, "."):
-			return 0 // a full host name stays valid when the address changes
-		case ip != nil && ip.IsLoopback():
-			return 6
-		case containers[name]:
-			return 5
-		case ip == nil:
-			return 4 // other machines may not resolve a short name
-		case ip.To4() != nil:
-			return 1
-		case ip.IsPrivate():
-			return 3
-		}
-		return 2
-	}
-	var out []string
-	for _, name := range names {
-		ip := net.ParseIP(name)
-		if name != "localhost" && name != "::1" && (ip == nil || ip.To4() != nil || !onlyIPv4) {
-			out = append(out, name)
-		}
-	}
-	slices.SortStableFunc(out, func(a, b string) int { return rank(a) - rank(b) })
-	return out
-}
-
-// containerAddresses returns the addresses of this machine's bridges for containers and virtual machines.
-func containerAddresses() map[string]bool {
-	out := map[string]bool{}
-	list, _ := net.Interfaces() // after an error the list is empty
-	for _, i := range list {
-		if !containerBridge.MatchString(i.Name) {
-			continue
-		}
-		addresses, _ := i.Addrs()
-		for _, a := range addresses {
-			if ip, ok := a.(*net.IPNet); ok {
-				out[ip.IP.String()] = true
-			}
-		}
-	}
-	return out
-}
-
-var containerBridge = regexp.MustCompile(`^(docker|br-|veth|virbr|vnet|lxc|lxd|cni|flannel|cali|podman|kube)`)
-
 // openWatchdog opens the watchdog: it sends a test result through the server every minute and raises an alarm if
 // the result does not arrive. It also starts the monitor of the built-in events.
 func (s *Server) openWatchdog(context.Context) (err error) {
 	s.courier, err = watchdog.NewResultSender(s.authority, func(ctx context.Context) (net.Conn, error) {
-		return dialListener(ctx, s.forAgents(), s.cfg.Proxies())
+		return watchdog.DialListener(ctx, s.forAgents(), s.cfg.Proxies())
 	})
 	if err != nil {
 		return err
@@ -367,46 +229,10 @@ func (s *Server) openWatchdog(context.Context) (err error) {
 	}
 	if url := s.cfg.WatchdogURL; url != "" {
 		out := handler.New(handler.Options{Now: s.now, Logger: s.log})
-		o.Call = func(ctx context.Context) error { return callDeadMan(ctx, out, url, s.now()) }
+		o.Call = func(ctx context.Context) error { return watchdog.CallDeadMan(ctx, out, url, s.now()) }
 	}
 	s.watchdog = watchdog.New(o)
 	s.task(front, "watchdog", s.watchdog.Run)
 	s.task(back, "built-in events", s.monitor.Run)
 	return nil
-}
-
-// dialListener connects to a listener of this process without the network. If this machine is in a network of trusted
-// proxies, it sends a PROXY header as a load balancer does.
-func dialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (net.Conn, error) {
-	to, ok := addressOf(l)
-	if !ok {
-		return nil, fmt.Errorf("this server accepts no agents: it has no listener for them")
-	}
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", to.String()) // an unspecified address is this machine
-	if err != nil {
-		return nil, err
-	}
-	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
-	if err == nil && slices.ContainsFunc(proxies, func(network netip.Prefix) bool { return network.Contains(local.Addr().Unmap()) }) {
-		header := proxyproto.HeaderProxyFromAddrs(2, conn.LocalAddr(), conn.RemoteAddr())
-		if _, err := header.WriteTo(conn); err != nil {
-			conn.Close()
-			return nil, err
-		}
-	}
-	return conn, nil
-}
-
-// callDeadMan calls the URL of a dead man's switch periodically; a dead man's switch is an outside service that
-// raises an alarm when the calls stop.
-func callDeadMan(ctx context.Context, out *handler.Sender, url string, now time.Time) error {
-	note := &handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
-		Space: model.DefaultNamespaceName, Status: model.OK.String(), Executed: now}
-	note.SetSource(model.CheckSource(model.WatchdogCheck), model.BuiltinCheckName(model.WatchdogCheck))
-	payload, err := note.Encode()
-	if err != nil {
-		return err
-	}
-	_, err = out.Send(ctx, &model.HandlerSpec{Webhook: &model.Webhook{URL: url}}, &handler.Message{Key: "beat", Payload: payload, Note: note})
-	return err
 }

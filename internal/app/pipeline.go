@@ -102,8 +102,8 @@ func (s *Server) openJournal(ctx context.Context) error {
 		return s.journal.Close()
 	})
 	shown.Open(s.journal)
-	s.files.add(filepath.Join(datadir.Journal(s.cfg), "FORMAT"), filepath.Join(datadir.Journal(s.cfg), "LOCK"))
-	s.files.missing = s.journal.MissingSegments
+	s.files.Add(filepath.Join(datadir.Journal(s.cfg), "FORMAT"), filepath.Join(datadir.Journal(s.cfg), "LOCK"))
+	s.files.Missing = s.journal.MissingSegments
 	s.recorder.Journal = s.journal
 	s.markedStores = &datadir.Stores{Config: s.cfg, Journal: s.journal, Intent: s.intent.Store(), History: s.history}
 	return nil
@@ -329,7 +329,7 @@ func openTexts(ctx context.Context, s *Server) (err error) {
 		return err
 	}
 	s.onClose(s.texts.Close)
-	s.files.addDatabase(datadir.TextDB(s.cfg))
+	s.files.AddDatabase(datadir.TextDB(s.cfg))
 	return nil
 }
 

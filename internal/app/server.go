@@ -70,7 +70,7 @@ type base struct {
 	guard    *guard.Guard           // ends commands with this process, also after kill -9
 	outbound *outbound.Policy       // bounds the addresses of handlers and downloads
 	ready    atomic.Pointer[string] // reason why the server is not ready; nil: ready
-	files    fileWatch              // of the data folder
+	files    datadir.FileWatch      // of the data folder
 	logTail  func() []byte          // returns the log's last lines. Set before Run; nil: they are not kept
 	manager  sdnotify.Manager       // set before Run
 }
@@ -179,7 +179,7 @@ func (s *Server) openFolder(context.Context) error {
 		return err
 	}
 	s.onClose(lock.Close)
-	s.files.add(s.path("LOCK"))
+	s.files.Add(s.path("LOCK"))
 	if folder := datadir.Journal(s.cfg); journal.ReleaseReserve(disk.OS{}, folder) {
 		s.log.Warn("the disk is full: deleted the journal's reserve file to have space for the start", "advice", doctor.FullDiskText(s.cfg.Data, folder))
 	}
@@ -208,7 +208,7 @@ func (s *Server) NotReady() (reasons []string) {
 	if err := s.journal.Stats().Blocked; err != nil {
 		reasons = append(reasons, "the journal does not commit: "+err.Error()+s.monitor.CutReason())
 	}
-	return append(reasons, s.files.changedFiles()...)
+	return append(reasons, s.files.Changed()...)
 }
 
 // newQueues returns the registry of queues with the capacities in the configuration.

@@ -101,11 +101,11 @@ func (r runRequests) Ask(node model.NodeID, run wire.Run) error {
 // openSessions opens the receiver of agents' sessions with its parts: the certificate authority and the scheduler of
 // round-robin checks.
 func (s *Server) openSessions(ctx context.Context) (err error) {
-	s.names = certificateNames(ctx, s.cfg)
+	s.names = s.cfg.CertificateNames(ctx)
 	if s.authority, err = pki.Open(s.path("pki"), s.names, s.now); err != nil {
 		return err
 	}
-	s.files.add(pki.Files(s.path("pki"))...)
+	s.files.Add(pki.Files(s.path("pki"))...)
 	if s.markedStores.Authority, err = pki.FolderIdentity(s.path("pki")); err != nil {
 		return err
 	}

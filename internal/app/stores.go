@@ -37,7 +37,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 		return err
 	}
 	s.onClose(store.Close)
-	s.files.addDatabase(datadir.IntentDB(s.cfg))
+	s.files.AddDatabase(datadir.IntentDB(s.cfg))
 	s.intent = intent.NewService(intent.Options{
 		AuditRetention: time.Duration(s.cfg.AuditRetention),
 		Store:          store, Impact: s.previewImpact, NodeChanged: s.nodeChanged, Connected: s.sources.connected, Absent: s.remainingAbsenceOf, Full: s.recordLimitHit,
@@ -103,7 +103,7 @@ func (s *Server) openHistory(ctx context.Context) (err error) {
 		return err
 	}
 	s.onClose(s.history.Close)
-	s.files.addDatabase(datadir.HistoryDB(s.cfg))
+	s.files.AddDatabase(datadir.HistoryDB(s.cfg))
 	s.runs, err = compliancelog.Open(ctx, datadir.ComplianceDB(s.cfg), compliancelog.Options{
 		Retention: time.Duration(s.cfg.ComplianceRetention), Budget: int64(s.cfg.HistoryBudget), Now: s.now, Logger: s.log,
 		Namespace: func(id model.NodeID) string {
@@ -115,7 +115,7 @@ func (s *Server) openHistory(ctx context.Context) (err error) {
 		return err
 	}
 	s.onClose(s.runs.Close)
-	s.files.addDatabase(datadir.ComplianceDB(s.cfg))
+	s.files.AddDatabase(datadir.ComplianceDB(s.cfg))
 	return nil
 }
 

@@ -1,9 +1,7 @@
 package app
 
 import (
-	"cmp"
 	"context"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -18,23 +16,18 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/agent"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/firststart"
 	"github.com/muster-fleet/muster/internal/intent"
-	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load/demo"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/offline"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/serverlog"
 	"github.com/muster-fleet/muster/internal/version"
 )
-
-//go:embed starter.yaml
-var starter []byte
 
 // Up is `muster up`: a server and an agent for this machine in one process.
 type Up struct {
@@ -47,8 +40,7 @@ type Up struct {
 	Log     *slog.Logger
 	Book    *serverlog.Log // destination of Log; nil: another one
 
-	replacedServer string // server of another server's context that was in the file Context; empty: none
-	replacedFile   string // file that the other server's context moved to
+	replaced firststart.ReplacedContext
 }
 
 // Run runs muster up, a server and an agent in one process, until ctx ends.
@@ -65,11 +57,11 @@ func (u *Up) Run(ctx context.Context) error {
 	if u.Book != nil {
 		s.logTail = u.Book.Tail
 	}
-	password, err := createAdmin(ctx, s.access, s.cfg.AdminPasswordFile)
+	password, err := firststart.CreateAdmin(ctx, s.access, s.cfg.AdminPasswordFile)
 	if err != nil {
 		return err
 	}
-	err = applyStarter(ctx, s.intent)
+	err = firststart.ApplyStarter(ctx, s.intent)
 	if err == nil {
 		err = u.saveContext(ctx, s)
 	}
@@ -165,53 +157,6 @@ func (u *Up) showPassword(password string) {
 	}
 }
 
-// createAdmin creates the user admin on a server without users. It reads the password from a file, or generates and
-// returns a password.
-func createAdmin(ctx context.Context, users *access.Service, passwordFile string) (password string, err error) {
-	if users.HasUsers() {
-		return "", nil
-	}
-	given := ""
-	if passwordFile != "" {
-		if given, err = offline.ReadPassword(passwordFile, os.Stdin); err != nil {
-			return "", fmt.Errorf("read the file of --admin-password-file: %w", err)
-		}
-	}
-	made, err := users.CreateUser(ctx, serverActor("first start"), access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, given)
-	if err != nil || given != "" {
-		return "", err
-	}
-	return made, nil
-}
-
-// serverActor returns the author "server" for changes in the audit that the server itself makes.
-func serverActor(reason string) intent.Actor {
-	return intent.Actor{User: "server", Address: "local", Message: reason}
-}
-
-// applyStarter declares the default checks of muster up on a server that has never had a check.
-func applyStarter(ctx context.Context, service *intent.Service) error {
-	changes, err := service.Store().Changes(ctx, 0, 1000)
-	if err != nil {
-		return err
-	}
-	for _, c := range changes {
-		if c.Key.Kind == "Check" {
-			return nil
-		}
-	}
-	decoded, err := kind.All().Decode("starter.yaml", starter)
-	if err != nil {
-		return err
-	}
-	resources := make([]model.Resource, len(decoded))
-	for i := range decoded {
-		resources[i] = decoded[i].Resource
-	}
-	_, err = service.Apply(ctx, serverActor("first start: applied the starter set of checks"), resources, intent.ApplyOptions{Yes: true})
-	return err
-}
-
 // newAgent creates the agent of this machine. It connects by TCP like any other.
 func (u *Up) newAgent(ctx context.Context, s *Server) (*agent.Agent, error) {
 	address := localAddress(s.forAgents())
@@ -227,7 +172,7 @@ func (u *Up) newAgent(ctx context.Context, s *Server) (*agent.Agent, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := (intent.JoinTokens{Store: s.intent.Store()}).Create(ctx, serverActor("join token created"), keep); err != nil {
+		if err := (intent.JoinTokens{Store: s.intent.Store()}).Create(ctx, firststart.ServerActor("join token created"), keep); err != nil {
 			return nil, err
 		}
 		cfg.Token = token.String()
@@ -253,8 +198,8 @@ func (u *Up) showStart(s *Server, password string) {
 		fmt.Fprintf(u.Out, "  log       %s\n", u.Config.LogFile)
 	}
 	fmt.Fprintf(u.Out, "  context   %s\n", u.Context)
-	if u.replacedFile != "" {
-		fmt.Fprintf(u.Out, "            the earlier one, of %s, moved to\n            %s (use it: --context-file FILE, or move it back)\n", u.replacedServer, u.replacedFile)
+	if u.replaced.File != "" {
+		fmt.Fprintf(u.Out, "            the earlier one, of %s, moved to\n            %s (use it: --context-file FILE, or move it back)\n", u.replaced.Server, u.replaced.File)
 	}
 	all := ""
 	if u.Demo > 0 {
@@ -286,9 +231,7 @@ func runDemo(ctx context.Context, s *Server, nodes int) error {
 	return demo.Fleet{Nodes: nodes, Server: localAddress(s.people), TLS: certificates, Service: s.intent, Log: s.log.With("part", "demo")}.Run(ctx)
 }
 
-// saveContext writes the context file by which the command line finds this server. A valid token of this server in
-// the file stays. The context of another server first moves to a file beside it; an earlier context of this server
-// that moved in this way is used again.
+// saveContext writes the context file by which the command line finds this server.
 func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	c := client.Context{Server: localURL(s.people), CA: string(s.authority.CAPEM())}
 	if s.admin != nil {
@@ -298,67 +241,8 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	if c.Data, err = filepath.Abs(u.Config.Data); err != nil {
 		return fmt.Errorf("write context file: %w", err)
 	}
-	earlier, err := client.LoadContext(u.Context)
-	if err != nil {
-		return err
-	}
-	if (earlier.Server != "" || earlier.Token != "") && !sameServer(s.access, &earlier, &c) {
-		if u.replacedFile, err = client.BackUpContext(u.Context, earlier); err != nil {
-			return err
-		}
-		u.replacedServer = cmp.Or(earlier.Server, "no server")
-		earlier = movedContext(s.access, u.Context, &c)
-	}
-	c.Namespace, c.Token = earlier.Namespace, earlier.Token
-	who, err := s.access.Authenticate(earlier.Token)
-	if c.User = who.User; err != nil {
-		c.User = "admin"
-		c.Token, _, err = s.access.CreateToken(ctx, intent.Actor{User: "admin", Address: "local", Message: "muster up"},
-			access.AccessToken{User: "admin", Grants: adminGrants(s.access), Expires: s.now().Add(access.TokenLifetime).UTC(), Note: "context file of muster up"})
-		if err != nil {
-			return err
-		}
-	}
-	return client.SaveContext(u.Context, c)
-}
-
-// adminGrants returns the rights of the user admin; the right to run commands is among them if the user admin has it
-// already.
-func adminGrants(users *access.Service) access.Grants {
-	g := access.Grants{Role: access.Admin}
-	for _, u := range users.Users() {
-		g.Run = g.Run || u.Name == "admin" && u.Run
-	}
-	return g
-}
-
-// sameServer reports whether a context (saved login) belongs to this server, whose own context is the parameter now.
-// An equal address is not enough: another data folder is another server. Equal CA and tokens are not enough: a copy
-// of the data folder has them, too.
-func sameServer(users *access.Service, c, now *client.Context) bool {
-	if c.Server != "" && c.Server != now.Server && c.Data != now.Data {
-		return false
-	}
-	if c.CA != "" && pki.SumOfPEM([]byte(c.CA)) == pki.SumOfPEM([]byte(now.CA)) {
-		return true
-	}
-	_, err := users.Authenticate(c.Token)
-	return err == nil
-}
-
-// movedContext returns this server's saved login that the login of another server had replaced, or an empty one if
-// there is none or its token is invalid.
-func movedContext(users *access.Service, path string, now *client.Context) client.Context {
-	for _, file := range client.ContextBackups(path, now.Server) {
-		c, err := client.LoadContext(file)
-		if err != nil || !sameServer(users, &c, now) {
-			continue
-		}
-		if _, err := users.Authenticate(c.Token); err == nil {
-			return c
-		}
-	}
-	return client.Context{}
+	u.replaced, err = firststart.SaveContext(ctx, s.access, u.Context, c, s.now())
+	return err
 }
 
 // reachText returns an address with words for the machines that can reach it, such as this machine only.

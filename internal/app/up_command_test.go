@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/firststart"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -22,14 +22,13 @@ func newTestUp(t *testing.T, context string) (*Up, *Server) {
 	t.Helper()
 	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
 	s, _ := startServer(t, cfg)
-	testenv.Value(createAdmin(t.Context(), s.access, ""))(t)
+	testenv.Value(firststart.CreateAdmin(t.Context(), s.access, ""))(t)
 	return &Up{Config: cfg, Context: context, Program: "muster", Out: io.Discard, Log: s.log}, s
 }
 
 // saveAndLoad saves the context file (server address and login) of muster up and loads it again
 func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
 	t.Helper()
-	u.replacedServer, u.replacedFile = "", ""
 	testenv.NoError(t, u.saveContext(t.Context(), s))
 	c, err := client.LoadContext(u.Context)
 	testenv.NoError(t, err)
@@ -54,14 +53,14 @@ func TestContextOfAnotherServerMoves(t *testing.T) {
 	if c.User != "admin" || c.Namespace != "" {
 		t.Errorf("taken from another server: %+v", c)
 	}
-	if kept, err := client.LoadContext(u.replacedFile); err != nil || kept != theirs {
-		t.Errorf("%s holds %+v, %v", u.replacedFile, kept, err)
+	if kept, err := client.LoadContext(u.replaced.File); err != nil || kept != theirs {
+		t.Errorf("%s holds %+v, %v", u.replaced.File, kept, err)
 	}
 	if was, err := os.ReadFile(where); err != nil || string(was) != earlier {
 		t.Errorf("what was kept before is %q, %v", was, err)
 	}
-	if u.replacedServer != theirs.Server {
-		t.Errorf("said of %q", u.replacedServer)
+	if u.replaced.Server != theirs.Server {
+		t.Errorf("said of %q", u.replaced.Server)
 	}
 }
 
@@ -109,17 +108,8 @@ func TestUpKeepsValidToken(t *testing.T) {
 	c.Token, c.User, c.Namespace, c.Server = token, "ada", "web", "https://localhost:1"
 	testenv.NoError(t, client.SaveContext(path, c))
 	got := saveAndLoad(t, u, s)
-	if c.Server = localURL(s.people); got != c || u.replacedFile != "" {
-		t.Errorf("%+v, want %+v; %s", got, c, u.replacedFile)
-	}
-}
-
-// TestStarterSetEqualsExample expects the default checks of muster up to equal the example in the documentation
-func TestStarterSetEqualsExample(t *testing.T) {
-	const example = "../../docs/examples/starter.yaml"
-	got, err := os.ReadFile(example)
-	if err != nil || !bytes.Equal(got, starter) {
-		t.Errorf("%s is not internal/app/starter.yaml (%v): copy one over the other", example, err)
+	if c.Server = localURL(s.people); got != c || u.replaced.File != "" {
+		t.Errorf("%+v, want %+v; %s", got, c, u.replaced.File)
 	}
 }
 

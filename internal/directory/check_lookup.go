@@ -39,6 +39,16 @@ func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID
 	return ids
 }
 
+// AssignedCheck returns the definition of a check in the assignment of a node; nil: the node does not run the check.
+func AssignedCheck(d *Directory, node model.NodeID, check model.CheckID) *model.CheckDefinition {
+	if a := d.For(node); a != nil {
+		if i := slices.IndexFunc(a.Definitions, func(c *model.Definition) bool { return c.Unit == check }); i >= 0 {
+			return a.Definitions[i].AsCheck()
+		}
+	}
+	return nil
+}
+
 // UnitsOf returns the units of a kind, such as all RuleGroups, by namespace and name.
 func UnitsOf(d *Directory, kind string) (list []*Unit) {
 	for _, u := range d.now.Load().units.All() {

@@ -29,7 +29,7 @@ var layers = map[string]int{
 	"internal/directory": 2, "internal/plan": 3, "internal/roundrobin": 4, "internal/rollout": 4, "internal/pipeline": 4, "internal/watchdog": 7, "internal/handler": 4, "internal/dispatch": 5, "internal/rederive": 5, "internal/follow": 5,
 	"internal/source": 6, "internal/agent": 6, "internal/tools": 6, "internal/wsconn": 1,
 	"internal/secret": 1, "internal/hide": 1, "internal/client": 7, "internal/api": 7, "internal/promapi": 7, "internal/rules": 7, "internal/computed": 7, "internal/remotesend": 4, "internal/sensuctl": 7, "internal/doctor": 3, "internal/sdnotify": 0, "internal/chart": 0, "internal/load": 7, "internal/load/plan": 7, "internal/load/play": 7, "internal/load/observe": 7, "internal/load/judge": 7, "internal/load/report": 7,
-	"internal/archive": 7, "internal/evidence": 3, "internal/parquet": 0, "internal/serverlog": 7, "internal/datadir": 6, "internal/offline": 7, "internal/recorder": 6, "internal/selfcheck": 7, "internal/cli": 8, "internal/app": 9, "internal/house": 9, "cmd": 10, "test": 10, "bench": 10,
+	"internal/archive": 7, "internal/evidence": 3, "internal/parquet": 0, "internal/serverlog": 7, "internal/datadir": 6, "internal/offline": 7, "internal/recorder": 6, "internal/selfcheck": 7, "internal/cli": 8, "internal/firststart": 8, "internal/app": 9, "internal/house": 9, "cmd": 10, "test": 10, "bench": 10,
 }
 
 // forbiddenImports are pairs whose first room must not import the second, although their layers permit it.

@@ -25,9 +25,9 @@ func LimitField(limit string) string {
 	return ""
 }
 
-// LimitText returns the output of a limits event: the namespace, the reached limit and the command that raises the
+// limitText returns the output of a limits event: the namespace, the reached limit and the command that raises the
 // limit.
-func LimitText(h core.LimitHit) string {
+func limitText(h core.LimitHit) string {
 	text := fmt.Sprintf("namespace %s reached a limit %d times, last by sender %s: %s", h.Namespace, h.Count, h.Node, h.Reason)
 	if field := LimitField(h.Limit); field != "" {
 		text += fmt.Sprintf("; spec.limits.%s: muster edit namespace %s", field, h.Namespace)

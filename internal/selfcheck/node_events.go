@@ -190,7 +190,7 @@ func (l *limitEvents) updateEvents(hits []core.LimitHit, last time.Time) {
 		recent := false
 		for _, h := range hits {
 			recent = recent || h.Last.After(last)
-			names, texts = append(names, h.Limit), append(texts, LimitText(h))
+			names, texts = append(names, h.Limit), append(texts, limitText(h))
 		}
 		if recent {
 			l.recordOccurrence(node, strings.Join(names, " "), strings.Join(texts, "\n"))

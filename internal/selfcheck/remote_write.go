@@ -11,19 +11,19 @@ import (
 // remoteWriteLate is the smallest lag of remote write that the status reports.
 const remoteWriteLate = time.Minute
 
-// RemoteWriteWarnings returns the warnings about remote write for the status; a refusal is shown for a time.
-func RemoteWriteWarnings(s remotesend.State, now time.Time, shown time.Duration) (list []string) {
+// remoteWriteWarnings returns the warnings about remote write for the status.
+func remoteWriteWarnings(s *remotesend.State, now time.Time) (list []string) {
 	if s.Trouble != nil || s.Lag > remoteWriteLate {
 		list = append(list, remoteWriteText(s))
 	}
-	if s.Refusal != nil && now.Sub(s.RefusedAt) < shown {
+	if s.Refusal != nil && now.Sub(s.RefusedAt) < hitsShown {
 		list = append(list, fmt.Sprintf("remote write: the other store refused %d samples: %s", s.Refused, model.OneLine(s.Refusal)))
 	}
 	return list
 }
 
 // remoteWriteText returns the warning that the other store is behind.
-func remoteWriteText(s remotesend.State) string {
+func remoteWriteText(s *remotesend.State) string {
 	text := "remote write is " + model.TimeSpan(s.Lag) + " behind, and " + model.Size(s.Bytes).Approximate() + " wait"
 	if s.Trouble != nil {
 		text += ": " + model.OneLine(s.Trouble)

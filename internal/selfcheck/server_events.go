@@ -21,7 +21,7 @@ const (
 
 // A change may wait this long for history before the event `history` opens.
 const (
-	LagWarning  = 30 * time.Second
+	lagWarning  = 30 * time.Second
 	LagCritical = 5 * time.Minute
 )
 
@@ -59,8 +59,8 @@ func (m *Monitor) rolloutsHealth() (model.Status, string) {
 	return model.OK, "failures have stopped no roll-out"
 }
 
-// Warnings returns the outputs of all built-in events about the server that are not OK now.
-func (m *Monitor) Warnings() (texts []string) {
+// warnings returns the outputs of all built-in events about the server that are not OK now.
+func (m *Monitor) warnings() (texts []string) {
 	for _, r := range m.serverReports() {
 		if status, text := r.examine(); status != model.OK {
 			texts = append(texts, text)
@@ -145,7 +145,7 @@ func (m *Monitor) CutReason() string {
 		return ". " + m.o.FullDisk() + ". The server continues when the disk has free space"
 	}
 	lag, trouble := m.o.Lag(), m.o.Trouble()
-	if lag.Age <= LagWarning && !lag.Overflowed && (trouble == nil || lag.Age == 0) {
+	if lag.Age <= lagWarning && !lag.Overflowed && (trouble == nil || lag.Age == 0) {
 		if name, bytes := m.o.Holder(); name != "" && name != "snapshots" {
 			return fmt.Sprintf(". The journal cannot delete segments: %s still needs %s", name, model.Size(bytes).Approximate())
 		}
@@ -161,7 +161,7 @@ func (m *Monitor) historyHealth() (model.Status, string) {
 	switch {
 	case lag.Age > LagCritical:
 		return model.Critical, text
-	case lag.Age > LagWarning:
+	case lag.Age > lagWarning:
 		return model.Warning, text
 	}
 	if text := evictionText(m.o.History()); text != "" {
@@ -237,7 +237,7 @@ func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 	case !st.SkippedAt.IsZero() && now.Sub(st.SkippedAt) < skipShown:
 		return model.Critical, fmt.Sprintf("handler %s was too far behind at %s and missed results (%d in total): the journal waits for a handler up to a quarter of its budget (--journal-budget). Now: %s",
 			st.Handler, st.SkippedAt.UTC().Format(time.DateTime+" UTC"), st.Skipped, text)
-	case st.Lag > LagWarning:
+	case st.Lag > lagWarning:
 		return model.Warning, text + ". Nothing is lost yet; the journal waits for the handler up to a quarter of its budget: muster describe handler " + st.Handler.Name + " -n " + st.Handler.Namespace
 	}
 	return model.OK, text

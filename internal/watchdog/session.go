@@ -11,10 +11,13 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"net"
+	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/pires/go-proxyproto"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/model"
@@ -159,3 +162,21 @@ func (d *senderSession) BackPressure(*link.Session, *wire.BackPressure) {}
 
 // ServerStops ignores the announced stop of the server.
 func (d *senderSession) ServerStops(*link.Session, time.Duration, string) {}
+
+// DialListener connects to a listener of this process. If this machine is in a network of trusted proxies, it sends a
+// PROXY header as a load balancer does.
+func DialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String()) // an unspecified address is this machine
+	if err != nil {
+		return nil, err
+	}
+	local, err := netip.ParseAddrPort(conn.LocalAddr().String())
+	if err == nil && slices.ContainsFunc(proxies, func(network netip.Prefix) bool { return network.Contains(local.Addr().Unmap()) }) {
+		header := proxyproto.HeaderProxyFromAddrs(2, conn.LocalAddr(), conn.RemoteAddr())
+		if _, err := header.WriteTo(conn); err != nil {
+			conn.Close()
+			return nil, err
+		}
+	}
+	return conn, nil
+}

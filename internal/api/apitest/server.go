@@ -155,7 +155,9 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	r.Handler = api.New(api.Options{
 		Stores: stores,
 		Live: view.Live{
-			Connected: r.connected, Agent: r.agentSession, Judgement: r.Directory.Judgement, Assigned: r.assignedDefinition,
+			Connected: r.connected, Agent: r.agentSession, Judgement: r.Directory.Judgement, Assigned: func(node model.NodeID, check model.CheckID) *model.CheckDefinition {
+				return directory.AssignedCheck(r.Directory, node, check)
+			},
 			Limits: func(string) []v1.LimitUse { return nil },
 			Verdicts: func(model.NodeID, model.CheckID) (dispatch.PipelineDecisions, bool) {
 				return dispatch.PipelineDecisions{}, false
@@ -341,17 +343,6 @@ func (r *Server) previewChange(ctx context.Context, writes []intent.Write, detai
 		return intent.Impact{}, err
 	}
 	return r.Planner.Preview(ctx, writes, detailed)
-}
-
-// assignedDefinition returns the compiled definition of a check in a node's assignment, or nil if the node does not
-// run the check.
-func (r *Server) assignedDefinition(node model.NodeID, check model.CheckID) *model.CheckDefinition {
-	for _, c := range r.Directory.For(node).Definitions {
-		if c.Unit == check {
-			return c.AsCheck()
-		}
-	}
-	return nil
 }
 
 // newJoinToken returns a join token with a fixed id.

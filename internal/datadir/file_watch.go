@@ -1,4 +1,4 @@
-package app
+package datadir
 
 import (
 	"fmt"
@@ -8,12 +8,13 @@ import (
 	"sync"
 )
 
-// fileWatch notices that a file in the data folder was deleted or replaced while the server has it open. The zero
+// FileWatch notices that a file in the data folder was deleted or replaced while the server has it open. The zero
 // value watches no file.
-type fileWatch struct {
-	mu      sync.Mutex
-	opened  []openedFile
-	missing func() []string // paths of further files that are gone; nil: none
+type FileWatch struct {
+	Missing func() []string // paths of further files that are gone; nil: none. Set before Changed is called
+
+	mu     sync.Mutex
+	opened []openedFile
 }
 
 // openedFile has the path of a file and its file information from the time at which the server opened it
@@ -22,8 +23,8 @@ type openedFile struct {
 	info fs.FileInfo
 }
 
-// add records files that exist now, so that changedFiles can report later that one was deleted or replaced.
-func (w *fileWatch) add(paths ...string) {
+// Add records files that exist now, so that Changed can report later that one was deleted or replaced.
+func (w *FileWatch) Add(paths ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, path := range paths {
@@ -33,15 +34,15 @@ func (w *fileWatch) add(paths ...string) {
 	}
 }
 
-// addDatabase records the files of a SQLite database; a PostgreSQL database has no files here.
-func (w *fileWatch) addDatabase(dsn string) {
+// AddDatabase records the files of a SQLite database; a PostgreSQL database has no files here.
+func (w *FileWatch) AddDatabase(dsn string) {
 	if !strings.Contains(dsn, "://") {
-		w.add(dsn, dsn+"-wal")
+		w.Add(dsn, dsn+"-wal")
 	}
 }
 
-// changedFiles returns a sentence for each recorded file that was deleted or replaced since the server opened it
-func (w *fileWatch) changedFiles() (list []string) {
+// Changed returns a sentence for each recorded file that was deleted or replaced since the server opened it
+func (w *FileWatch) Changed() (list []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, f := range w.opened {
@@ -55,8 +56,8 @@ func (w *fileWatch) changedFiles() (list []string) {
 		}
 		list = append(list, describeChange(f.path, verb))
 	}
-	if w.missing != nil {
-		for _, path := range w.missing() {
+	if w.Missing != nil {
+		for _, path := range w.Missing() {
 			list = append(list, describeChange(path, "deleted or moved"))
 		}
 	}

@@ -1,0 +1,16 @@
+package firststart
+
+import (
+	"bytes"
+	"os"
+	"testing"
+)
+
+// TestStarterSetEqualsExample expects the default checks of muster up to equal the example in the documentation
+func TestStarterSetEqualsExample(t *testing.T) {
+	const example = "../../docs/examples/starter.yaml"
+	got, err := os.ReadFile(example)
+	if err != nil || !bytes.Equal(got, starter) {
+		t.Errorf("%s is not internal/firststart/starter.yaml (%v): copy one over the other", example, err)
+	}
+}
