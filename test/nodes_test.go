@@ -266,7 +266,7 @@ func TestFleetLifecycle(t *testing.T) {
 	work("renamed", func() {
 		for i := range each {
 			name := harness.NodeName(i)
-			if _, err := s.API.Nodes.Rename(t.Context(), "load", name, v1.NodeRename{To: "new-" + name, Message: "moved"}); err != nil {
+			if _, err := s.API.Nodes.Rename(t.Context(), "load", name, v1.NodeRename{ChangeOptions: v1.ChangeOptions{Message: "moved"}, To: "new-" + name}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -299,7 +299,7 @@ func TestFleetLifecycle(t *testing.T) {
 	}
 	awaitEqual(t, "a former machine is refused", true, func() bool { return replaced() > 0 })
 	retire := func(first int) {
-		r := v1.NodeRetire{Message: "scrapped", Yes: true}
+		r := v1.NodeRetire{ChangeOptions: v1.ChangeOptions{Message: "scrapped", Yes: true}}
 		for i := first; i < first+each; i++ {
 			r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: "load", Name: harness.NodeName(stay + i)})
 		}

@@ -100,7 +100,7 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 			if err != nil {
 				return nil // reported as missing
 			}
-			_, err = s.API.Resources.Put(t.Context(), check, model.DefaultNamespaceName, "before", body, tag, "", 0, false, true)
+			_, err = s.API.Resources.Put(t.Context(), check, model.DefaultNamespaceName, "before", body, tag, v1.ChangeOptions{Yes: true})
 			return err
 		}(),
 		"token of events": func() error {

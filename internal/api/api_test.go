@@ -211,7 +211,7 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	c := newTestClient(t, r, r.Token)
 	check := json.RawMessage(`{"apiVersion":"muster/v1","kind":"Check","metadata":{"name":"disk","labels":{"team":"a"}},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"check_disk"}}`)
 
-	dry, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}, DryRun: true})
+	dry, err := c.Resources.Apply(ctx, v1.ApplyRequest{ChangeOptions: v1.ChangeOptions{DryRun: true}, Resources: []json.RawMessage{check}})
 	if err != nil || dry.Affected != 3 || dry.Outcomes[0].Op != "created" {
 		t.Fatalf("dry run: %+v %v", dry, err)
 	}
@@ -219,7 +219,7 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	if _, _, err := c.Resources.Get(ctx, k, "default", "disk"); model.ClassOf(err) != model.NotFound {
 		t.Fatalf("a dry run created the resource: %v", err)
 	}
-	done, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}, Message: "watch disks"})
+	done, err := c.Resources.Apply(ctx, v1.ApplyRequest{ChangeOptions: v1.ChangeOptions{Message: "watch disks"}, Resources: []json.RawMessage{check}})
 	if err != nil || done.Outcomes[0].Note != "runs on 3 nodes; first results within 60 s; timeout 60 s by default" {
 		t.Fatalf("apply: %+v %v", done, err)
 	}
@@ -264,8 +264,8 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	// The guard on affected nodes refuses with another hint: confirm with --yes, not with another ETag.
 	louder := json.RawMessage(strings.Replace(string(check), "60s", "20s", 1))
 	assertAnswer(t, r, 428, "/guarded\"", "PUT", path+"?maxAffected=1", r.Token, string(louder), nil)
-	assertRefused(t, model.Guarded, "")(c.Resources.Put(ctx, k, "default", "disk", louder, "", "", 1, false, false))
-	assertRefused(t, model.Stale, "")(c.Resources.Put(ctx, k, "default", "disk", louder, tag, "", 0, false, true))
+	assertRefused(t, model.Guarded, "")(c.Resources.Put(ctx, k, "default", "disk", louder, "", v1.ChangeOptions{MaxAffected: 1}))
+	assertRefused(t, model.Stale, "")(c.Resources.Put(ctx, k, "default", "disk", louder, tag, v1.ChangeOptions{Yes: true}))
 
 	// Pages and selectors.
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -327,7 +327,7 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	}
 
 	// Resources are deleted, and the audit has a record of each change.
-	if _, err := c.Resources.Delete(ctx, k, "default", "disk", "", "not needed", 0, false, false); err != nil {
+	if _, err := c.Resources.Delete(ctx, k, "default", "disk", "", v1.ChangeOptions{Message: "not needed"}); err != nil {
 		t.Fatal(err)
 	}
 	changes, err := c.Resources.Changes(ctx, "Check", "default", "disk", 10, "")

@@ -20,18 +20,14 @@ import (
 )
 
 // changeFlags has the flags of every command that changes resources: --message, --dry-run, --yes, --max-affected.
-type changeFlags struct {
-	message     string
-	dryRun, yes bool
-	maxAffected int
-}
+type changeFlags struct{ v1.ChangeOptions }
 
 // registerFlags adds the flags of commands that change resources: --message, --dry-run, --yes, --max-affected.
 func (f *changeFlags) registerFlags(flags *pflag.FlagSet) {
-	registerMessageFlag(flags, &f.message, "reason, recorded with the change (MUSTER_MESSAGE)")
-	flags.BoolVar(&f.dryRun, "dry-run", false, "show the effect and change nothing")
-	flags.BoolVar(&f.yes, "yes", false, "confirm a change of any number of nodes")
-	flags.IntVar(&f.maxAffected, "max-affected", 0, "largest number of affected nodes without --yes (0: a fifth of all, at least 50)")
+	registerMessageFlag(flags, &f.Message, "reason, recorded with the change (MUSTER_MESSAGE)")
+	flags.BoolVar(&f.DryRun, "dry-run", false, "show the effect and change nothing")
+	flags.BoolVar(&f.Yes, "yes", false, "confirm a change of any number of nodes")
+	flags.IntVar(&f.MaxAffected, "max-affected", 0, "largest number of affected nodes without --yes (0: a fifth of all, at least 50)")
 }
 
 // registerFileFlag adds the flag -f to a command.
@@ -39,18 +35,20 @@ func registerFileFlag(flags *pflag.FlagSet, files *[]string) {
 	flags.StringArrayVarP(files, "file", "f", nil, "file, folder or - for standard input; may be repeated")
 }
 
-// changeReason returns the reason that the audit records with a change: flag -m, else the first line of
-// MUSTER_MESSAGE, which a CI pipeline sets to the subject of the commit.
-func (s *commandLine) changeReason(f *changeFlags) string {
-	if f.message != "" {
-		return f.message
+// changeOptions returns the options of a change. Its reason is flag -m, else the first line of MUSTER_MESSAGE, which a
+// CI pipeline sets to the subject of the commit.
+func (s *commandLine) changeOptions(f *changeFlags) v1.ChangeOptions {
+	o := f.ChangeOptions
+	if o.Message != "" {
+		return o
 	}
 	subject, _, _ := strings.Cut(strings.TrimSpace(s.Getenv("MUSTER_MESSAGE")), "\n")
 	const most = 1000 // bytes that the API accepts
 	if len(subject) > most {
 		subject = strings.ToValidUTF8(subject[:most-len("…")], "") + "…"
 	}
-	return strings.TrimSpace(subject)
+	o.Message = strings.TrimSpace(subject)
+	return o
 }
 
 // applyFlags holds the flags of apply, plan and diff, and the resources that their files declare.
@@ -78,7 +76,7 @@ func (f *applyFlags) registerFlags(flags *pflag.FlagSet) {
 
 // registerPreviewFlags adds the flags of plan and diff, which change nothing on the server.
 func (f *applyFlags) registerPreviewFlags(flags *pflag.FlagSet) {
-	f.dryRun = true
+	f.DryRun = true
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.registerFlags(own)
 	own.VisitAll(func(flag *pflag.Flag) {
@@ -86,7 +84,7 @@ func (f *applyFlags) registerPreviewFlags(flags *pflag.FlagSet) {
 			flags.AddFlag(flag)
 		}
 	})
-	f.dryRun = true // declare reset it to its default
+	f.DryRun = true // declare reset it to its default
 	flags.BoolVar(&f.timings, "timings", false, "also show the time of each step of the planner")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 20 if apply would change a resource")
 }
@@ -125,7 +123,7 @@ func (f *applyFlags) readResources(c *commandCall) ([]declaredResource, error) {
 // applyOrPreview sends the resources to the server; with --dry-run the server only returns the effect.
 func (f *applyFlags) applyOrPreview(c *commandCall) (v1.Applied, error) {
 	request := v1.ApplyRequest{
-		DryRun: f.dryRun, Message: c.changeReason(&f.changeFlags), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
+		ChangeOptions: c.changeOptions(&f.changeFlags), Namespace: c.namespace,
 		Owner: f.owner, Prune: f.prune, TakeOver: f.takeOver, AllowEmpty: f.allowEmpty, OnlyNew: f.onlyNew,
 		Resources: make([]json.RawMessage, len(f.docs)),
 	}
@@ -142,9 +140,9 @@ func applyCommand(s *commandLine) *cobra.Command {
 		use: "apply -f FILE...", oneNamespace: true, short: "Declare resources, all of them or none",
 		flags: f.registerFlags, check: f.validate,
 		run: func(c *commandCall) error {
-			if f.prune && !f.dryRun {
+			if f.prune && !f.DryRun {
 				preview := *f
-				preview.dryRun = true
+				preview.DryRun = true
 				planned, err := preview.applyOrPreview(c)
 				if err != nil {
 					return err
@@ -468,5 +466,5 @@ func replaceWithEditedText(
 	if refToResource(&docs[0].located.Resource) != refToResource(old) {
 		return v1.Applied{}, model.Errorf(model.Invalid, "kind, name and namespace cannot be edited").WithHint("declare a new resource: muster apply -f %s", path)
 	}
-	return c.api.Resources.Put(c.ctx, k.KindInfo, old.Metadata.Namespace, old.Metadata.Name, docs[0].body, tag, c.changeReason(f), f.maxAffected, f.dryRun, f.yes)
+	return c.api.Resources.Put(c.ctx, k.KindInfo, old.Metadata.Namespace, old.Metadata.Name, docs[0].body, tag, c.changeOptions(f))
 }

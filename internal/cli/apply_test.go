@@ -79,6 +79,8 @@ func TestApplyOwnedFolder(t *testing.T) {
 	x.expectOutput("", "lint DIR/link", 0, "1 resource, no errors")
 	x.expectOutput("", "apply -f DIR/nothing --owner team-a --prune --allow-empty", 0, "check/disk deleted", "group/web deleted", "check/theirs deleted")
 	x.expectOutput("", "get checks", 0, "no checks")
+	x.expectOutput("", "node rename web02 web03", 0, "node/web02 renamed")
+	x.expectOutput("", "audit --limit 1", 0, "watch the web servers")
 }
 
 // TestLintListsFlawsAsJSON expects muster lint -o json to list each error (flaw) with file, line and column, and an

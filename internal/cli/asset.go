@@ -47,7 +47,7 @@ func assetAddCommand(s *commandLine) *cobra.Command {
 			return err
 		},
 		run: func(c *commandCall) error {
-			if len(c.args) == 2 && !f.dryRun {
+			if len(c.args) == 2 && !f.DryRun {
 				file, err := os.Open(c.args[1])
 				if err != nil {
 					return fmt.Errorf("open archive: %w", err)
@@ -113,10 +113,10 @@ func addBuildToAsset(c *commandCall, f *changeFlags, name string, build model.As
 		return v1.Applied{}, fmt.Errorf("encode asset: %w", err)
 	}
 	if tag != "" {
-		return c.api.Resources.Put(c.ctx, k.KindInfo, namespace, name, body, tag, c.changeReason(f), f.maxAffected, f.dryRun, f.yes)
+		return c.api.Resources.Put(c.ctx, k.KindInfo, namespace, name, body, tag, c.changeOptions(f))
 	}
 	return c.api.Resources.Apply(c.ctx, v1.ApplyRequest{
-		Resources: []json.RawMessage{body}, DryRun: f.dryRun, Message: c.changeReason(f), MaxAffected: f.maxAffected, Yes: f.yes, Namespace: c.namespace,
+		ChangeOptions: c.changeOptions(f), Resources: []json.RawMessage{body}, Namespace: c.namespace,
 	})
 }
 

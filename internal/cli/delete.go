@@ -54,7 +54,7 @@ func deleteCommand(s *commandLine) *cobra.Command {
 				return err
 			} else if len(names) > 0 {
 				return actOnEvents(c, names, "deleted", func(n eventName) error {
-					return c.api.Events.Delete(c.ctx, n.namespace, n.node, n.check, c.changeReason(&f.changeFlags))
+					return c.api.Events.Delete(c.ctx, n.namespace, n.node, n.check, c.changeOptions(&f.changeFlags).Message)
 				})
 			}
 			refs, err := f.resourcesToDelete(c)
@@ -64,9 +64,7 @@ func deleteCommand(s *commandLine) *cobra.Command {
 			if len(refs) == 0 {
 				return f.printNothingSelected(c, c.args[0], "delete")
 			}
-			return c.printApplyResult(c.api.Resources.DeleteMany(c.ctx, v1.DeleteRequest{
-				Resources: refs, Message: c.changeReason(&f.changeFlags), MaxAffected: f.maxAffected, DryRun: f.dryRun, Yes: f.yes,
-			}))
+			return c.printApplyResult(c.api.Resources.DeleteMany(c.ctx, v1.DeleteRequest{ChangeOptions: c.changeOptions(&f.changeFlags), Resources: refs}))
 		},
 	})
 }
@@ -91,7 +89,7 @@ func eventsToDelete(c *commandCall, f *deleteFlags) ([]string, error) {
 		return nil, c.missingNameError(c.cmd, word)
 	case list.name != "events":
 		return nil, nil
-	case f.dryRun:
+	case f.DryRun:
 		return nil, model.Errorf(model.Invalid, "--dry-run does not apply to events").WithHint("see the event: muster describe event %s", names[0])
 	}
 	return names, nil

@@ -101,7 +101,7 @@ func createHandler(c *commandCall, name string, f *handlerCreateFlags) error {
 			return fmt.Errorf("encode %s %s: %w", r.Kind, r.Metadata.Name, err)
 		}
 		return c.printApplyResult(c.api.Resources.Apply(c.ctx, v1.ApplyRequest{
-			Resources: []json.RawMessage{body}, Namespace: c.namespace, Message: f.message, OnlyNew: f.onlyNew}))
+			ChangeOptions: v1.ChangeOptions{Message: f.message}, Resources: []json.RawMessage{body}, Namespace: c.namespace, OnlyNew: f.onlyNew}))
 	}
 	if err := apply(model.Resource{Kind: "Handler", Metadata: model.Metadata{Name: name, Namespace: c.objectNamespace()}, Spec: f.spec()}); err != nil {
 		return err

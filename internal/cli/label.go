@@ -51,7 +51,7 @@ func metadataCommand(s *commandLine, name, field string, of func(*model.Metadata
 			if err != nil {
 				return err
 			}
-			request := v1.ApplyRequest{DryRun: f.dryRun, Message: c.changeReason(f), MaxAffected: f.maxAffected, Yes: f.yes}
+			request := v1.ApplyRequest{ChangeOptions: c.changeOptions(f)}
 			for _, r := range list {
 				ref := refToResource(r)
 				values := of(&r.Metadata)

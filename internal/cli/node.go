@@ -75,9 +75,7 @@ func nodeRenameCommand(s *commandLine) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			done, err := c.api.Nodes.Rename(c.ctx, namespace, name, v1.NodeRename{
-				To: strings.TrimPrefix(c.args[1], namespace+"/"), DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes,
-			})
+			done, err := c.api.Nodes.Rename(c.ctx, namespace, name, v1.NodeRename{ChangeOptions: c.changeOptions(f), To: strings.TrimPrefix(c.args[1], namespace+"/")})
 			if err != nil {
 				return err
 			}
@@ -142,7 +140,7 @@ func nodeRetireCommand(s *commandLine) *cobra.Command {
 			return nil
 		},
 		run: func(c *commandCall) error {
-			r := v1.NodeRetire{DryRun: f.dryRun, Message: f.message, MaxAffected: f.maxAffected, Yes: f.yes}
+			r := v1.NodeRetire{ChangeOptions: c.changeOptions(f)}
 			for _, name := range c.args {
 				namespace, name, err := c.findObject(kind.Node().KindInfo, name)
 				if err != nil {

@@ -50,19 +50,17 @@ func (r Resources) List(ctx context.Context, k model.KindInfo, namespace string,
 }
 
 // Put replaces one resource if its ETag is unchanged; an empty ETag replaces any revision.
-func (r Resources) Put(ctx context.Context, k model.KindInfo, namespace, name string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
-	return r.changeResource(ctx, http.MethodPut, resourcePath(k, namespace, name), body, etag, message, maxAffected, dryRun, yes)
+func (r Resources) Put(ctx context.Context, k model.KindInfo, namespace, name string, body json.RawMessage, etag string, o v1.ChangeOptions) (v1.Applied, error) {
+	return r.changeResource(ctx, http.MethodPut, resourcePath(k, namespace, name), body, etag, o)
 }
 
 // Delete deletes a resource if its ETag is unchanged; an empty ETag deletes any revision.
-func (r Resources) Delete(ctx context.Context, k model.KindInfo, namespace, name string, etag, message string, maxAffected int, dryRun, yes bool) (v1.Applied, error) {
-	return r.changeResource(ctx, http.MethodDelete, resourcePath(k, namespace, name), nil, etag, message, maxAffected, dryRun, yes)
+func (r Resources) Delete(ctx context.Context, k model.KindInfo, namespace, name, etag string, o v1.ChangeOptions) (v1.Applied, error) {
+	return r.changeResource(ctx, http.MethodDelete, resourcePath(k, namespace, name), nil, etag, o)
 }
 
-// changeResource sends a PUT or DELETE of one resource with its ETag, the reason for the audit, and the limit of
-// affected nodes.
-func (r Resources) changeResource(ctx context.Context, method, path string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (out v1.Applied, err error) {
-	query := buildQuery("message", message, "maxAffected", maxAffected, "dryRun", dryRun, "yes", yes)
+// changeResource sends a PUT or DELETE of one resource with its ETag.
+func (r Resources) changeResource(ctx context.Context, method, path string, body json.RawMessage, etag string, o v1.ChangeOptions) (out v1.Applied, err error) {
 	var header http.Header
 	if etag != "" {
 		header = http.Header{"If-Match": {etag}}
@@ -71,7 +69,7 @@ func (r Resources) changeResource(ctx context.Context, method, path string, body
 	if body != nil {
 		in = body
 	}
-	_, err = r.c.exchangeJSON(ctx, method, path, query, header, in, &out)
+	_, err = r.c.exchangeJSON(ctx, method, path, buildQuery(o), header, in, &out)
 	return out, err
 }
 

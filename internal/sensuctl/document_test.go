@@ -283,7 +283,7 @@ func TestImportsApplyToEmptyServer(t *testing.T) {
 		data := testenv.Value(os.ReadFile(name))(t)
 		got := testenv.Value(sensuimport.Import([]conversion.File{{Name: name, Data: data}}, kind.All(), w.Now()))(t)
 		var text strings.Builder
-		plan := v1.ApplyRequest{DryRun: true, Yes: true}
+		plan := v1.ApplyRequest{ChangeOptions: v1.ChangeOptions{DryRun: true, Yes: true}}
 		for _, r := range got.Resources {
 			data := testenv.Value(json.Marshal(r))(t)
 			plan.Resources = append(plan.Resources, data)

@@ -94,7 +94,7 @@ func (r *request) replaceResource(is *model.Resource, made *importedDocument) er
 // applyDocuments applies imported documents through the API. Fields that were not carried are recorded in an
 // annotation, the audit log and the server's log.
 func (r *request) applyDocuments(list ...*importedDocument) error {
-	in := v1.ApplyRequest{Message: "by sensuctl", Owner: owner, MaxAffected: r.server.maxAffected, Yes: r.server.maxAffected == 0}
+	in := v1.ApplyRequest{ChangeOptions: r.server.changeOptions(), Owner: owner}
 	for _, made := range list {
 		setListAnnotation(made.main, missingAnnotation, made.missingReferences, ", ")
 		setListAnnotation(made.main, workflowsAnnotation, slices.DeleteFunc([]string{made.workflows}, func(s string) bool { return s == "" }), "")
@@ -117,6 +117,11 @@ func (r *request) applyDocuments(list ...*importedDocument) error {
 	}
 	_, err := r.muster.Resources.Apply(r.Context(), in)
 	return hintCommand(err, applyCommand)
+}
+
+// changeOptions returns the options of all changes by sensuctl.
+func (s *Server) changeOptions() v1.ChangeOptions {
+	return v1.ChangeOptions{Message: "by sensuctl", MaxAffected: s.maxAffected, Yes: s.maxAffected == 0}
 }
 
 // refOf returns the reference to a resource.
@@ -271,6 +276,6 @@ func (r *request) deleteResource() (answer, error) {
 	if len(refs) == 0 { // the API decides between not found and forbidden
 		refs = append(refs, v1.Ref{Kind: sensuTypes[r.kind].kind, Namespace: r.namespace, Name: r.name(0)})
 	}
-	_, err = r.muster.Resources.DeleteMany(r.Context(), v1.DeleteRequest{Resources: refs, Message: "by sensuctl", MaxAffected: r.server.maxAffected, Yes: r.server.maxAffected == 0})
+	_, err = r.muster.Resources.DeleteMany(r.Context(), v1.DeleteRequest{ChangeOptions: r.server.changeOptions(), Resources: refs})
 	return answer{}, hintCommand(err, musterCommand("delete", refs[0], "--yes"))
 }

@@ -203,8 +203,7 @@ func (s *nodeRequest) renameNode(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.NodeRename
 }) (*op.Body[v1.Applied], error) {
-	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
-	applied, err := s.Intent.Rename(ctx, access.AuthorOf(ctx, in.Body.Message), in.Namespace, in.Name, in.Body.To, o)
+	applied, err := s.Intent.Rename(ctx, access.AuthorOf(ctx, in.Body.Message), in.Namespace, in.Name, in.Body.To, resources.ApplyOptions(in.Body.ChangeOptions))
 	if err != nil {
 		return nil, s.ExplainNotFound(ctx, err, intent.Key{Kind: "Node", Namespace: in.Namespace, Name: in.Name})
 	}
@@ -241,8 +240,7 @@ func (s *nodeRequest) retireNodes(ctx context.Context, in *struct{ Body v1.NodeR
 		}
 		keys = append(keys, key)
 	}
-	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
-	applied, err := s.Intent.Retire(ctx, access.AuthorOf(ctx, in.Body.Message), keys, o)
+	applied, err := s.Intent.Retire(ctx, access.AuthorOf(ctx, in.Body.Message), keys, resources.ApplyOptions(in.Body.ChangeOptions))
 	return op.Answer(resources.Applied(s.View, applied, in.Body.DryRun, nil)), err
 }
 

@@ -100,10 +100,9 @@ func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBod
 		return nil, err
 	}
 	out, err := s.changeResources(ctx, r.OnlyNew, r.DryRun, resources, func() (intent.ApplyResult, error) {
-		return s.Intent.Apply(ctx, access.AuthorOf(ctx, r.Message), resources, intent.ApplyOptions{
-			Expect: expect, DryRun: r.DryRun, Yes: r.Yes, MaxAffected: r.MaxAffected,
-			Owner: r.Owner, TakeOver: r.TakeOver, Prune: r.Prune, AllowEmpty: r.AllowEmpty, Redact: mustRedact(ctx, resources),
-		})
+		o := ApplyOptions(r.ChangeOptions)
+		o.Expect, o.Owner, o.TakeOver, o.Prune, o.AllowEmpty, o.Redact = expect, r.Owner, r.TakeOver, r.Prune, r.AllowEmpty, mustRedact(ctx, resources)
+		return s.Intent.Apply(ctx, access.AuthorOf(ctx, r.Message), resources, o)
 	})
 	return op.Answer(out), err
 }
@@ -293,9 +292,8 @@ func (s *resourceRequest) deleteResources(ctx context.Context, in *struct{ Body 
 			return nil, s.ExplainNotFound(ctx, err, keys[i])
 		}
 	}
-	o := intent.ApplyOptions{DryRun: in.Body.DryRun, Yes: in.Body.Yes, MaxAffected: in.Body.MaxAffected}
 	applied, err := s.changeResources(ctx, false, in.Body.DryRun, nil, func() (intent.ApplyResult, error) {
-		return s.Intent.Delete(ctx, access.AuthorOf(ctx, in.Body.Message), keys, o)
+		return s.Intent.Delete(ctx, access.AuthorOf(ctx, in.Body.Message), keys, ApplyOptions(in.Body.ChangeOptions))
 	})
 	return op.Answer(applied), err
 }

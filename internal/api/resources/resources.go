@@ -162,21 +162,21 @@ type NameGet struct {
 	IfNoneMatch string `header:"If-None-Match"`
 }
 
-// ChangeInput has the parameters that every change of one resource accepts: reason, dry run, and limit of affected
-// nodes.
+// ChangeInput has the parameters that every change of one resource accepts.
 type ChangeInput struct {
-	Message     string `query:"message" maxLength:"1000" doc:"Reason for the change, for the record."`
-	DryRun      bool   `query:"dryRun" doc:"Report the effect without changing anything."`
-	MaxAffected int    `query:"maxAffected" minimum:"0" doc:"Refuse a change that affects more nodes; 0: a fifth of all, at least 50."`
-	Yes         bool   `query:"yes" doc:"Confirm the change for any number of nodes."`
+	v1.ChangeOptions
 	IfMatch     string `header:"If-Match" doc:"ETags, one of which the resource must have; *: the resource must exist."`
 	IfNoneMatch string `header:"If-None-Match" doc:"*: the resource must not exist; ETags: the resource must have none of them."`
 }
 
-// changeOptions converts the parameters of a change request to options for the database of declared resources
-// (intent).
+// ApplyOptions returns the options of a change for the database of declared resources (intent).
+func ApplyOptions(in v1.ChangeOptions) intent.ApplyOptions {
+	return intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
+}
+
+// changeOptions returns the options of a change of one resource, with the revision that the request expects of it.
 func (s *resourceRequest) changeOptions(ctx context.Context, key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
-	o := intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
+	o := ApplyOptions(in.ChangeOptions)
 	revision, conditional, err := s.expectedRevision(ctx, key, in)
 	if conditional {
 		o.Expect = map[intent.Key]int64{key: revision}

@@ -170,11 +170,8 @@ type Authority struct {
 
 // NodeRename is a request to rename a node.
 type NodeRename struct {
-	To          string `json:"to" minLength:"1" maxLength:"253"`
-	DryRun      bool   `json:"dryRun,omitempty" doc:"Report the effect without changing anything."`
-	Message     string `json:"message,omitempty" maxLength:"1000" doc:"Reason for the change, for the record."`
-	MaxAffected int    `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that affects more nodes; 0: a fifth of all, at least 50."`
-	Yes         bool   `json:"yes,omitempty" doc:"Confirm the change for any number of nodes."`
+	ChangeOptions
+	To string `json:"to" minLength:"1" maxLength:"253"`
 }
 
 // NodeReplace is a request for a join token with which another machine becomes this node.
@@ -183,13 +180,10 @@ type NodeReplace struct {
 	Message   string `json:"message,omitempty" maxLength:"1000" doc:"Reason, for the record and for the former machine."`
 }
 
-// NodeRetire is a request to retire several nodes, all or none.
+// NodeRetire is a request to retire several nodes, all or none. Machines of the nodes that reconnect get the message.
 type NodeRetire struct {
-	Nodes       []NodeRef `json:"nodes" minItems:"1" maxItems:"10000"`
-	DryRun      bool      `json:"dryRun,omitempty" doc:"Report the effect without changing anything."`
-	Message     string    `json:"message,omitempty" maxLength:"1000" doc:"Reason, for the record and for machines that reconnect."`
-	MaxAffected int       `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that affects more nodes; 0: a fifth of all, at least 50."`
-	Yes         bool      `json:"yes,omitempty" doc:"Confirm the change for any number of nodes."`
+	ChangeOptions
+	Nodes []NodeRef `json:"nodes" minItems:"1" maxItems:"10000"`
 }
 
 // NodeRef names a node by namespace and name.

@@ -7,20 +7,26 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// ChangeOptions has the fields of every request that changes resources; a request about one resource has them in its
+// query.
+type ChangeOptions struct {
+	DryRun      bool   `json:"dryRun,omitempty" query:"dryRun" doc:"Report the effect without changing anything."`
+	Message     string `json:"message,omitempty" query:"message" maxLength:"1000" doc:"Reason for the change, for the record."`
+	MaxAffected int    `json:"maxAffected,omitempty" query:"maxAffected" minimum:"0" doc:"Refuse a change that affects more nodes; 0: a fifth of all, at least 50."`
+	Yes         bool   `json:"yes,omitempty" query:"yes" doc:"Confirm the change for any number of nodes."`
+}
+
 // ApplyRequest is a request to declare many resources in one transaction, all or none.
 type ApplyRequest struct {
-	Resources   []json.RawMessage `json:"resources" maxItems:"10000" doc:"Resources {apiVersion, kind, metadata, spec}; at least one, unless allowEmpty is set."`
-	DryRun      bool              `json:"dryRun,omitempty" doc:"Report the effect without changing anything."`
-	Message     string            `json:"message,omitempty" maxLength:"1000" doc:"Reason for the change, for the record."`
-	Owner       string            `json:"owner,omitempty" maxLength:"253" doc:"Owner of the resources, stored in metadata.owner. The server refuses resources of another owner."`
-	TakeOver    bool              `json:"takeOver,omitempty" doc:"Also change resources of another owner."`
-	Prune       bool              `json:"prune,omitempty" doc:"Delete resources of the owner that are not in resources, in the same transaction."`
-	AllowEmpty  bool              `json:"allowEmpty,omitempty" doc:"With prune: an empty list is intended and deletes all resources of the owner."`
-	MaxAffected int               `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that affects more nodes; 0: a fifth of all, at least 50."`
-	Yes         bool              `json:"yes,omitempty" doc:"Confirm the change for any number of nodes."`
-	Namespace   string            `json:"namespace,omitempty" doc:"Namespace for resources that name none."`
-	OnlyNew     bool              `json:"onlyNew,omitempty" doc:"Notify nobody of problems that are open now and that a route or handler list takes since this change."`
-	Expect      []Expected        `json:"expect,omitempty" maxItems:"10000" doc:"Refuse the whole change (412) if one of these resources has changed: If-Match for many."`
+	ChangeOptions
+	Resources  []json.RawMessage `json:"resources" maxItems:"10000" doc:"Resources {apiVersion, kind, metadata, spec}; at least one, unless allowEmpty is set."`
+	Owner      string            `json:"owner,omitempty" maxLength:"253" doc:"Owner of the resources, stored in metadata.owner. The server refuses resources of another owner."`
+	TakeOver   bool              `json:"takeOver,omitempty" doc:"Also change resources of another owner."`
+	Prune      bool              `json:"prune,omitempty" doc:"Delete resources of the owner that are not in resources, in the same transaction."`
+	AllowEmpty bool              `json:"allowEmpty,omitempty" doc:"With prune: an empty list is intended and deletes all resources of the owner."`
+	Namespace  string            `json:"namespace,omitempty" doc:"Namespace for resources that name none."`
+	OnlyNew    bool              `json:"onlyNew,omitempty" doc:"Notify nobody of problems that are open now and that a route or handler list takes since this change."`
+	Expect     []Expected        `json:"expect,omitempty" maxItems:"10000" doc:"Refuse the whole change (412) if one of these resources has changed: If-Match for many."`
 }
 
 // Expected is the revision that a resource must have, so that an apply changes it.
@@ -31,11 +37,8 @@ type Expected struct {
 
 // DeleteRequest is a request to delete many resources in one transaction, all or none.
 type DeleteRequest struct {
-	Resources   []Ref  `json:"resources" minItems:"1" maxItems:"10000"`
-	DryRun      bool   `json:"dryRun,omitempty" doc:"Report the effect without changing anything."`
-	Message     string `json:"message,omitempty" maxLength:"1000" doc:"Reason for the change, for the record."`
-	MaxAffected int    `json:"maxAffected,omitempty" minimum:"0" doc:"Refuse a change that affects more nodes; 0: a fifth of all, at least 50."`
-	Yes         bool   `json:"yes,omitempty" doc:"Confirm the change for any number of nodes."`
+	ChangeOptions
+	Resources []Ref `json:"resources" minItems:"1" maxItems:"10000"`
 }
 
 // Ref names a resource by kind, namespace and name.

@@ -143,7 +143,7 @@ func (l *Listener) End() {
 	ways := l.ways(names)
 	for i := len(ways) - 1; i >= 0; i-- { // the route names the handler
 		k, _ := kind.All().Of(ways[i].Kind)
-		_, err := l.run.API.Resources.Delete(ctx, k.KindInfo, simulated.Namespace, ways[i].Metadata.Name, "", "the load run is over", 0, false, true)
+		_, err := l.run.API.Resources.Delete(ctx, k.KindInfo, simulated.Namespace, ways[i].Metadata.Name, "", v1.ChangeOptions{Message: "the load run is over", Yes: true})
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {

@@ -170,7 +170,7 @@ func (c *Changes) remove(ctx context.Context, x *entry, names []string) error {
 	if len(refs) == 0 {
 		return nil
 	}
-	_, err := c.api.Resources.DeleteMany(ctx, v1.DeleteRequest{Resources: refs, Message: x.spec.What(), Yes: true})
+	_, err := c.api.Resources.DeleteMany(ctx, v1.DeleteRequest{ChangeOptions: v1.ChangeOptions{Message: x.spec.What(), Yes: true}, Resources: refs})
 	return err
 }
 

@@ -33,7 +33,7 @@ func (b *Bridge) put(ctx context.Context, c *check) error {
 }
 
 func (b *Bridge) remove(ctx context.Context, name string) error {
-	_, err := b.Client.Resources.DeleteMany(ctx, v1.DeleteRequest{Resources: []v1.Ref{{Kind: "Check", Namespace: b.Namespace, Name: name}}, Yes: true})
+	_, err := b.Client.Resources.DeleteMany(ctx, v1.DeleteRequest{ChangeOptions: v1.ChangeOptions{Yes: true}, Resources: []v1.Ref{{Kind: "Check", Namespace: b.Namespace, Name: name}}})
 	if model.ClassOf(err) == model.NotFound {
 		return nil
 	}

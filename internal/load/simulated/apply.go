@@ -12,7 +12,7 @@ import (
 
 // Apply declares resources, however many nodes they land on.
 func Apply(ctx context.Context, api *client.Client, why string, list ...model.Resource) error {
-	request := v1.ApplyRequest{Message: why, Yes: true}
+	request := v1.ApplyRequest{ChangeOptions: v1.ChangeOptions{Message: why, Yes: true}}
 	for i := range list {
 		body, err := json.Marshal(&list[i])
 		if err != nil {

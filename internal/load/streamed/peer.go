@@ -14,6 +14,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -84,7 +85,7 @@ func (k *Peer) End() {
 	ctx, over := context.WithTimeout(context.Background(), 10*time.Second)
 	defer over()
 	handler := kind.Handler().KindInfo
-	if _, err := k.run.API.Resources.Delete(ctx, handler, simulated.Namespace, streamHandler, "", "the load run is over", 0, false, true); err != nil {
+	if _, err := k.run.API.Resources.Delete(ctx, handler, simulated.Namespace, streamHandler, "", v1.ChangeOptions{Message: "the load run is over", Yes: true}); err != nil {
 		k.run.Log.Warn("the handler of a load run stays on the server", "handler", simulated.Namespace+"/"+streamHandler, "error", err)
 	}
 	k.listener.Close()
