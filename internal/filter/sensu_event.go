@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -319,16 +318,11 @@ func sensuCheckConfig(c *model.CheckDefinition, groups []string) map[string]any 
 	}
 	setNonZero(out, "discard_output", c.DiscardOutput)
 	if m := c.Metrics; m != nil {
-		out["output_metric_format"] = metricFormats[m.Format]
-		setNonEmpty(out, "output_metric_tags", sensuTags(m.Tags))
+		out["output_metric_format"] = model.SensuMetricFormat(m.Format)
+		setNonEmpty(out, "output_metric_tags", SensuTags(m.Tags))
 	}
-	setNonEmpty(out, "output_metric_thresholds", sensuThresholds(c.Thresholds))
+	setNonEmpty(out, "output_metric_thresholds", SensuThresholds(c.Thresholds))
 	return out
-}
-
-// metricFormats are Sensu's names of the formats of metrics.
-var metricFormats = map[string]string{
-	"nagios": "nagios_perfdata", "graphite": "graphite_plaintext", "influxdb": "influxdb_line", "opentsdb": "opentsdb_line", "prometheus": "prometheus_text",
 }
 
 // metricsSuffix ends the name of the pipeline that an import makes for a handler of metrics.
@@ -392,30 +386,24 @@ func sensuHookLists(c *model.CheckDefinition) (lists []any) {
 	return lists
 }
 
-// sensuThresholds converts the thresholds of a check to Sensu's JSON format
-func sensuThresholds(thresholds []model.Threshold) (list []any) {
-	text := func(n *float64) string {
-		if n == nil {
-			return ""
-		}
-		return strconv.FormatFloat(*n, 'g', -1, 64)
-	}
+// SensuThresholds converts the thresholds of a check to Sensu's JSON format.
+func SensuThresholds(thresholds []model.Threshold) (list []any) {
 	for i := range thresholds {
 		t := &thresholds[i]
 		rules := []any{}
 		for status, bounds := range []*model.Bounds{1: t.Warning, 2: t.Critical, 3: t.Unknown} {
 			if bounds != nil {
-				rules = append(rules, map[string]any{"min": text(bounds.Min), "max": text(bounds.Max), "status": status})
+				rules = append(rules, map[string]any{"min": bounds.MinText(), "max": bounds.MaxText(), "status": status})
 			}
 		}
 		missing, _ := model.ParseStatus(t.Missing)
-		list = append(list, map[string]any{"name": t.Metric, "tags": orNil(sensuTags(t.Tags)), "thresholds": rules, "null_status": int(missing)})
+		list = append(list, map[string]any{"name": t.Metric, "tags": orNil(SensuTags(t.Tags)), "thresholds": rules, "null_status": int(missing)})
 	}
 	return list
 }
 
-// sensuTags converts metric tags to Sensu's JSON format
-func sensuTags(tags map[string]string) (list []any) {
+// SensuTags converts metric tags to Sensu's JSON format.
+func SensuTags(tags map[string]string) (list []any) {
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
 		list = append(list, map[string]any{"name": name, "value": tags[name]})
 	}
@@ -473,7 +461,7 @@ func SensuPoints(e *model.Event) []any {
 		if at.IsZero() {
 			at = e.Executed
 		}
-		points[i] = map[string]any{"name": v.Name, "value": v.Value, "timestamp": seconds(at), "tags": orNil(sensuTags(v.Tags))}
+		points[i] = map[string]any{"name": v.Name, "value": v.Value, "timestamp": seconds(at), "tags": orNil(SensuTags(v.Tags))}
 	}
 	return points
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/filter"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
@@ -74,11 +75,11 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 	if c.Metrics != nil {
 		o["output_metric_format"] = model.SensuMetricFormat(c.Metrics.Format)
 		if len(c.Metrics.Tags) > 0 {
-			o["output_metric_tags"] = metricTagsForm(c.Metrics.Tags)
+			o["output_metric_tags"] = filter.SensuTags(c.Metrics.Tags)
 		}
 	}
 	if len(c.Thresholds) > 0 {
-		o["output_metric_thresholds"] = thresholdsForm(c.Thresholds)
+		o["output_metric_thresholds"] = filter.SensuThresholds(c.Thresholds)
 	}
 	addMissingReferences(o, m)
 	return o, addSubdues(r, o, m, c.Schedule)
@@ -142,25 +143,6 @@ func addHookToList(lists []object, when, hook string) []object {
 		}
 	}
 	return append(lists, object{when: []string{hook}})
-}
-
-// thresholdsForm converts a check's thresholds to Sensu's JSON format.
-func thresholdsForm(list []model.Threshold) []object {
-	out := []object{}
-	for i := range list {
-		t := &list[i]
-		rules := []object{}
-		for _, of := range [...]struct {
-			bounds *model.Bounds
-			status int
-		}{{t.Warning, 1}, {t.Critical, 2}, {t.Unknown, 3}} {
-			if of.bounds != nil {
-				rules = append(rules, object{"min": of.bounds.MinText(), "max": of.bounds.MaxText(), "status": of.status})
-			}
-		}
-		out = append(out, object{"name": t.Metric, "tags": metricTagsForm(t.Tags), "null_status": map[string]int{"warning": 1, "critical": 2, "unknown": 3}[t.Missing], "thresholds": rules})
-	}
-	return out
 }
 
 // addSubdues adds the times in which a check does not run to its Sensu object, as subdues.
@@ -464,15 +446,6 @@ func referencesForm(kind string, names []string) []object {
 	out := []object{}
 	for _, name := range names {
 		out = append(out, object{"name": name, "type": kind, "api_version": "core/v2"})
-	}
-	return out
-}
-
-// metricTagsForm converts metric tags to Sensu's JSON format.
-func metricTagsForm(tags map[string]string) []object {
-	out := []object{}
-	for _, name := range sortedKeys(tags) {
-		out = append(out, object{"name": name, "value": tags[name]})
 	}
 	return out
 }
