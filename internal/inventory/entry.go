@@ -122,9 +122,9 @@ func Normalize(entries []Entry) []Entry {
 	return entries
 }
 
-// Difference returns the entries that are only in after (added), and those that are only in before (removed). All lists are
+// Difference returns the elements that are only in after (added), and those that are only in before (removed). All lists are
 // sorted.
-func Difference(before, after []Entry) (added, removed []Entry) {
+func Difference[E cmp.Ordered](before, after []E) (added, removed []E) {
 	for len(before) > 0 || len(after) > 0 {
 		switch {
 		case len(before) == 0 || len(after) > 0 && after[0] < before[0]:

@@ -277,7 +277,7 @@ func (w *applier) Signal(n uint32, s *wire.Signal, _ *shard.Arrival) shard.Outco
 		of.stale = of.received != 0
 		return shard.Malformed
 	}
-	added, removed := differenceOfIDs(of.ids, next.ids)
+	added, removed := inventory.Difference(of.ids, next.ids)
 	next.history = of.history
 	if next.received, next.changed = w.Received, of.changed; of.received == 0 {
 		next.changed = w.Received // the first inventory is no change
@@ -387,22 +387,6 @@ func (w *applier) recordHistoryLocked(n *node, added, removed []uint32) {
 		d.releaseLocked(one.id &^ went)
 	}
 	n.history = slices.Delete(n.history, 0, drop)
-}
-
-// differenceOfIDs returns the ids that are only in after (added), and those that are only in before (removed). Both lists
-// are ascending.
-func differenceOfIDs(before, after []uint32) (added, removed []uint32) {
-	for len(before) > 0 || len(after) > 0 {
-		switch {
-		case len(before) == 0 || len(after) > 0 && after[0] < before[0]:
-			added, after = append(added, after[0]), after[1:]
-		case len(after) == 0 || before[0] < after[0]:
-			removed, before = append(removed, before[0]), before[1:]
-		default:
-			before, after = before[1:], after[1:]
-		}
-	}
-	return added, removed
 }
 
 // Record does nothing, because no journal record concerns inventories.

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -230,6 +231,19 @@ type Agent struct {
 	Assigned    uint64        // intent revision of the assignment that the agent holds or was sent; zero: none
 	Confirmed   bool          // the agent has confirmed that it holds this assignment
 	Report      *AgentReport  // last report of the agent; nil: the agent has sent none
+}
+
+// SetAssignment sets the revision of the agent's assignment, and as Idle the units in it that the agent does not run.
+func (a *Agent) SetAssignment(of *directory.Assignment, isIdle func(*model.Definition) bool, reason string) {
+	if of == nil {
+		return
+	}
+	a.Assigned = of.Generation.Revision
+	for _, d := range of.Definitions {
+		if isIdle(d) {
+			a.Idle = append(a.Idle, IdleUnit{Unit: d.Unit, Name: d.Name, Reason: reason})
+		}
+	}
 }
 
 // AgentReport holds the statistics that an agent last sent about itself, such as memory and queue length.

@@ -124,15 +124,9 @@ func (s *Server) Agent(id model.NodeID) (state core.Agent, ok bool) {
 		state = n.state
 	}
 	s.nodes.mu.Unlock()
-	assignment := s.cfg.Nodes.For(id)
-	if !ok || assignment == nil {
-		return state, ok
-	}
-	state.Assigned = assignment.Generation.Revision
-	for _, definition := range assignment.Definitions {
-		if d := definition.AsDirective(); d == nil || d.Rudder == "" {
-			state.Idle = append(state.Idle, core.IdleUnit{Unit: definition.Unit, Name: definition.Name, Reason: "an agent of Rudder runs only the directives of Rudder"})
-		}
+	if ok {
+		state.SetAssignment(s.cfg.Nodes.For(id), func(d *model.Definition) bool { return d.AsDirective() == nil || d.AsDirective().Rudder == "" },
+			"an agent of Rudder runs only the directives of Rudder")
 	}
 	return state, ok
 }

@@ -63,17 +63,10 @@ func (s *Server) Agent(node model.NodeID) (state core.Agent, ok bool) {
 		state = a.state
 	}
 	s.agents.mu.Unlock()
-	assignment := s.cfg.Nodes.For(node)
-	if !ok || assignment == nil {
-		return state, ok
+	if ok {
+		state.SetAssignment(s.cfg.Nodes.For(node), func(d *model.Definition) bool { return d.AsCheck() != nil }, "an agent of Zabbix runs no checks, it collects items")
 	}
-	state.Assigned = assignment.Generation.Revision
-	for _, definition := range assignment.Definitions {
-		if definition.AsCheck() != nil {
-			state.Idle = append(state.Idle, core.IdleUnit{Unit: definition.Unit, Name: definition.Name, Reason: "an agent of Zabbix runs no checks, it collects items"})
-		}
-	}
-	return state, true
+	return state, ok
 }
 
 // Connected reports whether the agent of a node sent a request within its time-out.
