@@ -436,18 +436,14 @@ func (s *db) Querier(from, to int64) (storage.Querier, error) {
 	v := s.view
 	v.readers.Add(1)
 	s.mu.Unlock()
-	var list []storage.Querier
-	add := func(b tsdb.BlockReader) error {
-		q, err := tsdb.NewBlockQuerier(b, from, to)
-		if err == nil {
-			list = append(list, q)
-		}
-		return err
-	}
-	err := add(&headReader{db: s, from: from, to: to})
+	head, err := tsdb.NewBlockQuerier(&headReader{db: s}, from, to)
+	list := []storage.Querier{&headQuerier{head, s, from, to}}
 	for _, b := range v.blocks {
 		if err == nil && b.OverlapsClosedInterval(from, to) {
-			err = add(b)
+			var q storage.Querier
+			if q, err = tsdb.NewBlockQuerier(b, from, to); err == nil {
+				list = append(list, q)
+			}
 		}
 	}
 	if err == nil && s.trends.overlaps(from, to) {

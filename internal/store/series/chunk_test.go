@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestOpenChunk appends random values of the usual kinds at regular and irregular times, and expects the bytes of an XORChunk.
+// TestOpenChunk appends random values of the usual kinds at regular and irregular times, and expects the bytes of an XORChunk and the
+// same values from them.
 func TestOpenChunk(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	kinds := []func(i int) float64{
@@ -38,14 +39,19 @@ func TestOpenChunk(t *testing.T) {
 				to, err := want.Appender()
 				testenv.NoError(t, err)
 				var got openChunk
+				var points []point
 				for i, ms := 0, start; i < maxSamples; i++ {
 					v := value(i)
 					got.append(ms, v)
 					to.Append(0, ms, v)
+					points = append(points, point{ms, v})
 					ms += step()
 				}
 				if !bytes.Equal(got.bytes(), want.Bytes()) {
 					t.Fatalf("%x, want %x", got.bytes(), want.Bytes())
+				}
+				if list, err := appendPoints(nil, got.bytes(), points[7].ms, points[100].ms); err != nil || !slices.EqualFunc(list, points[7:101], samePoint) {
+					t.Fatalf("decoded %v, %v, want %v", list, err, points[7:101])
 				}
 			}
 		}
@@ -92,4 +98,41 @@ func FuzzOpenChunk(f *testing.F) {
 			got = again
 		}
 	})
+}
+
+// FuzzAppendPoints decodes bytes, and expects the values of the iterator of an XORChunk, or an error and the values before it: at the end of a
+// damaged chunk that iterator makes values up.
+func FuzzAppendPoints(f *testing.F) {
+	for _, step := range [...]int64{1000, 1, 9000, 70_000, 600_000, 1 << 31} {
+		var c openChunk
+		for i := range int64(20) {
+			c.append(start+i*step+i%3*step/2, [...]float64{1, 1, 12.34, math.Inf(-1), 1e9}[i%5])
+		}
+		f.Add(c.bytes())
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) < chunkHeader {
+			return
+		}
+		var want []point
+		c, err := chunkenc.FromData(chunkenc.EncXOR, data)
+		testenv.NoError(t, err)
+		it := c.Iterator(nil)
+		for it.Next() == chunkenc.ValFloat {
+			ms, v := it.At()
+			want = append(want, point{ms, v})
+		}
+		got, err := appendPoints(nil, data, math.MinInt64, math.MaxInt64)
+		if err != nil {
+			want = want[:min(len(got), len(want))]
+		}
+		if err == nil && it.Err() != nil || !slices.EqualFunc(got, want, samePoint) {
+			t.Fatalf("%v, %v, want %v, %v", got, err, want, it.Err())
+		}
+	})
+}
+
+// samePoint reports whether two values are equal bit by bit.
+func samePoint(a, b point) bool {
+	return a.ms == b.ms && math.Float64bits(a.value) == math.Float64bits(b.value)
 }

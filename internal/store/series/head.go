@@ -9,7 +9,6 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -293,7 +292,7 @@ func (x *inOrder) inFile(t savedTail, ms int64) bool {
 			break
 		}
 		x.partition.reads++
-		r, _, err := t.file.read(x.next, firstRead)
+		r, _, err := t.file.read(x.next, make([]byte, firstRead))
 		if err != nil {
 			x.next = 0 // a query reports the damage
 			break
@@ -310,12 +309,8 @@ func (x *inOrder) inFile(t savedTail, ms int64) bool {
 
 // chunkHas reports whether a chunk has a value at a time.
 func chunkHas(data []byte, ms int64) bool {
-	for it := readChunk(data).Iterator(nil); it.Next() != chunkenc.ValNone; {
-		if at := it.AtT(); at >= ms {
-			return at == ms
-		}
-	}
-	return false
+	found, _ := appendPoints(nil, data, ms, ms) // a query reports the damage
+	return len(found) > 0
 }
 
 // lateIndex returns the index at which the sorted late values of a series have this time or would get it; taken is true if
@@ -521,6 +516,13 @@ func (p *headPartition) noteOldest(of *headSeries) {
 	for _, t := range of.saved {
 		p.oldest = min(p.oldest, t.file.start)
 	}
+}
+
+// newestInOrder returns the newest value of a series; ok is false if the series has late values or no open chunk.
+func (of *headSeries) newestInOrder() (v point, ok bool) {
+	of.partition.mu.Lock()
+	defer of.partition.mu.Unlock()
+	return point{of.open.last, math.Float64frombits(of.open.value)}, of.open.count > 0 && len(of.partition.late[of]) == 0
 }
 
 // isEmpty reports whether a series has no chunks.

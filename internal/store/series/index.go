@@ -1,6 +1,7 @@
 package series
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -119,6 +120,25 @@ func (x *seriesIndex) get(ref storage.SeriesRef, list []*headSeries) []*headSeri
 	defer x.mu.RUnlock()
 	for of := x.byRef[ref]; of != nil; of = of.twin {
 		list = append(list, of)
+	}
+	return list
+}
+
+// list returns the series with these references for a query; series of several partitions with equal labels are one.
+func (x *seriesIndex) list(refs []storage.SeriesRef, r *headReader) []selectedSeries {
+	list, all := make([]selectedSeries, 0, len(refs)), make([]*headSeries, 0, len(refs))
+	for part := range slices.Chunk(refs, 1024) { // new series need not wait for all
+		x.mu.RLock()
+		for _, ref := range part {
+			from := len(all)
+			for of := x.byRef[ref]; of != nil; of = of.twin {
+				all = append(all, of)
+			}
+			if len(all) > from {
+				list = append(list, selectedSeries{r, all[from:len(all):len(all)]})
+			}
+		}
+		x.mu.RUnlock()
 	}
 	return list
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/muster-fleet/muster/internal/journal/disk"
@@ -144,14 +145,14 @@ func parseRangeHeader(b []byte) error {
 	return nil
 }
 
-// read reads the record at an offset, and at least as many bytes from there. The chunk is a part of the data.
-func (f *rangeFile) read(offset int64, least int) (r chunkRecord, data []byte, err error) {
+// read reads the record at an offset and the bytes behind it into a buffer, or into a larger one if the record is longer. It returns what it has
+// read; the chunk is a part of it.
+func (f *rangeFile) read(offset int64, data []byte) (r chunkRecord, _ []byte, err error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	if f.file == nil || offset < rangeHeader {
 		return r, nil, errDamagedRecord
 	}
-	data = make([]byte, least)
 	for {
 		n, err := f.file.ReadAt(data, offset)
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -172,7 +173,6 @@ func (f *rangeFile) read(offset int64, least int) (r chunkRecord, data []byte, e
 // rows of records as there were snapshots between them. It reads on behind a window when series are read in the order of their records, and
 // only one record when they are read in another order.
 type readAhead struct {
-	mu      sync.Mutex
 	windows [8]readWindow
 	oldest  int // of windows
 }
@@ -181,16 +181,14 @@ type readAhead struct {
 type readWindow struct {
 	file   *rangeFile
 	offset int64
-	data   []byte // chunks are parts of it: it does not change
+	data   []byte
 }
 
 // readAheadSize is about 40 records in bytes.
 const readAheadSize = 16 << 10
 
-// read reads the record at an offset of a range file.
+// read returns the record at an offset of a range file. Its chunk is valid until the next call.
 func (a *readAhead) read(f *rangeFile, offset int64) (r chunkRecord, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	size := firstRead
 	to := &a.windows[a.oldest]
 	for i := range a.windows {
@@ -211,7 +209,7 @@ func (a *readAhead) read(f *rangeFile, offset int64) (r chunkRecord, err error) 
 		a.oldest = (a.oldest + 1) % len(a.windows)
 	}
 	to.file, to.offset = f, offset
-	r, to.data, err = f.read(offset, size)
+	r, to.data, err = f.read(offset, slices.Grow(to.data[:0], size)[:size])
 	return r, err
 }
 

@@ -16,12 +16,14 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 )
 
-// headReader reads the values of the head between two times, as a tsdb.BlockReader. It implements tsdb.BlockReader
-// with its readers of index and chunks. Any goroutine may call it if lateRead is nil.
+// headReader reads the values of the head between two times. It implements tsdb.BlockReader with its readers of index and chunks. One
+// goroutine at a time may call it.
 type headReader struct {
 	db       *db
 	from, to int64                   // ms, both included
 	lateRead map[*headSeries][]point // late values that Series returned; nil: not kept
+	newest   bool                    // only the newest value of each series is wanted
+	found    foundValues             // of Series
 	ahead    readAhead
 }
 
@@ -174,9 +176,15 @@ func (x headIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilder,
 	*metas = (*metas)[:0]
 	var late []point
 	for _, of := range twins {
-		var list []point
-		*metas, list = x.chunksOf(of, *metas)
-		late = append(late, list...)
+		x.found.data = make([]byte, 0, cap(x.found.data)) // the compactor keeps the chunks
+		x.read(of, &x.found)
+		for _, c := range slices.Backward(x.found.chunks) {
+			*metas = append(*metas, chunks.Meta{MinTime: c.min, MaxTime: c.max, Chunk: readChunk(c.data)})
+		}
+		if x.lateRead != nil && len(x.found.late) > 0 {
+			x.lateRead[of] = slices.Clone(x.found.late)
+		}
+		late = append(late, x.found.late...)
 	}
 	if len(late) > 0 || len(twins) > 1 {
 		merged, err := mergeLate(*metas, late)
@@ -188,59 +196,74 @@ func (x headIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilder,
 	return nil
 }
 
-// chunksOf appends copies of the chunks of a series in the time range, and returns its late values in that range.
-func (x headIndex) chunksOf(of *headSeries, metas []chunks.Meta) (_ []chunks.Meta, late []point) {
-	first, oldest := len(metas), int64(math.MaxInt64)
-	add := func(from, to int64, data []byte) {
-		if oldest = from; to >= x.from && from <= x.to {
-			metas = append(metas, chunks.Meta{MinTime: from, MaxTime: to, Chunk: readChunk(data)})
+// foundValues has the chunks and late values of a series in the time range of a reader. The next read uses its memory again.
+type foundValues struct {
+	chunks []chunkRecord // the newest first
+	late   []point
+	data   []byte // of chunks; full chunks in memory have their own, because they do not change
+
+	full  []fullChunk
+	saved []savedTail
+}
+
+// read finds the chunks and late values of a series in the time range of the reader.
+func (r *headReader) read(of *headSeries, found *foundValues) {
+	found.chunks, found.late, found.data, found.full, found.saved = found.chunks[:0], found.late[:0], found.data[:0], found.full[:0], found.saved[:0]
+	oldest := int64(math.MaxInt64)
+	contains := func(from, to int64) bool {
+		oldest = from
+		in := to >= r.from && from <= r.to
+		if in && r.newest {
+			oldest = math.MinInt64
 		}
+		return in
 	}
 	p := of.partition
 	p.mu.Lock()
-	if of.open.count > 0 {
-		add(of.openMin, of.open.last, of.open.bytes())
+	if of.open.count > 0 && contains(of.openMin, of.open.last) {
+		found.data = of.open.appendTo(found.data)
+		found.chunks = append(found.chunks, chunkRecord{min: of.openMin, max: of.open.last, data: found.data[:len(found.data):len(found.data)]})
 	}
-	for i := len(of.full) - 1; i >= 0 && oldest > x.from; i-- {
-		add(of.full[i].min, of.full[i].max, slices.Clone(of.full[i].data))
+	if oldest > r.from {
+		found.full, found.saved = append(found.full, of.full...), append(found.saved, of.saved...)
 	}
-	saved := slices.Clone(of.saved)
 	for _, v := range p.late[of] {
-		if v.ms >= x.from && v.ms <= x.to {
-			late = append(late, v)
+		if v.ms >= r.from && v.ms <= r.to {
+			found.late = append(found.late, v)
 		}
 	}
 	p.mu.Unlock()
-	if x.lateRead != nil && len(late) > 0 {
-		x.lateRead[of] = late
-	}
-	for _, t := range slices.Backward(saved) {
-		for at := t.offset; at != 0 && oldest > x.from; {
-			r, err := x.ahead.read(t.file, at)
-			if err != nil {
-				x.db.reportDamage(t.file, at, err)
-				break
-			}
-			add(r.min, r.max, r.data)
-			at = r.prev
+	for i := len(found.full) - 1; i >= 0 && oldest > r.from; i-- {
+		if c := &found.full[i]; contains(c.min, c.max) {
+			found.chunks = append(found.chunks, chunkRecord{min: c.min, max: c.max, data: c.data})
 		}
 	}
-	slices.Reverse(metas[first:])
-	return metas, late
+	for _, t := range slices.Backward(found.saved) {
+		for at := t.offset; at != 0 && oldest > r.from; {
+			c, err := r.ahead.read(t.file, at)
+			if err != nil {
+				r.db.reportDamage(t.file, at, err)
+				break
+			}
+			if contains(c.min, c.max) {
+				from := len(found.data)
+				found.data = append(found.data, c.data...)
+				found.chunks = append(found.chunks, chunkRecord{min: c.min, max: c.max, data: found.data[from:len(found.data):len(found.data)]})
+			}
+			at = c.prev
+		}
+	}
 }
 
 // mergeLate merges chunks and late values into new chunks. Of values at one time it keeps the first.
 func mergeLate(metas []chunks.Meta, late []point) (out []chunks.Meta, err error) {
 	var list []point
 	for _, m := range metas {
-		if list, err = appendPoints(list, m.Chunk.Bytes()); err != nil {
+		if list, err = appendPoints(list, m.Chunk.Bytes(), math.MinInt64, math.MaxInt64); err != nil {
 			return nil, err
 		}
 	}
-	list = append(list, late...)
-	slices.SortStableFunc(list, func(a, b point) int { return cmp.Compare(a.ms, b.ms) })
-	list = slices.CompactFunc(list, func(a, b point) bool { return a.ms == b.ms })
-	for part := range slices.Chunk(list, maxSamples) {
+	for part := range slices.Chunk(sortPoints(append(list, late...)), maxSamples) {
 		c := chunkenc.NewXORChunk()
 		to, err := c.Appender()
 		if err != nil {
@@ -254,6 +277,12 @@ func mergeLate(metas []chunks.Meta, late []point) (out []chunks.Meta, err error)
 	return out, nil
 }
 
+// sortPoints sorts values by time, and keeps the first of those at one time.
+func sortPoints(list []point) []point {
+	slices.SortStableFunc(list, func(a, b point) int { return cmp.Compare(a.ms, b.ms) })
+	return slices.CompactFunc(list, func(a, b point) bool { return a.ms == b.ms })
+}
+
 // readChunk returns the chunk with this data, without the memory for values to come that NewXORChunk allocates.
 func readChunk(data []byte) chunkenc.Chunk {
 	c, err := chunkenc.FromData(chunkenc.EncXOR, data)
@@ -261,14 +290,4 @@ func readChunk(data []byte) chunkenc.Chunk {
 		panic("BUG: " + err.Error())
 	}
 	return c
-}
-
-// appendPoints decodes a chunk and appends its values to a list.
-func appendPoints(list []point, chunk []byte) ([]point, error) {
-	it := readChunk(chunk).Iterator(nil)
-	for it.Next() == chunkenc.ValFloat {
-		ms, v := it.At()
-		list = append(list, point{ms, v})
-	}
-	return list, it.Err()
 }

@@ -244,7 +244,7 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 	}
 	of.open = open
 	for _, chunk := range older {
-		points, err := appendPoints(nil, chunk)
+		points, err := appendPoints(nil, chunk, math.MinInt64, math.MaxInt64)
 		if err != nil || len(points) == 0 {
 			d.Fail("chunk of a series")
 			return
@@ -292,7 +292,7 @@ func decodeChunk(d Decoder) [][]byte {
 func (s *db) appendChain(list [][]byte, f *rangeFile, offset int64) [][]byte {
 	from := len(list)
 	for offset != 0 {
-		r, _, err := f.read(offset, firstRead)
+		r, _, err := f.read(offset, make([]byte, firstRead))
 		if err != nil {
 			s.reportDamage(f, offset, err)
 			break
