@@ -47,6 +47,10 @@ func collectors() map[string]collector {
 		"agent.variant":  {"", agentPing, "1: the keys are those of Zabbix agent 1", false},
 		"agent.version":  {"", agentVersion, "the version of the agent", false},
 
+		"icmpping":     {pingParameters, icmpPing, "1 if the target answers an ICMP echo request, else 0", true},
+		"icmppingloss": {pingParameters, icmpPing, "share of the requests without a reply, in percent", true},
+		"icmppingsec":  {strings.Replace(pingParameters, ",allow", ",avg|min|max,allow", 1), icmpPing, "seconds until the replies; 0: none came", true},
+
 		"kernel.maxfiles":  {"", kernelNumber("/proc/sys/fs/file-max"), "the most files that may be open", false},
 		"kernel.maxproc":   {"", kernelNumber("/proc/sys/kernel/pid_max"), "the most processes", false},
 		"kernel.openfiles": {"", kernelNumber("/proc/sys/fs/file-nr"), "open files", false},

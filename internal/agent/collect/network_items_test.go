@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/net/icmp"
+	"golang.org/x/net/ipv4"
 
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -108,7 +110,16 @@ func TestWebCertificate(t *testing.T) {
 // sends one of another question before the second one.
 func newNameServer(t *testing.T) string {
 	udp := testenv.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
-	tcp := testenv.Value(net.Listen("tcp", udp.LocalAddr().String()))(t)
+	tcp, err := net.Listen("tcp", udp.LocalAddr().String())
+	for range 100 {
+		if err == nil {
+			break
+		}
+		testenv.NoError(t, udp.Close()) // a connection has the port
+		udp = testenv.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
+		tcp, err = net.Listen("tcp", udp.LocalAddr().String())
+	}
+	testenv.NoError(t, err)
 	t.Cleanup(func() { udp.Close(); tcp.Close() })
 	name := dnsmessage.MustNewName
 	bodies := map[dnsmessage.Type]dnsmessage.ResourceBody{
@@ -199,6 +210,72 @@ func TestNameService(t *testing.T) {
 	}
 	if got := reverseName(netip.MustParseAddr("2001:db8::1")); got != "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa" {
 		t.Error(got)
+	}
+}
+
+// TestPings pings this machine with both protocols and an address without a machine, and expects values, or the reason where the kernel
+// refuses the sockets.
+func TestPings(t *testing.T) {
+	for i, target := range []string{"127.0.0.1", "::1"} {
+		conn, _, err := listenEcho(&pingFamilies[i])
+		if err != nil {
+			expectItem(t, "icmpping["+target+"]", "", "the kernel refuses ICMP sockets: add the agent's group to the sysctl net.ipv4.ping_group_range, or give the agent CAP_NET_RAW")
+			continue
+		}
+		conn.Close()
+		expectItem(t, "icmpping["+target+",2,20,65000,2000]", "1", "")
+		expectItem(t, "icmppingloss["+target+",5,20,24,2000,allow_redirect]", "0", "")
+		for _, mode := range []string{"", "min", "max"} {
+			if v, err := measureKey(t, "icmppingsec["+target+",2,20,,2000,"+mode+"]"); err != nil || v.Float() < 0.0001 || v.Float() > 2 {
+				t.Errorf("icmppingsec %s = %v, error %v", mode, v, err)
+			}
+		}
+	}
+	if conn, _, err := listenEcho(&pingFamilies[0]); err == nil {
+		conn.Close()
+		expectItem(t, "icmpping[255.255.255.255,1,,,50]", "0", "") // refused without permission to broadcast: the request is lost
+		expectItem(t, "icmppingloss[255.255.255.255,2,20,,50]", "100", "")
+		expectItem(t, "icmppingsec[255.255.255.255,1,,,50]", "0", "")
+	}
+	for key, want := range map[string]string{
+		"icmpping": "the target is missing", "icmpping[a,0]": "the packets", "icmpping[a,,10]": "between packets", "icmpping[a,,,23]": "the bytes", "icmpping[a,,,,49]": "of a reply", "icmpping[a,4]": "all packets take 3.5s",
+		"icmpping[a,,,,,x]": "write one of allow_redirect", "icmppingsec[a,,,,,x]": "write one of min, avg, max", "icmpping[nosuch.invalid]": "nosuch.invalid",
+	} {
+		expectItem(t, key, "", want)
+	}
+}
+
+// TestRepliesOfOthersDoNotCount passes messages to a reader of replies, and expects each request to have one reply at most: of the target,
+// with the token, in time.
+func TestRepliesOfOthersDoNotCount(t *testing.T) {
+	now, target := time.Now(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1)}
+	r := echoReader{of: &pingFamilies[0], target: netip.MustParseAddr("192.0.2.1"), token: "token", sent: []time.Time{now, now, {}}, answered: make([]bool, 3), timeout: time.Second}
+	message := func(kind icmp.Type, seq int, data string) []byte {
+		return testenv.Value((&icmp.Message{Type: kind, Body: &icmp.Echo{Seq: seq, Data: []byte(data)}}).Marshal(nil))(t)
+	}
+	reply := message(ipv4.ICMPTypeEchoReply, 0, "token and more")
+	other := &net.IPAddr{IP: net.IPv4(192, 0, 2, 2)}
+	for _, c := range []struct {
+		data  []byte
+		from  net.Addr
+		after time.Duration
+		want  int
+	}{
+		{message(ipv4.ICMPTypeEcho, 0, "token"), target, 0, 0},
+		{message(ipv4.ICMPTypeEchoReply, 0, "other"), target, 0, 0},
+		{message(ipv4.ICMPTypeEchoReply, 0, "tok"), target, 0, 0},
+		{message(ipv4.ICMPTypeEchoReply, 3, "token"), target, 0, 0},
+		{message(ipv4.ICMPTypeEchoReply, 2, "token"), target, 0, 0}, // not sent yet
+		{reply[:5], target, 0, 0},
+		{reply, other, 0, 0},
+		{reply, target, time.Second + 1, 0},
+		{reply, target, time.Second, 1},
+		{reply, target, time.Second, 1},
+		{message(ipv4.ICMPTypeEchoReply, 1, "token"), target, 0, 2},
+	} {
+		if r.addReply(c.data, c.from, now.Add(c.after)); len(r.times) != c.want {
+			t.Errorf("%x from %s: %d replies, want %d", c.data, c.from, len(r.times), c.want)
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ An item whose key or parameter an agent cannot collect is *unsupported*, and ` +
 This page is generated from the code.
 
 `)
-	fmt.Fprintf(&b, "Keys marked * wait for a disk, a program or the network: each has %.0f seconds. %d of the network's (net, web) run at once, and as many others.\n", itemTimeout.Seconds(), maxWaiting)
+	fmt.Fprintf(&b, "Keys marked * wait for a disk, a program or the network: each has %.0f seconds. %d of the network's (icmp, net, web) run at once, and as many others.\n", itemTimeout.Seconds(), maxWaiting)
 	fmt.Fprintf(&b, "A text has at most %d KiB. Regular expressions are those of Go: linear time, no lookaround and no back references.\n\n| key | parameters | value |\n|---|---|---|\n", maxText>>10)
 	known := collectors()
 	for _, name := range slices.Sorted(maps.Keys(known)) {

@@ -39,7 +39,7 @@ type answer struct {
 // measure runs a collector in a goroutine of its own and waits for its answer, at most itemTimeout.
 func (w *slowCollectors) measure(ctx context.Context, m *machine, of *groupItem) (item.Value, error) {
 	slots := w.local
-	if strings.HasPrefix(of.key.Name, "net.") || strings.HasPrefix(of.key.Name, "web.") {
+	if strings.HasPrefix(of.key.Name, "net.") || strings.HasPrefix(of.key.Name, "web.") || strings.HasPrefix(of.key.Name, "icmp") {
 		slots = w.network
 	}
 	if err := slots.Acquire(ctx, 1); err != nil {
