@@ -300,7 +300,7 @@ spec:
 	s.AwaitOutput("status", "per second; most time: hot:log["+file+",,,500], ")
 }
 
-// TestNumbersOfChecksAnswerQueries runs a check that prints perfdata, and expects its numbers from muster query, also after a kill -9.
+// TestNumbersOfChecksAnswerQueries runs a check that prints perfdata, and expects its numbers and thresholds from muster query, also after a kill -9.
 func TestNumbersOfChecksAnswerQueries(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -314,6 +314,7 @@ spec:
   interval: 1s
   command: "echo \"ok | waiting=7;10;20 '/home'=12.5%\""
   metrics: {format: nagios, tags: {team: print}}
+  thresholds: [{metric: waiting, critical: {min: 1, max: 30}}]
 `)
 	s.AwaitOutput(`query waiting{check="queue",team="print"}`, `node="db1"`, "7")
 	s.Kill()
@@ -321,6 +322,8 @@ spec:
 	s.WaitReady(40 * time.Second)
 	s.AwaitOutput(`query count_over_time(waiting{node="db1"}[1h])>2`, `check="queue"`)
 	s.AwaitOutput(`query {check="queue",item="/home"}`, "_home", `unit="%"`, "12.5")
+	s.AwaitOutput(`query waiting_warning{bound="max"}-ignoring(bound)waiting`, `item="waiting"`, "3")
+	s.AwaitOutput(`query {__name__="waiting_critical",check="queue"}`, `bound="min"`, `bound="max"`, "30")
 }
 
 // TestNetworkAndCommandItems collects a page with a secret in its address, its certificate, and the output of a command, which the agent's

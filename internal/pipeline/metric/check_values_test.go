@@ -86,3 +86,49 @@ func TestNumbersOfChecksAreStored(t *testing.T) {
 		t.Errorf("clocks %+v, without a store %+v", clocks, without.partitions[3].nodes[0].clocks)
 	}
 }
+
+// TestThresholdsOfChecksAreStored expects the ends of thresholds in performance data, and those that the check declares in their place, as
+// series beside the number's.
+func TestThresholdsOfChecksAreStored(t *testing.T) {
+	ten, five := 10.0, 5.0
+	check := &model.CheckDefinition{Metrics: &model.Metrics{Format: "nagios"}, Thresholds: []model.Threshold{
+		{Metric: "load", Warning: &model.Bounds{Max: &ten}, Critical: &model.Bounds{MinToken: "{{ .labels.min }}"}},
+		{Metric: "load", Tags: map[string]string{"cpu": "1"}, Unknown: &model.Bounds{Min: &five}},
+	}}
+	output := "ok | load=1;2;4;0;64 load=1 swap=9%;@10:20;5:;;100\nmore | temp=U;1 temp=20;~:30;10:40 'other'=1"
+	values := []model.Value{{Name: "load", Value: 1, Tags: map[string]string{"cpu": "1", "bound": "x"}}, {Name: "load", Value: 1}, {Name: "swap", Value: 9}, {Name: "temp", Value: 20}, {Name: "other", Value: 1}, {Name: "none", Value: 1}}
+	var got []string
+	var perfdata perfdataReader
+	var x sampleApplier
+	perfdata.reset(check, []byte(output))
+	for i := range values {
+		x.findBounds(check, &values[i], perfdata.next(&values[i]))
+		for _, b := range x.bounds {
+			x.setLabels(&values[i], b, "queue", "web-1", "default")
+			if i > 0 || b.label == "" {
+				got = append(got, fmt.Sprintf("%s{%s} %g", x.labels.Get("__name__"), x.labels.Get("bound"), b.value))
+			} else {
+				got = append(got, fmt.Sprintf("%s %g", x.labels, b.value))
+			}
+		}
+	}
+	label := func(name, bound string) string {
+		return `{__name__="` + name + `", bound="` + bound + `", check="queue", cpu="1", item="load", namespace="default", node="web-1"}`
+	}
+	want := []string{
+		label("load_warning", "max") + " 10", label("load_critical", "max") + " 4", "load_min{x} 0", "load_max{x} 64", label("load_unknown", "min") + " 5",
+		"load_warning{max} 10",
+		"swap_warning{inside_min} 10", "swap_warning{inside_max} 20", "swap_critical{min} 5", "swap_max{} 100",
+		"temp_warning{max} 30", "temp_critical{min} 10", "temp_critical{max} 40",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("bounds\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for _, format := range []string{"", "graphite"} {
+		check.Metrics, check.Thresholds = &model.Metrics{Format: format}, nil
+		perfdata.reset(check, []byte(output))
+		if x.findBounds(check, &values[0], perfdata.next(&values[0])); len(x.bounds) > 0 {
+			t.Errorf("format %q: bounds %v", format, x.bounds)
+		}
+	}
+}

@@ -57,6 +57,7 @@ type sampleApplier struct {
 	builder labels.ScratchBuilder
 	labels  labels.Labels
 	stored  []wire.Sample // of a series
+	bounds  []bound       // of a number in a result of a check
 }
 
 // keepSamples adds the samples of a record to the series store. They have no steps and no triggers.
