@@ -326,6 +326,44 @@ spec:
 	s.AwaitOutput(`query {__name__="waiting_critical",check="queue"}`, `bound="min"`, `bound="max"`, "30")
 }
 
+// TestDiscoveredItemsAreLimited lets a node discover more items than its namespace may have, and expects the first ones, the reason at the rule,
+// the use of the limit, the same after a kill of the server, and all items when the limit is higher.
+func TestDiscoveredItemsAreLimited(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	s.StartAgent("db1")
+	file := writeInto(t, t.TempDir(), "list", `[{"{#A}":"one"},{"{#A}":"two"},{"{#A}":"three"}]`)
+	s.Apply(fmt.Sprintf(`
+{kind: Namespace, metadata: {name: default}, spec: {limits: {discoveredItems: 5}}}
+---
+kind: Template
+metadata: {name: found}
+spec:
+  targets: {groups: [all]}
+  items: [{key: agent.ping, interval: 1s}]
+  discovery:
+    - key: vfs.file.contents[%s]
+      interval: 1s
+      items: [{key: "vfs.file.exists[/{#A}]", interval: 1s}, {key: "vfs.file.exists[/{#A},dir]", interval: 1s}]
+`, file))
+	const reason = "1 entity without items: the namespace has its limit of discovered items (spec.limits.discoveredItems)"
+	limited := func() {
+		t.Helper()
+		items := s.AwaitOutput("get items --node db1", "vfs.file.exists[/one,dir]", "vfs.file.exists[/two]", reason)
+		assert(t, !strings.Contains(items, "/three"), "items above the limit:\n%s", items)
+	}
+	limited()
+	s.AwaitOutput("describe namespace default", "discoveredItems", "at most 5 stay of the 6 of Template found")
+	s.AwaitMetric(1, "muster_limits_met_total", "discovered_items")
+	s.Kill()
+	s.Launch()
+	s.WaitReady(40 * time.Second)
+	limited()
+	s.Apply("{kind: Namespace, metadata: {name: default}, spec: {limits: {discoveredItems: 6}}}")
+	s.AwaitOutput("get items --node db1", "vfs.file.exists[/three]", "vfs.file.exists[/three,dir]", "3 entities")
+}
+
 // TestNetworkAndCommandItems collects a page with a secret in its address, its certificate, and the output of a command, which the agent's
 // list of commands allows, and expects the reason for another command.
 func TestNetworkAndCommandItems(t *testing.T) {

@@ -210,7 +210,7 @@ func (s *Server) limitUses(namespace string) []v1.LimitUse {
 	}
 	limits := s.intent.LimitsFor(namespace)
 	limits.NodeValuesPerSec = s.sessions.Limiter().Limits(id).NodeValuesPerSec // with its default
-	return selfcheck.LimitUses(namespace, &limits, s.view.Counts(id).States, uint64(len(s.directory.Nodes(namespace))), s.sessions.Limiter().Hits(time.Time{}))
+	return selfcheck.LimitUses(namespace, &limits, s.view.Counts(id).States, uint64(len(s.directory.Nodes(namespace))), s.metrics.DiscoveredItems(id), s.sessions.Limiter().Hits(time.Time{}))
 }
 
 // streamPosition returns a function that returns, for a handler that receives every result, its delay behind the end of the

@@ -22,7 +22,7 @@ func openComputed(s *Server) func(context.Context) error {
 				Version: version.Get().Version, Started: s.started, Values: func() uint64 { return s.metrics.Counts().Values },
 				Queued: s.queuedCommits, EachItem: s.metrics.EachItem, Triggers: s.metrics.Triggers, Available: s.keepaliveStatus,
 			},
-			Record: s.recorder.RecordSamples, Now: s.now, Log: s.log,
+			Record: s.recorder.RecordApplied, Now: s.now, Log: s.log,
 		})
 		s.task(back, "computed items", s.computed.Run)
 		return nil

@@ -29,6 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/remotesend"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/rules"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/store/attempt"
 	"github.com/muster-fleet/muster/internal/store/series"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
@@ -285,6 +286,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 			return nil
 		}, s.log)
 	})
+	s.task(back, "discovered items", func(ctx context.Context) error { return s.metrics.LimitDiscovery(ctx, s.discoveryLimits(), s.log) })
 	s.task(back, "old definitions", (&plan.Collector{ // of checks
 		Planner: s.planner, NamedByStates: s.usedDefinitions, Now: s.now, Log: s.log,
 		Oldest: func(ctx context.Context) (time.Time, error) { return journal.OldestReceived(ctx, s.journal) },
@@ -292,9 +294,22 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	return nil
 }
 
+// discoveryLimits returns the limits of discovered items in namespaces, and the functions that record and report a reached one.
+func (s *Server) discoveryLimits() metric.DiscoveryLimits {
+	return metric.DiscoveryLimits{
+		Limit: func(id model.NamespaceID) int { return s.intent.NamespaceLimits(id).DiscoveredItems }, Record: s.recorder.RecordApplied,
+		Reached: func(id model.NodeID, namespace model.NamespaceID, reason string) {
+			_, name, _ := s.directory.NodeName(id)
+			s.sessions.Limiter().Hit(&core.Node{ID: id, Name: name, Namespace: namespace}, "discovered_items", reason)
+		},
+	}
+}
+
 const (
 	// seriesLateWindow is how much older than the newest value a late value may be, such as one of an agent's spool.
 	seriesLateWindow = 24 * time.Hour
+	// maxDiscoveredItems bounds the discovered items of a namespace without a limit of its own.
+	maxDiscoveredItems = 1_000_000
 	// maxNamespaceSeries bounds the series of a namespace.
 	maxNamespaceSeries = 2_000_000
 )

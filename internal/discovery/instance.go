@@ -194,6 +194,23 @@ func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State, re
 	return out, faults
 }
 
+// Trim returns the states of rules with the first entities whose items are, together, at most this many.
+func Trim(rules []*Rule, states []*State, items int) []*State {
+	out := slices.Clone(states)
+	for i, r := range rules {
+		if r == nil {
+			continue
+		}
+		for k := range states[i].Entities {
+			if items -= len(r.Items(states[i], &states[i].Entities[k])); items < 0 {
+				out[i] = &State{Macros: states[i].Macros, Entities: states[i].Entities[:k]}
+				break
+			}
+		}
+	}
+	return out
+}
+
 // ReplaceInKey returns an item key in which values replace the macros of an entity. A parameter whose value needs quotation marks
 // gets them.
 func ReplaceInKey(key string, value func(string) (string, bool)) string {

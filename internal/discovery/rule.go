@@ -255,6 +255,21 @@ func (r *Rule) keepLost(s, old *State, seen map[string]bool, at int64) {
 	s.Entities = s.Entities[:min(len(s.Entities), MaxEntities)]
 }
 
+// Common returns a state with those entities of a new state that an old one of the same rule has, too.
+func (r *Rule) Common(s, old *State) *State {
+	known := map[string]bool{}
+	for i := range old.Entities {
+		known[r.identity(&old.Entities[i])] = true
+	}
+	out := &State{Macros: s.Macros}
+	for i := range s.Entities {
+		if known[r.identity(&s.Entities[i])] {
+			out.Entities = append(out.Entities, s.Entities[i])
+		}
+	}
+	return out
+}
+
 // Equal reports whether two states have the same entities in the same order.
 func (s *State) Equal(other *State) bool {
 	if len(s.Entities) == 0 && len(other.Entities) == 0 {

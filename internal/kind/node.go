@@ -334,7 +334,7 @@ func validateLimits(v *Validator, l *model.Limits) {
 		{"states", float64(l.States)}, {"nodes", float64(l.Nodes)}, {"statesPerNode", float64(l.StatesPerNode)}, {"labels", float64(l.Labels)},
 		{"outputBytes", float64(l.OutputBytes)}, {"resultsPerSec", l.ResultsPerSec}, {"nodeResultsPerSec", l.NodeResultsSec},
 		{"valuesPerSec", l.ValuesPerSec}, {"nodeValuesPerSec", l.NodeValuesPerSec}, {"reportsPerSec", l.ReportsPerSec}, {"nodeReportsPerSec", l.NodeReportsPerSec},
-		{"bytesPerSec", l.BytesPerSec}, {"nodeBytesPerSec", l.NodeBytesPerSec}, {"passivePerNode", float64(l.PassivePerNode)},
+		{"bytesPerSec", l.BytesPerSec}, {"nodeBytesPerSec", l.NodeBytesPerSec}, {"passivePerNode", float64(l.PassivePerNode)}, {"discoveredItems", float64(l.DiscoveredItems)},
 	} {
 		v.FlawIf(f.value < 0, "spec.limits."+f.name, "leave the field out for the server's default", "cannot be negative")
 	}

@@ -116,6 +116,9 @@ type Limits struct {
 	ResultsPerSec float64 `json:"resultsPerSec,omitempty"`
 	// Results per second of one node.
 	NodeResultsSec float64 `json:"nodeResultsPerSec,omitempty"`
+	// Items that discovery rules make on all nodes together; default 1000000. Above, new entities have no items, and their rules
+	// are unsupported.
+	DiscoveredItems int `json:"discoveredItems,omitempty"`
 	// Values of items of all nodes, metric points of Sensu and samples of remote write per second, together.
 	ValuesPerSec float64 `json:"valuesPerSec,omitempty"`
 	// Values of items per second of one node; default ten for each of nodeResultsPerSec.

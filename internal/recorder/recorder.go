@@ -153,8 +153,8 @@ func (r *Recorder) RecordVerdicts(ctx context.Context, list []metric.Verdict, pa
 	return err
 }
 
-// RecordSamples appends samples that the server computed, and returns when they are durable and queries find them.
-func (r *Recorder) RecordSamples(ctx context.Context, entries []journal.Entry) error {
+// RecordApplied appends entries that the server computed, and returns when they are durable and the views have applied them.
+func (r *Recorder) RecordApplied(ctx context.Context, entries []journal.Entry) error {
 	w := make(commitWaiter, 1)
 	entries[len(entries)-1].Waiter = w
 	if err := r.append(ctx, entries...); err != nil {

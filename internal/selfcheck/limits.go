@@ -12,7 +12,7 @@ import (
 var limitFields = [...][2]string{
 	{"output", "outputBytes"}, {"node_states", "statesPerNode"}, {"namespace_states", "states"}, {"node_rate", "nodeResultsPerSec"},
 	{"namespace_values_rate", "valuesPerSec"}, {"node_values_rate", "nodeValuesPerSec"}, {"namespace_reports_rate", "reportsPerSec"}, {"node_reports_rate", "nodeReportsPerSec"},
-	{"node_bytes_rate", "nodeBytesPerSec"}, {"namespace_bytes_rate", "bytesPerSec"}, {"namespace_rate", "resultsPerSec"}, {"namespace_nodes", "nodes"}, {"labels", "labels"}, {"node_passive", "passivePerNode"},
+	{"node_bytes_rate", "nodeBytesPerSec"}, {"namespace_bytes_rate", "bytesPerSec"}, {"namespace_rate", "resultsPerSec"}, {"namespace_nodes", "nodes"}, {"labels", "labels"}, {"node_passive", "passivePerNode"}, {"discovered_items", "discoveredItems"},
 }
 
 // LimitField returns the field in a Namespace's spec.limits that raises a limit, or "" if no field does.
@@ -35,9 +35,9 @@ func limitText(h core.LimitHit) string {
 	return text
 }
 
-// LimitUses returns the limits of a namespace that are set or were reached, with their use: its event states, its nodes, and the
-// reached limits. The use of statesPerNode is left out, because it needs a look at every node.
-func LimitUses(namespace string, l *model.Limits, states, nodes uint64, hits []core.LimitHit) (out []v1.LimitUse) {
+// LimitUses returns the limits of a namespace that are set or were reached, with their use: its event states, its nodes, its discovered
+// items, and the reached limits. The use of statesPerNode is left out, because it needs a look at every node.
+func LimitUses(namespace string, l *model.Limits, states, nodes, discovered uint64, hits []core.LimitHit) (out []v1.LimitUse) {
 	for _, use := range []v1.LimitUse{
 		{Name: "states", Limit: float64(l.States), Used: &states},
 		{Name: "statesPerNode", Limit: float64(l.StatesPerNode)},
@@ -46,6 +46,7 @@ func LimitUses(namespace string, l *model.Limits, states, nodes uint64, hits []c
 		{Name: "outputBytes", Limit: float64(l.OutputBytes)},
 		{Name: "resultsPerSec", Limit: l.ResultsPerSec},
 		{Name: "nodeResultsPerSec", Limit: l.NodeResultsSec},
+		{Name: "discoveredItems", Limit: float64(l.DiscoveredItems), Used: &discovered},
 		{Name: "valuesPerSec", Limit: l.ValuesPerSec},
 		{Name: "nodeValuesPerSec", Limit: l.NodeValuesPerSec},
 		{Name: "reportsPerSec", Limit: l.ReportsPerSec},

@@ -858,3 +858,11 @@ func codeVerdictRecord(c *coder, x *Record) {
 func codeSamplesRecord(c *coder, x *Record) {
 	c.bytes(1, "block", &x.Samples.Block, 1048576)
 }
+
+// codeDiscoveryRecord encodes or decodes the fields of the message DiscoveryRecord.
+func codeDiscoveryRecord(c *coder, x *Record) {
+	number(c, 1, "node", &x.Node, 1<<32-1)
+	number(c, 2, "unit", &x.Discovery.Unit, 1<<32-1)
+	c.flag(3, "hold", &x.Discovery.Hold)
+	number(c, 4, "items", &x.Discovery.Items, 1<<32-1)
+}

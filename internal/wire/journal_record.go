@@ -32,12 +32,14 @@ const (
 	RecordVerdict RecordKind = 9
 	// RecordSamples has samples of series that a Prometheus wrote.
 	RecordSamples RecordKind = 10
+	// RecordDiscovery holds the discovered items of a Template on a node, or releases them.
+	RecordDiscovery RecordKind = 11
 )
 
 // Record is one decoded journal record of any kind. Which fields are set depends on Kind.
 type Record struct {
 	Kind  RecordKind
-	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, ServerResult, ProxyResult, Verdict (the node that it is about)
+	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, ServerResult, ProxyResult, Verdict (the node that it is about), Discovery
 	Batch []byte       // Batch: the encoded wire.Batch, still to be decoded
 
 	Session      *SessionMark
@@ -48,10 +50,19 @@ type Record struct {
 	Intent       *IntentMark
 	Verdict      *Verdict
 	Samples      *Samples
+	Discovery    *DiscoveryMark
 }
 
 // Samples is the journal record of samples of series. A SampleReader reads the block.
 type Samples struct{ Block []byte }
+
+// DiscoveryMark is the journal record of the limit of discovered items in a namespace: a held Template keeps its first items on the
+// node, and new entities make none until it is released.
+type DiscoveryMark struct {
+	Unit  model.UnitID
+	Hold  bool   // else release
+	Items uint32 // with Hold: the most items that stay
+}
 
 // Verdict is the journal record of a change of a trigger (alert rule on values): it became true (a problem) or false.
 // Commit and Index tell the values that changed it: a replay computes the verdict from them again and finds here that
@@ -158,7 +169,7 @@ func AppendRecord(dst []byte, r *Record) []byte {
 var recordMessages = [...]string{
 	RecordBatch: "BatchRecord", RecordSession: "SessionRecord", RecordStarted: "StartedRecord", RecordIntent: "IntentRecord",
 	RecordForget: "ForgetRecord", RecordAction: "ActionRecord", RecordServerResult: "ServerResultRecord",
-	RecordProxyResult: "ProxyResultRecord", RecordVerdict: "VerdictRecord", RecordSamples: "SamplesRecord",
+	RecordProxyResult: "ProxyResultRecord", RecordVerdict: "VerdictRecord", RecordSamples: "SamplesRecord", RecordDiscovery: "DiscoveryRecord",
 }
 
 // code encodes or decodes the fields of the record's message.
@@ -181,6 +192,8 @@ func (r *Record) code(c *coder) {
 		codeVerdictRecord(c, r)
 	case RecordSamples:
 		codeSamplesRecord(c, r)
+	case RecordDiscovery:
+		codeDiscoveryRecord(c, r)
 	default:
 		panic(fmt.Sprintf("BUG: code a record of kind %d", r.Kind))
 	}
@@ -224,6 +237,8 @@ func (r *Record) Decode(data []byte) error {
 		r.Verdict = &Verdict{}
 	case RecordSamples:
 		r.Samples = &Samples{}
+	case RecordDiscovery:
+		r.Discovery = &DiscoveryMark{}
 	}
 	if int(r.Kind) >= len(recordMessages) || recordMessages[r.Kind] == "" {
 		return fmt.Errorf("decode journal record: %w: unknown kind %d", ErrMalformed, data[0])

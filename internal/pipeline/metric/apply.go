@@ -138,7 +138,13 @@ func (w *metricApplier) replaceUnit(n uint32, old *unitState, of *template, foun
 	at, _ := node.unit(of.Unit)
 	u := transferState(w.view.withEntities(of, found), old, w.p.nodes[n].valueTime(w.Received, w.Listening))
 	u.setEntities(found)
-	u.limit = old.limit.add(w.Received)
+	u.limit, u.grew = old.limit.add(w.Received), old.grew
+	if u.discoveredItems() != old.discoveredItems() {
+		w.view.discoveries.Add(1)
+	}
+	if u.discoveredItems() > old.discoveredItems() {
+		u.grew = w.Received
+	}
 	node.units[at] = u
 	for i := range old.Triggers {
 		name := old.Triggers[i].Name
@@ -344,14 +350,17 @@ func (w *metricApplier) addVerdict(n uint32, v wire.Verdict) {
 	w.hasVerdicts = true
 }
 
-// Record applies one journal entry: it stores its samples or, if the entry is the new state of a trigger, removes
-// that state from those that wait to be written.
+// Record applies one journal entry: it stores its samples, holds or releases discovered items or, if the entry is the new state of a
+// trigger, removes that state from those that wait to be written.
 func (w *metricApplier) Record(r *wire.Record) {
-	if r.Kind == wire.RecordSamples {
+	switch r.Kind {
+	case wire.RecordSamples:
 		w.keepSamples(r.Samples)
-		return
+	case wire.RecordDiscovery:
+		w.applyDiscoveryMark(r.Node, r.Discovery)
+	case wire.RecordVerdict:
+		w.removeRecorded(r.Node, r.Verdict)
 	}
-	w.removeRecorded(r.Node, r.Verdict)
 }
 
 // removeRecorded removes a verdict that the journal has, and all older ones, from the pending verdicts. Another release may have judged
@@ -405,6 +414,7 @@ func (w *metricApplier) Gap(uint32, *wire.Gap) {}
 
 // Forget deletes the state of the Templates that a record says to forget, on one or all nodes
 func (w *metricApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
+	w.view.discoveries.Add(1)
 	for _, n := range w.p.MarkedNodes(id, n) {
 		node := &w.p.nodes[n]
 		if m.Check == 0 {

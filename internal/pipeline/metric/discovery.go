@@ -38,6 +38,9 @@ func (w *metricApplier) discover(n uint32, u *unitState) {
 	for i := range w.lists {
 		w.applyList(u, &w.lists[i])
 	}
+	if len(w.lists) > 0 && u.limit.isHeld() {
+		w.dropLost(n, u)
+	}
 	clear(w.lists)
 	w.lists = w.lists[:0]
 	w.makeItems(n, u)
@@ -77,9 +80,9 @@ func (w *metricApplier) applyList(u *unitState, v *ruleValue) {
 }
 
 // makeItems gives a Template on a node the items and triggers of the entities that its rules have found, and returns its state. If the
-// Template changes too often, they wait for a later signal.
+// Template changes too often, they wait for a later signal. If it is held, they wait for its release.
 func (w *metricApplier) makeItems(n uint32, u *unitState) *unitState {
-	if slices.Equal(u.discovered, u.materialized) || !u.limit.allows(w.Received) {
+	if u.limit.isHeld() || slices.Equal(u.discovered, u.materialized) || !u.limit.allows(w.Received) {
 		return u
 	}
 	return w.replaceUnit(n, u, u.base, u.discovered)
@@ -89,6 +92,10 @@ func (w *metricApplier) makeItems(n uint32, u *unitState) *unitState {
 func (u *unitState) waitsFor(rule int) string {
 	if u.discovered[rule] == u.materialized[rule] {
 		return u.rules[rule].fault
+	}
+	if u.limit.isHeld() {
+		return fmt.Sprintf("%s without items: the namespace has its limit of discovered items (spec.limits.discoveredItems)",
+			model.CountNoun(max(1, len(u.discovered[rule].Entities)-len(u.materialized[rule].Entities)), "entity"))
 	}
 	return fmt.Sprintf("the list of entities changes too often: its items follow after %s (at most %d changes at once, then one each %s)",
 		time.Unix(0, u.limit.next()).UTC().Format(time.RFC3339), changesAtOnce, model.Duration(changeEvery))
@@ -125,11 +132,14 @@ func noneFound(t *template) []*discovery.State {
 // adoptFound returns the states of an edited template's discovery rules, with the entities that the old rules with the same
 // keys have found.
 func adoptFound(t *template, old *unitState) []*discovery.State {
-	list := noneFound(t)
+	list, found := noneFound(t), old.discovered
+	if old.limit.isHeld() { // the others wait for the next list
+		found = old.materialized
+	}
 	for i := range t.rules {
 		for k := range old.rules {
 			if old.Rules[k].Key == t.Rules[i].Key && t.rules[i].Rule != nil {
-				list[i] = t.rules[i].Adopt(old.discovered[k])
+				list[i] = t.rules[i].Adopt(found[k])
 			}
 		}
 	}

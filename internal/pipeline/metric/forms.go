@@ -81,7 +81,8 @@ func (v *View) withEntities(t *template, made []*discovery.State) *template {
 
 // changeLimit limits how often the compiled form of a Template on a node changes: an agent chooses the lists of entities and the
 // macros, and each change compiles the Template. It is the time, in Unix ns, at which the node has made up for its changes. It
-// counts on the receive times of the journal, so that a replay decides the same.
+// counts on the receive times of the journal, so that a replay decides the same. It is negative while the Template is held at its
+// discovered items (DiscoveryMark).
 type changeLimit int64
 
 // Limits of the changes of a Template on a node.
@@ -94,9 +95,24 @@ const (
 func (l changeLimit) allows(now int64) bool { return now >= l.next() }
 
 // next returns the earliest time of the next change.
-func (l changeLimit) next() int64 { return int64(l) - (changesAtOnce-1)*int64(changeEvery) }
+func (l changeLimit) next() int64 {
+	return int64(l.release()) - (changesAtOnce-1)*int64(changeEvery)
+}
+
+// isHeld reports whether new entities make no items.
+func (l changeLimit) isHeld() bool { return l < 0 }
+
+// hold returns the limit of a held Template.
+func (l changeLimit) hold() changeLimit { return min(l, -l) }
+
+// release returns the limit of a Template that is not held.
+func (l changeLimit) release() changeLimit { return max(l, -l) }
 
 // add returns the limit after a change at a time.
 func (l changeLimit) add(now int64) changeLimit {
-	return changeLimit(min(max(int64(l), now)+int64(changeEvery), now+changesAtOnce*int64(changeEvery)))
+	out := changeLimit(min(max(int64(l.release()), now)+int64(changeEvery), now+changesAtOnce*int64(changeEvery)))
+	if l.isHeld() {
+		return out.hold()
+	}
+	return out
 }

@@ -48,6 +48,7 @@ type unitState struct {
 	discovered   []*discovery.State // by index of the rule
 	materialized []*discovery.State // those whose entities have items; the same pointers, unless changes wait
 	limit        changeLimit
+	grew         int64          // receive time of its last additional items, Unix ns; not in snapshots
 	slots        []slot         // by position
 	triggers     []triggerState // by index
 	// Of templates with formulas: their windows, by index, and the time until which they are computed.

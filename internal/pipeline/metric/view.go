@@ -32,6 +32,7 @@ type View struct {
 	wake       chan struct{} // capacity 1: there are new verdicts
 
 	values, unsupported, recorded, samples atomic.Uint64
+	discoveries                            atomic.Uint64 // changes of discovered items
 }
 
 // New returns an empty metric view and registers it as a reducer of a shard
@@ -71,9 +72,9 @@ func (reducer) Section() shard.Section {
 }
 
 // Claims lists the journal entries to apply: blocks of measured values, samples of a
-// Prometheus, recorded verdicts, and the results of checks, whose numbers are stored
+// Prometheus, recorded verdicts, limits of discovered items, and the results of checks, whose numbers are stored
 func (reducer) Claims() shard.Claims {
-	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Copies: []wire.SignalKind{wire.SignalResult}, Records: []wire.RecordKind{wire.RecordVerdict, wire.RecordSamples}}
+	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Copies: []wire.SignalKind{wire.SignalResult}, Records: []wire.RecordKind{wire.RecordVerdict, wire.RecordSamples, wire.RecordDiscovery}}
 }
 
 // Reset empties a partition.
@@ -91,11 +92,12 @@ func (v reducer) AddNode(p *shard.Partition, n uint32) {
 // RemoveNode removes all items of a node.
 func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
 	v.partitions[p.ID].nodes[n] = nodeState{}
+	v.discoveries.Add(1)
 	v.partitions[p.ID].deadlines.Clear(n)
 }
 
-// MoveNode does nothing, because the state of items does not contain the namespace.
-func (reducer) MoveNode(*shard.Partition, uint32, model.NamespaceID) {}
+// MoveNode announces that discovered items belong to another namespace.
+func (v reducer) MoveNode(*shard.Partition, uint32, model.NamespaceID) { v.discoveries.Add(1) }
 
 // Encode appends the items and triggers of a partition to a snapshot
 func (v reducer) Encode(p *shard.Partition, dst []byte) []byte {

@@ -309,10 +309,10 @@ func newMetrics(s *Shard, r prometheus.Registerer) *metrics {
 	return m
 }
 
-const recordKinds = 11
+const recordKinds = 12
 
 var recordNames = [recordKinds]string{
-	"malformed", "batch", "session", "started", "intent", "forget", "action", "own", "proxied", "verdict", "samples",
+	"malformed", "batch", "session", "started", "intent", "forget", "action", "own", "proxied", "verdict", "samples", "discovery",
 }
 
 // countRecord adds one to the counter of a kind of record.

@@ -38,7 +38,7 @@ var byHand = map[string]bool{
 var records = map[string][2]string{
 	"SessionRecord": {"SessionMark", "Session"}, "ForgetRecord": {"ForgetMark", "Forget"}, "ActionRecord": {"Action", "Action"},
 	"IntentRecord": {"IntentMark", "Intent"}, "ServerResultRecord": {"ServerResult", "ServerResult"}, "ProxyResultRecord": {"ProxyResult", "ProxyResult"},
-	"VerdictRecord": {"Verdict", "Verdict"}, "SamplesRecord": {"Samples", "Samples"},
+	"VerdictRecord": {"Verdict", "Verdict"}, "SamplesRecord": {"Samples", "Samples"}, "DiscoveryRecord": {"DiscoveryMark", "Discovery"},
 }
 
 // main writes the file with the generated codec of package wire.

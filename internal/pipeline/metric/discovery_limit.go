@@ -1,0 +1,196 @@
+package metric
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/discovery"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// DiscoveryLimits has the limits of discovered items in namespaces, and the functions that LimitDiscovery calls.
+type DiscoveryLimits struct {
+	Limit   func(model.NamespaceID) int // items; zero: no limit
+	Record  func(context.Context, []journal.Entry) error
+	Reached func(node model.NodeID, namespace model.NamespaceID, reason string)
+}
+
+// discoveryCheck is the pause between two comparisons of the discovered items with their limits.
+const discoveryCheck = time.Second
+
+// maxMarks bounds the marks of one append.
+const maxMarks = 1000
+
+// LimitDiscovery keeps the discovered items of each namespace within their limit until ctx ends. Above it, the Templates that grew last
+// are held: a mark in the journal takes items from them, so that a replay decides the same. Below it, marks release them. Call it when
+// the replay of the journal has ended.
+func (v *View) LimitDiscovery(ctx context.Context, o DiscoveryLimits, log *slog.Logger) error {
+	seen, limits := ^uint64(0), map[model.NamespaceID]int{}
+	for pause.For(ctx, discoveryCheck) == nil {
+		changes := v.discoveries.Load()
+		same := changes == seen
+		for namespace, limit := range limits {
+			same = same && o.Limit(namespace) == limit
+		}
+		if same {
+			continue
+		}
+		marks := v.limitDiscovery(o, limits)
+		for part := range slices.Chunk(marks, maxMarks) {
+			if err := o.Record(ctx, part); err != nil {
+				if ctx.Err() == nil {
+					log.Warn("cannot write marks of discovered items to the journal; trying again", "marks", len(part), "err", err)
+				}
+				changes = ^uint64(0)
+				break
+			}
+		}
+		seen = changes
+	}
+	return nil
+}
+
+// limitDiscovery returns the marks that bring the discovered items of all namespaces to their limits, and stores the limits that it read.
+func (v *View) limitDiscovery(o DiscoveryLimits, limits map[model.NamespaceID]int) (marks []journal.Entry) {
+	clear(limits)
+	for namespace, units := range v.discoveringUnits() {
+		limits[namespace] = o.Limit(namespace)
+		for _, m := range holdUnits(units, limits[namespace]) {
+			if m.mark.Hold {
+				o.Reached(m.node, namespace, fmt.Sprintf("the namespace has its limit of %d discovered items: at most %d stay of the %d of Template %s", limits[namespace], m.mark.Items, m.items, m.name))
+			}
+			marks = append(marks, journal.Entry{Section: journal.Section(m.section), Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordDiscovery, Node: m.node, Discovery: &m.mark})})
+		}
+	}
+	return marks
+}
+
+// discoveringUnit is a Template with discovery rules on one node.
+type discoveringUnit struct {
+	node    model.NodeID
+	section model.Partition
+	name    string
+	items   int // discovered
+	waiting int // the most items that waiting entities would make
+	held    bool
+	grew    int64
+	mark    wire.DiscoveryMark // that changes it
+}
+
+// discoveringUnits returns the Templates with discovery rules, by namespace of their nodes.
+func (v *View) discoveringUnits() map[model.NamespaceID][]discoveringUnit {
+	list := map[model.NamespaceID][]discoveringUnit{}
+	for i := range v.partitions {
+		p := &v.partitions[i]
+		p.Lock()
+		for _, n := range p.Order() {
+			for _, u := range p.nodes[n].units {
+				if len(u.rules) == 0 {
+					continue
+				}
+				of := p.Node(n)
+				one := discoveringUnit{node: of.ID, section: p.ID, name: u.Name, items: u.discoveredItems(), held: u.limit.isHeld(), grew: u.grew, mark: wire.DiscoveryMark{Unit: u.Unit}}
+				for k := range u.base.rules {
+					one.waiting += max(0, len(u.discovered[k].Entities)-len(u.materialized[k].Entities)) * len(u.base.Rules[k].Items)
+				}
+				list[of.Namespace] = append(list[of.Namespace], one)
+			}
+		}
+		p.Unlock()
+	}
+	return list
+}
+
+// holdUnits returns the Templates of a namespace that are to be held or released, with their marks.
+func holdUnits(list []discoveringUnit, limit int) (out []discoveringUnit) {
+	total := 0
+	for i := range list {
+		total += list[i].items
+	}
+	slices.SortFunc(list, func(a, b discoveringUnit) int {
+		return cmp.Or(cmp.Compare(b.grew, a.grew), cmp.Compare(b.node, a.node), cmp.Compare(b.mark.Unit, a.mark.Unit))
+	})
+	if limit > 0 && total > limit {
+		for i := 0; i < len(list) && total > limit; i++ {
+			if one := list[i]; one.items > 0 {
+				one.mark.Hold, one.mark.Items = true, uint32(max(0, one.items-(total-limit)))
+				total -= one.items - int(one.mark.Items)
+				out = append(out, one)
+			}
+		}
+		return out
+	}
+	for _, one := range slices.Backward(list) {
+		if one.held && (limit == 0 || total+one.waiting <= limit) {
+			total += one.waiting
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// DiscoveredItems returns the number of discovered items in a namespace.
+func (v *View) DiscoveredItems(namespace model.NamespaceID) (n uint64) {
+	for _, one := range v.discoveringUnits()[namespace] {
+		n += uint64(one.items)
+	}
+	return n
+}
+
+// discoveredItems returns the number of items that discovery rules made.
+func (u *unitState) discoveredItems() int { return len(u.items) - len(u.base.items) }
+
+// applyDiscoveryMark holds a Template on a node at its first discovered items, or releases it.
+func (w *metricApplier) applyDiscoveryMark(node model.NodeID, m *wire.DiscoveryMark) {
+	n, ok := w.p.Find(node)
+	if !ok {
+		return
+	}
+	_, u := w.p.nodes[n].unit(m.Unit)
+	if u == nil {
+		return
+	}
+	w.view.discoveries.Add(1)
+	if !m.Hold {
+		u.limit = u.limit.release()
+		w.makeItems(n, u)
+		return
+	}
+	list := u.discovered
+	u = w.replaceUnit(n, u, u.base, discovery.Trim(u.base.rulesOf(), u.materialized, int(m.Items)))
+	for i := range list {
+		if !list[i].Equal(u.materialized[i]) {
+			u.discovered[i] = list[i]
+		}
+	}
+	u.limit = u.limit.hold()
+	w.setDeadline(n, &w.p.nodes[n])
+}
+
+// dropLost takes the items of entities that are no longer in the lists of its rules from a held Template.
+func (w *metricApplier) dropLost(n uint32, u *unitState) {
+	list, kept := u.discovered, slices.Clone(u.materialized)
+	for i := range kept {
+		if rule := u.base.rules[i].Rule; rule != nil && list[i] != kept[i] {
+			if s := rule.Common(list[i], kept[i]); !s.Equal(kept[i]) {
+				kept[i] = s
+			}
+		}
+	}
+	if slices.Equal(kept, u.materialized) || !u.limit.allows(w.Received) {
+		return
+	}
+	u = w.replaceUnit(n, u, u.base, kept)
+	for i := range list {
+		if !list[i].Equal(kept[i]) {
+			u.discovered[i] = list[i]
+		}
+	}
+}
