@@ -60,4 +60,19 @@ func TestGroupsWithReview(t *testing.T) {
 	harness.Run(t, bob, "rollout", "approve", "everywhere").Expect(0)
 	s.AwaitOutput("get compliance n2/everywhere", "0.00 %", "non-compliant")
 	s.AwaitOutput("rollout show everywhere", "approved", "all 2 nodes have the new version") // no failure stops it, so it has ended
+
+	// Other changes of policies on the node wait as a whole until another person repeats the command, also an undo.
+	target := tempFile(t, "target.yaml", `{kind: Policy, metadata: {name: laboratory}, spec: {directives: [laboratory], targets: {nodes: [n1, n2]}}}`)
+	const awaits = "this change awaits the approval of another person, because it changes policies or review of 1 node in a group with review: n2"
+	harness.Run(t, s.Env(), "plan", "-f", target).Expect(harness.AnyCode, "apply would refuse this change: "+awaits)
+	harness.Run(t, s.Env(), "apply", "-f", target).Expect(10, awaits, "admin requested it")
+	harness.Run(t, s.Env(), "apply", "-f", target).Expect(10, awaits)
+	harness.Run(t, s.Env(), "get", "compliance", "n2/laboratory").Expect(3, "directive laboratory is not on node n2")
+	harness.Run(t, s.Env(), "audit", "-A").Expect(0, "requested policy/laboratory, awaits another person")
+	harness.Run(t, bob, "apply", "-f", target).Expect(0)
+	s.AwaitOutput("get compliance n2/laboratory", "0.00 %", "non-compliant")
+	harness.Run(t, s.Env(), "rollout", "undo", "everywhere").Expect(10, awaits)
+	s.AwaitOutput("get compliance n2/everywhere", "0.00 %")
+	harness.Run(t, bob, "rollout", "undo", "everywhere").Expect(0, "undone")
+	s.AwaitOutput("get compliance n2/everywhere", "100.00 %")
 }

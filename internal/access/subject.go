@@ -115,7 +115,7 @@ func CallerOf(ctx context.Context) Caller {
 // AuthorOf returns the author of a change for the audit: the caller of a request, with the reason for the change.
 func AuthorOf(ctx context.Context, reason string) intent.Actor {
 	c := CallerOf(ctx)
-	return intent.Actor{User: c.User, Address: c.Address, Message: reason}
+	return intent.Actor{User: c.User, Maker: c.Maker, Address: c.Address, Message: reason}
 }
 
 // MayChange reports whether the caller of a request may change resources of a namespace. Answers

@@ -94,6 +94,7 @@ type pendingApply struct {
 	nodes      map[Key]Row       // rows of nodes as they were read
 	claims     map[string]Key    // nodes whose uid the applied file declares, by uid
 	tombstones []Write           // of deleted nodes
+	requests   []Write           // end the request of this change
 	implied    map[Key]bool      // groups of new namespaces: they have no owner
 	foreign    []foreignResource // resources of other owners
 	dangling   error             // a reference to a pruned resource
@@ -320,6 +321,7 @@ func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (b
 // and commits it
 func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error) {
 	out := ApplyResult{Outcomes: a.outcomes}
+	var reviewed []string
 	if impact := a.repo.opts.Impact; impact != nil {
 		// The preview includes unchanged resources, because people want to see on which nodes they are in force.
 		asked := slices.Clone(a.writes)
@@ -341,7 +343,7 @@ func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error
 			out.Outcomes[at[i]].Placement = landing
 			out.Outcomes[at[i]].Warnings = append(out.Outcomes[at[i]].Warnings, landing.Warnings...)
 		}
-		out.Affected, out.Units, out.Timings = found.Affected, found.Units, found.Timings
+		out.Affected, out.Units, out.Timings, reviewed = found.Affected, found.Units, found.Timings, found.Reviewed
 		for i := range out.Units {
 			if a.opts.Redact {
 				out.Units[i].Differences = nil
@@ -349,6 +351,13 @@ func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error
 		}
 	}
 	refused := a.firstRefusal(out.Affected)
+	if refused == nil {
+		var err error
+		if a.requests, err = a.repo.reviewChange(ctx, a.by, a.writes, reviewed, a.opts.DryRun); model.ClassOf(err) != model.Guarded && err != nil {
+			return out, err
+		}
+		refused = err
+	}
 	if a.opts.DryRun {
 		out.Refused = refused
 		return out, nil

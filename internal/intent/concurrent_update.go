@@ -36,7 +36,7 @@ func (a *pendingApply) commit(ctx context.Context) (CommitResult, error) {
 			return CommitResult{}, err
 		}
 	}
-	return r.commitLocked(ctx, a.by, slices.Concat(a.writes, a.tombstones))
+	return r.commitLocked(ctx, a.by, slices.Concat(a.writes, a.tombstones, a.requests))
 }
 
 // rebaseNodeWrite applies the write of a node to its current row, if only the agent's report has changed since the

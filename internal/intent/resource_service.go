@@ -20,6 +20,9 @@ type Placement = kind.Placement
 type Impact struct {
 	Placements []Placement // of each write
 	Affected   int         // existing nodes that get another assignment or are deleted
+	// Reviewed has the names of existing nodes of groups with review that leave these groups, or whose policies change now,
+	// not after the approval of a roll-out.
+	Reviewed []string
 	// Units and Timings are computed only for a preview that people look at.
 	Units   []UnitImpact
 	Timings []StepTime

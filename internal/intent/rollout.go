@@ -108,6 +108,17 @@ func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision
 		}
 		writes = append(writes, write)
 	}
+	if impact := s.opts.Impact; impact != nil {
+		found, err := impact(ctx, writes, false)
+		if err != nil {
+			return err
+		}
+		requests, err := s.reviewChange(ctx, by, writes, found.Reviewed, false)
+		if err != nil {
+			return err
+		}
+		writes = append(writes, requests...)
+	}
 	_, err = s.commit(ctx, by, writes)
 	return err
 }

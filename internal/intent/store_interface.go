@@ -95,6 +95,7 @@ type Actor struct {
 	Address string // remote address, or "local"
 	Message string // the message given with -m
 	Owner   string
+	Maker   string `json:"-"` // maker of the token in use; empty: User. It is not stored
 }
 
 // Change is the audit record of one write.

@@ -250,6 +250,7 @@ type GroupSpec struct {
 	// tokens assign, of a condition over their labels, and of other trusted groups. Secrets and policies require it.
 	Trusted bool `json:"trusted,omitempty"`
 	// A change of a directive that runs on one of its nodes reaches no node until another person approves it: muster rollout approve.
+	// Other changes of its nodes' policies, of its members and of review itself wait until another person repeats the command.
 	Review bool `json:"review,omitempty"`
 	// Values for {{ .props.NAME }} on its nodes. If two groups disagree, the nodes in both, and only those, have
 	// an error.

@@ -25,7 +25,16 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 	defer p.compiling.Unlock()
 	steps := stopwatch{now: p.o.Now, last: p.o.Now()}
 	t, definitions, look := newTranslation(), p.fleet.definitions, inspection{p.fleet}
+	rollouts := map[model.UnitID]model.Rollout{}
 	for i, w := range writes {
+		if w.Kind == intent.RolloutKind {
+			r, err := intent.DecodeRollout(intent.Row{Key: w.Key, Body: w.Body})
+			if err != nil {
+				return out, err
+			}
+			rollouts[r.Unit] = r
+			continue
+		}
 		var def any
 		if w.Body != nil {
 			id := resourceIdentityOf(definitions[w.Source()]).id
@@ -46,7 +55,8 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 		return out, err
 	}
 	p.definitions.hash(t.units())
-	if err := p.stagePreview(ctx, t); err != nil {
+	waits, err := p.stagePreview(ctx, t, rollouts)
+	if err != nil {
 		return out, err
 	}
 	t.compare(definitions)
@@ -56,7 +66,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 	for i, w := range writes {
 		landings[i] = look.placementOf(definitions[w.Key])
 	}
-	trusted := look.trustedMembers()
+	trusted, reviewed := look.trustedMembers(), look.reviewedNodes()
 	p.mu.RUnlock()
 	steps.lap("present placement")
 	p.tryEdits(t.edits, func(pass *recomputation) {
@@ -88,6 +98,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 			}
 		}
 		out.Affected += len(pass.deleted)
+		out.Reviewed = look.reviewedChanges(pass, reviewed, waits)
 		if detailed && err == nil {
 			out.Units = look.unitImpacts(pass)
 			steps.lap("differences")

@@ -72,6 +72,7 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 	if err != nil {
 		return nil, err
 	}
+	reviewed := p.fleet.reviewedNodes()
 	for _, id := range t.deletedUnits {
 		if row := rows[id]; row != nil {
 			writes = append(writes, intent.Write{Key: intent.RolloutKey(id), Expect: row.revision})
@@ -82,7 +83,7 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 		if !ok || u == p.fleet.definitions[key] { // it did not compile, and its last valid definition stays
 			continue
 		}
-		u.steps = reviewedSteps(p.fleet, u)
+		u.steps = reviewedSteps(p.fleet, u, reviewed)
 		row := rows[u.ID]
 		if u.steps == nil && row != nil && row.Spec.Approve && p.fleet.units[u.ID] == nil {
 			u.steps = &row.Spec // at a start, and while the unit has no nodes, nobody knows whether a group needs a review: the last change did
@@ -117,46 +118,35 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 	return writes, nil
 }
 
-// reviewedSteps returns the steps of a changed unit. A directive on a node of a group with review needs an approval, also without steps of its own:
-// then an approved change reaches all nodes at once, and no failure stops it.
-func reviewedSteps(f *fleet, u *unit) *model.RolloutSpec {
-	placed := f.units[u.ID]
-	if d := u.definition.AsDirective(); d == nil || d.Rudder != "" || placed == nil || u.steps != nil && u.steps.Approve {
-		return u.steps
-	}
-	for _, g := range f.groups {
-		if g != nil && g.def != nil && g.def.review && g.members.Intersects(placed.nodes.Bitmap) {
-			steps := model.RolloutSpec{Steps: []string{"100%"}, MaxFailed: "100%"}
-			if u.steps != nil {
-				steps = *u.steps
-			}
-			steps.Approve = true
-			return &steps
-		}
-	}
-	return u.steps
-}
-
 // stagePreview does in a preview the same as stageUnits, for units that the previewed writes do not change. A changed one is
-// shown on all the nodes that will have it.
-func (p *Planner) stagePreview(ctx context.Context, t *translation) error {
+// shown on all the nodes that will have it. The preview may write roll-outs, too: written. waits reports whether the new body
+// of a unit needs an approval.
+func (p *Planner) stagePreview(ctx context.Context, t *translation, written map[model.UnitID]model.Rollout) (waits func(model.UnitID) bool, err error) {
+	waiting := map[model.UnitID]bool{}
+	waits = func(id model.UnitID) bool { return waiting[id] }
 	if !t.touchesRollouts() {
-		return nil
+		return waits, nil
 	}
 	rows, err := p.readRollouts(ctx)
 	if err != nil {
-		return err
+		return waits, err
 	}
+	for id, r := range written {
+		rows[id] = &rolloutRow{Rollout: r}
+	}
+	reviewed := p.fleet.reviewedNodes()
 	for _, u := range t.units() {
-		u.steps = reviewedSteps(p.fleet, u)
-		if row := rows[u.ID]; row != nil && definitionKeyOf(u.definition).row().Name == row.Candidate {
+		u.steps = reviewedSteps(p.fleet, u, reviewed)
+		row, compiled := rows[u.ID], definitionKeyOf(u.definition).row().Name
+		waiting[u.ID] = u.steps != nil && u.steps.Approve && (row == nil || compiled != row.Accepted)
+		if row != nil && compiled == row.Candidate {
 			if err := p.stage(u, &row.Rollout); err != nil {
-				return err
+				return waits, err
 			}
 		}
 	}
 	p.definitions.hash(t.units())
-	return nil
+	return waits, nil
 }
 
 // touchesRollouts reports whether the changes compile or delete a unit that may have a roll-out.

@@ -23,8 +23,8 @@ const (
 // Person is the author of an action on a roll-out.
 type Person struct {
 	intent.Actor
-	Maker string                       // user that made the token in use, or the user itself
-	May   func(namespace string) error // says whether the person may change resources of a namespace
+	Is  func(user string) bool       // says whether the person is a user, or has made a token with this name
+	May func(namespace string) error // says whether the person may change resources of a namespace
 }
 
 // List returns all stored roll-outs.
@@ -75,7 +75,7 @@ func (d *Driver) change(by Person, verb Verb, name string, r *model.Rollout) err
 		if r.State != model.RolloutRequested {
 			return refuse("only a requested one awaits approval")
 		}
-		if by.User == r.By || by.Maker == r.By {
+		if by.Is(r.By) {
 			return model.Errorf(model.Forbidden, "permission denied: %s made the change, so another person has to approve it", r.By).
 				WithHint("ask another administrator: muster rollout approve %s", name)
 		}

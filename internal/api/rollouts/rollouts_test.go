@@ -145,4 +145,17 @@ func TestRolloutOperations(t *testing.T) {
 	if err != nil || entries[0].Actor.User != "bob" || entries[0].Actor.Message != "no such line" {
 		t.Errorf("audit %+v, %v", entries, err)
 	}
+
+	// Nobody approves the change of a program by the own token.
+	_, _, err = s.Access.CreateToken(t.Context(), intent.Actor{User: "bob"}, access.AccessToken{User: "robot", Maker: "bob", Grants: access.Grants{Role: access.Admin}})
+	testenv.NoError(t, err)
+	changed, err := s.Intent.Get(t.Context(), intent.Key{Kind: "Directive", Namespace: "default", Name: "motd"})
+	testenv.NoError(t, err)
+	spec := changed.Spec.(*model.DirectiveSpec)
+	spec.Parameters["text"], spec.Rollout.Approve = model.TextValue("three"), true
+	_, err = s.Intent.Apply(t.Context(), intent.Actor{User: "robot"}, []model.Resource{*changed}, intent.ApplyOptions{Yes: true})
+	testenv.NoError(t, err)
+	testenv.NoError(t, s.Planner.CatchUp(t.Context()))
+	s.expect("POST", "/default/motd/approve", bob, "{}", 403, "robot made the change, so another person has to approve it")
+	s.expect("POST", "/default/motd/approve", s.Token, "{}", 200, `"approver":"admin"`)
 }

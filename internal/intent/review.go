@@ -1,0 +1,142 @@
+package intent
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// A change of the policies on nodes of a group with review takes two people. The command of the first records a request, and
+// the same command of the second commits the change. The request has the digest of the writes, so each other change needs a
+// request of its own.
+
+// reviewKind is the kind of the rows that store requests. The name of a row is the digest of its writes.
+const reviewKind = "review"
+
+// reviewLife is the time after a request in which another person may approve it.
+const reviewLife = 7 * 24 * time.Hour
+
+// reviewRequest is the request of a change that awaits another person.
+type reviewRequest struct {
+	User  string
+	Maker string `json:",omitempty"` // of the token in use
+	At    time.Time
+}
+
+// isOf reports whether the author of a change is the person behind the request, in person or by a token.
+func (q *reviewRequest) isOf(by Actor) bool {
+	own := []string{q.User, cmp.Or(q.Maker, q.User)}
+	return slices.Contains(own, by.User) || slices.Contains(own, cmp.Or(by.Maker, by.User))
+}
+
+// reviewChange returns the writes that end the request of a change, after another person has requested it, or none if the
+// change needs no review. Otherwise it returns the reason why the change waits, and records the request unless it is a dry run.
+func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write, nodes []string, dryRun bool) (end []Write, err error) {
+	if len(nodes) == 0 || len(writes) == 0 {
+		return nil, nil
+	}
+	digest, err := r.digestOf(writes)
+	if err != nil {
+		return nil, err
+	}
+	now := r.opts.Now()
+	key := Key{Kind: reviewKind, Name: digest}
+	request := reviewRequest{User: by.User, Maker: by.Maker, At: now.UTC()}
+	var expired []Write
+	known := false
+	for row, err := range r.rows(ctx, ListQuery{Kind: reviewKind}) {
+		var q reviewRequest
+		if err == nil {
+			err = json.Unmarshal(row.Body, &q)
+		}
+		switch remove := (Write{Key: row.Key, Expect: row.Revision}); {
+		case err != nil:
+			return nil, fmt.Errorf("read the requests of changes: %w", err)
+		case now.Sub(q.At) > reviewLife:
+			expired = append(expired, remove)
+		case row.Key == key && !q.isOf(by):
+			return []Write{remove}, nil
+		case row.Key == key:
+			request, known = q, true
+		}
+	}
+	if !known && !dryRun {
+		body, err := json.Marshal(request)
+		if err != nil {
+			return nil, fmt.Errorf("encode the request of a change: %w", err)
+		}
+		if i := slices.IndexFunc(expired, func(w Write) bool { return w.Key == key }); i >= 0 {
+			expired[i].Body = body
+		} else {
+			expired = append(expired, Write{Key: key, Body: body})
+		}
+		names := make([]string, len(writes))
+		for i, w := range writes {
+			names[i] = w.Key.String()
+		}
+		by.Message = strings.TrimSuffix(fmt.Sprintf("requested %s, awaits another person: %s", firstOf(names), by.Message), ": ")
+		if _, err := r.commit(ctx, by, expired); err != nil {
+			return nil, err
+		}
+	}
+	refusal := model.Errorf(model.Guarded, "this change awaits the approval of another person, because it changes policies or review of %s in a group with review: %s",
+		model.CountNoun(len(nodes), "node"), firstOf(nodes))
+	if dryRun && !known {
+		return nil, refusal.WithHint("the command without --dry-run, or muster apply, requests it; then another administrator repeats the command")
+	}
+	return nil, refusal.WithHint("%s requested it; another administrator repeats the same command until %s", request.User, request.At.Add(reviewLife).Format("2006-01-02 15:04 MST"))
+}
+
+// firstOf returns the first names of a list as a text.
+func firstOf(names []string) string {
+	const most = 5
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if len(names) > most {
+		text += ", …"
+	}
+	return text
+}
+
+// digestOf returns a digest of writes that is the same for each person who repeats a command. It leaves out values that agents report, and
+// silences and roll-outs, which name the person.
+func (r *repository) digestOf(writes []Write) (string, error) {
+	type part struct {
+		Key, Source string
+		Body        json.RawMessage `json:",omitempty"`
+		Expect      int64
+		Retire      bool
+	}
+	parts := make([]part, len(writes))
+	for i, w := range writes {
+		parts[i] = part{Key: w.Key.String(), Source: w.Source().String(), Body: w.Body, Expect: w.Expect, Retire: w.Retire}
+		if w.Kind == "Silence" || w.Kind == RolloutKind {
+			parts[i].Body = nil
+		}
+		if w.Kind != "Node" {
+			continue
+		}
+		parts[i].Expect = 0 // agents change it
+		if w.Body != nil {
+			body, err := declaredBody(Row{Key: w.Key, Body: w.Body})
+			if err != nil {
+				return "", err
+			}
+			parts[i].Body = body
+		}
+	}
+	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.Key, b.Key) })
+	text, err := json.Marshal(parts)
+	if err != nil {
+		return "", fmt.Errorf("encode a change: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:16]), nil
+}

@@ -1,0 +1,111 @@
+package plan
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// A change of the policies on a node of a group with review needs the approval of another person. A changed directive waits
+// in its roll-out (reviewedSteps). Every other change waits as a whole, in package intent: reviewedChanges names its nodes.
+
+// reviewedNodes returns the nodes of all groups with review.
+func (f *fleet) reviewedNodes() *roaring.Bitmap {
+	nodes := roaring.New()
+	for _, g := range f.groups {
+		if g != nil && g.def != nil && g.def.review {
+			nodes.Or(g.members.Bitmap)
+		}
+	}
+	return nodes
+}
+
+// reviewedSteps returns the steps of a changed unit. A directive on a node with review needs an approval, also without
+// steps of its own: then an approved change reaches all nodes at once, and no failure stops it.
+func reviewedSteps(f *fleet, u *unit, reviewed *roaring.Bitmap) *model.RolloutSpec {
+	placed := f.units[u.ID]
+	if d := u.definition.AsDirective(); d == nil || d.Rudder != "" || placed == nil || u.steps != nil && u.steps.Approve || !reviewed.Intersects(placed.nodes.Bitmap) {
+		return u.steps
+	}
+	steps := model.RolloutSpec{Steps: []string{"100%"}, MaxFailed: "100%"}
+	if u.steps != nil {
+		steps = *u.steps
+	}
+	steps.Approve = true
+	return &steps
+}
+
+// reviewedChanges returns the names of the nodes that had review before the edits of a pass and lose it, or whose policies
+// the edits change. A deleted node is none of them. waits reports whether the new body of a unit waits in a roll-out.
+func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, waits func(model.UnitID) bool) (names []string) {
+	if before.IsEmpty() {
+		return nil
+	}
+	after, b := f.reviewedNodes(), f.builder(p)
+	for id := range bitmapIDs(before) {
+		n := f.nodes[model.NodeID(id)]
+		if n == nil {
+			continue
+		}
+		changed := !after.Contains(id)
+		if !changed && p.build.Contains(id) && n.content != nil {
+			changed = policiesDiffer(n.content, b.fitting(n, b.content(n)), f.policyProperties(n), waits)
+		}
+		name := n.def.Name.Name
+		if n.def.Namespace != model.DefaultNamespaceName {
+			name = n.def.Name.String()
+		}
+		if changed {
+			names = append(names, name)
+		}
+	}
+	b.discardUnusedContents()
+	slices.Sort(names)
+	return names
+}
+
+// policyProperties returns the names of the properties that the directives of a node read, ascending.
+func (f *fleet) policyProperties(n *node) (names []string) {
+	for _, id := range n.units.ids {
+		if body := f.units[id].def.bodyOn(n.units); body.definition.AsDirective() != nil {
+			names = append(names, body.properties...)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// policiesDiffer reports whether two assignments differ in their directives, their Waivers, or the given properties. A unit
+// in both that waits does not differ.
+func policiesDiffer(was, is *content, properties []string, waits func(model.UnitID) bool) bool {
+	if !slices.EqualFunc(policyDefinitions(was), policyDefinitions(is), func(a, b *model.Definition) bool {
+		return a.Unit == b.Unit && a.Kind == b.Kind && (a.Hash == b.Hash || waits(a.Unit))
+	}) {
+		return true
+	}
+	value := func(c *content, name string) (v wire.Property) {
+		if i := slices.IndexFunc(c.Properties, func(p wire.Property) bool { return p.Name == name }); i >= 0 {
+			v = c.Properties[i]
+		}
+		return v
+	}
+	return slices.ContainsFunc(properties, func(name string) bool {
+		a, b := value(was, name), value(is, name)
+		return !bytes.Equal(a.Value, b.Value) || a.Error != b.Error
+	})
+}
+
+// policyDefinitions returns the directives and Waivers of an assignment, by unit.
+func policyDefinitions(c *content) (list []*model.Definition) {
+	for _, d := range c.definitions {
+		if d.AsDirective() != nil || d.AsWaiver() != nil {
+			list = append(list, d)
+		}
+	}
+	slices.SortFunc(list, func(a, b *model.Definition) int { return int(a.Unit) - int(b.Unit) })
+	return list
+}

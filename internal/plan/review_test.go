@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// TestReviewCoversPoliciesOfItsNodes previews changes, and expects the node with review in those that change its policies or
+// its review at once, and not in those that a roll-out holds back or that concern other nodes.
+func TestReviewCoversPoliciesOfItsNodes(t *testing.T) {
+	h := newTestPlanner(t)
+	h.node("p1", nil)
+	h.node("l1", nil)
+	on := func(directive string, nodes ...string) *model.PolicySpec {
+		return &model.PolicySpec{Directives: []string{directive}, Targets: &model.Targets{Nodes: nodes}}
+	}
+	h.apply("Namespace", "", "default", nil, &model.NamespaceSpec{})
+	h.apply("Group", "default", "production", nil, &model.GroupSpec{Nodes: []string{"p1"}, Review: true})
+	technique := motdTechnique("message")
+	technique.MultiInstance = true
+	technique.Methods[0].FileContent.Content = "{{ .params.text }} {{ .props.site }}\n"
+	h.apply("Technique", "default", "motd", nil, technique)
+	h.apply("Directive", "default", "everywhere", nil, motdDirective("a"))
+	h.apply("Directive", "default", "laboratory", nil, motdDirective("a"))
+	h.apply("Policy", "default", "everywhere", nil, on("everywhere", "p1", "l1"))
+	h.apply("Policy", "default", "laboratory", nil, on("laboratory", "l1"))
+	write := func(kind, name string, spec model.Spec) intent.Write {
+		w := intent.Write{Key: intent.Key{Kind: kind, Namespace: "default", Name: name}}
+		if kind == "Namespace" {
+			w.Namespace = ""
+		}
+		if spec != nil {
+			w.Body = encodeSpec(t, kind, w.Namespace, name, nil, spec)
+		}
+		return w
+	}
+	expect := func(name string, reviewed bool, writes ...intent.Write) {
+		t.Helper()
+		impact, err := h.p.Preview(t.Context(), writes, false)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var want []string
+		if reviewed {
+			want = []string{"p1"}
+		}
+		if !slices.Equal(impact.Reviewed, want) {
+			t.Errorf("%s: review of %q, want %q", name, impact.Reviewed, want)
+		}
+	}
+	b := motdDirective("b")
+	expect("a changed directive waits in its roll-out", false, write("Directive", "everywhere", b))
+	expect("a changed technique", false, write("Technique", "motd", motdTechnique("message")))
+	expect("a directive of another node", false, write("Directive", "laboratory", b))
+	expect("a check", false, write("Check", "load", commandCheck("true", &model.Targets{Nodes: []string{"p1"}})))
+	expect("a label of the node", false, intent.Write{Key: intent.Key{Kind: "Node", Namespace: "default", Name: "p1"}, Body: encodeSpec(t, "Node", "default", "p1", map[string]string{"a": "b"}, &model.NodeSpec{})})
+	expect("another node's mode", false, write("Node", "l1", &model.NodeSpec{PolicyMode: model.ModeEnforce}))
+	expect("a new group with review", false, write("Group", "dmz", &model.GroupSpec{Nodes: []string{"l1"}, Review: true}))
+	expect("the end of the node", false, write("Node", "p1", nil))
+
+	expect("a new directive", true, write("Directive", "new", b), write("Policy", "new", on("new", "p1")))
+	expect("a new target", true, write("Policy", "laboratory", on("laboratory", "l1", "p1")))
+	expect("a lost target", true, write("Policy", "everywhere", on("everywhere", "l1")))
+	expect("a deleted policy", true, write("Policy", "everywhere", nil))
+	expect("a disabled directive", true, write("Directive", "everywhere", &model.DirectiveSpec{Technique: "motd", Parameters: b.Parameters, Disabled: true}))
+	expect("the mode of the node", true, write("Node", "p1", &model.NodeSpec{PolicyMode: model.ModeEnforce}))
+	expect("the mode of the namespace", true, write("Namespace", "default", &model.NamespaceSpec{PolicyMode: &model.NamespacePolicyMode{Mode: model.ModeEnforce}}))
+	expect("a property that a directive reads", true, write("Node", "p1", &model.NodeSpec{Properties: map[string]json.RawMessage{"site": json.RawMessage(`"x"`)}}))
+	expect("a waiver", true, write("Waiver", "w", &model.WaiverSpec{Directive: "everywhere", Targets: &model.Targets{Nodes: []string{"p1"}}, Reason: "a", Expires: model.Time{Time: time.Unix(2e9, 0)}}))
+	expect("no review any more", true, write("Group", "production", &model.GroupSpec{Nodes: []string{"p1"}}))
+	expect("the node leaves", true, write("Group", "production", &model.GroupSpec{Review: true}))
+	expect("no group any more", true, write("Group", "production", nil))
+
+	// An undo gives nodes the version before at once, without a roll-out.
+	a := motdDirective("a")
+	h.apply("Directive", "default", "everywhere", nil, b)
+	expect("an undo before the approval", false, write("Directive", "everywhere", a))
+	rows, err := h.List(t.Context(), intent.ListQuery{Kind: intent.RolloutKind})
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("roll-outs %v, %v", rows, err)
+	}
+	r, _ := intent.DecodeRollout(rows[0])
+	r.State, r.Bound = model.RolloutRunning, model.AllNodes
+	h.write(rolloutWrite(t, rows[0].Key, r))
+	expect("an undo under way", true, write("Directive", "everywhere", a))
+	r.Previous, r.Accepted, r.State = r.Accepted, r.Candidate, model.RolloutDone
+	h.write(rolloutWrite(t, rows[0].Key, r))
+	expect("a change back", false, write("Directive", "everywhere", a))
+	r.Accepted, r.Candidate, r.State = r.Previous, r.Previous, model.RolloutUndone
+	expect("an undo after the end", true, write("Directive", "everywhere", a), rolloutWrite(t, rows[0].Key, r))
+}
