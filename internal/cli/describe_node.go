@@ -38,6 +38,7 @@ func describeNode(c *commandCall, r *model.Resource, spec *model.NodeSpec) error
 		c.printField("last seen", "%s", c.TimeAndAge(n.LastHeartbeat))
 	}
 	c.printField("agent", "%s", agentStateText(n, spec)+textWhen(n.Agent != "", ", version "+n.Agent))
+	c.printNonEmptyField("state", spec.State+textWhen(!spec.RunsDirectives(), ": no directive runs on it, and it has no compliance"))
 	if err := describeAgent(c, n.Namespace, n.Name); err != nil {
 		return err
 	}

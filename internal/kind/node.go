@@ -64,6 +64,7 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 	validateProperties(v, "spec.properties", s.Properties)
 	validateLifecycle(v, "spec.lifecycle", s.Lifecycle)
 	v.requireOneOf("spec.policyMode", s.PolicyMode, model.ModeAudit, model.ModeEnforce)
+	v.requireOneOf("spec.state", s.State, model.StateInitializing, model.StateEnabled, model.StateEmptyPolicies, model.StateIgnored, model.StatePreparingEOL)
 	if b := s.Upstream; b != nil {
 		v.MissingIf(b.Node == "",
 			"spec.dependsOn.node", "write dependsOn: {node: NAME}; add check: NAME if a check other than keepalive reports that node as down", "the node on which this node depends is missing")
@@ -236,6 +237,9 @@ func validateProperty(v *Validator, s *model.PropertySpec) {
 	}
 	v.MissingIf(len(s.Value) == 0, "spec.value", "", "missing")
 	validatePropertyValue(v, "spec.value", s.Value)
+	v.requireOneOf("spec.merge.objects", s.Merge.Objects, model.MergeMembers, model.MergeOverride)
+	v.requireOneOf("spec.merge.lists", s.Merge.Lists, model.MergeOverride, model.MergeAppend, model.MergePrepend)
+	v.requireOneOf("spec.merge.texts", s.Merge.Texts, model.MergeOverride, model.MergeAppend, model.MergePrepend)
 	switch level, of, _ := strings.Cut(s.Scope, ":"); {
 	case s.Scope == "" || s.Scope == "global" || s.Scope == "namespace":
 	case level == "group" && of != "":

@@ -151,6 +151,9 @@ type NodeSpec struct {
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`
 	// The mode of directives on it. audit: none enforces. enforce: those without a mode enforce. Default: of the namespace.
 	PolicyMode string `json:"policyMode,omitempty"`
+	// The stage of its life. On a node with empty-policies or ignored no directive runs, and it has no compliance; checks run. The
+	// others are initializing, enabled (default) and preparing-eol.
+	State string `json:"state,omitempty"`
 	// The switch or router between it and everything else: while that is down, problems of this node notify nobody.
 	Upstream *Upstream `json:"dependsOn,omitempty"`
 	// How often the agent must be heard, and the receivers of its keepalive.
@@ -174,6 +177,20 @@ type NodeSpec struct {
 	// Groups that the agent asks for (its --groups); shown, not declared. It is in those with selfJoin and those
 	// of mayJoin.
 	AgentGroups []string `json:"agentGroups,omitempty"`
+}
+
+// Stages in the life of a node (NodeSpec.State), with Rudder's names.
+const (
+	StateInitializing  = "initializing"
+	StateEnabled       = "enabled"
+	StateEmptyPolicies = "empty-policies"
+	StateIgnored       = "ignored"
+	StatePreparingEOL  = "preparing-eol"
+)
+
+// RunsDirectives reports whether the state of the node lets it run directives.
+func (s *NodeSpec) RunsDirectives() bool {
+	return s.State != StateEmptyPolicies && s.State != StateIgnored
 }
 
 // Upstream is the node in front of another one, such as its router, with the check that shows whether it is down.
@@ -266,7 +283,27 @@ type PropertySpec struct {
 	Scope string `json:"scope,omitempty"`
 	// Any value. Mappings of several levels are merged, and dots reach into them.
 	Value json.RawMessage `json:"value"`
+	// How values of narrower levels change this one. The widest level with a value decides.
+	Merge PropertyMerge `json:"merge,omitzero"`
 }
+
+// PropertyMerge says how the value of a property at a narrower level changes the one of a wider level.
+type PropertyMerge struct {
+	// merge (default): member by member; override: the narrower one replaces it.
+	Objects string `json:"objects,omitempty"`
+	// override (default), append: the elements of the narrower one come last; prepend: they come first.
+	Lists string `json:"lists,omitempty"`
+	// override (default), append: the text of the narrower one comes last; prepend: it comes first.
+	Texts string `json:"texts,omitempty"`
+}
+
+// Words of PropertyMerge.
+const (
+	MergeMembers  = "merge"
+	MergeOverride = "override"
+	MergeAppend   = "append"
+	MergePrepend  = "prepend"
+)
 
 // CheckSpec has more than 25 fields because users write it by hand, as one flat mapping.
 

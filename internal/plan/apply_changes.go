@@ -217,6 +217,7 @@ func (f *fleet) defineNode(p *recomputation, old, new *nodeDef) {
 			delete(f.byBareName, bare)
 		}
 		f.proxies.Remove(id)
+		f.exempt.Remove(id)
 		clearBit(f.inNamespace, old.Namespace, id)
 		if new == nil || new.Namespace != old.Namespace {
 			f.conditions.inNamespace(old.Namespace, func(s *conditionState) { s.matches.Remove(id) })
@@ -238,6 +239,9 @@ func (f *fleet) defineNode(p *recomputation, old, new *nodeDef) {
 	f.all.Add(id)
 	if new.Proxy {
 		f.proxies.Add(id)
+	}
+	if new.exempt {
+		f.exempt.Add(id)
 	}
 	if n := f.nodes[new.ID]; n != nil {
 		if n.def.Proxy != new.Proxy {

@@ -29,6 +29,7 @@ type fleet struct {
 	byBareName  map[string][]model.NodeID // nodes by name without namespace: at most one of each namespace
 	all         *roaring.Bitmap
 	proxies     *roaring.Bitmap // ids of all proxy nodes
+	exempt      *roaring.Bitmap // nodes whose state lets them run no directive
 	inNamespace map[string]*roaring.Bitmap
 
 	newSearch func() EntrySearch // in inventories; nil: none yet
@@ -138,7 +139,7 @@ func newFleet(numbers *groupNumbers, now func() time.Time) *fleet {
 		now:         now,
 		definitions: map[intent.Key]any{}, resources: map[directory.Resource]*resourceDef{}, namespaces: map[string]*directory.Namespace{},
 		nodes: map[model.NodeID]*node{}, byBareName: map[string][]model.NodeID{},
-		all: roaring.New(), proxies: roaring.New(), inNamespace: map[string]*roaring.Bitmap{},
+		all: roaring.New(), proxies: roaring.New(), exempt: roaring.New(), inNamespace: map[string]*roaring.Bitmap{},
 		groupNumbers: numbers, groups: map[directory.GroupID]*group{}, mentions: map[route.Name]*dependents{},
 		conditions: newConditionIndex(), units: map[model.UnitID]*placedUnit{}, properties: newPropertyIndex(),
 		groupSets: newSets[directory.GroupID](), unitSets: newSets[model.UnitID](), rivals: map[route.Name]int{},

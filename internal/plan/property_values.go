@@ -88,7 +88,7 @@ func (x *propertyIndex) groupsWith(n *node, name string, fn func(directory.Group
 func (x *propertyIndex) valuesAt(place propertyPlace, ns, from string) (list []source) {
 	for _, def := range x.declared[place] {
 		if reachesNamespace(def.Namespace, ns) {
-			list = append(list, source{def.value, fmt.Sprintf("property %s (%s)", def.Name, from)})
+			list = append(list, source{def.value, fmt.Sprintf("property %s (%s)", def.Name, from), def.merge})
 		}
 	}
 	return list
@@ -98,7 +98,7 @@ func (x *propertyIndex) valuesAt(place propertyPlace, ns, from string) (list []s
 func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 	from := "node " + n.def.Name.Name
 	if v, ok := n.def.properties.get(name); ok {
-		list = append(list, source{v, from})
+		list = append(list, source{value: v, from: from})
 	}
 	if s := x.sources[name]; s == nil || s.nodes == 0 {
 		return list
@@ -142,6 +142,7 @@ func (f *fleet) updatePropertyUsers(p *recomputation, at propertyPlace, resource
 type source struct {
 	value json.RawMessage
 	from  string
+	merge model.PropertyMerge
 }
 
 // resolver computes the property values of nodes, and caches values that many nodes share. It remembers the values
@@ -249,7 +250,7 @@ func (f *fleet) sharedSources(n *node, name string) [][]source {
 		from := "group " + f.groupNumbers.name(g).Name
 		if def := f.groups[g].def; def != nil {
 			if v, ok := def.properties.get(name); ok {
-				groups = append(groups, source{v, from})
+				groups = append(groups, source{value: v, from: from})
 			}
 		}
 		groups = append(groups, x.valuesAt(propertyPlace{name, scope{level: groupLevel, group: g}}, ns, from)...)
@@ -267,8 +268,9 @@ type valueConflict struct{ path, a, b string }
 
 // jsonLeaf is a JSON value without members in a merged property value, with the scope that declares it
 type jsonLeaf struct {
-	text string // compact JSON
-	from string
+	text  string // compact JSON
+	from  string
+	parts []string // texts of the lists or texts that this one joins; nil: it joins none
 }
 
 // jsonObject is a JSON object in a merged property value, by member name
@@ -302,16 +304,16 @@ func parseTree(s source, depth int) any {
 		if err := json.Unmarshal(trimmed, &members); err == nil {
 			o := make(jsonObject, len(members))
 			for key, v := range members {
-				o[key] = parseTree(source{v, s.from}, depth+1)
+				o[key] = parseTree(source{value: v, from: s.from}, depth+1)
 			}
 			return o
 		}
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, s.value); err != nil || compact.Len() == 0 {
-		return jsonLeaf{"null", s.from} // apply refuses invalid JSON
+		return jsonLeaf{text: "null", from: s.from} // apply refuses invalid JSON
 	}
-	return jsonLeaf{compact.String(), s.from}
+	return jsonLeaf{text: compact.String(), from: s.from}
 }
 
 // mergeValues merges two parsed JSON values of the same level, such as two groups, where different values become a
@@ -341,19 +343,56 @@ func mergeValues(path string, a, b any) any {
 
 // overrideTree merges the value of a narrower level (such as a node) over the value of a wider level (such as a
 // group), key by key. It may change both trees.
-func overrideTree(under, over any) any {
+func overrideTree(under, over any, mode model.PropertyMerge) any {
 	if over == nil {
 		return under
 	}
 	x, xIs := under.(jsonObject)
 	y, yIs := over.(jsonObject)
-	if !xIs || !yIs {
+	switch {
+	case xIs && yIs && mode.Objects != model.MergeOverride:
+		for key, v := range y {
+			x[key] = overrideTree(x[key], v, mode)
+		}
+		return x
+	case xIs || yIs:
 		return over
 	}
-	for key, v := range y {
-		x[key] = overrideTree(x[key], v)
+	a, aIs := under.(jsonLeaf)
+	b, bIs := over.(jsonLeaf)
+	if !aIs || !bIs {
+		return over
 	}
-	return x
+	return joinLeaves(a, b, mode)
+}
+
+// joinLeaves joins two lists or two texts as the mode says. Other values replace the wider one.
+func joinLeaves(under, over jsonLeaf, mode model.PropertyMerge) jsonLeaf {
+	how, separator := "", ""
+	switch kind := string(under.text[0]) + string(over.text[0]); {
+	case kind == "[[":
+		how, separator = mode.Lists, ","
+	case kind == `""`:
+		how = mode.Texts
+	}
+	first, second := under, over
+	switch how {
+	case model.MergePrepend:
+		first, second = over, under
+	case model.MergeAppend:
+	default:
+		return over
+	}
+	if first.text == "[]" || second.text == "[]" {
+		separator = ""
+	}
+	out := jsonLeaf{text: first.text[:len(first.text)-1] + separator + second.text[1:], from: over.from}
+	for _, leaf := range []jsonLeaf{under, over} {
+		if out.parts = append(out.parts, leaf.parts...); leaf.parts == nil {
+			out.parts = append(out.parts, leaf.text)
+		}
+	}
+	return out
 }
 
 // originOf describes the scope that declares a value, such as "group web", for an error message

@@ -206,6 +206,8 @@ type (
 		requests       []joinRequest       // groups that the node's agent wants to join, ascending
 		properties     values
 		policyMode     string   // of its directives: ModeAudit, ModeEnforce or empty
+		state          string   // of its life; model.NodeSpec.State
+		exempt         bool     // its state lets it run no directive
 		entityName     string   // the name in Sensu, which may have capitals
 		endHandlers    []string // notified when the node was removed as absent
 	}
@@ -226,6 +228,7 @@ type (
 		property string
 		scope    scope
 		value    json.RawMessage
+		merge    model.PropertyMerge
 	}
 	// resourceDef is a resource that agents do not get by itself, such as a handler, a route or a hook; it stays as
 	// declared, without compilation.
@@ -301,7 +304,7 @@ func (c *compiler) node(d *declaredResource, spec *model.NodeSpec) *nodeDef {
 			Name: d.name(), ID: model.NodeID(d.id), UID: uid, Labels: where.MakePairs(labels), Facts: where.MakePairs(spec.Facts),
 			Annotations: d.meta.Annotations, Proxy: spec.Proxy, External: !spec.Proxy && intent.IsExternalAgent(uid), Entity: spec.AgentEntity,
 		},
-		properties: newPropertyValues(spec.Properties), entityName: model.EntityName(d.meta, spec), policyMode: spec.PolicyMode,
+		properties: newPropertyValues(spec.Properties), entityName: model.EntityName(d.meta, spec), policyMode: spec.PolicyMode, state: spec.State, exempt: !spec.RunsDirectives(),
 		groups:   c.groupIDs(d.key.Namespace, spec.AssignedGroups()),
 		requests: c.joinRequests(d.key.Namespace, spec),
 	}
@@ -373,7 +376,7 @@ func (c *compiler) group(name route.Name, spec *model.GroupSpec) (*groupDef, err
 
 // property compiles a Property to its definition: scope and value.
 func (c *compiler) property(name route.Name, spec *model.PropertySpec) (*propertyDef, error) {
-	d := &propertyDef{Name: name, property: cmp.Or(spec.Property, name.Name), value: spec.Value}
+	d := &propertyDef{Name: name, property: cmp.Or(spec.Property, name.Name), value: spec.Value, merge: spec.Merge}
 	level, of, _ := strings.Cut(spec.Scope, ":")
 	switch level {
 	case "global":

@@ -60,6 +60,9 @@ func (f inspection) explain(n *node, u *unit) Explanation {
 			e.Lands, e.Text = true, name+" is assigned to this node"
 		}
 	}
+	if e.Lands && n.def.exempt {
+		e.Lands, e.Text = false, fmt.Sprintf("%s does not run on this node, because no directive runs on a node of the state %s (spec.state)", name, n.def.state)
+	}
 	if mode := f.resolver().declaredMode(n); e.Lands && trustOf(f.fleet).auditsOnly(u, u.bodyOn(n.units).definition.AsDirective(), &mode, n) {
 		e.Steps = append(e.Steps, Explanation{Lands: true, Text: fmt.Sprintf("it enforces, but only audits on this node: %s selects it by values that the machine can choose. Set trusted: true in the group, name the node, or write trusted: facts in the directive", f.untrustedSource(u, n))})
 	}
@@ -351,6 +354,8 @@ func valueEffect(said, now any) string {
 		}
 		x, xIs := said.(jsonObject)
 		y, yIs := now.(jsonObject)
+		a, aIs := said.(jsonLeaf)
+		b, bIs := now.(jsonLeaf)
 		switch {
 		case xIs && yIs:
 			for key, v := range x {
@@ -359,8 +364,10 @@ func valueEffect(said, now any) string {
 			if len(x) == 0 {
 				same++
 			}
-		case !xIs && !yIs && said.(jsonLeaf).text == now.(jsonLeaf).text:
+		case aIs && bIs && a.text == b.text:
 			same++
+		case aIs && bIs && slices.Contains(b.parts, a.text):
+			same, other = same+1, other+1
 		default:
 			other++
 		}
@@ -381,15 +388,19 @@ func valueEffect(said, now any) string {
 // level become a conflict. It returns nil if there is no value. Values of one level are merged in a fixed order, so
 // that an error has the same text on every node.
 func mergeLevels(name string, levels [][]source) (value any) {
+	var mode model.PropertyMerge // of the widest level with a value
 	for _, level := range levels {
 		slices.SortFunc(level, func(a, b source) int {
 			return strings.Compare(a.from+string(a.value), b.from+string(b.value))
 		})
+		if i := slices.IndexFunc(level, func(s source) bool { return s.merge != model.PropertyMerge{} }); value == nil && i >= 0 {
+			mode = level[i].merge
+		}
 		var here any
 		for _, s := range level {
 			here = mergeValues(name, here, parseTree(s, 0))
 		}
-		value = overrideTree(value, here)
+		value = overrideTree(value, here, mode)
 	}
 	return value
 }

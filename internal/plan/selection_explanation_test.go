@@ -217,7 +217,7 @@ func FuzzResolve(f *testing.F) {
 				return
 			}
 		}
-		x, y, z := source{json.RawMessage(a), "a"}, source{json.RawMessage(b), "b"}, source{json.RawMessage(c), "c"}
+		x, y, z := source{value: json.RawMessage(a), from: "a"}, source{value: json.RawMessage(b), from: "b"}, source{value: json.RawMessage(c), from: "c"}
 		one := resolve("p", [][]source{{z}, {x, y}})
 		two := resolve("p", [][]source{{z}, {y, x}})
 		if one.Error != two.Error || string(one.Value) != string(two.Value) {

@@ -240,6 +240,9 @@ func (f *fleet) landingNodes(u *unit) *roaring.Bitmap {
 	for _, p := range u.policies {
 		on.Or(f.selectedNodes(p.targets, p.policy.Namespace))
 	}
+	if u.policies != nil {
+		on.AndNot(f.exempt)
+	}
 	on.AndNot(f.proxies)
 	if u.proxies != nil && u.targets != nil {
 		subjects := f.selectedNodes(u.proxies, u.Namespace)
@@ -258,7 +261,7 @@ func (f *fleet) runsOn(u *unit, n *node) bool {
 	case u.proxies != nil: // the node may have been found by the unit's proxies alone
 		return f.targetsSelect(u.targets, u.Namespace, n)
 	case u.policies != nil:
-		return slices.ContainsFunc(u.policies, func(p policyTargets) bool { return f.targetsSelect(p.targets, p.policy.Namespace, n) })
+		return !n.def.exempt && slices.ContainsFunc(u.policies, func(p policyTargets) bool { return f.targetsSelect(p.targets, p.policy.Namespace, n) })
 	}
 	return reachesNamespace(u.Namespace, n.def.Namespace) && (u.targets.except == nil || !f.targetsSelect(u.targets.except, u.Namespace, n))
 }
