@@ -53,7 +53,7 @@ func TestDirectiveHoldsFilesOfAssetsAndSecrets(t *testing.T) {
 	s.AwaitOutput("get nodes", "web1")
 	s.Apply(fmt.Sprintf(filesPolicy, folder, "db", 80, true))
 	s.AwaitOutput("get compliance web1/app", "enforce", "75.00 %", "non-compliant (1 of 4)")
-	s.AwaitOutput("describe compliance web1/app", "by hand  non-compliant", "binary  success", "settings  success", "password  success")
+	s.AwaitOutput("describe compliance web1/app", "by hand  non-compliant (audit)", "binary  success", "settings  success", "password  success")
 	expect := func(name, want string) {
 		t.Helper()
 		if got := string(testenv.Value(os.ReadFile(filepath.Join(folder, name)))(t)); got != want {

@@ -148,7 +148,7 @@ func describeCompliance(c *commandCall, name string) error {
 		c.printField("block", "%s  %s  %s%s", b.Name, b.Reporting, percentText(b.Percent), textWhen(len(b.Counts) > 0, ": "+countsText(b.Counts)))
 	}
 	for _, x := range one.Components {
-		c.printField("component", "%s  %s%s%s", x.Name, x.Status, textWhen(x.Waiver != "", " by "+x.Waiver), textWhen(x.Message != "", ": "+x.Message))
+		c.printField("component", "%s  %s%s%s%s", x.Name, x.Status, textWhen(x.Waiver != "", " by "+x.Waiver), textWhen(x.Mode != one.Mode && x.Waiver == "", " ("+x.Mode+")"), textWhen(x.Message != "", ": "+x.Message))
 	}
 	return nil
 }

@@ -297,17 +297,11 @@ func (t *methodValidator) validateMethods(at string, methods []model.Method, pre
 // validateMethod validates one component or block.
 func (t *methodValidator) validateMethod(at string, m *model.Method, prefixes []string) {
 	t.count++
-	if m.When != "" {
-		condition, err := policy.ParseCondition(m.When)
-		t.recordCompileError(at+".when", err)
-		if err == nil {
-			for _, name := range condition.Components() {
-				known := slices.ContainsFunc(prefixes, func(prefix string) bool { return t.before[prefix+name] })
-				t.FlawIf(!known, at+".when", "name a component that stands before this one", "no component %q runs before", name)
-			}
-		}
+	t.validateCondition(at+".when", m.When, prefixes)
+	if m.Report != nil {
+		t.MissingIf(m.Report.If == "", at+".report.if", `write a condition such as ok("root login")`, "missing")
+		t.validateCondition(at+".report.if", m.Report.If, prefixes)
 	}
-	t.FlawIf(len(m.When) > model.MaxText, at+".when", "", "longer than %d bytes", model.MaxText)
 	around := t.loop
 	if m.ForEach != "" {
 		p := t.parameter(m.ForEach)
@@ -333,6 +327,23 @@ func (t *methodValidator) validateMethod(at string, m *model.Method, prefixes []
 	t.FlawIf(len(names) > 1, at, "make a component of each", "%s exclude each other", strings.Join(names, " and "))
 	if len(names) == 1 {
 		t.validateArgumentsOf(at+"."+names[0], names[0], arguments[0])
+	}
+}
+
+// validateCondition validates a condition of a component, which may be absent.
+func (t *methodValidator) validateCondition(at, text string, prefixes []string) {
+	if text == "" {
+		return
+	}
+	t.FlawIf(len(text) > model.MaxText, at, "", "longer than %d bytes", model.MaxText)
+	condition, err := policy.ParseCondition(text)
+	t.recordCompileError(at, err)
+	if err != nil {
+		return
+	}
+	for _, name := range condition.Components() {
+		known := slices.ContainsFunc(prefixes, func(prefix string) bool { return t.before[prefix+name] })
+		t.FlawIf(!known, at, "name a component that stands before this one", "no component %q runs before", name)
 	}
 }
 
@@ -438,6 +449,8 @@ func validateArguments(v *Validator, at string, arguments any) {
 	case *model.SymlinkMethod:
 		v.validatePath(at+".path", a.Path)
 		v.MissingIf(a.Target == "", at+".target", "write the path that the link leads to", "missing")
+	case *model.ReportMethod:
+		v.MissingIf(a.Message == "", at+".message", "write the sentence to report if the condition is false", "missing")
 	case *model.KernelModuleMethod:
 		v.MissingIf(a.Name == "", at+".name", "write a name such as br_netfilter", "missing")
 		v.requireOneOf(at+".state", a.State, "loaded", "absent")

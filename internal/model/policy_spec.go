@@ -104,7 +104,7 @@ type Method struct {
 	Command *CommandMethod `json:"command,omitempty"`
 	// A package of apt, dnf, zypper or apk.
 	Package *PackageMethod `json:"package,omitempty"`
-	// A service of systemd.
+	// A service of systemd or System V.
 	Service *ServiceMethod `json:"service,omitempty"`
 	// A kernel parameter.
 	Sysctl *SysctlMethod `json:"sysctl,omitempty"`
@@ -120,6 +120,8 @@ type Method struct {
 	Timer *TimerMethod `json:"timer,omitempty"`
 	// An HTTP answer, which only a person or another component can repair.
 	HTTP *HTTPMethod `json:"http,omitempty"`
+	// A condition that is true.
+	Report *ReportMethod `json:"report,omitempty"`
 	// A component that Rudder's agents run and report. All components of a technique have this method, or none: docs/from-rudder.md.
 	Rudder *RudderMethod `json:"rudder,omitempty"`
 }
@@ -262,6 +264,14 @@ type HTTPMethod struct {
 	Contains string `json:"contains,omitempty"`
 }
 
+// ReportMethod reports a message unless a condition is true.
+type ReportMethod struct {
+	// The condition, as in when.
+	If string `json:"if"`
+	// The message if the condition is false.
+	Message string `json:"message"`
+}
+
 // RudderMethod is a component that Rudder's agents run. Reports name it by its id, else by component and value.
 type RudderMethod struct {
 	// The method in Rudder, such as package_present, for people.
@@ -328,9 +338,10 @@ type PackageMethod struct {
 	Version string `json:"version,omitempty"`
 }
 
-// ServiceMethod is the state of a service of systemd. At least one of state and boot is given.
+// ServiceMethod is the state of a service of systemd or, on machines without systemctl, of System V. At least one of state and
+// boot is given.
 type ServiceMethod struct {
-	// The name of the unit; .service may be left out.
+	// The name of the unit; .service may be left out. Of System V: of the init script.
 	Name string `json:"name"`
 	// running or stopped; default not compared.
 	State string `json:"state,omitempty"`

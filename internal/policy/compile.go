@@ -138,6 +138,15 @@ func (c *compiler) addMethod(m *model.Method, name string, in scope) error {
 		c.Blocks[at] = block
 		return nil
 	}
+	if m.Report != nil {
+		condition, err := c.wholeNames(m.Report.If, in)
+		if err != nil {
+			return fmt.Errorf("component %s: %w", name, err)
+		}
+		with := *m
+		with.Report = &model.ReportMethod{If: condition, Message: m.Report.Message}
+		m = &with
+	}
 	names, arguments := m.Selected()
 	if len(names) != 1 {
 		return fmt.Errorf("component %s: %d methods instead of one", name, len(names))
@@ -195,12 +204,27 @@ func fieldNames(item map[string]string) []string {
 	return names
 }
 
-// joinConditions joins the condition of a component with the conditions of its blocks, and writes the whole names of the components
-// that it reads. It searches a name in the component's own block first, then in the blocks around it.
+// joinConditions joins the condition of a component with the conditions of its blocks.
 func (c *compiler) joinConditions(own string, in scope) (string, error) {
 	if own == "" {
 		return in.when, nil
 	}
+	text, err := c.wholeNames(own, in)
+	if err != nil {
+		return "", err
+	}
+	if in.when != "" {
+		text = "(" + in.when + ") && (" + text + ")"
+	}
+	if len(text) > maxCondition {
+		return "", fmt.Errorf("its condition and those of its blocks are longer than %d bytes", maxCondition)
+	}
+	return text, nil
+}
+
+// wholeNames writes the whole names of the components that a condition reads. It searches a name in the component's own
+// block first, then in the blocks around it.
+func (c *compiler) wholeNames(own string, in scope) (string, error) {
 	var unknown error
 	text, err := renameComponents(own, func(name string) string {
 		prefix := in.prefix
@@ -215,16 +239,7 @@ func (c *compiler) joinConditions(own string, in scope) (string, error) {
 			prefix = in.outer[i-1]
 		}
 	})
-	if err = cmp.Or(err, unknown); err != nil {
-		return "", err
-	}
-	if in.when != "" {
-		text = "(" + in.when + ") && (" + text + ")"
-	}
-	if len(text) > maxCondition {
-		return "", fmt.Errorf("its condition and those of its blocks are longer than %d bytes", maxCondition)
-	}
-	return text, nil
+	return text, cmp.Or(err, unknown)
 }
 
 // bindParameters returns the value of each parameter: the directive's or the default.

@@ -59,6 +59,18 @@ func (s Status) Fulfilled() bool {
 	return s == NotApplicable || s == Compliant || s == Success || s == Repaired
 }
 
+// Enforced reports whether the status is one of an enforced component (true) or of an audited one; known is false if it may
+// belong to either.
+func (s Status) Enforced() (enforced, known bool) {
+	switch s {
+	case Success, Repaired, Error:
+		return true, true
+	case Compliant, NonCompliant, Waived:
+		return false, true
+	}
+	return false, false
+}
+
 // badness has Rudder's order of statuses, best first. Rudder has no waived components.
 var badness = [Statuses]uint8{
 	NotApplicable: 0, Compliant: 1, Success: 2, Waived: 3, Pending: 4, NoReport: 5, Missing: 6, Repaired: 7, NonCompliant: 8, CouldNotCheck: 9, Error: 10, Unexpected: 11,

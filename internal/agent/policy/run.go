@@ -32,7 +32,9 @@ type Executor struct {
 	ModulesFolder string
 	CronFolder    string // default /etc/cron.d
 	SystemdFolder string // default /etc/systemd/system
-	UserRoot      string // folder with etc/passwd and etc/group; default /
+	// RunLevelFolder has the folders rc2.d to rc5.d with the start links of System V; default /etc.
+	RunLevelFolder string
+	UserRoot       string // folder with etc/passwd and etc/group; default /
 }
 
 // method checks and repairs one declared property of the node, such as a file's content or an installed package. A
@@ -230,6 +232,8 @@ func (r *directiveRun) newMethod(m *model.Method, newMode fs.FileMode) method {
 		return &cron{r.Executor, m.Cron}
 	case m.HTTP != nil:
 		return &httpAnswer{m.HTTP}
+	case m.Report != nil:
+		return &conditionReport{&r.scope, m.Report}
 	case m.Timer != nil:
 		return &timer{r.Executor, m.Timer}
 	case m.FileACL != nil:
@@ -243,7 +247,7 @@ func (r *directiveRun) newMethod(m *model.Method, newMode fs.FileMode) method {
 	case m.Package != nil:
 		return &packagePresence{r.Runner, m.Package}
 	case m.Service != nil:
-		return &service{r.Runner, m.Service}
+		return r.newService(m.Service)
 	}
 	return &sysctl{r.Executor, m.Sysctl}
 }

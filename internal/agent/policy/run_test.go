@@ -115,6 +115,18 @@ func exceptionText(r *wire.Report) string {
 	return b.String()
 }
 
+// sysvPrograms returns the function that gives a node an init script and this program for start links, in place of systemd.
+func sysvPrograms(links string) func(n *testNode) {
+	return func(n *testNode) {
+		n.write("bin/service", "#!/bin/sh\ncase $2 in start) : >"+n.folder+"/running;; stop) /bin/rm "+n.folder+"/running;; status) [ -e "+n.folder+"/running ] || exit 3;; esac\n")
+		n.write("bin/"+links, "#!/bin/sh\ncase \"$*\" in 'ssh defaults'|'--add ssh') : >"+n.folder+"/rc3.d/K20ssh;; 'ssh enable'|'ssh on') : >"+n.folder+"/rc3.d/S20ssh;;"+
+			" 'ssh disable'|'ssh off') /bin/rm "+n.folder+"/rc3.d/S20ssh;; *) exit 9;; esac\n")
+		testenv.NoError(n.t, os.MkdirAll(n.path("rc3.d"), 0o755))
+		testenv.NoError(n.t, os.Remove(n.path("bin/systemctl")))
+		n.Runner.Environ, n.RunLevelFolder = []string{"PATH=" + n.path("bin")}, n.folder // without the systemctl of this machine
+	}
+}
+
 // TestMethodsAuditRepairAndKeep runs each method on a node that is not as declared: audit reports and changes nothing,
 // enforce repairs, and the next run finds nothing to do.
 func TestMethodsAuditRepairAndKeep(t *testing.T) {
@@ -290,7 +302,12 @@ func TestMethodsAuditRepairAndKeep(t *testing.T) {
 				n.write("systemd/is-enabled.ssh", "disabled")
 			}, nil,
 		},
-		"service stopped": {`"service": {"name": "ssh", "state": "stopped"}`, "ssh is active, not stopped", func(n *testNode) { n.write("systemd/is-active.ssh", "active") }, nil},
+		"service stopped":     {`"service": {"name": "ssh", "state": "stopped"}`, "ssh is active, not stopped", func(n *testNode) { n.write("systemd/is-active.ssh", "active") }, nil},
+		"service of System V": {`"service": {"name": "ssh", "state": "running", "boot": "enabled"}`, "ssh is stopped, not running; service ssh is disabled, not enabled", sysvPrograms("update-rc.d"), nil},
+		"service of System V stopped": {
+			`"service": {"name": "ssh", "state": "stopped", "boot": "disabled"}`, "ssh is running, not stopped; service ssh is enabled, not disabled",
+			func(n *testNode) { sysvPrograms("chkconfig")(n); n.write("running", ""); n.write("rc3.d/S20ssh", "") }, nil,
+		},
 		"timer": {
 			`"timer": {"name": "backup", "calendar": "daily", "command": "echo \"50 % of $HOME\""}`, "backup.service does not exist", nil,
 			func(n *testNode) {
@@ -523,6 +540,24 @@ func TestAccessControlListsRun(t *testing.T) {
 	}
 	if status, messages := n.run(false, `{"component": "a", "fileACL": {"path": "$N/none", "absent": true}}`); status != "could not check" || !strings.Contains(messages, "No such file") {
 		t.Errorf("a file that does not exist: %s: %s", status, messages)
+	}
+}
+
+// TestReportsOfConditions runs reports of conditions over a component of their block and over facts.
+func TestReportsOfConditions(t *testing.T) {
+	n := newTestNode(t)
+	const methods = `{"component": "b", "block": [
+		{"component": "file", "filePresent": {"path": "$N/f"}},
+		{"component": "kept", "report": {"if": "ok(\"file\") && !changed(\"file\")", "message": "the file of {{ .props.place }} was not there"}}]},
+		{"component": "linux", "report": {"if": "facts[\"os\"] == \"linux\"", "message": "another system"}}`
+	if statuses, messages := n.run(false, methods); statuses != "non-compliant, non-compliant, compliant" || !strings.Contains(messages, "the file of world was not there") {
+		t.Errorf("audit: %s: %s", statuses, messages)
+	}
+	if statuses, messages := n.run(true, methods); statuses != "repaired, error, success" || !strings.Contains(messages, "report only checks") {
+		t.Errorf("enforce: %s: %s", statuses, messages)
+	}
+	if statuses, _ := n.run(true, methods); statuses != "success, success, success" {
+		t.Errorf("enforce again: %s", statuses)
 	}
 }
 

@@ -224,7 +224,12 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	}
 	if details {
 		for i := range d.definition.Components {
-			c := v1.ComponentStatus{Name: d.definition.Components[i].Name, Method: d.definition.Components[i].Method, Status: d.codes[i].String()}
+			component := &d.definition.Components[i]
+			enforced, known := d.codes[i].Enforced()
+			if !known { // an agent that only audits does so with each component
+				enforced = mode.EnforcesComponent(d.definition, component) && (d.run == nil || d.run.Enforced || !enforces)
+			}
+			c := v1.ComponentStatus{Name: component.Name, Method: component.Method, Mode: modeName(enforced), Status: d.codes[i].String()}
 			if d.run != nil && d.run.Definition == d.definition.ID {
 				c.Message = d.run.Message(i)
 			}
@@ -239,7 +244,7 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 		}
 		if n := len(d.definition.Components); len(d.codes) > n {
 			for _, e := range wire.Unexpected(d.run.Exceptions, n) {
-				out.Components = append(out.Components, v1.ComponentStatus{Name: policy.Unexpected.String(), Status: policy.Unexpected.String(), Message: e.Message})
+				out.Components = append(out.Components, v1.ComponentStatus{Name: policy.Unexpected.String(), Mode: out.Mode, Status: policy.Unexpected.String(), Message: e.Message})
 			}
 		}
 	}

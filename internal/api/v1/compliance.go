@@ -54,6 +54,7 @@ func (w *ComplianceWaiver) Text() string {
 type ComponentStatus struct {
 	Name    string `json:"name"`
 	Method  string `json:"method"`
+	Mode    string `json:"mode" enum:"audit,enforce" doc:"Of its last run; without a run: as declared."`
 	Status  string `json:"status"`
 	Message string `json:"message,omitempty"`
 	Waiver  string `json:"waiver,omitempty" doc:"Of a waived component: the Waiver that covers it."`

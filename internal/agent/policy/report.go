@@ -1,0 +1,29 @@
+package policy
+
+import (
+	"context"
+	"errors"
+
+	"github.com/muster-fleet/muster/internal/model"
+	rules "github.com/muster-fleet/muster/internal/policy"
+)
+
+// conditionReport is the method that requires a condition over the components before it and facts.
+type conditionReport struct {
+	scope *rules.Scope
+	*model.ReportMethod
+}
+
+// check evaluates the condition.
+func (m *conditionReport) check(context.Context) (string, error) {
+	condition, err := rules.ParseCondition(m.If)
+	if err != nil || condition.Holds(m.scope) {
+		return "", err
+	}
+	return m.Message, nil
+}
+
+// apply fails: a report repairs nothing.
+func (m *conditionReport) apply(context.Context) error {
+	return errors.New("report only checks: repair the cause with a component before it")
+}
