@@ -95,6 +95,11 @@ func RudderNamespaces(d *Directory, from netip.Addr) []string {
 	return senderNamespaces(d, from, func(n *Namespace) []netip.Prefix { return n.RudderFrom })
 }
 
+// RudderChangesOnly reports whether Rudder's agents of a namespace report only changes and components that are not compliant.
+func (d *Directory) RudderChangesOnly(namespace string) bool {
+	return d.now.Load().namespace(namespace).RudderChanges
+}
+
 // senderNamespaces returns the namespaces with a network that contains an address.
 func senderNamespaces(d *Directory, from netip.Addr, networks func(*Namespace) []netip.Prefix) (names []string) {
 	for _, n := range d.now.Load().withSenders {

@@ -33,6 +33,8 @@ type (
 		PolicyMode model.NamespacePolicyMode
 		ZabbixFrom []netip.Prefix // networks from which Zabbix senders and agents may send values of its nodes
 		RudderFrom []netip.Prefix // networks from which Rudder's agents and relays may send inventories and runs of its nodes
+		// RudderChanges says that these agents report only changes and components that are not compliant.
+		RudderChanges bool
 	}
 
 	// Node has the declared fields of a node, its facts and its agent's data

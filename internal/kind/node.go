@@ -294,6 +294,7 @@ spec:
 			if _, err := model.ParseNetworks(s.RudderFrom); err != nil {
 				v.Flaw("spec.rudderFrom", "rudderFrom: [10.0.0.0/24]", "%v", err)
 			}
+			v.requireOneOf("spec.rudderReports", s.RudderReports, "full", model.RudderChangesOnly)
 			if _, err := model.ParseNetworks(s.ZabbixFrom); err != nil {
 				v.Flaw("spec.zabbixFrom", "zabbixFrom: [10.0.0.0/24]", "%v", err)
 			}

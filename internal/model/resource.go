@@ -83,9 +83,15 @@ type NamespaceSpec struct {
 	// Addresses and networks from which Rudder's agents and relays may send inventories and runs of its nodes: [10.0.0.0/24]. An agent
 	// that is new gets a node. Default: none; the server refuses them.
 	RudderFrom []string `json:"rudderFrom,omitempty"`
+	// The compliance mode of these agents. full (default): a component without a report is missing. changes-only: it is compliant, if
+	// the run has come to its end.
+	RudderReports string `json:"rudderReports,omitempty"`
 	// The mode of directives on its nodes.
 	PolicyMode *NamespacePolicyMode `json:"policyMode,omitempty"`
 }
+
+// RudderChangesOnly is the compliance mode of Rudder's agents that report changes and faults alone.
+const RudderChangesOnly = "changes-only"
 
 // NamespacePolicyMode is the policy mode (audit or enforce) of the nodes in a namespace.
 type NamespacePolicyMode struct {

@@ -94,7 +94,7 @@ func (c *compiler) define(d *declaredResource) (def any, err error) {
 	case *model.NamespaceSpec:
 		def = &directory.Namespace{
 			ID: model.NamespaceID(d.id), Name: d.key.Name, Limits: spec.Limits, Handlers: spec.Handlers, Zone: spec.TimeZone,
-			Shadow: spec.Notifications == model.NotificationsShadow,
+			Shadow: spec.Notifications == model.NotificationsShadow, RudderChanges: spec.RudderReports == model.RudderChangesOnly,
 		}
 		if spec.PolicyMode != nil {
 			def.(*directory.Namespace).PolicyMode = *spec.PolicyMode

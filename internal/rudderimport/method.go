@@ -35,6 +35,8 @@ func classParameter(method string) string {
 		return "login"
 	case strings.HasPrefix(method, "sysctl_"):
 		return "key"
+	case method == "report_if_condition":
+		return "report_message"
 	case strings.HasPrefix(method, "http_"):
 		return "url"
 	}
@@ -146,6 +148,8 @@ func convertMethod(m *model.Method, method string, parameters map[string]string)
 		}
 		a.drop("method", "GET", "get")
 		m.HTTP = h
+	case "report_if_condition":
+		m.Report = &model.ReportMethod{If: a.read("condition"), Message: a.read("report_message")}
 	default:
 		return fmt.Errorf("method %q has no form here", method)
 	}

@@ -22,6 +22,7 @@ type technique struct {
 	before     []*component
 	names      map[string]bool   // of components and blocks, with the blocks around them
 	byID       map[string]string // names of components by ids in Rudder
+	item       string            // variable of the loop around the item that is converted; empty: none is
 }
 
 // component is a method that was imported, for the conditions that name it.
@@ -52,6 +53,7 @@ func (im *importer) importTechnique(p *conversion.Mapping) {
 		t.importParameter(one)
 	}
 	t.spec.Methods = t.convertItems(p.List("items"), "")
+	t.spec.Parameters = slices.DeleteFunc(t.spec.Parameters, func(q model.Parameter) bool { return q.IsLoop() && !loopsOver(t.spec.Methods, q.Name) })
 	im.loseUnread(p, t.title())
 	if len(t.spec.Methods) == 0 {
 		im.lose(p, t.title(), "left out: no method remains")
@@ -154,9 +156,11 @@ func (t *technique) convertBlock(p *conversion.Mapping, prefix string) *model.Me
 	title := oneLine(cmp.Or(p.TextOf("name"), "block"))
 	what := fmt.Sprintf("%s, block %s", t.title(), title)
 	id := p.TextOf("id")
-	p.IgnoreFields("description", "documentation", "tags", "foreach_name")
-	if p.HasField("foreach") && !t.im.Bridge {
-		t.im.lose(p, what, "left out: a loop has no form here")
+	p.IgnoreFields("description", "documentation", "tags")
+	loop, endLoop, err := t.beginLoop(p)
+	defer endLoop()
+	if err != nil {
+		t.im.lose(p, what, "left out: %v", err)
 		return nil
 	}
 	when, err := t.conditionOf(p)
@@ -164,7 +168,7 @@ func (t *technique) convertBlock(p *conversion.Mapping, prefix string) *model.Me
 		t.im.lose(p, what, "left out: %v", err)
 		return nil
 	}
-	m := &model.Method{Component: t.componentName(prefix, title, ""), When: when, Mode: t.modeOf(p)}
+	m := &model.Method{Component: t.componentName(prefix, title, ""), When: when, Mode: t.modeOf(p), ForEach: loop}
 	var focus string
 	if r := p.Child("reporting"); r != nil {
 		mode := r.TextOf("mode")
@@ -199,7 +203,7 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 	method, id := p.TextOf("method"), p.TextOf("id")
 	title := oneLine(cmp.Or(p.TextOf("name"), method, id))
 	what := fmt.Sprintf("%s, method %s", t.title(), title)
-	p.IgnoreFields("condition", "description", "documentation", "tags", "reporting", "foreach_name")
+	p.IgnoreFields("condition", "description", "documentation", "tags", "reporting")
 	parameters := map[string]string{}
 	if c := p.Child("params"); c != nil {
 		for _, name := range c.Names() {
@@ -215,23 +219,28 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 		return nil
 	}
 	value := parameters[classParameter(method)] // as Rudder's conditions name it
-	looped := p.HasField("foreach")
-	m := &model.Method{Mode: t.modeOf(p)}
+	loop, endLoop, err := t.beginLoop(p)
+	defer endLoop()
+	if err != nil {
+		t.im.lose(p, what, "left out: %v", err)
+		return nil
+	}
+	m := &model.Method{Mode: t.modeOf(p), ForEach: loop}
 	t.im.loseUnread(p, what)
 	if t.im.Bridge {
 		if m.Rudder = (&model.RudderMethod{Method: method, ID: id}); id == "" {
 			m.Rudder.Component = title
 		}
-		if looped {
+		if p.HasField("foreach") {
 			t.im.change(p, what, "all elements of its loop are one component: the worst report of them counts")
 		}
 	} else {
-		if looped {
-			t.im.lose(p, what, "left out: a loop has no form here")
-			return nil
-		}
 		for _, name := range slices.Sorted(mapKeys(parameters)) {
-			text, err := t.expand(parameters[name])
+			convert := t.expand
+			if method == "report_if_condition" && name == "condition" {
+				convert = t.convertCondition
+			}
+			text, err := convert(parameters[name])
 			if err != nil {
 				t.im.lose(p, what, "left out: %s: %v", name, err)
 				return nil
@@ -246,7 +255,6 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 			m.Reporting = model.ReportDisabled.String()
 		}
 	}
-	var err error
 	if m.When, err = t.conditionOf(p); err != nil {
 		t.im.lose(p, what, "left out: %v", err)
 		return nil
@@ -255,6 +263,57 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 	t.before = append(t.before, &component{prefix + m.Component, canonify(method + "_" + value)})
 	t.byID[id] = m.Component
 	return m
+}
+
+// beginLoop makes a list parameter of the elements of an item's loop and returns its name; empty: the item has no loop. The caller
+// calls end after the item. With the bridge Rudder's agents have the elements.
+func (t *technique) beginLoop(p *conversion.Mapping) (parameter string, end func(), err error) {
+	end = func() {}
+	variable, elements := cmp.Or(p.TextOf("foreach_name"), "item"), p.List("foreach")
+	switch {
+	case !p.HasField("foreach") || t.im.Bridge:
+		return "", end, nil
+	case t.item != "":
+		return "", end, fmt.Errorf("a loop within a loop has no form here")
+	}
+	var value model.ParameterValue
+	seen := map[string]bool{}
+	for i, one := range elements {
+		element := model.LoopItem{}
+		for _, field := range one.Tree.Names() {
+			text, err := t.expand(one.TextOf(field))
+			if err != nil {
+				return "", end, fmt.Errorf("foreach: %s: %w", field, err)
+			}
+			element[field] = model.Scalar(text)
+			if _, named := element["name"]; !named && len(one.Tree.Names()) == 1 {
+				element["name"] = element[field]
+			}
+		}
+		if name := string(element["name"]); name == "" || seen[name] || strings.Contains(name, "{{") {
+			if one.HasField("name") {
+				return "", end, fmt.Errorf("foreach: the name %q of an element has no form here", name)
+			}
+			element["name"] = model.Scalar(fmt.Sprint(i + 1))
+		}
+		seen[string(element["name"])] = true
+		value.Elements = append(value.Elements, element)
+	}
+	name := "loop"
+	for n := 2; slices.ContainsFunc(t.spec.Parameters, func(q model.Parameter) bool { return q.Name == name }); n++ {
+		name = fmt.Sprintf("loop%d", n)
+	}
+	list := model.Parameter{Name: name, Type: "list", Default: &value}
+	if err := policy.CheckParameter(&list, value); err != nil {
+		return "", end, fmt.Errorf("foreach: %w", err)
+	}
+	t.spec.Parameters, t.item = append(t.spec.Parameters, list), variable
+	return name, func() { t.item = "" }, nil
+}
+
+// loopsOver reports whether a component has a loop over a parameter.
+func loopsOver(methods []model.Method, parameter string) bool {
+	return slices.ContainsFunc(methods, func(m model.Method) bool { return m.ForEach == parameter || loopsOver(m.Block, parameter) })
 }
 
 // componentName returns a name that no component of the block has yet.
@@ -287,6 +346,9 @@ func (t *technique) expand(text string) (string, error) {
 		name := found[2 : len(found)-1]
 		if p := propertyPattern.FindStringSubmatch(name); p != nil {
 			return "{{ .props." + strings.ReplaceAll(strings.Trim(p[1], "[]"), "][", ".") + " }}"
+		}
+		if field, ok := strings.CutPrefix(name, t.item+"."); ok && t.item != "" {
+			return "{{ .item." + field + " }}"
 		}
 		if own, ok := t.parameters[strings.ToLower(strings.TrimPrefix(name, t.id+"."))]; ok {
 			return "{{ .params." + own + " }}"

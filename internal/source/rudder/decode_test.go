@@ -490,8 +490,20 @@ func TestChangesLeadToTheInventory(t *testing.T) {
 	}
 }
 
+// addReal adds files that Rudder wrote to the seeds of a fuzz target, if MUSTER_RUDDER_DATA names their folder.
+func addReal(f *testing.F, pattern string) {
+	names, err := filepath.Glob(filepath.Join(os.Getenv("MUSTER_RUDDER_DATA"), pattern))
+	testenv.NoError(f, err)
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		testenv.NoError(f, err)
+		f.Add(data)
+	}
+}
+
 // FuzzParseElements reads random bytes as an inventory.
 func FuzzParseElements(f *testing.F) {
+	addReal(f, "inventories/*.ocs")
 	f.Add(sampleInventory("-----BEGIN PUBLIC KEY-----", time.Unix(0, 0)))
 	f.Add([]byte(`{"content":{"rudder":{"agent":[{"agent_cert":"x"}],"uuid":"u"},"softwares":[{"name":"a"},{"name":"b"}]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -507,6 +519,7 @@ func FuzzParseElements(f *testing.F) {
 
 // FuzzParseRun reads random bytes as a run.
 func FuzzParseRun(f *testing.F) {
+	addReal(f, "runlogs/*.log")
 	f.Add([]byte(line("control", "rudder", "run", "0", "start", "c1", "2026-01-02 03:00:00+00:00", "Start")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if r, err := parseRun(data); err == nil && (r.node == "" || len(r.reports) > maxReports) {
@@ -517,6 +530,7 @@ func FuzzParseRun(f *testing.F) {
 
 // FuzzParseSignedRun reads random bytes as a signed run. None is accepted as signed by a key that has signed nothing.
 func FuzzParseSignedRun(f *testing.F) {
+	addReal(f, "runlogs/*.signed")
 	f.Add(first().signRun("x"))
 	key, err := parseKey(second().pem())
 	testenv.NoError(f, err)

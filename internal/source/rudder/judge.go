@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/compliance"
 	"github.com/muster-fleet/muster/internal/policy"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -30,14 +31,16 @@ const maxReportTexts = 64 << 10
 const heldLong = 1 << 62
 
 // judgeRun compares a run with a directive that Rudder's agents run; reports has the reports of the directive. Components without a
-// report are missing; reports of other components are exceptions behind its last component.
-func judgeRun(d *model.DirectiveDefinition, run *agentRun, reports []componentReport) wire.Report {
+// report are missing; reports of other components are exceptions behind its last component. Of an agent that reports changes only,
+// last is the run before: in a whole run, components without a report are as declared, in the mode of the reports or of the last run.
+func judgeRun(d *model.DirectiveDefinition, run *agentRun, reports []componentReport, last *compliance.Run) wire.Report {
 	j := newJudgement(d)
 	out := wire.Report{Components: uint32(len(d.Components)), HeldMs: heldLong}
 	if !run.ended {
 		out.Ended = "the run has no end: the agent was stopped or killed before it"
 	}
 	slices.SortStableFunc(reports, func(a, b componentReport) int { return cmp.Compare(len(b.value), len(a.value)) })
+	audited := false
 	for i := range reports {
 		r := &reports[i]
 		status, known := statuses[r.kind]
@@ -45,13 +48,17 @@ func judgeRun(d *model.DirectiveDefinition, run *agentRun, reports []componentRe
 			out.Ended = "the agent ended the run: " + model.Truncate(oneLine(r.message), model.MaxText/2)
 			continue
 		}
-		out.Enforced = out.Enforced || strings.HasPrefix(r.kind, "result_")
+		out.Enforced, audited = out.Enforced || strings.HasPrefix(r.kind, "result_"), audited || strings.HasPrefix(r.kind, "audit_")
 		at, ok := j.find(r)
 		if !ok || !known {
 			j.unexpected = append(j.unexpected, r)
 			continue
 		}
 		j.add(at, r, status)
+	}
+	if last != nil && out.Ended == "" {
+		out.Enforced = out.Enforced || !audited && last.Enforced
+		j.addUnchanged(out.Enforced)
 	}
 	out.Codes, out.Exceptions = j.codes, j.exceptions()
 	return out
@@ -149,6 +156,19 @@ func (j *judgement) add(at int, r *componentReport, status policy.Status) {
 	}
 	j.codes.Set(at, status)
 	j.worst[at] = r
+}
+
+// addUnchanged gives the components without a report the status of one that is as declared.
+func (j *judgement) addUnchanged(enforced bool) {
+	status := policy.Compliant
+	if enforced {
+		status = policy.Success
+	}
+	for i, r := range j.worst {
+		if r == nil {
+			j.codes.Set(i, status)
+		}
+	}
 }
 
 // exceptions returns the messages of components that are not compliant or were repaired, and of unexpected ones behind them.

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/compliance"
 	"github.com/muster-fleet/muster/internal/policy"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -33,25 +34,33 @@ func TestRunIsJudged(t *testing.T) {
 		ended    bool
 		want     string
 		messages string
+
+		last *compliance.Run // of an agent that reports changes only
 	}{
 		{"all", []componentReport{
 			report("result_success", "i0", "A", "x", ""), report("result_repaired", "i1", "B", "y", "was repaired"), report("audit_compliant", "0", "File", "None", ""),
 			report("result_na", "0", "File", "/etc/a.conf", ""), report("audit_noncompliant", "0", "File", "/etc/b.conf", "differs"), report("result_success", "0", "c5", "None", ""),
-		}, true, "success, repaired, compliant, not applicable, non-compliant, success", "1 was repaired; 4 differs"},
+		}, true, "success, repaired, compliant, not applicable, non-compliant, success", "1 was repaired; 4 differs", nil},
 		{"a killed agent", []componentReport{report("result_success", "i0", "A", "x", "")}, false,
-			"success, missing, missing, missing, missing, missing; the run has no end: the agent was stopped or killed before it", ""},
+			"success, missing, missing, missing, missing, missing; the run has no end: the agent was stopped or killed before it", "", nil},
 		{"the worst of an id counts", []componentReport{report("result_success", "i0", "A", "x", ""), report("result_error", "i0", "A", "x", "failed"), report("result_repaired", "i0", "A", "x", "")}, true,
-			"error, missing, missing, missing, missing, missing", "0 failed"},
+			"error, missing, missing, missing, missing, missing", "0 failed", nil},
 		{"a variable takes several", []componentReport{report("result_success", "0", "File", "/etc/a.conf", ""), report("result_error", "0", "File", "/etc/c.conf", "failed")}, true,
-			"missing, missing, missing, error, missing, missing", "3 failed"},
+			"missing, missing, missing, error, missing, missing", "3 failed", nil},
 		{"a fixed value takes one", []componentReport{report("result_success", "0", "c5", "None", ""), report("result_success", "0", "c5", "None", "again")}, true,
-			"missing, missing, missing, missing, missing, success", "6 c5 None (result success): again"},
+			"missing, missing, missing, missing, missing, success", "6 c5 None (result success): again", nil},
 		{"unexpected", []componentReport{report("result_success", "i9", "Other", "z", "a\nb"), report("odd", "i0", "A", "x", "")}, true,
-			"missing, missing, missing, missing, missing, missing", "6 Other z (result success): a b; 7 A x (odd):"},
+			"missing, missing, missing, missing, missing, missing", "6 Other z (result success): a b; 7 A x (odd):", nil},
 		{"aborted", []componentReport{report("result_error", "0", "abort run", "None", "policies changed")}, true,
-			"missing, missing, missing, missing, missing, missing; the agent ended the run: policies changed", ""},
+			"missing, missing, missing, missing, missing, missing; the agent ended the run: policies changed", "", nil},
+		{"changes only, nothing changed", nil, true, "compliant, compliant, compliant, compliant, compliant, compliant", "", &compliance.Run{}},
+		{"changes only, nothing changed, enforced before", nil, true, "success, success, success, success, success, success", "", &compliance.Run{Enforced: true}},
+		{"changes only, one changed", []componentReport{report("result_repaired", "i0", "A", "x", "was repaired")}, true, "repaired, success, success, success, success, success", "0 was repaired", &compliance.Run{}},
+		{"changes only, audited now", []componentReport{report("audit_noncompliant", "i0", "A", "x", "differs")}, true, "non-compliant, compliant, compliant, compliant, compliant, compliant", "0 differs", &compliance.Run{Enforced: true}},
+		{"changes only, a killed agent", []componentReport{report("result_error", "i0", "A", "x", "failed")}, false,
+			"error, missing, missing, missing, missing, missing; the run has no end: the agent was stopped or killed before it", "0 failed", &compliance.Run{}},
 	} {
-		r := judgeRun(d, &agentRun{ended: c.ended}, c.reports)
+		r := judgeRun(d, &agentRun{ended: c.ended}, c.reports, c.last)
 		var statuses, messages []string
 		for i := range d.Components {
 			statuses = append(statuses, policy.Codes(r.Codes).At(i).String())
@@ -96,7 +105,7 @@ func TestManyReportsStayWithinTheProtocol(t *testing.T) {
 		components = append(components, fmt.Sprintf(`{"id":"i%d"}`, i))
 		reports = append(reports, componentReport{kind: "result_error", id: fmt.Sprint("i", i), message: strings.Repeat("é", 2000)}, componentReport{kind: "result_error", id: "none", component: "U", message: "m"})
 	}
-	r := judgeRun(expectation(components...), &agentRun{ended: true}, reports)
+	r := judgeRun(expectation(components...), &agentRun{ended: true}, reports, nil)
 	var again wire.Report
 	if err := again.Decode(wire.AppendReport(nil, &r)); err != nil {
 		t.Fatal(err)
@@ -115,7 +124,7 @@ func FuzzJudgeRun(f *testing.F) {
 			return
 		}
 		d := expectation(string(arguments), `{"id":"other"}`)
-		r := judgeRun(d, &agentRun{}, []componentReport{{kind: kind, id: reportID, component: reported, value: reportedValue, message: message}, {kind: kind, component: component, value: value}})
+		r := judgeRun(d, &agentRun{}, []componentReport{{kind: kind, id: reportID, component: reported, value: reportedValue, message: message}, {kind: kind, component: component, value: value}}, map[bool]*compliance.Run{true: {}}[message == ""])
 		var again wire.Report
 		if err := again.Decode(wire.AppendReport(nil, &r)); err != nil || policy.Codes(again.Codes).Check(2) != nil {
 			t.Errorf("%v: %+v", err, r)

@@ -36,7 +36,9 @@ type Config struct {
 	Journal core.Appender
 	Nodes   Nodes
 	// Namespaces returns the namespaces that allow an address to send inventories and runs of their nodes.
-	Namespaces  func(from netip.Addr) []string
+	Namespaces func(from netip.Addr) []string
+	// ChangesOnly reports whether Rudder's agents of a namespace report only changes and components that are not compliant.
+	ChangesOnly func(namespace string) bool
 	View        View
 	Inventories Inventories
 	Runs        Runs
@@ -333,7 +335,7 @@ func (s *Server) takeRun(ctx context.Context, namespaces []string, data []byte, 
 	if result := s.compareWithLast(n, directives, parsed.start); result != tookRun {
 		return result, nil
 	}
-	signals := s.reportsOf(directives, parsed, now)
+	signals := s.reportsOf(&info, directives, parsed, now)
 	if err := s.charge(ctx, n, max(len(signals), 1), len(data)); err != nil {
 		return "", err
 	}
@@ -379,7 +381,7 @@ func latest(a, b time.Time) time.Time {
 }
 
 // reportsOf returns the signals of a run: a report for each directive.
-func (s *Server) reportsOf(directives []*model.DirectiveDefinition, parsed *agentRun, now time.Time) (list []wire.Signal) {
+func (s *Server) reportsOf(of *intent.NodeInfo, directives []*model.DirectiveDefinition, parsed *agentRun, now time.Time) (list []wire.Signal) {
 	byDirective := map[string][]componentReport{}
 	for _, r := range parsed.reports {
 		byDirective[r.directive] = append(byDirective[r.directive], r)
@@ -388,8 +390,14 @@ func (s *Server) reportsOf(directives []*model.DirectiveDefinition, parsed *agen
 	if began.After(now) {
 		began = now
 	}
+	changesOnly := s.cfg.ChangesOnly(of.Namespace)
 	for _, d := range directives {
-		report := judgeRun(d, parsed, slices.Clone(byDirective[d.Rudder]))
+		var last *compliance.Run
+		if changesOnly {
+			run, _ := s.cfg.Runs.LastRun(of.ID, d.Unit)
+			last = &run
+		}
+		report := judgeRun(d, parsed, slices.Clone(byDirective[d.Rudder]), last)
 		s.metrics.reports[judged].Add(float64(len(byDirective[d.Rudder])))
 		list = append(list, wire.Signal{Kind: wire.SignalReport, Definition: d.ID, AtMs: uint64(began.UnixMilli()), Body: wire.AppendReport(nil, &report)})
 	}
