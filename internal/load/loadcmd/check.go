@@ -304,7 +304,7 @@ func (f *findings) err() error {
 		code = exitLost
 	case len(f.grew) > 0:
 		if len(f.profiles) > 0 {
-			hint = fmt.Sprintf("go tool pprof -sample_index=alloc_objects -top %s/steady-allocs.pprof shows the allocations, steady-cpu.pprof beside it the processor time; ", f.profiles[0])
+			hint = fmt.Sprintf("go tool pprof -sample_index=alloc_objects -ignore=pprof -top %s/steady-allocs.pprof shows the allocations, steady-cpu.pprof beside it the processor time; ", f.profiles[0])
 		}
 		e = e.WithHint("%sif it is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)", hint)
 	}
