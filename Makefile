@@ -62,7 +62,7 @@ audit: build ## licences, a bill of materials of each binary in bin/ and known v
 bench: build ## the release check, 10 min: does a result cost more than it did? SCENARIOS="muster-churn" for some, BASELINE=write (bench/README.md)
 	@bin/muster load check $(if $(filter write,$(BASELINE)),--write) $(if $(RUNS),--runs $(RUNS)) $(SCENARIOS)
 
-measure: build ## measure this machine, 35 min: SCENARIOS="rate-16k crash-500k" for some (bench/README.md)
+measure: build ## measure this machine, 25 min: SCENARIOS="rate-16k crash-500k" for some (bench/README.md)
 	@scripts/measure.sh $(SCENARIOS)
 
 packages: ## deb, rpm, OCI images, Helm chart, bills of materials and checksums in dist/ (VERSION=1.2.3, GOARCH=arm64)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# make measure: the standard measurements of bench/README.md, 35 minutes on a machine that does nothing else.
+# make measure: the standard measurements of bench/README.md, 25 minutes on a machine that does nothing else.
 # Each scenario plays on a server of its own; its run.json becomes bench/results/NAME.json, and the tables of
 # bench/results/README.md are made from all of them.
 #
