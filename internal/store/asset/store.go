@@ -242,7 +242,7 @@ func (s *Store) renewGrace(sum Sum) (size int64, ok bool) {
 	return k.size, ok && k.damaged == ""
 }
 
-// Short returns the first 12 hexadecimal digits of an archive's SHA-512, for messages.
+// Short shortens the SHA-512 of an archive to its first 12 hexadecimal digits, for messages.
 func Short(sum Sum) string { return hex.EncodeToString(sum[:6]) + "…" }
 
 // Check reads an archive and records it as damaged if its content differs from its SHA-512. A damaged archive counts

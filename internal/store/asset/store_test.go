@@ -22,7 +22,7 @@ import (
 
 const folder = "/data/assets"
 
-// folderTest is the fixture of a test of the asset store, on a file system that can crash.
+// folderTest holds an asset store on a file system that can crash, for one test.
 type folderTest struct {
 	*Store
 	t    *testing.T

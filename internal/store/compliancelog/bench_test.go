@@ -130,7 +130,7 @@ func benchmarkHistory(b *testing.B, days int64, signed bool) {
 	}
 }
 
-// randomLink returns random bytes.
+// randomLink returns a random link (hash) for a chain of signed runs.
 func randomLink(random *rand.Rand) (link policy.Link) {
 	for i := range link {
 		link[i] = byte(random.Uint32())

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// State is the latest run of a directive on a node as of a given time.
+// State is the state of a directive on a node at a given time: the codes of the directive's latest run until then.
 type State struct {
 	Node       model.NodeID
 	Unit       model.UnitID
@@ -28,8 +28,9 @@ type State struct {
 	Codes      policy.Codes
 }
 
-// Change is one entry: the states of a directive on a node before and after a run. Before.Definition is zero where no run was
-// before; After.Definition is zero where the directive left the node. An entry with a Seal changes no state.
+// Change is one entry of the history: the state of a directive on a node before and after a run. Before.Definition is
+// zero where no run was before; After.Definition is zero where the directive left the node. An entry with a Seal
+// changes no state.
 type Change struct {
 	Before, After State
 	Linked        bool  // the run added a link to the chain of the node's runs
@@ -37,7 +38,8 @@ type Change struct {
 	Seal          *Seal // nil: a run
 }
 
-// Seal is an entry about the chain of a node's runs: a kept signature, or the begin of a chain.
+// Seal is an entry of the history about the chain of a node's signed runs: a kept signature, or the beginning of a
+// chain.
 type Seal struct {
 	Node        model.NodeID
 	At          int64             // when the server made the entry, Unix ms
@@ -58,7 +60,7 @@ func (c *Change) Intended() bool {
 	return c.Before.Definition != c.After.Definition || c.Before.Enforced != c.After.Enforced
 }
 
-// key identifies the state of one directive on one node.
+// key names a directive on a node, whose state the history keeps.
 type key struct {
 	node model.NodeID
 	unit model.UnitID
@@ -76,8 +78,9 @@ const (
 	flagTime   // the time in its link differs from the time of the entry: the difference follows
 )
 
-// encoder appends entries to a block. An entry names node and directive by the number of the first entry of the block that has them
-// (from 1), or by 0 and their ids; its time is the difference to the entry before. The directive of a Seal is 0.
+// encoder encodes entries of the history and appends them to a block. An entry names node and directive by the number
+// of the first entry of the block that has them (from 1), or by 0 and their ids; its time is the difference to the
+// entry before. The directive of a Seal is 0.
 type encoder struct {
 	data     []byte
 	keys     map[key]int
@@ -86,7 +89,7 @@ type encoder struct {
 	earliest int64            // earliest Executed of the block; 0: no entry
 }
 
-// appendKey appends the key of an entry and its time.
+// appendKey appends the node and directive of an entry, and the entry's time.
 func (e *encoder) appendKey(k key, at int64) {
 	if number, known := e.keys[k]; known {
 		e.data = binary.AppendUvarint(e.data, uint64(number))
@@ -104,7 +107,8 @@ func (e *encoder) appendKey(k key, at int64) {
 	}
 }
 
-// appendSeal appends an entry about a chain. Its unit is zero, and an assignment or certificate is named as keys are.
+// appendSeal appends an entry about the chain of a node's signed runs. Its unit is zero, and an assignment or
+// certificate is named as keys are.
 func (e *encoder) appendSeal(s *Seal) {
 	e.appendKey(key{s.Node, 0}, s.At)
 	e.data = binary.AppendUvarint(append(e.data, byte(s.ChainStart)), s.Number)
@@ -176,8 +180,9 @@ func (e *encoder) append(c *Change) {
 	}
 }
 
-// differenceOf returns how many codes differ, and encodes for each the components since the last one and its new code, in three
-// bits. A negative count says that a new code needs four: Waived, which only a Waiver's beginning sets.
+// differenceOf returns how many component codes differ between two runs, and encodes the differences: for each, the
+// number of components since the last one, and the new code in three bits. A negative count says that a new code needs
+// four: Waived, which only a Waiver's beginning sets.
 func differenceOf(before, after policy.Codes, components int) (count int, changes []byte) {
 	next := 0
 	for i := after.NextDifference(before, 0, components); i < components; i = after.NextDifference(before, next, components) {
@@ -194,7 +199,7 @@ func differenceOf(before, after policy.Codes, components int) (count int, change
 // errBlock reports a block that is damaged.
 var errBlock = errors.New("the block is damaged")
 
-// reading selects the entries that decode applies.
+// reading selects the entries that a read of the history wants, and collects the states to which they lead.
 type reading struct {
 	states  map[key]*State // by node and directive
 	until   int64          // Unix ms; the reader leaves out later entries
@@ -208,7 +213,8 @@ type reading struct {
 	sizes   map[model.NodeID]int64 // bytes of the entries of each node; nil: nobody asks
 }
 
-// count adds the bytes of an entry to the bytes of its node, and returns how many are left in the block.
+// count adds the size of an entry to the bytes of its node; before and after are the bytes left in the block, and it
+// returns after.
 func (r *reading) count(node model.NodeID, before, after int) int {
 	if r.sizes != nil {
 		r.sizes[node] += int64(before - after)
@@ -216,7 +222,7 @@ func (r *reading) count(node model.NodeID, before, after int) int {
 	return after
 }
 
-// decode applies the entries of a block to the states.
+// decode decodes the entries of a block and applies them to the states of the read.
 func (r *reading) decode(data []byte) error {
 	d := decoder{rest: data}
 	executed := int64(0)
@@ -301,7 +307,7 @@ func (r *reading) decode(data []byte) error {
 	return nil
 }
 
-// decoder reads the parts of entries of a block.
+// decoder decodes the parts of an entry from the bytes of a block.
 type decoder struct {
 	rest   []byte
 	failed bool
@@ -309,7 +315,7 @@ type decoder struct {
 	sums   [][32]byte
 }
 
-// seal reads an entry about a chain behind its key and time.
+// seal reads the part of a chain entry (Seal) that follows its key and time.
 func (d *decoder) seal(at int64) (s Seal) {
 	s.At, s.ChainStart, s.Number = at, policy.ChainBreak(d.byte()), d.uvarint(math.MaxUint64)
 	s.UnixMs = uint64(at + d.varint())
@@ -323,7 +329,7 @@ func (d *decoder) seal(at int64) (s Seal) {
 	return s
 }
 
-// sum reads the sum of an assignment or certificate.
+// sum reads the checksum of an assignment or of a certificate.
 func (d *decoder) sum() (sum [32]byte) {
 	number := d.uvarint(math.MaxUint32)
 	switch {
@@ -338,7 +344,7 @@ func (d *decoder) sum() (sum [32]byte) {
 	return sum
 }
 
-// key reads node and directive of an entry.
+// key reads the node and directive of an entry.
 func (d *decoder) key() (k key) {
 	number := d.uvarint(math.MaxUint32)
 	switch {
@@ -354,7 +360,7 @@ func (d *decoder) key() (k key) {
 	return k
 }
 
-// changedCodes returns the number of codes that follow.
+// changedCodes returns how many changed component codes follow in the entry.
 func (d *decoder) changedCodes(flags byte) uint64 {
 	if flags&flagOne != 0 {
 		return 1
@@ -362,14 +368,14 @@ func (d *decoder) changedCodes(flags byte) uint64 {
 	return d.uvarint(wire.MaxComponents)
 }
 
-// skipDifferences skips the codes that changed.
+// skipDifferences skips the changed component codes of an entry.
 func (d *decoder) skipDifferences(flags byte) {
 	for range d.changedCodes(flags) {
 		d.uvarint(wire.MaxComponents << 3)
 	}
 }
 
-// applyDifferences changes the codes of a state in place, and returns how many.
+// applyDifferences applies the changed component codes of an entry to a state, and returns how many there are.
 func (d *decoder) applyDifferences(a *State, flags byte) (changed int) {
 	next := uint64(0)
 	for range d.changedCodes(flags) {
@@ -387,7 +393,7 @@ func (d *decoder) applyDifferences(a *State, flags byte) (changed int) {
 	return changed
 }
 
-// varint reads a signed number.
+// varint reads a signed number from a block.
 func (d *decoder) varint() int64 {
 	v, n := binary.Varint(d.rest)
 	if n <= 0 {
@@ -398,7 +404,7 @@ func (d *decoder) varint() int64 {
 	return v
 }
 
-// uvarint reads a number up to a limit.
+// uvarint reads an unsigned number of at most a limit from a block.
 func (d *decoder) uvarint(most uint64) uint64 {
 	v, n := binary.Uvarint(d.rest)
 	if n <= 0 || v > most {
@@ -409,7 +415,7 @@ func (d *decoder) uvarint(most uint64) uint64 {
 	return v
 }
 
-// byte reads one byte.
+// byte reads one byte of a block.
 func (d *decoder) byte() byte {
 	if b := d.bytes(1); b != nil {
 		return b[0]
@@ -417,7 +423,7 @@ func (d *decoder) byte() byte {
 	return 0
 }
 
-// bytes reads n bytes.
+// bytes reads the next n bytes of a block.
 func (d *decoder) bytes(n int) []byte {
 	if n > len(d.rest) {
 		d.failed, d.rest = true, nil
@@ -434,7 +440,7 @@ const (
 	formZstd  byte = 2 // compressed entries
 )
 
-// compression compresses complete blocks.
+// compression compresses and decompresses the complete blocks of a store.
 type compression struct {
 	writer *zstd.Encoder
 	reader *zstd.Decoder
@@ -451,10 +457,10 @@ func newCompression() (c compression, err error) {
 	return c, err
 }
 
-// seal returns a complete block in its stored form.
+// seal compresses a complete block for the database.
 func (c *compression) seal(data []byte) []byte { return c.writer.EncodeAll(data, []byte{formZstd}) }
 
-// open returns the entries of a stored block.
+// open decompresses a block from the database and returns its encoded entries.
 func (c *compression) open(stored []byte) ([]byte, error) {
 	switch {
 	case len(stored) > 0 && stored[0] == formPlain:

@@ -11,13 +11,14 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// storedBlock is a block as a reader gets it.
+// storedBlock is a block as the database returns it: its kind and its compressed entries.
 type storedBlock struct {
 	kind int
 	body []byte
 }
 
-// read applies to r the entries of a partition from the last checkpoint up to since (Unix ms) on.
+// read applies the stored entries of a partition to the states of r, from the last checkpoint (all states) at or before
+// the time since (Unix ms).
 func (s *Store) read(ctx context.Context, p model.Partition, since int64, r *reading) error {
 	low, high := int64(p)<<idShift, (int64(p)+1)<<idShift-1
 	first, err := sqldb.QueryValue[int64](ctx, s.db, "the last checkpoint",
@@ -49,13 +50,13 @@ func (s *Store) read(ctx context.Context, p model.Partition, since int64, r *rea
 	return nil
 }
 
-// Selection selects a node, of the partition that it is in. The zero value selects all nodes.
+// Selection selects one node, with its partition, whose history is read. The zero value selects all nodes.
 type Selection struct {
 	Node      model.NodeID
 	Partition model.Partition
 }
 
-// partitions returns the partitions that have selected nodes.
+// partitions returns the partitions of the selected nodes: one, or all.
 func (w Selection) partitions() []model.Partition {
 	if w.Node != 0 {
 		return []model.Partition{w.Partition}
@@ -82,7 +83,7 @@ func (s *Store) At(ctx context.Context, of Selection, at time.Time) ([]State, er
 // certificateMargin is longer than the time from the arrival of a certificate, which comes each day, to a signature of it.
 const certificateMargin = 3 * 24 * time.Hour
 
-// Certificate returns a certificate that signs runs (DER); nil: the store does not have it.
+// Certificate returns the certificate (DER) with which an agent signs its runs, or nil if the store does not have it.
 func (s *Store) Certificate(ctx context.Context, sum CertificateSum) ([]byte, error) {
 	list, err := sqldb.List(ctx, s.db, "a certificate", sqldb.ScanColumn[[]byte], `SELECT der FROM compliance_certificates WHERE sum = ?`, sum[:])
 	if err != nil || len(list) == 0 {
@@ -91,7 +92,8 @@ func (s *Store) Certificate(ctx context.Context, sum CertificateSum) ([]byte, er
 	return list[0], nil
 }
 
-// Changes calls visit for each run that Entries visits.
+// Changes calls visit for each run of the selected nodes in the history, as Entries does, and leaves out entries about
+// chains.
 func (s *Store) Changes(ctx context.Context, of Selection, since, until time.Time, visit func(*Change)) error {
 	return s.Entries(ctx, of, since, until, func(c *Change) {
 		if c.Seal == nil {
@@ -100,14 +102,14 @@ func (s *Store) Changes(ctx context.Context, of Selection, since, until time.Tim
 	})
 }
 
-// Entries calls visit for each entry of the selected nodes up to a time, from the last checkpoint before since on: an entry up to
-// since belongs to the states at since. The entries of one node come in their order. visit keeps neither
-// the change nor its codes. Entries about chains are among them.
+// Entries calls visit for each entry in the history of the selected nodes up to the time until. It starts at the last
+// checkpoint before since, because earlier entries are needed for the states at since. The entries of one node come in
+// their order. visit keeps neither the change nor its codes. Entries about chains are among them.
 func (s *Store) Entries(ctx context.Context, of Selection, since, until time.Time, visit func(*Change)) error {
 	return s.changes(ctx, of, since, until, map[key]*State{}, visit)
 }
 
-// changes reads the entries of the selected nodes into states.
+// changes reads the history of the selected nodes, and collects the states to which its entries lead.
 func (s *Store) changes(ctx context.Context, of Selection, since, until time.Time, states map[key]*State, visit func(*Change)) error {
 	partitions := of.partitions()
 	if err := s.Flush(ctx, partitions...); err != nil {
@@ -122,7 +124,7 @@ func (s *Store) changes(ctx context.Context, of Selection, since, until time.Tim
 	return nil
 }
 
-// OldestEntry returns the time of the oldest entry; zero: there is none.
+// OldestEntry returns the time of the oldest entry in the history, or zero if it is empty.
 func (s *Store) OldestEntry(ctx context.Context) (time.Time, error) {
 	ms, err := sqldb.QueryValue[int64](ctx, s.db, "the oldest entry", `SELECT COALESCE(MIN(begun), 0) FROM compliance_blocks`)
 	if err != nil || ms == 0 {
@@ -131,7 +133,8 @@ func (s *Store) OldestEntry(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(ms), nil
 }
 
-// Clean removes entries that only lead to states before the retention began, and above the budget entries of the nodes that hold more than their share.
+// Clean removes entries older than the retention and, above the size budget, entries of the nodes that use more than
+// their share.
 func (s *Store) Clean(ctx context.Context, now time.Time) error {
 	if s.opts.Retention > 0 {
 		if _, err := s.removeBefore(ctx, now.Add(-s.opts.Retention).UnixMilli()); err != nil {
@@ -141,8 +144,8 @@ func (s *Store) Clean(ctx context.Context, now time.Time) error {
 	return s.makeRoom(ctx)
 }
 
-// removeBefore removes the blocks before the last checkpoint of each partition up to a time, and definitions that no entry after it
-// names. It returns how many blocks were removed.
+// removeBefore removes the blocks that are older than the last checkpoint at or before a time, and the definitions that
+// no later entry names. It returns how many blocks were removed.
 func (s *Store) removeBefore(ctx context.Context, before int64) (removed int64, err error) {
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		result, err := tx.Exec(ctx, `DELETE FROM compliance_blocks WHERE EXISTS (SELECT 1 FROM compliance_blocks c

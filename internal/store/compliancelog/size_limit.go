@@ -15,13 +15,15 @@ const (
 	rowBytes   = 100 // of a block beside its body, with its part of the index, in PostgreSQL
 )
 
-// span is a checkpoint (the states of all directives) with the blocks of changes after it, up to the next checkpoint.
-// The first span of a partition may lack the checkpoint. The last span of a partition leads to the present and stays.
+// span is a part of a partition's history that is removed as a whole: a checkpoint (the states of all directives) and
+// the blocks of changes until the next checkpoint. The first span of a partition may lack the checkpoint. The last span
+// of a partition leads to the present and stays.
 type span struct {
 	first, next int64 // ids of its first block and of the checkpoint behind it
 }
 
-// usedBytes returns the bytes that the history uses. PostgreSQL keeps the pages of deleted rows, so rows are counted there.
+// usedBytes returns how many bytes of the database the history uses. PostgreSQL keeps the pages of deleted rows, so
+// rows are counted there.
 func (s *Store) usedBytes(ctx context.Context) (used int64, err error) {
 	if s.db.Dialect == sqldb.SQLite {
 		_, used, err = s.db.FileSize(ctx)
@@ -81,7 +83,8 @@ func (s *Store) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// measureSpans returns the spans that may be removed, of each partition in their order, with the bytes of each node in each.
+// measureSpans returns the spans that may be removed, oldest first within a partition, with the bytes that each node
+// uses in each span.
 func (s *Store) measureSpans(ctx context.Context) (spans []span, held []map[model.NodeID]int64, err error) {
 	checkpoints, err := sqldb.List(ctx, s.db, "checkpoints", sqldb.ScanColumn[int64], `SELECT id FROM compliance_blocks WHERE checkpoint > 0 ORDER BY id`)
 	if err != nil {
@@ -122,13 +125,13 @@ func (s *Store) measureSpans(ctx context.Context) (spans []span, held []map[mode
 	return spans, held, nil
 }
 
-// spanBlock is a block of a span.
+// spanBlock is a stored block of a span, with its id.
 type spanBlock struct {
 	id int64
 	storedBlock
 }
 
-// blocksOf returns the blocks of a span.
+// blocksOf reads the blocks of a span from the database.
 func (s *Store) blocksOf(ctx context.Context, of span) ([]spanBlock, error) {
 	return sqldb.List(ctx, s.db, "blocks", func(scan sqldb.Scan) (b spanBlock, err error) {
 		err = scan(&b.id, &b.kind, &b.body)
@@ -136,7 +139,8 @@ func (s *Store) blocksOf(ctx context.Context, of span) ([]spanBlock, error) {
 	}, `SELECT id, checkpoint, body FROM compliance_blocks WHERE id >= ? AND id < ? ORDER BY id`, of.first, of.next)
 }
 
-// removeNodes removes the entries of nodes from a span, all: of all its nodes. The checkpoint behind it becomes a resumption.
+// removeNodes removes the entries of some nodes from a span, or the entries of all nodes if all is true. The checkpoint
+// behind it becomes a resumption.
 func (s *Store) removeNodes(ctx context.Context, of span, nodes map[model.NodeID]bool, all bool) error {
 	blocks, err := s.blocksOf(ctx, of)
 	if err != nil {

@@ -81,7 +81,7 @@ type Store struct {
 	closed       bool
 }
 
-// partitionBlocks has the entries of one partition that are not written yet.
+// partitionBlocks has the entries of one partition that are not yet in the database.
 type partitionBlocks struct {
 	full            []block // complete and not written
 	open            block   // without its body
@@ -103,13 +103,13 @@ type block struct {
 	stored          []byte           // form of the row
 }
 
-// namedDefinition is a row of compliance_definitions.
+// namedDefinition is a row of the table compliance_definitions: a compiled directive that entries name.
 type namedDefinition struct {
 	id   model.DefinitionID
 	last int64
 }
 
-// certificate is a row of compliance_certificates.
+// certificate is a row of the table compliance_certificates: a certificate with which an agent signs its runs.
 type certificate struct {
 	sum  CertificateSum
 	last int64 // of its last arrival, Unix ms
@@ -135,7 +135,7 @@ func Repair(ctx context.Context, dsn string) (losses []string, err error) {
 	return sqldb.Repair(ctx, dsn, "compliance", schema, singleRow)
 }
 
-// load prepares the statements, and reads where each partition ends.
+// load prepares the SQL statements, and reads the last block and the last position of each partition.
 func (s *Store) load(ctx context.Context) (err error) {
 	if err = s.db.Migrate(ctx, schema); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (s *Store) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// Last returns the position of the last entry of a partition; zero: none.
+// Last returns the journal position of the last entry of a partition, or zero if the partition has none.
 func (s *Store) Last(p model.Partition) journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,14 +220,16 @@ func (s *Store) Append(id model.Partition, at journal.Position, changes []Change
 	}
 }
 
-// AddCertificate keeps a certificate that signs runs, which was received at a time (Unix ms). The store owns der.
+// AddCertificate stores a certificate with which an agent signs its runs, and the time (Unix ms) at which the server
+// received it. The store owns der.
 func (s *Store) AddCertificate(der []byte, received int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.certificates = append(s.certificates, certificate{sha256.Sum256(der), received, der})
 }
 
-// noteDefinitions records that an entry names definitions. The caller holds mu.
+// noteDefinitions remembers the compiled directives that an entry names, so that they stay in the store as long as the
+// entry. The caller holds mu.
 func (s *Store) noteDefinitions(c *Change) {
 	for _, id := range [...]model.DefinitionID{c.Before.Definition, c.After.Definition} {
 		if id != 0 {
@@ -237,7 +239,8 @@ func (s *Store) noteDefinitions(c *Change) {
 	}
 }
 
-// completeBlock completes the open block of a partition. The caller holds mu.
+// completeBlock closes the open block of a partition, if it has entries, so that it is written to the database. The
+// caller holds mu.
 func (s *Store) completeBlock(p *partitionBlocks, kind int) {
 	if len(p.entries.data) == 0 {
 		return
@@ -285,7 +288,8 @@ func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int
 	s.completeCheckpoint(p, kind)
 }
 
-// completeCheckpoint completes the open block, also without entries. The caller holds mu.
+// completeCheckpoint closes the open block of a partition as a checkpoint, even if it has no entries. The caller holds
+// mu.
 func (s *Store) completeCheckpoint(p *partitionBlocks, kind int) {
 	b := p.open
 	b.kind, b.earliest, b.last, b.body = kind, p.entries.earliest, p.last, p.entries.data
@@ -294,7 +298,7 @@ func (s *Store) completeCheckpoint(p *partitionBlocks, kind int) {
 	p.open, p.entries, p.written = block{id: b.id + 1}, encoder{}, 0
 }
 
-// AwaitCapacity waits while too many entries wait for the database.
+// AwaitCapacity blocks while too many entries wait to be written to the database.
 func (s *Store) AwaitCapacity() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,7 +310,7 @@ func (s *Store) AwaitCapacity() {
 	}
 }
 
-// Definitions returns the ids of the definitions that entries name.
+// Definitions returns the ids of the compiled directives that entries of the history name.
 func (s *Store) Definitions() map[model.DefinitionID]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -336,7 +340,7 @@ func (s *Store) unwritten(partitions []model.Partition) (blocks []block, definit
 	return blocks, definitions, s.certificates[:len(s.certificates):len(s.certificates)]
 }
 
-// noteWritten records that blocks, definitions and the first certificates are in the database.
+// noteWritten marks blocks, definitions and certificates as written, because they are in the database now.
 func (s *Store) noteWritten(blocks []block, definitions []namedDefinition, certificates int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -412,7 +416,7 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Close closes the database, and lets waiting appliers go on.
+// Close closes the database, and ends all calls of AwaitCapacity.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true

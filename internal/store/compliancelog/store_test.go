@@ -30,7 +30,7 @@ func openStore(t testing.TB, dsn string, o Options) *Store {
 	return testenv.Value(Open(t.Context(), dsn, o))(t)
 }
 
-// testFleet makes random runs of directives on nodes, and remembers all changes.
+// testFleet simulates nodes whose directives run and change at random, and remembers all changes for comparison.
 type testFleet struct {
 	random  *rand.Rand
 	states  map[key]State
@@ -39,7 +39,7 @@ type testFleet struct {
 	now     int64
 }
 
-// partition returns the partition that test nodes are in.
+// partition returns the partition to which a test node belongs.
 func partition(node model.NodeID) model.Partition { return model.Partition(node % 3) }
 
 // nextRun changes the state of a random directive by a run, or removes the directive, and appends the change to the
@@ -73,7 +73,7 @@ func (f *testFleet) nextRun(s *Store) {
 	}
 	p := partition(k.node)
 	if s.CheckpointDue(p) || f.random.IntN(100) == 0 {
-		s.Checkpoint(p, s.Last(p), f.now-1, f.of(p), nil, false)
+		s.Checkpoint(p, s.Last(p), f.now-1, f.inPartition(p), nil, false)
 	}
 	c := Change{Before: before, After: after}
 	s.Append(p, journal.Position{Log: 1, Number: f.number}, []Change{c})
@@ -83,8 +83,8 @@ func (f *testFleet) nextRun(s *Store) {
 	}
 }
 
-// of returns the present states of the directives in a partition.
-func (f *testFleet) of(p model.Partition) (list []State) {
+// inPartition returns the present states of the directives on the nodes of a partition.
+func (f *testFleet) inPartition(p model.Partition) (list []State) {
 	for _, s := range f.states {
 		if partition(s.Node) == p {
 			list = append(list, s)
@@ -93,7 +93,7 @@ func (f *testFleet) of(p model.Partition) (list []State) {
 	return list
 }
 
-// at returns the states of a node (zero: of all nodes) at a time, as text.
+// at formats the states that a node (zero: every node) had at a time in the past.
 func (f *testFleet) at(node model.NodeID, ms int64) string {
 	states := map[key]State{}
 	for _, c := range f.changes {
@@ -111,7 +111,8 @@ func (f *testFleet) at(node model.NodeID, ms int64) string {
 	return strings.Join(lines, "\n")
 }
 
-// stateText returns a state as text, without the time of its first run, which a checkpoint does not have.
+// stateText formats a state for comparison, without the time of its first run, because a checkpoint does not contain
+// this time.
 func stateText(s *State) string {
 	return fmt.Sprint(s.Node, s.Unit, s.Definition, s.Changed, s.Enforced, s.Ended, s.Components, s.Codes)
 }
@@ -135,13 +136,14 @@ func (f *testFleet) expectAt(t *testing.T, s *Store) {
 	}
 }
 
-// TestStatesAreThoseOfTheirTime makes random runs with checkpoints, flushes and restarts, and expects at any time the states that
-// the runs up to it lead to, on both engines.
+// TestStatesAreThoseOfTheirTime simulates random runs with checkpoints and restarts of the store, on SQLite and
+// PostgreSQL. For random times it expects the states to which the runs until then have led.
 func TestStatesAreThoseOfTheirTime(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) { testStatesOfTheirTime(t, filepath.Join(t.TempDir(), "compliance.db")) })
 	t.Run("PostgreSQL", func(t *testing.T) { testStatesOfTheirTime(t, pgtest.Start(t).Database(t)) })
 }
 
+// testStatesOfTheirTime runs TestStatesAreThoseOfTheirTime on the database with this data source name.
 func testStatesOfTheirTime(t *testing.T, dsn string) {
 	f := &testFleet{random: rand.New(rand.NewPCG(1, 1)), states: map[key]State{}, now: 1}
 	s := openStore(t, dsn, Options{})
@@ -199,7 +201,7 @@ func testStatesOfTheirTime(t *testing.T, dsn string) {
 	testenv.NoError(t, s.Close())
 }
 
-// blocks returns the number of blocks in the database.
+// blocks returns the number of blocks in the test database.
 func blocks(t *testing.T, s *Store) (n int) {
 	t.Helper()
 	testenv.NoError(t, s.Flush(t.Context()))
@@ -244,7 +246,8 @@ func TestRestartsEndAnOlderHistory(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestABudgetRemovesTheOldestEntries fills a store beyond its budget.
+// TestABudgetRemovesTheOldestEntries fills a store beyond its size budget, and expects the oldest entries to be
+// removed.
 func TestABudgetRemovesTheOldestEntries(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{Budget: 128 << 10})
 	f := &testFleet{random: rand.New(rand.NewPCG(2, 2)), states: map[key]State{}, now: 1}
@@ -265,13 +268,14 @@ func TestABudgetRemovesTheOldestEntries(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestANoisyNodeLosesItsOldestEntries fills a store beyond its budget by one node, and expects that the others lose nothing, that the node keeps
-// its newest entries, and that changes are read across the removed ones, on both engines.
+// TestANoisyNodeLosesItsOldestEntries lets one node fill a store beyond its size budget, on SQLite and PostgreSQL. It
+// expects only this node to lose entries, its oldest ones, and the later changes to remain readable.
 func TestANoisyNodeLosesItsOldestEntries(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) { testNoisyNode(t, filepath.Join(t.TempDir(), "compliance.db")) })
 	t.Run("PostgreSQL", func(t *testing.T) { testNoisyNode(t, pgtest.Start(t).Database(t)) })
 }
 
+// testNoisyNode runs TestANoisyNodeLosesItsOldestEntries on the database with this data source name.
 func testNoisyNode(t *testing.T, dsn string) {
 	const budget, noisy = 400 << 10, 3
 	s := openStore(t, dsn, Options{Budget: budget, Namespace: func(id model.NodeID) string { return map[bool]string{true: "noisy", false: "quiet"}[id == noisy] }})
@@ -291,7 +295,7 @@ func testNoisyNode(t *testing.T, dsn string) {
 			after.Codes.Set(c, policy.Status(1+random.IntN(4)))
 		}
 		if s.CheckpointDue(0) {
-			s.Checkpoint(0, s.Last(0), f.now-1, f.of(0), nil, false)
+			s.Checkpoint(0, s.Last(0), f.now-1, f.inPartition(0), nil, false)
 		}
 		c := Change{Before: before, After: after}
 		s.Append(0, journal.Position{Log: 1, Number: f.number}, []Change{c})
@@ -334,7 +338,7 @@ func testNoisyNode(t *testing.T, dsn string) {
 	testenv.NoError(t, s.Close())
 }
 
-// goldenBlock returns the entries of a block with each kind of entry.
+// goldenBlock encodes a block with one entry of each kind.
 func goldenBlock() []byte {
 	var e encoder
 	first := State{Node: 7, Unit: 1000, Definition: 5, Executed: 1_800_000_000_000, Components: 40, Codes: policy.NewCodes(40), Enforced: true}
@@ -362,7 +366,7 @@ func TestBlockMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, "testdata/block-v1.hex", hex.Dump(append([]byte{formPlain}, goldenBlock()...)), "another form of blocks")
 }
 
-// changeText returns an entry as text.
+// changeText formats an entry of the history for comparison.
 func changeText(c *Change) string {
 	if c.Seal != nil {
 		return fmt.Sprint(*c.Seal)

@@ -44,7 +44,7 @@ func newFleet(problems bool) *benchFleet {
 
 var noonOfBench = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// batch returns a batch of n status changes of the simulated fleet.
+// batch returns a batch with n status changes of the simulated fleet, as the dispatcher records them.
 func (f *benchFleet) batch(n int) Batch {
 	b := Batch{Places: map[model.Partition]Place{}}
 	f.now = f.now.Add(benchEvery)

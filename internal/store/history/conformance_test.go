@@ -30,7 +30,7 @@ var (
 // minutesAfterNoon returns a number of minutes after the noon at which the tests begin.
 func minutesAfterNoon(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 
-// place returns a test journal position with a commit number and an index.
+// place returns a journal position for a test entry: a commit number, and an index within the commit.
 func place(number uint64, index uint32) Place {
 	return Place{At: journal.Position{Log: 1 << 63, Number: number}, Index: index}
 }
@@ -144,7 +144,7 @@ func testStore(t *testing.T, open func(*testing.T) *restartableStore) {
 	}
 }
 
-// must fails the test and ends it if err is not nil.
+// must ends the test if err is not nil.
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -160,7 +160,7 @@ func noError[T any](value T, err error) T {
 	return value
 }
 
-// equal fails the test if two values differ.
+// equal fails the test unless got equals want; what names the compared values in the error.
 func equal(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -168,7 +168,7 @@ func equal(t *testing.T, what string, got, want any) {
 	}
 }
 
-// testBatch checks that a batch is stored completely.
+// testBatch records a batch with rows of every kind, and checks that all are stored.
 func testBatch(t *testing.T, s *restartableStore) {
 	first := entry(3, 0)
 	first.First, first.Previous = true, model.OK
@@ -259,7 +259,7 @@ func testPages(t *testing.T, s *restartableStore) {
 	equal(t, "another check", list(ProblemQuery{Check: "cpu"}), []string(nil))
 }
 
-// testSince checks the counts and lists of problems that opened or closed since a time.
+// testSince checks the counts and lists of the problems that opened or closed since a time.
 func testSince(t *testing.T, s *restartableStore) {
 	other := problem("p4", "web04", 70)
 	other.Namespace = "demo"
@@ -376,7 +376,7 @@ func testRandomRows(t *testing.T, s *restartableStore) {
 	check("after what came then")
 }
 
-// firstOf returns the first elements for which keep returns true, at most n (0: all).
+// firstOf returns the elements of a list for which keep returns true, but no more than the first `most` (0: all).
 func firstOf[T any](list []T, most int, keep func(*T) bool) (out []T) {
 	for i := range list {
 		if keep(&list[i]) && (most == 0 || len(out) < most) {
@@ -402,7 +402,7 @@ func deliveryKeys(deliveries []Delivery) (list []string) {
 	return list
 }
 
-// testDue checks which deliveries are due at a time, and when the next is due.
+// testDue checks which deliveries Due returns at a time, and when the next delivery is due.
 func testDue(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 0), delivery("p1", "opened", mail, 0), delivery("p1", "closed", pager, 1), delivery("p2", "opened", pager, 3),
@@ -503,7 +503,7 @@ func testExcept(t *testing.T, s *restartableStore) {
 	equal(t, "due", deliveryKeys(list), []string{"p3/opened/mail"})
 }
 
-// testAttempts checks that attempts change state, count and error of a delivery.
+// testAttempts records attempts to send a delivery, and checks the delivery's state, number of attempts and error.
 func testAttempts(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{delivery("p1", "opened", pager, 0)}})
 	list := noError(s.Deliveries(t.Context(), "p1"))
@@ -586,7 +586,8 @@ func testAllOrNothing(t *testing.T, s *restartableStore) {
 	}
 }
 
-// testDead checks which dead letters (deliveries given up) are sent again, for open and for closed problems.
+// testDead replays dead letters (deliveries given up), and checks which of them are sent again, for open and for closed
+// problems.
 func testDead(t *testing.T, s *restartableStore) {
 	ended := problem("ended", "web02", 0)
 	ended.Closed = minutesAfterNoon(5)

@@ -265,7 +265,8 @@ type Message struct {
 	Payload    []byte // of shadow deliveries only
 }
 
-// MessageQuery selects the sent or simulated deliveries to list in a report. Withheld deliveries and beats are none.
+// MessageQuery selects deliveries (messages to handlers) that were sent, or only simulated in shadow mode, for a
+// report. Withheld deliveries and beats are none.
 type MessageQuery struct {
 	Namespace    string   // of the node; empty: all
 	Namespaces   []string // namespaces that the caller may read; nil: all

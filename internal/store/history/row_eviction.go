@@ -38,8 +38,8 @@ func batchBytes(b *Batch) (n int64) {
 	return n
 }
 
-// holdings has the SQL expressions, over a table with the alias e, that compute how many bytes each
-// node's rows use and which of these rows may be removed.
+// holdings has the SQL expressions that compute how many bytes the rows of each node use, and the condition for rows
+// that may be removed.
 type holdings struct {
 	bytes     string // bytes of a row
 	removable string // condition of the rows that may be removed early
@@ -50,7 +50,8 @@ type holdings struct {
 const sumSegment = `INSERT INTO history_node_bytes (shelf, segment, node_id, namespace, bytes)
 	SELECT '{table}', CAST(? AS BIGINT), e.node_id, e.namespace, SUM({bytes}) FROM {table} e WHERE e.{id} > ? AND e.{id} <= ? GROUP BY e.node_id, e.namespace`
 
-// holderBytes returns the bytes that each holder has in the table, by a query of node_id, namespace and bytes.
+// holderBytes runs a query of node_id, namespace and bytes, and returns the bytes that each holder (a node in a
+// namespace) uses in the table.
 func (f *segments) holderBytes(ctx context.Context, db *sqldb.DB, query string) (map[shares.Holder]int64, error) {
 	held := map[shares.Holder]int64{}
 	_, err := sqldb.List(ctx, db, "the bytes of nodes in "+f.table, func(scan sqldb.Scan) (h shares.Holder, err error) {
@@ -88,7 +89,7 @@ func (s *evictor) recountSegments(ctx context.Context) error {
 			return fmt.Errorf("delete the bytes of nodes: %w", err)
 		}
 		for _, table := range s.tables {
-			if err := table.run(ctx, tx, "recount", []segmentStep{{`INSERT INTO history_node_bytes (shelf, segment, node_id, namespace, bytes)
+			if err := table.run(ctx, tx, "recount", []segmentStatement{{`INSERT INTO history_node_bytes (shelf, segment, node_id, namespace, bytes)
 				SELECT '{table}', s.last, e.node_id, e.namespace, SUM({bytes}) FROM history_segments s JOIN {table} e ON e.{id} >= s.first AND e.{id} <= s.last
 				WHERE s.shelf = '{table}' GROUP BY s.last, e.node_id, e.namespace`, nil}}); err != nil {
 				return err
@@ -98,7 +99,7 @@ func (s *evictor) recountSegments(ctx context.Context) error {
 	})
 }
 
-// removal counts the rows that makeRoom removed.
+// removal counts the rows and bytes that makeRoom has removed.
 type removal struct {
 	rows   int
 	latest time.Time        // of the newest row
@@ -153,7 +154,7 @@ type removableRow struct {
 	name string // of the node
 }
 
-// remove removes the oldest rows of holders until their quotas of bytes are used up.
+// remove removes the oldest rows of each holder (node) until they make up the holder's quota of bytes.
 func (f *segments) remove(ctx context.Context, db *sqldb.DB, quotas map[shares.Holder]int64, out *removal) error {
 	spans, err := sqldb.List(ctx, db, "segments", func(scan sqldb.Scan) (s rowSpan, err error) {
 		err = scan(&s.after, &s.last)
@@ -185,7 +186,7 @@ type rowSpan struct {
 	open        bool // behind the last segment
 }
 
-// removeFrom removes rows of one span.
+// removeFrom removes the oldest rows of the holders with a quota from one span of rows.
 func (f *segments) removeFrom(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[shares.Holder]int64, out *removal) error {
 	rows, err := f.overQuota(ctx, db, span, quotas)
 	if err != nil {
@@ -213,7 +214,8 @@ func (f *segments) removeFrom(ctx context.Context, db *sqldb.DB, span rowSpan, q
 	return nil
 }
 
-// overQuota returns the oldest removable rows in a span of the holders with a quota, and lowers the quotas by their bytes.
+// overQuota returns the oldest removable rows of the holders with a quota in a span, and subtracts their bytes from the
+// quotas.
 func (f *segments) overQuota(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[shares.Holder]int64) ([]removableRow, error) {
 	if !span.open {
 		inSegment, err := sqldb.List(ctx, db, "nodes of a segment", func(scan sqldb.Scan) (h shares.Holder, err error) {
@@ -254,7 +256,7 @@ func (f *segments) overQuota(ctx context.Context, db *sqldb.DB, span rowSpan, qu
 // selectRemovable selects the columns of scanRemovable.
 const selectRemovable = `SELECT e.{id}, e.{at}, e.node_id, e.namespace, e.node, {bytes} FROM {table} e WHERE `
 
-// scanRemovable reads the columns of a row that is to be removed.
+// scanRemovable reads the columns of a row that the size limit may remove.
 func scanRemovable(scan sqldb.Scan) (r removableRow, err error) {
 	err = scan(&r.id, &r.at, &r.Node, &r.Namespace, &r.name, &r.bytes)
 	return r, err
@@ -282,8 +284,7 @@ func (f *segments) deleteRows(ctx context.Context, tx *sqldb.Tx, rows []removabl
 	return f.subtract(ctx, tx, rows)
 }
 
-// subtract subtracts the bytes of deleted rows from the recorded bytes of each node in each
-// segment.
+// subtract subtracts the bytes of deleted rows from the bytes that are recorded for each node and segment.
 func (f *segments) subtract(ctx context.Context, tx *sqldb.Tx, rows []removableRow) error {
 	if len(rows) == 0 {
 		return nil
@@ -304,7 +305,7 @@ func (f *segments) subtract(ctx context.Context, tx *sqldb.Tx, rows []removableR
 		}
 	}
 	for p, bytes := range sums {
-		if err := f.run(ctx, tx, "update", []segmentStep{{`UPDATE history_node_bytes SET bytes = bytes - ? WHERE shelf = '{table}' AND segment = ? AND node_id = ? AND namespace = ?`,
+		if err := f.run(ctx, tx, "update", []segmentStatement{{`UPDATE history_node_bytes SET bytes = bytes - ? WHERE shelf = '{table}' AND segment = ? AND node_id = ? AND namespace = ?`,
 			[]any{bytes, p.segment, int64(p.Node), p.Namespace}}}); err != nil {
 			return err
 		}
@@ -322,7 +323,7 @@ func (f *segments) shrinkSegment(ctx context.Context, tx *sqldb.Tx, span rowSpan
 	if !some {
 		return f.deleteSegment(ctx, tx, span.last)
 	}
-	return f.run(ctx, tx, "update", []segmentStep{
+	return f.run(ctx, tx, "update", []segmentStatement{
 		{`DELETE FROM history_index WHERE shelf = '{table}' AND segment = ? AND NOT EXISTS (SELECT 1 FROM {table} e WHERE e.{id} = history_index.row_id)`, []any{span.last}},
 		{`DELETE FROM history_node_bytes WHERE shelf = '{table}' AND segment = ? AND bytes <= 0`, []any{span.last}},
 	})

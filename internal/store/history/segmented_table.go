@@ -82,17 +82,17 @@ func (f *segments) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
 		return err
 	}
 	last := filed + f.size
-	steps := []segmentStep{
+	steps := []segmentStatement{
 		{`INSERT INTO history_segments (shelf, first, last, begun, ended)
 			SELECT '{table}', CAST(? AS BIGINT), CAST(? AS BIGINT), COALESCE(MIN({at}), 0), COALESCE(MAX({at}), 0) FROM {table} WHERE {id} > ? AND {id} <= ?`,
 			[]any{filed + 1, last, filed, last}},
 		{sumSegment, []any{last, filed, last}},
 	}
 	if f.columns != "" {
-		steps = append(steps, segmentStep{`INSERT INTO history_index (shelf, segment, node_id, source_name, row_id)
+		steps = append(steps, segmentStatement{`INSERT INTO history_index (shelf, segment, node_id, source_name, row_id)
 			SELECT '{table}', CAST(? AS BIGINT), node_id, source_name, {id} FROM {table} WHERE {id} > ? AND {id} <= ? ORDER BY node_id, source_name, {id}`,
 			[]any{last, filed, last}},
-			segmentStep{`INSERT INTO history_names (namespace, node, node_id, last)
+			segmentStatement{`INSERT INTO history_names (namespace, node, node_id, last)
 			SELECT namespace, node, node_id, MAX({at}) FROM {table} WHERE {id} > ? AND {id} <= ? GROUP BY namespace, node, node_id
 			ON CONFLICT (namespace, node, node_id) DO UPDATE SET last = excluded.last WHERE excluded.last > history_names.last + ?`,
 				[]any{filed, last, int64(nameDay)}})
@@ -100,14 +100,15 @@ func (f *segments) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
 	return f.run(ctx, tx, "complete", steps)
 }
 
-// segmentStep is a statement about one segment, with its arguments.
-type segmentStep struct {
+// segmentStatement is an SQL statement about one segment, with its arguments.
+type segmentStatement struct {
 	query string
 	args  []any
 }
 
-// run runs statements about a segment; verb names the work in errors.
-func (f *segments) run(ctx context.Context, tx *sqldb.Tx, verb string, steps []segmentStep) error {
+// run executes SQL statements about one segment, such as those that complete or delete it; verb names the work in
+// errors.
+func (f *segments) run(ctx context.Context, tx *sqldb.Tx, verb string, steps []segmentStatement) error {
 	for _, step := range steps {
 		if _, err := tx.Exec(ctx, f.sql(step.query), step.args...); err != nil {
 			return fmt.Errorf("%s a segment of table %s: %w", verb, f.table, err)
@@ -129,7 +130,7 @@ func (f *segments) deleteEmptySegment(ctx context.Context, tx *sqldb.Tx, before 
 
 // deleteSegment removes a segment that has no rows.
 func (f *segments) deleteSegment(ctx context.Context, tx *sqldb.Tx, segment int64) error {
-	return f.run(ctx, tx, "remove", []segmentStep{
+	return f.run(ctx, tx, "remove", []segmentStatement{
 		{`DELETE FROM history_index WHERE shelf = '{table}' AND segment = ?`, []any{segment}},
 		{`DELETE FROM history_node_bytes WHERE shelf = '{table}' AND segment = ?`, []any{segment}},
 		{`DELETE FROM history_segments WHERE shelf = '{table}' AND last = ?`, []any{segment}},
@@ -182,7 +183,7 @@ func (w *selection) nodeIDs(ctx context.Context, db *sqldb.DB) ([]int64, error) 
 	return sqldb.List(ctx, db, "names of nodes", sqldb.ScanColumn[int64], query, args...)
 }
 
-// rowRange is the range of rows that one query reads: a segment, or the rows after the last complete segment.
+// rowRange is a range of rows that one query reads: a complete segment, or the rows after the last complete segment.
 type rowRange struct {
 	after, segment int64 // segment 0: the rows behind after
 	ended          int64

@@ -53,7 +53,8 @@ type Usage struct {
 	Node          string    // NAMESPACE/NODE of most of the rows that were removed last
 }
 
-// evictor keeps history within its size limit. The caller of its methods holds sqlStore.recording, except for Use.
+// evictor deletes old rows so that history keeps within its size limit. The caller of its methods holds
+// sqlStore.recording, except for Use.
 type evictor struct {
 	db      *sqldb.DB
 	size    SizeLimit
@@ -64,7 +65,7 @@ type evictor struct {
 	written int64                 // bytes of the rows recorded since that count
 }
 
-// Use returns the size of history and its limit.
+// Use returns the size of history in bytes, its limit and the rows removed early.
 func (s *evictor) Use() Usage {
 	if use := s.use.Load(); use != nil {
 		return *use

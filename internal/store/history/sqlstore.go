@@ -121,7 +121,7 @@ func (s *sqlStore) Close() error { return s.db.Close() }
 // Trouble returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
-// Use returns the size of history and its limit.
+// Use returns the size of history in bytes, its limit and the rows removed early.
 func (s *sqlStore) Use() Usage { return s.room.Use() }
 
 // Record writes a batch, and the journal positions that it reaches, in one transaction.
@@ -211,7 +211,7 @@ func scanPosition(scan sqldb.Scan) (p partitionPosition, err error) {
 // Identity returns the random number that the store got at its creation.
 func (l *storeIdentity) Identity() uint64 { return l.identity }
 
-// Recorded returns the number of transactions that changed messages to handlers.
+// Recorded returns how many transactions that changed messages to handlers were committed so far.
 func (l *storeIdentity) Recorded() uint64 { return l.transactions.Load() }
 
 // Incarnation returns the journal id that RecordIncarnation stored last; zero: none.

@@ -45,7 +45,7 @@ const (
 // blockName matches the folder of a block: a ULID.
 var blockName = regexp.MustCompile(`^[0-9A-Z]{26}$`)
 
-// db is a Store with its own head in memory, and with blocks of Prometheus' tsdb on disk.
+// db is a Store that keeps recent values in memory (the head) and older values in blocks of Prometheus' tsdb on disk.
 type db struct {
 	dir        string
 	options    Options
@@ -119,7 +119,7 @@ func (o *Options) levels() []int64 {
 // log returns the logger of the store.
 func (s *db) log() *slog.Logger { return s.options.Logger }
 
-// headDir returns the folder of the range files, which have full chunks of the head.
+// headDir returns the folder of the range files: the full chunks of the head on disk.
 func (s *db) headDir() string { return filepath.Join(s.dir, headFolder) }
 
 // openBlocks opens the blocks on disk. It renames those that cannot be read, so that the rest is served, and deletes
@@ -287,7 +287,7 @@ func (s *db) maintain() error {
 	return s.retain(newest)
 }
 
-// times returns the times of the oldest and the newest value in the head, and the number of late values.
+// times returns the times of the oldest and the newest value in memory, and the number of late values.
 func (s *db) times() (oldest, newest int64, lates int) {
 	oldest, newest = math.MaxInt64, math.MinInt64
 	for i := range s.partitions {
@@ -361,7 +361,7 @@ func (s *db) replaceBlocks(old []*tsdb.Block, names []ulid.ULID) (err error) {
 	return err
 }
 
-// merge merges small blocks into larger ones, level by level, and merges overlapping blocks.
+// merge merges small blocks on disk into larger ones, level by level, and merges blocks whose times overlap.
 func (s *db) merge() error {
 	for {
 		dirs, err := s.compactor.Plan(s.dir)
@@ -384,7 +384,7 @@ func (s *db) merge() error {
 	}
 }
 
-// retain deletes the blocks that are older than the retention, and the oldest blocks beyond the size limit.
+// retain deletes blocks older than the retention, and the oldest blocks as long as all together exceed the size limit.
 func (s *db) retain(newest int64) error {
 	size := int64(0)
 	var old []*tsdb.Block

@@ -58,7 +58,8 @@ func TestOpenChunk(t *testing.T) {
 	}
 }
 
-// FuzzOpenChunk appends values to an open chunk, which goes through a snapshot in between, and expects the bytes of an XORChunk.
+// FuzzOpenChunk appends random values to an openChunk, with a snapshot in between, and expects the same bytes as from
+// Prometheus' XORChunk.
 func FuzzOpenChunk(f *testing.F) {
 	seed := func(list ...uint64) {
 		var b []byte

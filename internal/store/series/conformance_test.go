@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// engines returns a function for each implementation of Store that opens a store; after a Close, the next call with the same
-// folder finds the stored values.
+// engines returns, for each implementation of Store, a function that opens a store in a folder; it finds the values
+// that an earlier store left there.
 func engines() map[string]func(t *testing.T, dir string, o Options) Store {
 	disks := map[string]*memoryDisk{}
 	return map[string]func(*testing.T, string, Options) Store{
@@ -288,9 +288,9 @@ func TestConformRandom(t *testing.T) {
 			case 3: // it syncs many files
 				maintain(t, both[0].Store)
 			}
-			have, expected := read(t, both[0]), read(t, both[1])
-			if !maps.EqualFunc(have, expected, func(a, b []point) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
-				r.Fatalf("head %v\nmodel %v", have, expected)
+			have, filledValues := read(t, both[0]), read(t, both[1])
+			if !maps.EqualFunc(have, filledValues, func(a, b []point) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
+				r.Fatalf("head %v\nmodel %v", have, filledValues)
 			}
 			if a, b := both[0].Counts(), both[1].Counts(); a != b {
 				r.Fatalf("counts of the head %+v, of the model %+v", a, b)

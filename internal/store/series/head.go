@@ -62,13 +62,13 @@ type fullChunk struct {
 	offset   int64 // where it is written; 0: nowhere yet
 }
 
-// savedTail has the offset of a series' newest synced chunk in a range file.
+// savedTail has the offset of the newest synced chunk of a series in one range file.
 type savedTail struct {
 	file   *rangeFile
 	offset int64
 }
 
-// reset removes all series of a partition; the caller holds the mutex.
+// reset removes all series of the partition from the head; the caller holds the mutex.
 func (p *headPartition) reset() {
 	p.series, p.late, p.lates, p.unwritten, p.fault = nil, map[*headSeries][]point{}, 0, 0, nil
 	p.newest, p.oldest = math.MinInt64, math.MaxInt64
@@ -81,8 +81,9 @@ const maxShift = 1000
 // maxDisplaced bounds the late values of a series that a late value moves in memory to get between them.
 const maxDisplaced = 8192
 
-// place converts the time of a value from ns to ms, the unit in which the series stores it. A value in the millisecond of
-// the one before it is moved; ok is false if it would be moved too far.
+// place converts the time of a new value from ns to ms, the unit of the series, and moves it if the series already has
+// a value in that millisecond. A value in the millisecond of the one before it is moved; ok is false if it would be
+// moved too far.
 func (s *headSeries) place(at int64) (ms int64, moved, late, ok bool) {
 	given := at / 1e6
 	if given < s.arrival() {
@@ -180,8 +181,8 @@ func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, 
 	return true
 }
 
-// find returns the series of a reference, and makes it if it is missing; nil means that its namespace has too many series.
-// Call it with the partition's mutex.
+// find returns the series to which a reference of a writer belongs, and creates a missing one; nil means that the
+// namespace has too many series. Call it with the partition's mutex.
 func (s *db) find(p *headPartition, ref *Series, l labels.Labels) *headSeries {
 	if ref.of = s.index.find(p, l, s.options.MaxSeries); ref.of == nil {
 		p.counts.Unbounded++
@@ -189,7 +190,8 @@ func (s *db) find(p *headPartition, ref *Series, l labels.Labels) *headSeries {
 	return ref.of
 }
 
-// isTimely reports whether a value at a time is not too late for a partition, and counts it if it is.
+// isTimely reports whether a value with this time may still be stored in a partition, and counts a value that is too
+// late.
 func (s *db) isTimely(p *headPartition, ms int64) bool {
 	timely := p.newest == math.MinInt64 || ms >= p.newest-s.options.LateWindow.Milliseconds()
 	if !timely {
@@ -198,7 +200,8 @@ func (s *db) isTimely(p *headPartition, ms int64) bool {
 	return timely
 }
 
-// add appends a value to the open chunk of a series, which has no newer value; the caller holds the mutex of the partition.
+// add appends a value to the open chunk of a series; the series has no newer value, and the caller holds the mutex of
+// the partition.
 func (s *db) add(p *headPartition, of *headSeries, ms int64, value float64) {
 	inRange := of.open.count > 0 && ms < min(s.rangeEnd(of.open.last), of.open.last+maxDelta)
 	if of.open.count > 0 && (of.open.count >= of.limit || !inRange) {
@@ -217,7 +220,8 @@ func (s *db) add(p *headPartition, of *headSeries, ms int64, value float64) {
 // fill their chunks at the same time: memory would grow and shrink with them.
 func firstLimit(l labels.Labels) uint8 { return uint8(maxSamples/4 + l.Hash()%(maxSamples*3/4+1)) }
 
-// cut closes the open chunk of a series, which becomes a full chunk; the caller holds the mutex of the partition.
+// cut closes the open chunk of a series, so that the next value begins another chunk; the caller holds the mutex of the
+// partition.
 func (s *db) cut(of *headSeries) {
 	of.full = append(of.full, fullChunk{min: of.openMin, max: of.open.last, data: of.open.bytes(), file: s.fileAt(of.openMin)})
 	of.open = openChunk{}
@@ -248,8 +252,8 @@ func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (free i
 	return ms, true
 }
 
-// inOrder finds the values that a series stored in order (not late): a late value must not get the time of one of them,
-// because queries and blocks keep one value per time.
+// inOrder looks up the values that a series stored in order of time (not late): a late value must not get the time of
+// one of them, because queries return one value per time.
 type inOrder struct {
 	partition *headPartition
 	of        *headSeries
@@ -262,7 +266,7 @@ type inOrder struct {
 // about one read each at most, whatever a node sends. Beyond it a time counts as free, a query may return one of two values, and the value is counted.
 const maxReads = 4096
 
-// has reports whether the series has an in-order value at this time.
+// has reports whether the series has an in-order value at this time, in memory or in a range file.
 func (x *inOrder) has(ms int64) bool {
 	of := x.of
 	if of.open.count > 0 && ms >= of.openMin {
@@ -313,8 +317,8 @@ func chunkHas(data []byte, ms int64) bool {
 	return len(found) > 0
 }
 
-// lateIndex returns the index at which the sorted late values of a series have this time or would get it; taken is true if
-// they have it.
+// lateIndex returns the index that a time has, or would get, among the sorted late values of a series; taken is true if
+// a late value has this time.
 func (p *headPartition) lateIndex(of *headSeries, ms int64) (at int, taken bool) {
 	return slices.BinarySearchFunc(p.late[of], ms, func(x point, ms int64) int { return cmp.Compare(x.ms, ms) })
 }
@@ -332,13 +336,13 @@ func (s *db) rangeStart(ms int64) int64 {
 // rangeEnd returns the exclusive end of the range that contains a time.
 func (s *db) rangeEnd(ms int64) int64 { return s.rangeStart(ms) + s.options.Range.Milliseconds() }
 
-// fileAt returns the range file for a time.
+// fileAt returns the range file of the time range that contains a time.
 func (s *db) fileAt(ms int64) *rangeFile {
 	start := s.rangeStart(ms)
 	return s.file(start, s.rangeEnd(start))
 }
 
-// file returns the range file with this start and end.
+// file returns the range file of the time range from start to end.
 func (s *db) file(start, end int64) *rangeFile {
 	s.filesMu.Lock()
 	defer s.filesMu.Unlock()
@@ -349,7 +353,7 @@ func (s *db) file(start, end int64) *rangeFile {
 	return s.files[key]
 }
 
-// tail returns the offset of the newest chunk of a series in a range file, synced or not; 0: none.
+// tail returns the offset of a series' newest chunk in a range file, synced or not, or 0 if the file has none.
 func (of *headSeries) tail(file *rangeFile) (offset int64) {
 	for _, t := range of.saved {
 		if t.file == file {
@@ -367,7 +371,7 @@ func (of *headSeries) tail(file *rangeFile) (offset int64) {
 // maxUnwritten bounds the full chunks of a partition, in bytes, that snapshots have because their file could not be written.
 const maxUnwritten = 4 << 20
 
-// write writes the full chunks of a partition that are not yet in a range file; the caller holds the mutex of the
+// write writes the full chunks of a partition that are only in memory to range files; the caller holds the mutex of the
 // partition. Chunks that it cannot write stay in memory.
 func (s *db) write(p *headPartition) {
 	var files []*rangeFile
@@ -480,7 +484,8 @@ func (of *headSeries) setTail(file *rangeFile, offset int64) {
 	of.saved = append(of.saved, savedTail{file, offset})
 }
 
-// drop removes from the head the values before a time, which are in blocks now. Series without values leave the head.
+// drop removes from the head all values before a time, because blocks on disk have them now. Series without values
+// leave the head.
 func (s *db) drop(p *headPartition, end int64, read map[*headSeries][]point) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -73,7 +73,8 @@ func (x *seriesIndex) search(p *headPartition, hash uint64, l labels.Labels) (of
 	return nil, twin
 }
 
-// remove removes series from the index. Call it with the mutex of their partition.
+// remove removes series from the index because they have no values in the head any more. Call it with the mutex of
+// their partition.
 func (x *seriesIndex) remove(list []*headSeries) {
 	if len(list) == 0 {
 		return // the postings would copy the list of all series
@@ -98,7 +99,7 @@ func (x *seriesIndex) remove(list []*headSeries) {
 	x.postings.Delete(deleted, affected)
 }
 
-// unlink removes a series from the linked list that a map holds under a key.
+// unlink removes a series from a linked list; the map has the first series of each list under a key.
 func unlink[K comparable](m map[K]*headSeries, key K, of *headSeries, next func(*headSeries) **headSeries) {
 	if m[key] == of {
 		if m[key] = *next(of); m[key] == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// memory is a simple model of a Store that keeps values in maps, for comparison with the real store. It loses nothing at a
-// kill, and never fails.
+// memory is a reference implementation of Store for tests: it keeps values in maps, so that tests can compare the real
+// store with it. It loses nothing at a kill, and never fails.
 type memory struct {
 	options Options
 	disk    *memoryDisk
@@ -23,7 +23,7 @@ type memory struct {
 	counts Counts
 }
 
-// memoryDisk keeps the values of a model after its Close, as a disk does.
+// memoryDisk keeps the values of a memory store after its Close, as a disk does.
 type memoryDisk struct {
 	values      map[string]map[int64]float64 // by labels and ms
 	labels      map[string]labels.Labels
@@ -31,7 +31,7 @@ type memoryDisk struct {
 	newest      int64
 }
 
-// newMemory opens a model with the values of a memoryDisk.
+// newMemory opens a memory store with the values of a memoryDisk.
 func newMemory(disk *memoryDisk, o Options) *memory {
 	if disk.values == nil {
 		*disk = memoryDisk{map[string]map[int64]float64{}, map[string]labels.Labels{}, map[string]int64{}, map[string]int64{}, 0}
@@ -45,16 +45,16 @@ func (m *memory) Encode(model.Partition, []byte) []byte { return nil }
 // Decode reads nothing, because memoryDisk keeps the values.
 func (m *memory) Decode(model.Partition, Decoder) {}
 
-// Run does nothing, because the model writes no blocks.
+// Run does nothing, because the memory store writes no blocks.
 func (m *memory) Run(context.Context) {}
 
-// Trouble returns nil: the model never fails.
+// Trouble returns nil, because the memory store never fails.
 func (m *memory) Trouble() error { return nil }
 
-// Close does nothing, because the model holds no files.
+// Close does nothing, because the memory store opens no files.
 func (m *memory) Close() error { return nil }
 
-// Sync does nothing, because the model holds no files.
+// Sync does nothing, because the memory store writes no files.
 func (m *memory) Sync(model.Partition) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,14 +68,14 @@ func (m *memory) Sync(model.Partition) error {
 	return nil
 }
 
-// Counts returns the counters of the model.
+// Counts returns the counters of the memory store, such as refused values.
 func (m *memory) Counts() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.counts
 }
 
-// Append appends a value by the same rules as the real store.
+// Append appends a value to a series by the same rules as the real store.
 func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels, at int64, value float64) (int64, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -110,7 +110,7 @@ func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels,
 	return ms, true
 }
 
-// find makes the series with these labels if it is missing; ok is false if its namespace has too many series.
+// find creates the series with these labels if it is missing; ok is false if its namespace has too many series.
 func (m *memory) find(key string, l labels.Labels) bool {
 	if m.disk.values[key] != nil {
 		return true
@@ -129,7 +129,7 @@ func (m *memory) find(key string, l labels.Labels) bool {
 	return true
 }
 
-// Insert adds a value unless the series has one at that time.
+// Insert adds a value to a series unless the series has a value at that time.
 func (m *memory) Insert(_ model.Partition, _ *Series, l labels.Labels, ms int64, value float64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -151,18 +151,18 @@ func (m *memory) Insert(_ model.Partition, _ *Series, l labels.Labels, ms int64,
 	return true
 }
 
-// Querier returns a querier over the values of the model.
+// Querier returns a querier over all values of the memory store; it ignores the time range.
 func (m *memory) Querier(int64, int64) (storage.Querier, error) {
 	return &memoryQuerier{Querier: storage.NoopQuerier(), of: m}, nil
 }
 
-// memoryQuerier is a querier over the values of a model.
+// memoryQuerier is the querier of a memory store.
 type memoryQuerier struct {
 	storage.Querier
 	of *memory
 }
 
-// Select returns the series that all matchers select.
+// Select returns the series of the memory store that all matchers select.
 func (q *memoryQuerier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()
@@ -188,7 +188,7 @@ type memorySet struct {
 	present storage.Series
 }
 
-// Next moves to the next series.
+// Next moves to the next series of the list.
 func (s *memorySet) Next() bool {
 	if len(s.rest) == 0 {
 		return false

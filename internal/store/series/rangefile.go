@@ -169,15 +169,16 @@ func (f *rangeFile) read(offset int64, data []byte) (r chunkRecord, _ []byte, er
 	}
 }
 
-// readAhead reads records of range files. It caches what it has read in a few windows, because the chunks of one series are as many
-// rows of records as there were snapshots between them. It reads on behind a window when series are read in the order of their records, and
-// only one record when they are read in another order.
+// readAhead reads records of range files and caches parts of the files, because the chunks of one series are scattered
+// over a file. It caches what it has read in a few windows, because the chunks of one series are as many rows of
+// records as there were snapshots between them. It reads on behind a window when series are read in the order of their
+// records, and only one record when they are read in another order.
 type readAhead struct {
 	windows [8]readWindow
 	oldest  int // of windows
 }
 
-// readWindow is a part of a range file in memory.
+// readWindow is a cached part of a range file.
 type readWindow struct {
 	file   *rangeFile
 	offset int64
@@ -213,8 +214,8 @@ func (a *readAhead) read(f *rangeFile, offset int64) (r chunkRecord, err error) 
 	return r, err
 }
 
-// write appends records to the file without a sync; the function build encodes them for the offset at which they will be.
-// build gets their offset.
+// write appends records to the file without a sync; the function build encodes the records for the offset at which they
+// are written. build gets their offset.
 func (f *rangeFile) write(build func(offset int64) []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -295,14 +296,14 @@ func (f *rangeFile) reopen() (disk.File, int64, error) {
 	return f.file, f.size, nil
 }
 
-// mayLack reports whether the record at an offset may be missing on disk, because no sync has covered it.
+// mayLack reports whether the record at an offset may be missing on disk, because a sync of it failed.
 func (f *rangeFile) mayLack(offset int64) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return offset < f.failed
 }
 
-// exists reports whether the file still exists in its folder.
+// exists reports whether the file is still in its folder, not deleted or moved by somebody.
 func (f *rangeFile) exists() bool {
 	file, err := f.fs.Open(f.path())
 	if err != nil {

@@ -29,7 +29,7 @@ var load = Labels("system.cpu.load[all,avg1]", "web-1", "default", "linux")
 
 const start = int64(1_800_000_000_000) // ms
 
-// open opens a store in a folder.
+// open opens a series store in a folder, for a test.
 func open(t *testing.T, dir string, o Options) *db {
 	t.Helper()
 	s, err := Open(dir, o)
@@ -37,13 +37,13 @@ func open(t *testing.T, dir string, o Options) *db {
 	return s.(*db)
 }
 
-// add appends a value to a series of partition 0, at a time in ns after start.
+// add appends a value to a series of partition 0; its time is the start of the test plus ns.
 func add(t *testing.T, s Store, ref *Series, l labels.Labels, ns int64, v float64) {
 	t.Helper()
 	s.Append(0, ref, func() labels.Labels { return l }, start*1e6+ns, v)
 }
 
-// snapshot encodes and syncs partition 0 and returns the snapshot.
+// snapshot returns a snapshot of partition 0, after a sync of the files to which it refers.
 func snapshot(t *testing.T, s Store) []byte {
 	t.Helper()
 	body := s.Encode(0, nil)
@@ -51,7 +51,7 @@ func snapshot(t *testing.T, s Store) []byte {
 	return body
 }
 
-// restore fills partition 0 from a snapshot.
+// restore restores partition 0 from a snapshot.
 func restore(t *testing.T, s Store, body []byte) {
 	t.Helper()
 	if len(body) == 0 {
@@ -83,7 +83,7 @@ func maintain(t *testing.T, s Store) {
 	}
 }
 
-// read returns the values of all series, by their labels, as a query reads them.
+// read returns the values of all series, by their labels, as a query returns them.
 func read(t *testing.T, s storage.Queryable) map[string][]point {
 	t.Helper()
 	q, err := s.Querier(math.MinInt64, math.MaxInt64)
@@ -103,7 +103,7 @@ func read(t *testing.T, s storage.Queryable) map[string][]point {
 	return got
 }
 
-// want fails the test unless the series "load" has exactly these values.
+// want fails the test unless a query returns exactly these values for the series "load".
 func want(t *testing.T, s Store, points ...point) {
 	t.Helper()
 	if got := read(t, s)[load.String()]; !slices.Equal(got, points) {
@@ -111,7 +111,7 @@ func want(t *testing.T, s Store, points ...point) {
 	}
 }
 
-// fill appends one value per second to the series "load" and returns the values.
+// fill appends one value per second to the series "load", from second from to second to, and returns the values.
 func fill(t *testing.T, s Store, ref *Series, from, to int) (points []point) {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -156,11 +156,11 @@ func TestKillReplaysBehindSnapshot(t *testing.T) {
 			s = open(t, killed, o)
 			restore(t, s, body)
 			points := fill(t, s, new(Series), saved+1, 1200)
-			points = append(expected(0, saved+1), points...)
+			points = append(filledValues(0, saved+1), points...)
 			want(t, s, points...)
 			fill(t, s, new(Series), 1200, 1800)
 			maintain(t, s)
-			want(t, s, expected(0, 1800)...)
+			want(t, s, filledValues(0, 1800)...)
 			if files, _ := filepath.Glob(filepath.Join(killed, headFolder, "*")); len(files) > 2 {
 				t.Errorf("files of the head stay: %v", files)
 			}
@@ -169,8 +169,8 @@ func TestKillReplaysBehindSnapshot(t *testing.T) {
 	}
 }
 
-// expected returns the values that fill appends.
-func expected(from, to int) (points []point) {
+// filledValues returns the values that fill appends for these seconds.
+func filledValues(from, to int) (points []point) {
 	for i := from; i < to; i++ {
 		points = append(points, point{int64(i) * 1000, float64(i)})
 	}
@@ -396,7 +396,7 @@ func TestSeriesLeaveHead(t *testing.T) {
 	if n := len(s.index.byRef); n != 1 || len(s.partitions[0].series) != 1 || len(s.index.byHash) != 1 || s.index.namespaces["default"] != 1 {
 		t.Errorf("%d series in the head", n)
 	}
-	want(t, s, append(expected(0, 10), fill(t, s, &ref, 2000, 2010)...)...)
+	want(t, s, append(filledValues(0, 10), fill(t, s, &ref, 2000, 2010)...)...)
 }
 
 // TestQueriesMeanwhile queries while values are appended, snapshots saved and blocks written, and expects each query
@@ -430,7 +430,7 @@ func TestQueriesMeanwhile(t *testing.T) {
 		default:
 		}
 		least := int(appended.Load())
-		if got := read(t, s)[load.String()]; len(got) < least || !slices.Equal(got, expected(0, len(got))) {
+		if got := read(t, s)[load.String()]; len(got) < least || !slices.Equal(got, filledValues(0, len(got))) {
 			t.Fatalf("%d values %v, at least %d were appended", len(got), got, least)
 		}
 	}

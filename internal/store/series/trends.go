@@ -71,7 +71,7 @@ func (s *db) keepTrends(old []*tsdb.Block, newest int64) error {
 	return t.retain(newest)
 }
 
-// overlaps reports whether a store of trends, or nil, has a block between two times.
+// overlaps reports whether the store has a block with values between two times; it may be nil.
 func (s *db) overlaps(from, to int64) bool {
 	if s == nil {
 		return false
@@ -173,13 +173,13 @@ func (x *trendIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilde
 	return err
 }
 
-// hourOf has the aggregates (sum, count, maximum, minimum) of a series over one hour.
+// hourOf has the aggregates of one series over one hour: sum, count, maximum and minimum.
 type hourOf struct {
 	start                int64 // ms
 	sum, count, max, min float64
 }
 
-// aggregate computes the hourly aggregates of the series whose chunks are in metas. NaN is no value.
+// aggregate computes the hourly aggregates of the series with the chunks metas. NaN is no value.
 func (x *trendIndex) aggregate() (hours []hourOf, err error) {
 	const hour = int64(time.Hour / time.Millisecond)
 	var it chunkenc.Iterator
@@ -211,9 +211,9 @@ func (x *trendIndex) aggregate() (hours []hourOf, err error) {
 // trendQuerier is a querier of trends that returns hourly averages, unless a matcher selects another aggregate.
 type trendQuerier struct{ storage.Querier }
 
-// average returns the matchers with the condition "hourly average" added, and true; matchers that already select an
-// aggregate are returned unchanged, with false.
-func average(matchers []*labels.Matcher) ([]*labels.Matcher, bool) {
+// withAverage adds a matcher for the hourly average to the matchers of a query, unless they already select another
+// aggregate; it reports whether it added one.
+func withAverage(matchers []*labels.Matcher) ([]*labels.Matcher, bool) {
 	if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return m.Name == LabelAggregate }) {
 		return matchers, false
 	}
@@ -222,7 +222,7 @@ func average(matchers []*labels.Matcher) ([]*labels.Matcher, bool) {
 
 // Select returns the series that the matchers select.
 func (q trendQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	matchers, hidden := average(matchers)
+	matchers, hidden := withAverage(matchers)
 	set := q.Querier.Select(ctx, sorted, hints, matchers...)
 	if hidden {
 		return &averageSet{SeriesSet: set}
@@ -236,7 +236,7 @@ func (q trendQuerier) LabelNames(ctx context.Context, hints *storage.LabelHints,
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == LabelAggregate }), warnings, err
 }
 
-// averageSet is a set of series whose labels it returns without the label of the aggregate.
+// averageSet is a set of series from which the label that names the aggregate is removed.
 type averageSet struct {
 	storage.SeriesSet
 	builder labels.Builder

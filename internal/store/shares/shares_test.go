@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestFairShare computes the share of holders: those that hold less keep all.
+// TestFairShare checks the size limit per holder: holders that use less keep all their bytes, and the others share the
+// rest equally.
 func TestFairShare(t *testing.T) {
 	for _, c := range []struct {
 		held  []int64

@@ -23,7 +23,7 @@ type View interface {
 	Revision() int64
 }
 
-// Cycle saves a snapshot of every partition, one after the other, evenly spread over a period.
+// Cycle saves the snapshots of all partitions in turn, evenly spread over a period.
 type Cycle struct {
 	Store *Store
 	View  View

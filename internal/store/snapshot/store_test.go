@@ -312,8 +312,8 @@ func (v *fakeView) Snapshot(p model.Partition, dst []byte) ([]byte, journal.Posi
 // Revision always returns revision 3.
 func (v *fakeView) Revision() int64 { return 3 }
 
-// Snapshots are spread evenly over the period, and get their final name only after the effects of their journal
-// entries are recorded.
+// TestCycleSpreadsAndWaitsForReactions expects snapshots to be spread evenly over the period, and each to get its final
+// name only after the effects of its journal entries are recorded.
 func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := memfs.New()

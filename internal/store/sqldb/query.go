@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Scan is a function that copies the columns of a row into variables.
+// Scan is a function that copies the columns of the current row into variables.
 type Scan func(dest ...any) error
 
 // Cursor iterates over the rows of a query; *sql.Rows implements it.
@@ -65,7 +65,7 @@ type Where struct {
 	Args  []any
 }
 
-// And adds one condition to the WHERE clause. A term without arguments has no placeholder.
+// And adds a condition to the WHERE clause, with its arguments. A term without arguments has no placeholder.
 func (w *Where) And(term string, args ...any) {
 	w.Terms, w.Args = append(w.Terms, term), append(w.Args, args...)
 }

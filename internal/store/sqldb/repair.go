@@ -181,7 +181,7 @@ func copyRows(ctx context.Context, source *sql.DB, target *DB, table string) err
 // shownValues is how many values of a lost row a loss names: kind, namespace and name of intent's.
 const shownValues = 3
 
-// copyInOrder copies a table's rows until one cannot be read, and returns that row's error as fault.
+// copyInOrder copies the rows of a table in the given order until one cannot be read; fault is the error of that row.
 func copyInOrder(ctx context.Context, source *sql.DB, target *DB, table, order string) (fault error) {
 	rows, err := source.QueryContext(ctx, `SELECT * FROM `+table+` NOT INDEXED ORDER BY `+order)
 	if err != nil {

@@ -140,7 +140,7 @@ const (
 	writeWithin = 2 * time.Minute
 )
 
-// Rows iterates over the rows that Query found. The caller closes it.
+// Rows iterates over the rows of a query. The caller closes it.
 type Rows struct {
 	*sql.Rows
 	db     *DB
@@ -177,7 +177,7 @@ func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, erro
 	return &Rows{rows, db, cancel}, nil
 }
 
-// Row is the row that QueryRow found. The caller scans it.
+// Row is the result of a query of one row. The caller scans it.
 type Row struct {
 	row    *sql.Row
 	db     *DB

@@ -72,7 +72,7 @@ func BenchmarkStore(b *testing.B) {
 				rows = rows[:0]
 			}
 			if n%len(pool) == len(pool)-1 {
-				if err := s.writeComplete(b.Context()); err != nil {
+				if err := s.writeCompleteBlocks(b.Context()); err != nil {
 					b.Fatal(err)
 				}
 				began += cpuTime()

@@ -39,7 +39,7 @@ type rowEncoder struct {
 	rows            int
 }
 
-// append encodes one row.
+// append encodes one row and appends it to the block.
 func (e *rowEncoder) append(r *Row) {
 	of := stream{r.Node, r.Unit, r.Key}
 	if number, known := e.streams[of]; known {
@@ -66,7 +66,7 @@ func (e *rowEncoder) append(r *Row) {
 	e.rows++
 }
 
-// size returns the number of bytes of the encoded rows.
+// size returns the size of the encoded rows in bytes.
 func (e *rowEncoder) size() int { return len(e.heads) + len(e.texts) }
 
 // body appends the encoded rows to dst: the length of the heads, the heads, the texts.

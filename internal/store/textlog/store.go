@@ -295,8 +295,9 @@ func (s *Store) noteWritten(p *partitionRows, blocks []*block) {
 	s.addPending(-bytes)
 }
 
-// writeComplete writes the complete blocks of all partitions to the database.
-func (s *Store) writeComplete(ctx context.Context) error {
+// writeCompleteBlocks writes the complete blocks of all partitions to the database; the blocks that still take rows
+// stay in memory.
+func (s *Store) writeCompleteBlocks(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	lists := make([][]*block, len(s.partitions))
@@ -320,7 +321,7 @@ func (s *Store) Run(ctx context.Context) {
 		case <-clean.C:
 			err = s.Clean(ctx, s.opts.Now())
 		case <-wake:
-			err = s.writeComplete(ctx)
+			err = s.writeCompleteBlocks(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
 			s.opts.Logger.Error("cannot write the texts of items; the server tries again in a second", "err", err)

@@ -82,7 +82,7 @@ func TestRowsAreKeptOnce(t *testing.T) {
 			case 0:
 				testenv.NoError(t, s.Flush(t.Context(), model.Partition(r.IntN(3))))
 			case 1:
-				testenv.NoError(t, s.writeComplete(t.Context()))
+				testenv.NoError(t, s.writeCompleteBlocks(t.Context()))
 			}
 		}
 		compareWithScan(t, s, r, commits)
@@ -151,13 +151,13 @@ func compareWithScan(t *testing.T, s *Store, r *rand.Rand, commits []testCommit)
 	}
 }
 
-// timeOf returns the time at the start of a formatted row.
+// timeOf returns the time with which a formatted row begins.
 func timeOf(text string) int64 {
 	at, _ := strconv.ParseInt(text[:16], 10, 64)
 	return at
 }
 
-// hasAll reports whether a text matches a query, computed slowly for comparison.
+// hasAll reports whether a text has all phrases of a query, by a slow search for comparison with the store's.
 func hasAll(text string, q *Query) bool {
 	lower := func(text string) string {
 		return strings.Map(func(r rune) rune {
@@ -229,7 +229,7 @@ func TestFullDiskStopsGrowth(t *testing.T) {
 	for n := range 10_000 {
 		s.Append(0, journal.Position{Log: 1, Number: uint64(n + 1)}, []Row{{Node: 3, Key: "log", At: int64(n), Text: logLine(r, n)}})
 	}
-	testenv.NoError(t, s.writeComplete(t.Context()))
+	testenv.NoError(t, s.writeCompleteBlocks(t.Context()))
 	testenv.NoError(t, s.Clean(t.Context(), time.Now()))
 	removed := s.counts.crowded.Load()
 	free = 300
@@ -246,7 +246,7 @@ func TestDamagedBlockIsLeftOut(t *testing.T) {
 	for n := range 2 {
 		s.Append(0, journal.Position{Log: 1, Number: uint64(n + 1)}, []Row{{Node: 3, Key: "log", At: int64(n), Text: strings.Repeat("x", blockSize)}})
 	}
-	testenv.NoError(t, s.writeComplete(t.Context()))
+	testenv.NoError(t, s.writeCompleteBlocks(t.Context()))
 	var b block
 	b.id, b.sum, b.store = 1, []byte{}, []byte{formZstd, 1, 2, 3}
 	tx := []block{b}
@@ -308,7 +308,7 @@ func FuzzRows(f *testing.F) {
 	})
 }
 
-// decodeAll returns the rows of an encoded body.
+// decodeAll decodes all rows of a block's body.
 func decodeAll(body []byte) (rows []Row, err error) {
 	d, err := newRowDecoder(bytes.Clone(body))
 	if err != nil {

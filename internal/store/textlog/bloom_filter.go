@@ -41,7 +41,7 @@ const (
 	hashPrime = 1099511628211
 )
 
-// mix spreads the bits of an FNV hash evenly.
+// mix spreads the bits of an FNV hash evenly, for use in a Bloom filter.
 func mix(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
@@ -107,12 +107,11 @@ func (t *wordClass) buildFilter(e *rowEncoder, hashes *[]uint64) []byte {
 	return filter
 }
 
-// probe returns the index of the bit that the i-th probe of a hash tests in a Bloom filter of a
-// number of bits.
+// probe returns the index of the bit that a Bloom filter with this many bits tests for a hash in its i-th probe.
 func probe(h, i, bits uint64) uint64 { return (h + i*(h>>32|1)) % bits }
 
-// mayContain reports whether a Bloom filter contains all hashes; true is wrong at times (a false
-// positive), false never.
+// mayContain reports whether a Bloom filter contains all hashes; it may return true by mistake (a false positive), but
+// never false by mistake.
 func mayContain(filter []byte, hashes []uint64) bool {
 	bits := uint64(len(filter)) * 8
 	if bits == 0 {

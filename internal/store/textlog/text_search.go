@@ -28,13 +28,14 @@ type Query struct {
 // maxResult bounds the texts of a result, in bytes.
 const maxResult = 16 << 20
 
-// phrase is a text in lower case that matching rows contain.
+// phrase is a text, in lower case, that every matching row contains; it may have to begin and end at the border of a
+// word.
 type phrase struct {
 	lower      []byte
 	wholeWords bool // it begins and ends where words do
 }
 
-// matcher decides which rows match a Query, and collects the newest of them.
+// matcher collects the newest rows that match a Query.
 type matcher struct {
 	Query
 	words   *wordClass
@@ -118,8 +119,7 @@ func (t *wordClass) contains(text []byte, p *phrase) bool {
 	}
 }
 
-// mayHave reports whether a block whose rows are from this time span may contain rows that belong
-// into the result.
+// mayHave reports whether a block with rows from this time span may have rows that belong to the result.
 func (m *matcher) mayHave(begun, ended int64) bool {
 	return begun <= m.Until && ended >= m.Since && ended >= m.oldest
 }

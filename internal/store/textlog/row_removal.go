@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// counts has the counters and gauges that a store shows as metrics.
+// counts has the counters and gauges of a store, exported as metrics.
 type counts struct {
 	rows, removed, crowded, damaged atomic.Uint64
 	bytes                           atomic.Int64 // in the database, at the last Clean
@@ -81,7 +81,7 @@ func (s *Store) remove(ctx context.Context, count *atomic.Uint64, where string, 
 	return nil
 }
 
-// usedBytes is a partition with the total size in bytes of its stored blocks.
+// usedBytes is a row of a query: a partition and the total size of its stored blocks.
 type usedBytes struct {
 	id    model.Partition
 	bytes int64
