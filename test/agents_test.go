@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// eventOf returns an event of the default namespace, or an empty one while it does not exist.
+// eventOf returns an event of the default namespace, or an empty event while the event does not exist.
 func eventOf(t testing.TB, api *client.Client, node, check string) v1.Event {
 	t.Helper()
 	e, err := api.Events.Get(t.Context(), model.DefaultNamespaceName, node, check)

@@ -155,8 +155,8 @@ func skipReasons(left []v1.BulkSkipped) (text []string) {
 	return text
 }
 
-// actOn runs a bulk action on the events that match a condition, and returns the note by which history identifies the
-// action.
+// actOn requests a bulk action on the events that match a condition, and returns the note that the action leaves in
+// history.
 func (b *bulk) actOn(i int, verb, where string) (note string) {
 	note = fmt.Sprintf("round %d", i)
 	b.actWithKill(note, verb, func(ctx context.Context) (v1.BulkDone, error) {
@@ -188,7 +188,7 @@ func (b *bulk) endProblems(i int, verb, where string) {
 	}
 }
 
-// silencedNode reports whether the silence of this test, of all nodes whose names end in 7, applies to a node.
+// silencedNode reports whether the test's silence covers a node: it covers all nodes whose names end in 7.
 func silencedNode(name string) bool { return strings.HasSuffix(name, "7") }
 
 // silence silences every node whose name ends in 7, and kills the server during the request.
@@ -266,7 +266,8 @@ func collectPages[T any](read func(after string) (items []T, next string)) (all 
 	}
 }
 
-// compare compares the answers to all bulk actions with history, events and the webhook's messages.
+// compare compares the answers to all bulk actions with the history, the present events and the messages that the
+// webhook received.
 func (b *bulk) compare() {
 	b.t.Helper()
 	wrong := 0

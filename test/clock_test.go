@@ -23,7 +23,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// wallClock imitates time.Now on a machine whose clock somebody sets: the wall clock jumps, the monotonic reading continues.
+// wallClock imitates time.Now on a machine whose wall clock somebody changes: the wall clock jumps, the monotonic clock
+// continues.
 type wallClock struct{ ahead atomic.Int64 } // seconds
 
 // now returns a time with the shifted wall clock and the true monotonic reading.

@@ -32,7 +32,8 @@ spec:
 {kind: Policy, metadata: {name: slow}, spec: {directives: [slow], targets: {nodes: [n1]}}}
 `
 
-// slowDirective is a node with a directive whose runs the test stops in the middle.
+// slowDirective is a test server and an agent with a directive whose runs wait in the middle until the test lets them
+// continue.
 type slowDirective struct {
 	*harness.Server
 	t      *testing.T
@@ -40,7 +41,8 @@ type slowDirective struct {
 	agent  *harness.Agent
 }
 
-// startSlowDirective starts a server and an agent.
+// startSlowDirective starts a server and an agent with a directive whose runs wait in the middle until the test lets
+// them continue.
 func startSlowDirective(t *testing.T) *slowDirective {
 	x := &slowDirective{Server: harness.StartServer(t), t: t, folder: t.TempDir()}
 	x.Login()
@@ -50,13 +52,13 @@ func startSlowDirective(t *testing.T) *slowDirective {
 	return x
 }
 
-// write writes a file of the folder.
+// write writes a file into the folder that the directive's commands read.
 func (x *slowDirective) write(name, text string) {
 	x.t.Helper()
 	testenv.NoError(x.t, os.WriteFile(filepath.Join(x.folder, name), []byte(text), 0o600))
 }
 
-// awaitReached waits until runs for a word have come n times to the middle.
+// awaitReached waits until n runs with this word in their command have reached the middle.
 func (x *slowDirective) awaitReached(word string, n int) {
 	x.t.Helper()
 	harness.Until(x.t, 60*time.Second, "a run is in its middle", func() (string, bool) {
@@ -73,8 +75,8 @@ func (x *slowDirective) compliance() v1.Compliance {
 	return l.Items[0]
 }
 
-// TestKilledAgentReportsWholeRunsAlone kills an agent in the middle of its first run and of a later one, and expects neither part to
-// count: the state stays that of the run before, and the next run is whole.
+// TestKilledAgentReportsWholeRunsAlone kills an agent in the middle of its first run of a directive, and of a later
+// one. It expects neither unfinished run to count, and the next complete run to count.
 func TestKilledAgentReportsWholeRunsAlone(t *testing.T) {
 	t.Parallel()
 	x := startSlowDirective(t)
@@ -106,8 +108,8 @@ func TestKilledAgentReportsWholeRunsAlone(t *testing.T) {
 	}
 }
 
-// TestChangeDuringARunAwaitsItsOwnRun changes a directive while its run is in the middle, and expects the report of that run to count
-// for the old version alone: the new one is pending until its own run.
+// TestChangeDuringARunAwaitsItsOwnRun changes a directive in the middle of a run. It expects the report of that run to
+// count for the old version only, and the new version to be pending until its own first run.
 func TestChangeDuringARunAwaitsItsOwnRun(t *testing.T) {
 	t.Parallel()
 	x := startSlowDirective(t)
@@ -125,8 +127,9 @@ func TestChangeDuringARunAwaitsItsOwnRun(t *testing.T) {
 	x.AwaitOutput("describe compliance n1/slow", `lacks "two"`)
 }
 
-// TestFaultyTechniqueStopsOneUnit declares techniques with a cycle, a missing parameter and a wrong template, which are refused, and one
-// with a property that a node lacks: its components could not be checked there, and other directives go on.
+// TestFaultyTechniqueStopsOneUnit declares faulty techniques: those with a cycle, a missing parameter or a wrong
+// template are refused; one that needs a property the node lacks reports that it could not be checked, and other
+// directives continue.
 func TestFaultyTechniqueStopsOneUnit(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -163,8 +166,8 @@ func TestFaultyTechniqueStopsOneUnit(t *testing.T) {
 	s.AwaitOutput("describe compliance n2/property", "named  could not check", "name", "a  compliant")
 }
 
-// TestAssignmentOfTenMegabytesRuns gives a node directives with files of ten megabytes in all, and expects all of them on the node,
-// also after one of them has changed.
+// TestAssignmentOfTenMegabytesRuns gives a node directives with ten megabytes of files, and expects all files on the
+// node, also after one of them has changed.
 func TestAssignmentOfTenMegabytesRuns(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

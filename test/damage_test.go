@@ -41,16 +41,17 @@ func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byt
 	return paths, contents
 }
 
-// lostNothing reports whether a load run's report shows no lost, repeated or changed result. It ignores results that were
+// hasNoLoss reports whether a load run's report shows no lost, repeated or changed result. It ignores results that were
 // never made because spools were full while the server was down.
-func lostNothing(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
+func hasNoLoss(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 
-// killedAfterLoad sends load to a server and kills it, so that only its journal (no snapshot) has the newest results.
-func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, args ...string) (s *harness.Server, states map[harness.StateKey]observe.EventState) {
+// killAfterLoad sends load to a server and kills the server, so that only its journal (no snapshot) has the newest
+// results.
+func killAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, args ...string) (s *harness.Server, states map[harness.StateKey]observe.EventState) {
 	t.Helper()
 	s = harness.StartFleet(t, fleet, args...)
 	rep, err := load.Run(t.Context(), s.LoadConfig(fleet, span))
-	require(t, err == nil && lostNothing(rep), "load run: %v %+v", err, rep)
+	require(t, err == nil && hasNoLoss(rep), "load run: %v %+v", err, rep)
 	states = s.FleetStates()
 	s.Kill()
 	return s, states
@@ -103,7 +104,7 @@ func countOlderStates(t *testing.T, before, after map[harness.StateKey]observe.E
 // torn end is cut and counted, and the server starts.
 func TestDamagedJournalStopsStart(t *testing.T) {
 	t.Parallel()
-	s, before := killedAfterLoad(t, harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}, 3*time.Second)
+	s, before := killAfterLoad(t, harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}, 3*time.Second)
 	paths, contents := segments(t, s)
 	last, whole := paths[len(paths)-1], contents[len(paths)-1]
 
@@ -139,7 +140,7 @@ func TestRandomJournalDamageIsReported(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 2))
 	fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 100 * time.Millisecond}
-	whole, before := killedAfterLoad(t, fleet, 2*time.Second, "--snapshot-cycle", "1s")
+	whole, before := killAfterLoad(t, fleet, 2*time.Second, "--snapshot-cycle", "1s")
 	for range rounds {
 		s := whole.Clone(t)
 		paths, contents := segments(t, s)
@@ -200,7 +201,7 @@ func snapshotFiles(t *testing.T, s *harness.Server) []string {
 	return files
 }
 
-// newestSnapshots returns the path of each partition's newest snapshot.
+// newestSnapshots returns the paths of the newest snapshot of each partition.
 func newestSnapshots(files []string) (list []string) {
 	for i, f := range files {
 		if i+1 == len(files) || filepath.Base(files[i+1])[:4] != filepath.Base(f)[:4] {
@@ -215,7 +216,7 @@ func newestSnapshots(files []string) (list []string) {
 func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 4, Interval: 200 * time.Millisecond}
-	whole, before := killedAfterLoad(t, fleet, 4*time.Second, "--snapshot-cycle", "1s")
+	whole, before := killAfterLoad(t, fleet, 4*time.Second, "--snapshot-cycle", "1s")
 	change := func(t *testing.T, path string, change func([]byte) []byte) {
 		t.Helper()
 		data := readFile(t, path)
@@ -281,7 +282,7 @@ func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 func TestLostSnapshotsStopStart(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond, OutputBytes: 20_000}
-	s, before := killedAfterLoad(t, fleet, 6*time.Second, "--snapshot-cycle", "1s", "--journal-budget", "64MiB")
+	s, before := killAfterLoad(t, fleet, 6*time.Second, "--snapshot-cycle", "1s", "--journal-budget", "64MiB")
 	paths, _ := segments(t, s)
 	require(t, !strings.HasSuffix(paths[0], "/00000000000000000001.log"), "the journal was not cut: nothing is shown")
 	for _, f := range snapshotFiles(t, s) {
@@ -307,7 +308,7 @@ func TestLostSnapshotsStopStart(t *testing.T) {
 func TestHistoryIsMadeAgainFromTheRestOfTheJournal(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 400 * time.Millisecond, OutputBytes: 20_000, Changes: 0.3}
-	whole, before := killedAfterLoad(t, fleet, 12*time.Second, "--snapshot-cycle", "3s", "--journal-budget", "64MiB")
+	whole, before := killAfterLoad(t, fleet, 12*time.Second, "--snapshot-cycle", "3s", "--journal-budget", "64MiB")
 	paths, _ := segments(t, whole)
 	require(t, !strings.HasSuffix(paths[0], "/00000000000000000001.log"), "the journal was not cut: nothing is shown")
 	type change struct {
@@ -405,7 +406,7 @@ type damageCase struct {
 	kind, place    int
 }
 
-// damageCases returns every case of the damage test: each kind of damage, at each place, of each file. In short it is a
+// damageCases returns all cases of the damage test: each kind of damage, at each place, in each file. In short it is a
 // sample.
 func damageCases(killed bool) (list []damageCase) {
 	for _, f := range damagedFiles {
@@ -499,8 +500,8 @@ type installationRecord struct {
 	items   map[string]v1.ItemState // by node and key
 }
 
-// readHistory returns the changes of status in the history of the fleet and of triggers, with the number of each. With
-// incomplete, a namespace may be lost. A damaged history is an error.
+// readHistory returns the status changes in the history of the fleet's checks and triggers, with the number of times
+// that each occurs. With incomplete, a namespace may be lost. A damaged history is an error.
 func readHistory(t *testing.T, api *client.Client, incomplete bool) (list map[string]int, err error) {
 	t.Helper()
 	list = map[string]int{}
@@ -550,7 +551,7 @@ func TestDamageSuite(t *testing.T) {
 	killed.AwaitOutput("get problems", "db1", "linux:machine is up")
 	runLoad := func() {
 		rep, err := load.Run(t.Context(), killed.LoadConfig(fleet, 3*time.Second))
-		require(t, err == nil && lostNothing(rep), "load run: %v %+v", err, rep)
+		require(t, err == nil && hasNoLoss(rep), "load run: %v %+v", err, rep)
 	}
 	runLoad()
 	older := filepath.Join(t.TempDir(), "older")
@@ -609,8 +610,8 @@ func TestDamageSuite(t *testing.T) {
 // lossesInLog has the log messages of a starting server about lost states.
 var lossesInLog = []string{"removed an incomplete commit", "snapshot is unusable", "ignored snapshots of another incarnation", "is missing in history"}
 
-// surviveDamage starts a server on a damaged folder, repairs the folder if necessary, and compares states, history and
-// items with those before the damage.
+// surviveDamage starts a server on a damaged data folder, repairs the folder if the server refuses it, and compares
+// states, history and items with those before the damage.
 func surviveDamage(t *testing.T, s *harness.Server, before *installationRecord) {
 	t.Helper()
 	s.Launch()
@@ -658,8 +659,8 @@ func surviveDamage(t *testing.T, s *harness.Server, before *installationRecord) 
 	s.Kill()
 }
 
-// compareHistory compares the history with that before the damage. With incomplete, a loss was reported: entries may be
-// missing, but none is there twice, and none that never was.
+// compareHistory compares the history after a repair with the history before the damage. With incomplete, a loss was
+// reported: entries may be missing, but none is there twice, and none that never was.
 func (r *installationRecord) compareHistory(t *testing.T, history map[string]int, incomplete bool) {
 	t.Helper()
 	for entry, n := range history {
@@ -717,7 +718,7 @@ func TestCutHistoryTellsNobodyTwice(t *testing.T) {
 	hook := newWebhook(t, 0)
 	whole.Apply(fmt.Sprintf(webhookHandlers, hook.URL))
 	rep, err := load.Run(t.Context(), whole.LoadConfig(fleet, 5*time.Second))
-	require(t, err == nil && lostNothing(rep), "load run: %v %+v", err, rep)
+	require(t, err == nil && hasNoLoss(rep), "load run: %v %+v", err, rep)
 	awaitDelivered(t, whole.API)
 	whole.Kill()
 	received := func() int { // without keepalives: no agent connects to the clones, which on a slow machine run long enough to say so

@@ -181,8 +181,8 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 	assert(t, len(problems) >= 20, "only %d problems: the test shows nothing", len(problems))
 }
 
-// TestStreamSurvivesKills kills server and receiver, and expects each result to reach the receiver of every result at
-// least once and in order.
+// TestStreamSurvivesKills kills server and receiver repeatedly, and expects every result to reach the receiver (a
+// handler of every result) at least once and in order.
 func TestStreamSurvivesKills(t *testing.T) {
 	skipIfShort(t, "25 s")
 	t.Parallel()

@@ -35,8 +35,8 @@ spec:
 {kind: Group, metadata: {name: app}, spec: {nodes: [web1], trusted: %[4]v}}
 `
 
-// TestDirectiveHoldsFilesOfAssetsAndSecrets holds a node to files of an uploaded archive and to a file with a secret, and expects the
-// secret in the file and in no report, plan, history, log or file of the server and of the agent.
+// TestDirectiveHoldsFilesOfAssetsAndSecrets lets a directive write files of an uploaded archive and a file with a
+// secret. It expects the secret in that file, and in no report, plan, history, log or other file of server and agent.
 func TestDirectiveHoldsFilesOfAssetsAndSecrets(t *testing.T) {
 	t.Parallel()
 	folder, secret := t.TempDir(), "hidden-"+randomText(t)

@@ -22,7 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// startUp prepares a server in an empty folder, with an empty home directory, so that Start runs muster up there.
+// startUp prepares a server in an empty folder and an empty home directory; its Start then runs the command muster up
+// in that folder.
 func startUp(t *testing.T) (s *harness.Server, home string) {
 	t.Helper()
 	s = harness.NewServer(t)

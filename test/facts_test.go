@@ -117,8 +117,8 @@ func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 	a.Stop()
 }
 
-// TestPropertiesAreNotExecuted puts shell code into a property, and expects it to be treated as text wherever a check
-// uses the property.
+// TestPropertiesAreNotExecuted puts shell code into a property of a node, and expects every command that uses the
+// property to receive the code as text.
 func TestPropertiesAreNotExecuted(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -233,7 +233,7 @@ func buildFaultyServer(t *testing.T) string {
 	return binary
 }
 
-// TestSubjectLeavesNoFileOrProcess prepares, kills and restarts the server of a load run (its subject), and expects
+// TestSubjectLeavesNoFileOrProcess starts, kills, restarts and stops the server that a load run measures, and expects
 // no file or process to be left.
 func TestSubjectLeavesNoFileOrProcess(t *testing.T) {
 	t.Parallel()

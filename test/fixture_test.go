@@ -47,7 +47,7 @@ func skipIfShort(t testing.TB, why string) {
 	}
 }
 
-// inShort returns the value short if the tests run with the flag -short, else the value full.
+// inShort returns the value short in short test runs (flag -short), else the value full.
 func inShort[T any](short, full T) T {
 	if testing.Short() {
 		return short

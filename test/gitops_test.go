@@ -20,7 +20,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// gitOps is a copy of the example repository docs/examples/gitops, with the jobs of one of its CI pipeline files.
+// gitOps is a copy of the example repository docs/examples/gitops, with the jobs that one of its CI pipeline files
+// defines.
 type gitOps struct {
 	t     *testing.T
 	s     *harness.Server
@@ -30,7 +31,7 @@ type gitOps struct {
 	flags string            // MUSTER_FLAGS of the run
 }
 
-// job is a job of a GitLab or GitHub pipeline, as a list of shell scripts.
+// job is one job of a GitLab or GitHub pipeline: its environment and its shell scripts.
 type job struct {
 	env   map[string]string
 	steps []string
@@ -63,8 +64,8 @@ func newGitOps(t *testing.T, read func(t *testing.T, file string) map[string]job
 	return p
 }
 
-// run runs the scripts of a pipeline job for a namespace, without home directory and context file, and returns output
-// and exit code.
+// run runs the scripts of a CI job for a namespace, as a CI runner without a saved login does, and returns output and
+// exit code.
 func (p *gitOps) run(name, team string) (said string, code int) {
 	p.t.Helper()
 	j, ok := p.jobs[name]

@@ -96,8 +96,8 @@ func varint(n int) (b []byte) {
 	return append(b, byte(n))
 }
 
-// manyPacked returns a malicious message (an Assignment) with many compressed fields, each of which decompresses to
-// the size of a frame.
+// manyPacked returns a malicious Assignment message with many compressed fields, each of which decompresses to the
+// maximum size of a frame.
 func manyPacked() []byte {
 	definition := append(append([]byte{0x22}, varint(256<<10+4)...), append([]byte{0x12}, append(varint(256<<10), make([]byte, 256<<10)...)...)...)
 	one := s2.Encode(nil, definition)

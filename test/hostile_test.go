@@ -172,7 +172,7 @@ func (g *neighbour) batchLocked(first uint64) *wire.Batch {
 	return b
 }
 
-// flipStatus makes the agent send four results with changing statuses in each batch.
+// flipStatus makes the agent send four results with changing statuses in each later batch.
 func (g *neighbour) flipStatus() {
 	g.mu.Lock()
 	g.flips = true
@@ -203,9 +203,9 @@ func (g *neighbour) awaitState(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// watch starts a well-behaved agent, and returns a function that checks at the end that nobody has disturbed it. The
-// returned function fails the test unless each of the neighbour's results was acknowledged within a time and the
-// server's memory grew by at most so many MiB.
+// watch starts a well-behaved agent, and returns a function that fails the test if other agents have disturbed it
+// meanwhile. The returned function fails the test unless each of the neighbour's results was acknowledged within a time
+// and the server's memory grew by at most so many MiB.
 func (h *hostileAgents) watch() (unharmed func(within time.Duration, mebibytes int64)) {
 	h.t.Helper()
 	g, before := h.startNeighbour(0, 20*time.Millisecond), h.residentBytes()
@@ -268,7 +268,8 @@ func (g *neighbour) peekSlowest() (time.Duration, int) {
 // OpenedSession ignores the start of a session.
 func (g *neighbour) OpenedSession(*link.Session, *wire.Welcome) {}
 
-// Assigned takes the definitions for its results and values.
+// Assigned takes the compiled definitions (checks, Templates) for which it sends results and values from the
+// assignment.
 func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 	g.mu.Lock()
 	for _, c := range slices.Backward(held.Definitions) {
@@ -307,7 +308,7 @@ func (g *neighbour) BackPressure(*link.Session, *wire.BackPressure) {}
 // ServerStops ignores the announced stop of the server.
 func (g *neighbour) ServerStops(*link.Session, time.Duration, string) {}
 
-// attacker is a connection over which a test sends arbitrary bytes to the server.
+// attacker is a connection of a misbehaving client, over which a test sends arbitrary bytes to the server.
 type attacker struct {
 	t testing.TB
 	net.Conn

@@ -82,7 +82,7 @@ func (m *joiner) expectRefusal(code int, want string, words ...string) {
 	}
 }
 
-// joinWords returns the words of the join command that muster node token prints.
+// joinWords returns the words of the join command that `muster node token` prints.
 func joinWords(t *testing.T, s *harness.Server, flags ...string) []string {
 	t.Helper()
 	return joinWordsIn(t, s.CLI(append([]string{"node", "token"}, flags...)...))

@@ -9,7 +9,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A load run of directives changes one, sends wrong and repeated reports, kills the server, and finds each run, status and signature.
+// TestLoadDirectives plays a load run of directives with a changed directive, wrong and repeated reports and a killed
+// server, and expects each run, status and signature to be found.
 func TestLoadDirectives(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")

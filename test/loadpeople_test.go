@@ -48,8 +48,8 @@ objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 	}
 }
 
-// expectWorked fails the test unless the simulated operators made at least a number of requests of each kind, all
-// successful.
+// expectWorked fails the test unless the simulated operators of a load run made enough requests of each kind, all of
+// them successful.
 func expectWorked(t *testing.T, rep *report.Report, least uint64, kinds ...string) {
 	t.Helper()
 	for _, kind := range kinds {

@@ -46,7 +46,8 @@ func readStream(t *testing.T, path string) (h stream.Head, states map[[2]uint32]
 	return r.Head, states
 }
 
-// isRotation reports whether a list equals the other one after moving elements from its start to its end.
+// isRotation reports whether two lists are equal except for their starting point: x is y after its first elements moved
+// to the end.
 func isRotation(x, y []string) bool {
 	return len(x) == len(y) && strings.Contains(strings.Join(append(slices.Clone(y), y...), ""), strings.Join(x, ""))
 }

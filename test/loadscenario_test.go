@@ -40,7 +40,7 @@ phases:
 `+more)
 }
 
-// processesWithFolder returns the command lines of running processes that have this folder in their arguments.
+// processesWithFolder returns the command lines of running processes that have a folder in their arguments.
 func processesWithFolder(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	files := testenv.Value(filepath.Glob("/proc/[0-9]*/cmdline"))(t)
@@ -64,7 +64,7 @@ func runLoad(t *testing.T, file string, more ...string) (ran harness.Result, rep
 	return ran, rep, out
 }
 
-// loadWords returns the command-line arguments for a load run of a scenario file.
+// loadWords returns the command-line arguments of a load run that plays a scenario file.
 func loadWords(file, out string, more ...string) []string {
 	return append([]string{"load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB"}, more...)
 }
@@ -92,7 +92,7 @@ func (r *loadRun) awaitSecond(t *testing.T) {
 	})
 }
 
-// expectNothingLeft fails the test if a load run left files or processes in its temporary folder.
+// expectNothingLeft fails the test if a load run left files in its temporary folder, or processes that use it.
 func expectNothingLeft(t *testing.T, temp string) {
 	t.Helper()
 	left, _ := os.ReadDir(temp)
@@ -276,8 +276,8 @@ objectives: {beyond-p99: 60s, clear: 1s}
 	expectNothingLeft(t, run.temp)
 }
 
-// A load run is judged again from its observation log with the same verdict; a log with a lie in it, and that of a loader
-// that was killed, are judged for what they are.
+// TestLoadJudge judges the observation log of a load run again, and expects the same verdict. It expects a log with a
+// false line, and the log of a killed load tester, to be judged as such.
 func TestLoadJudge(t *testing.T) {
 	t.Parallel()
 	_, _, out := runLoad(t, tinyScenario(t, ""))

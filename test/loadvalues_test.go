@@ -36,7 +36,8 @@ faults:
 	expectNothingLeft(t, temp)
 }
 
-// A run of values refuses what it cannot play, with the exit code of what is not supported, before anything starts.
+// TestLoadValuesRefusals runs scenarios of values with parts that such runs cannot play, and expects each to be
+// refused, with the exit code for unsupported scenarios, before anything starts.
 func TestLoadValuesRefusals(t *testing.T) {
 	t.Parallel()
 	mixed := tempFile(t, "mixed.yaml", "scenario: muster.load/v1\nagents: [{name: a, count: 1, values: [{name: x, interval: 1s}], checks: [{name: c, interval: 1s}]}]\nphases: [{steady: 1m}]\n")

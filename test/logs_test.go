@@ -25,8 +25,9 @@ spec:
   triggers: [{name: app is in panic, expression: 'find(//log[%[1]s,line],,"like","panic")=1', severity: high}]
 `
 
-// TestLogLinesArriveOnce writes numbered lines while it kills server and agent in turn and rotates the log, by renaming and by copying. Each line is
-// kept once and in order, is found by its words, and a line with panic opens a problem.
+// TestLogLinesArriveOnce writes numbered lines to a log that is rotated by renaming and by copying, and kills server
+// and agent in turn. It expects each line to be kept once and in order and to be found by its words, and a line with
+// panic to open a problem.
 func TestLogLinesArriveOnce(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")

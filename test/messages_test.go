@@ -132,7 +132,7 @@ type transcript struct {
 	hide [][2]string // a text that differs between runs, and its placeholder
 }
 
-// server starts a server, and an agent for the node if node is not empty.
+// server starts a server and, if node is not empty, an agent for this node.
 func (x *transcript) server(node string, args ...string) *harness.Agent {
 	x.t.Helper()
 	x.s = harness.StartServer(x.t, args...)
@@ -288,11 +288,11 @@ func (x *transcript) portTaken() {
 	second.Wait(40 * time.Second)
 	port := x.s.Listen[strings.LastIndexByte(x.s.Listen, ':')+1:]
 	x.replaceText("sport = :"+port, "sport = :8443")
-	x.heading("$ muster server --listen %s\n%s", x.s.Listen, strings.TrimSpace(strings.Join(linesForPeople(second.Log()), "\n")))
+	x.heading("$ muster server --listen %s\n%s", x.s.Listen, strings.TrimSpace(strings.Join(outputLines(second.Log()), "\n")))
 }
 
-// linesForPeople returns the lines of a program's output that are not log lines.
-func linesForPeople(log string) (lines []string) {
+// outputLines returns the lines of a program's output that are not log lines.
+func outputLines(log string) (lines []string) {
 	for line := range strings.Lines(log) {
 		if !strings.HasPrefix(line, "time=") {
 			lines = append(lines, strings.TrimRight(line, "\n"))
@@ -301,7 +301,7 @@ func linesForPeople(log string) (lines []string) {
 	return lines
 }
 
-// plugInMissing records the messages about a missing plug-in.
+// plugInMissing records the messages about a check whose monitoring plug-in is not installed.
 func (x *transcript) plugInMissing() {
 	x.server("web01")
 	x.file("mail.yaml", "kind: Check\nmetadata: {name: mail}\nspec: {interval: 1s, command: check_smtp_tls -H localhost, targets: {groups: [all]}}\n")
@@ -329,7 +329,7 @@ func (x *transcript) propertyUnset() {
 	x.eventOutput("queue")
 }
 
-// clockOff records the messages about an agent with a wrong clock; the agent runs in this process.
+// clockOff records the messages about an agent whose clock is wrong; the agent runs in the test process.
 func (x *transcript) clockOff() {
 	x.server("")
 	x.s.Apply("kind: Check\nmetadata: {name: clock}\nspec: {interval: 1s, probe: {name: clock}, targets: {groups: [all]}}\n")
@@ -377,7 +377,7 @@ func (x *transcript) diskBudget() {
 	x.hide = append(x.hide, [2]string{`history is \S+ behind, by [0-9.]+ \wiB of the journal( \(its queue [^)]*\))?`, "history is 40s behind, by 60.0 MiB of the journal"})
 }
 
-// frameRefused records the messages about results that were refused because of a limit.
+// frameRefused records the messages about results that the server refused because of a limit.
 func (x *transcript) frameRefused() {
 	a := x.server("web01", "--node-states", "3")
 	var checks strings.Builder

@@ -219,8 +219,8 @@ spec:
 const dependentTrigger = `    - {name: all pings are there, expression: "last(//all.pings)=2", severity: high, alert: {handlers: [hook]}, dependsOn: [tenfold is there]}
 `
 
-// TestServerComputesItems applies a Template with computed items on two nodes, and expects their values, the problems of triggers over
-// them, one of which is held by its dependency, and the same after a kill -9.
+// TestServerComputesItems applies a Template with computed items on two nodes. It expects their values and the problems
+// of triggers over them, one of these held back by its dependency, and the same after a kill -9.
 func TestServerComputesItems(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -263,8 +263,8 @@ func TestServerComputesItems(t *testing.T) {
 	}
 }
 
-// TestHotItemIsFound applies a Template with an item whose script takes much time for each line of a log, and expects the item in
-// muster status and the step in muster debug values.
+// TestHotItemIsFound applies a Template with an item whose preprocessing script is slow, and expects muster status to
+// name the item and muster debug values to name the step.
 func TestHotItemIsFound(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -364,8 +364,8 @@ spec:
 	s.AwaitOutput("get items --node db1", "vfs.file.exists[/three]", "vfs.file.exists[/three,dir]", "3 entities")
 }
 
-// TestNetworkAndCommandItems collects a page with a secret in its address, its certificate, and the output of a command, which the agent's
-// list of commands allows, and expects the reason for another command.
+// TestNetworkAndCommandItems collects a web page with a secret in its address, the page's certificate and the output of
+// a command that the agent allows, and expects the reason why another command is refused.
 func TestNetworkAndCommandItems(t *testing.T) {
 	t.Parallel()
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// lanMachine is a machine of a test network with an agent's folders.
+// lanMachine is a machine in a simulated local network, with the folders of its agent.
 type lanMachine struct {
 	*harness.Machine
 	t       *testing.T

@@ -84,7 +84,8 @@ func TestAgentsWorkThroughHAProxy(t *testing.T) {
 	s.Stop()
 }
 
-// throughBalancer returns a copy of the test server whose commands connect to the load balancer instead of the server.
+// throughBalancer returns a copy of a test server whose commands connect to the load balancer's address instead of the
+// server's.
 func throughBalancer(t *testing.T, s *harness.Server, front string) *harness.Server {
 	t.Helper()
 	text := readFile(t, s.Context)

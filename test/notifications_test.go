@@ -309,7 +309,7 @@ spec:
 	expectTexts(t, yaml, "name: jobs.waiting", "queue: mail", "name: locks")
 }
 
-// A new route sends one message about all problems that are already open.
+// TestRouteTellsOpenProblems adds a route while problems are open, and expects one message about all of them.
 func TestRouteTellsOpenProblems(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -84,7 +84,8 @@ const (
 	pageGroups = "kind: Route\nmetadata: {name: default}\nspec: {groupBy: [check], groupWait: 3s, steps: [{to: [pager], repeat: 1h}]}\n"
 )
 
-// startPaged starts a server whose default route notifies a paging service, per problem or per group of a check.
+// startPaged starts a server whose default route notifies a simulated paging service, per problem or per group of
+// problems of one check.
 func startPaged(t *testing.T, service *pagingService, tells string) *pagedServer {
 	p := &pagedServer{t: t, service: service, opened: make(chan string, 100), ended: make(chan string, 100)}
 	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

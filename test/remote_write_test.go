@@ -69,8 +69,8 @@ func TestRemoteWriteSendsNumbers(t *testing.T) {
 				api := s.Client()
 				harness.Until(t, 90*time.Second, "equal samples", func() (string, bool) {
 					at := time.Now().Add(-3 * time.Second) // newer ones may be on their way
-					ours := ourSamples(t, api, at)
-					them, err := theirSamples("http://"+listen, at)
+					ours := samplesInMuster(t, api, at)
+					them, err := samplesInOtherStore("http://"+listen, at)
 					return fmt.Sprintf("%v\nours   %v\ntheirs %v", err, ours, them), len(ours) >= least && slices.Equal(ours, them)
 				})
 			}
@@ -87,7 +87,7 @@ func TestRemoteWriteSendsNumbers(t *testing.T) {
 			s.WaitReady(40 * time.Second)
 			start()
 			agree(40)
-			if them, err := theirSamples("http://"+listen, time.Now()); err != nil || slices.ContainsFunc(them, func(line string) bool { return strings.Contains(line, "other") }) {
+			if them, err := samplesInOtherStore("http://"+listen, time.Now()); err != nil || slices.ContainsFunc(them, func(line string) bool { return strings.Contains(line, "other") }) {
 				t.Errorf("samples beside the selector: %v %v", err, them)
 			}
 		})
@@ -97,14 +97,15 @@ func TestRemoteWriteSendsNumbers(t *testing.T) {
 // sampleQuery selects the samples that tests compare.
 const sampleQuery = `{__name__=~"system_uptime|third|other",node="db1"}[10m]`
 
-// ourSamples returns the samples that the server sends, up to a time, as sorted lines.
-func ourSamples(t *testing.T, c *client.Client, at time.Time) []string {
+// samplesInMuster returns the samples that the server has sent to the other store, up to a time, as sorted lines of
+// text.
+func samplesInMuster(t *testing.T, c *client.Client, at time.Time) []string {
 	result := testenv.Value(c.QuerySeries(t.Context(), "default", sampleQuery, at))(t)
 	return slices.DeleteFunc(sampleLines(testenv.Value(result.Rows())(t)), func(line string) bool { return strings.HasPrefix(line, "other") })
 }
 
-// theirSamples returns the samples of the other store, up to a time, as sorted lines.
-func theirSamples(server string, at time.Time) ([]string, error) {
+// samplesInOtherStore returns the samples that the other store has received, up to a time, as sorted lines of text.
+func samplesInOtherStore(server string, at time.Time) ([]string, error) {
 	answer, err := http.Get(server + "/api/v1/query?" + url.Values{"query": {sampleQuery}, "time": {fmt.Sprintf("%.3f", float64(at.UnixMilli())/1000)}}.Encode())
 	if err != nil {
 		return nil, err
@@ -122,7 +123,8 @@ func theirSamples(server string, at time.Time) ([]string, error) {
 	return sampleLines(rows), err
 }
 
-// sampleLines returns a sorted line for each sample, with ten digits: VictoriaMetrics keeps decimals, not all bits.
+// sampleLines formats samples as sorted lines, with ten significant digits because VictoriaMetrics stores decimal
+// numbers.
 func sampleLines(rows []v1.SeriesRow) (lines []string) {
 	for i := range rows {
 		for _, p := range rows[i].Values {

@@ -30,7 +30,7 @@ const (
 // writtenRule is an alerting rule over a tenth of the series, evaluated each second.
 const writtenRule = `{alert: High, expr: "app_requests_total{mode=\"mode-3\"} > 1e12"}`
 
-// writtenBodies returns the requests of a round, of 2,000 samples each, compressed.
+// writtenBodies returns the compressed remote-write requests of one round, each with 2,000 samples.
 func writtenBodies(b *testing.B, round int, at time.Time) (list [][]byte) {
 	var r prompb.WriteRequest
 	for target := range writtenTargets {

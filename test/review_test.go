@@ -28,8 +28,9 @@ const reviewedPolicy = `
 {kind: Group, metadata: {name: production}, spec: {nodes: [n2], review: true}}
 `
 
-// TestGroupsWithReview changes directives without a roll-out of their own, and expects the change of the one that runs on a node of a
-// group with review to await another person, also after kill -9, and the other one to change at once.
+// TestGroupsWithReview changes two directives without a roll-out. It expects the change of the directive on a group
+// with review to wait for the approval of another person, also after kill -9, and the other change to take effect at
+// once.
 func TestGroupsWithReview(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -26,9 +26,10 @@ const stagedPolicy = `
 {kind: Group, metadata: {name: canary}, spec: {nodes: [n2]}}
 `
 
-// TestRolloutMovesStopsAndGoesBack changes a directive with a roll-out on five agents. A good change reaches them in its
-// steps, also with kill -9 after each; a bad one stops at its first node, and undo restores it; one that needs approval
-// waits for another person.
+// TestRolloutMovesStopsAndGoesBack changes a directive with a roll-out on five agents, and expects the roll-out to move
+// from step to step, to stop at a failure, and to go back on request. A good change reaches them in its steps, also
+// with kill -9 after each; a bad one stops at its first node, and undo restores it; one that needs approval waits for
+// another person.
 func TestRolloutMovesStopsAndGoesBack(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -123,7 +124,8 @@ func TestRolloutMovesStopsAndGoesBack(t *testing.T) {
 	awaitAll("undo after the end")
 }
 
-// loginBob creates a second administrator, bob, and returns the environment of bob's commands.
+// loginBob creates a second administrator named bob, and returns the environment variables with which commands run as
+// bob.
 func loginBob(t *testing.T, s *harness.Server) (env []string) {
 	t.Helper()
 	password := tempFile(t, "password", "correct horse battery")

@@ -21,15 +21,15 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// rudderAgent sends what a Rudder agent sends: inventories, and the reports of its policy runs. It signs them with
-// openssl.
+// rudderAgent simulates a Rudder agent: it sends inventories and the reports of policy runs, signed as Rudder signs
+// them. It signs them with openssl.
 type rudderAgent struct {
 	t             *testing.T
 	address, node string
 	key, cert     string // files
 }
 
-// newRudderAgent makes the key and certificate of an agent.
+// newRudderAgent creates the key and certificate of a simulated Rudder agent.
 func newRudderAgent(t *testing.T, address, node string) *rudderAgent {
 	t.Helper()
 	testenv.Program(t, "openssl", "openssl")
@@ -51,7 +51,8 @@ func (a *rudderAgent) openssl(in []byte, args ...string) []byte {
 	return out
 }
 
-// put sends a file by PUT, compressed if its name ends with .gz, and expects a status and a text in the answer.
+// put uploads a file by PUT, compressed if its name ends with .gz, and fails the test unless the answer has this status
+// and text.
 func (a *rudderAgent) put(path string, data []byte, status int, text string) {
 	a.t.Helper()
 	if strings.HasSuffix(path, ".gz") {
@@ -73,7 +74,8 @@ func (a *rudderAgent) put(path string, data []byte, status int, text string) {
 	assert(a.t, answer.StatusCode == status && strings.Contains(string(body), text), "PUT %s: %s %s, want %d with %q", path, answer.Status, body, status, text)
 }
 
-// inventory sends an inventory with some packages, and its signature, and expects a status and text in the last answer.
+// inventory uploads an inventory with some packages, then its signature, and fails the test unless the last answer has
+// this status and text.
 func (a *rudderAgent) inventory(status int, text string, packages ...string) {
 	a.t.Helper()
 	cert, err := os.ReadFile(a.cert)
@@ -92,8 +94,8 @@ func (a *rudderAgent) inventory(status int, text string, packages ...string) {
 	a.put("/inventories/web1.ocs.sign", []byte("header=rudder-signature-v1\nalgorithm=sha512\ndigest="+digest+"\n"), status, text)
 }
 
-// run sends the log of a run that began at a time, and expects a status and text in the answer. Each report is TYPE DIRECTIVE ID
-// COMPONENT VALUE MESSAGE, separated by |.
+// run uploads the signed log of a policy run that began at a time, and fails the test unless the answer has this status
+// and text. Each report is TYPE DIRECTIVE ID COMPONENT VALUE MESSAGE, separated by |.
 func (a *rudderAgent) run(start time.Time, status int, text string, reports ...string) {
 	a.t.Helper()
 	at := start.UTC().Format("2006-01-02 15:04:05+00:00")
@@ -129,9 +131,9 @@ const (
 	runEnd   = "control|run|0|end|20260102-030405-1|End execution"
 )
 
-// An agent of Rudder sends inventories and runs, signed as Rudder's own scripts sign them. Its node, inventory, compliance and problem
-// are there, and a kill of the server loses nothing that was answered. A run that is repeated, late, partial or signed by another key
-// changes nothing.
+// TestRudderAgentReports uploads inventories and runs, signed as Rudder's own scripts sign them, and expects the node
+// with its inventory, compliance and problem. A kill of the server loses nothing that was answered. A run that is
+// repeated, late, partial or signed by another key changes nothing.
 func TestRudderAgentReports(t *testing.T) {
 	t.Parallel()
 	address := harness.Port(t)
@@ -196,8 +198,9 @@ func TestRudderAgentReports(t *testing.T) {
 	s.AwaitOutput("get problems", "closed", "web1.example.com", "ntp:compliance")
 }
 
-// The import of techniques, directives, rules and groups makes resources that lint, plan and apply accept, with and without the bridge.
-// Every part that is left out has its file, line and reason.
+// TestRudderImportIsClean imports techniques, directives, rules and groups of Rudder, and expects lint, plan and apply
+// to accept the resulting resources, with and without the bridge for Rudder's own agents. Every part that is left out
+// has its file, line and reason.
 func TestRudderImportIsClean(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -37,7 +37,7 @@ const rulesFile = `groups:
     keep_firing_for: 2s
 `
 
-// rulesAnswer is the answer of Prometheus' API to a request for rules.
+// rulesAnswer is the answer of the API of Prometheus or Muster that lists rules.
 type rulesAnswer struct {
 	Data struct {
 		Groups []map[string]json.RawMessage
@@ -150,7 +150,7 @@ func getRules(t *testing.T, s *harness.Server, url, token string) (a rulesAnswer
 	return a
 }
 
-// compareRules compares the fields of two answers about the same rules, and their values that do not depend on times.
+// compareRules compares two answers about the same rules, except the values that depend on time.
 func compareRules(t *testing.T, theirs, ours rulesAnswer) {
 	t.Helper()
 	if len(theirs.Data.Groups) != 1 || len(ours.Data.Groups) != 1 {
@@ -187,7 +187,7 @@ func compareRules(t *testing.T, theirs, ours rulesAnswer) {
 	}
 }
 
-// asList returns a decoded JSON value as a list, or an empty list if it is something else.
+// asList returns a decoded JSON value as a list, or an empty list if it is no list.
 func asList(v any) []any {
 	list, _ := v.([]any)
 	return list

@@ -160,7 +160,7 @@ func TestCancelledRunEndsOnItsMachine(t *testing.T) {
 	s.Try("run", "--command", "id", "--on", "all").Expect(21, "web01  LOST: ", "1 OK  1 lost (web01)")
 }
 
-// sleepingProcesses returns the `sleep` processes whose command line contains a folder's name.
+// sleepingProcesses returns the running `sleep` processes whose command line contains the name of a folder.
 func sleepingProcesses(dir string) (out []string) {
 	for _, line := range commandsIn(dir) {
 		if strings.Contains(line, "sleep 1000") && !strings.Contains(line, "began") {

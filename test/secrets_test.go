@@ -89,7 +89,7 @@ func randomText(t *testing.T) string {
 	return base64.URLEncoding.EncodeToString(b)
 }
 
-// digest returns a short SHA-256 of a text in hexadecimal.
+// digest returns the first digits of a text's SHA-256, to name a secret without showing it.
 func digest(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:8]) }
 
 // TestSecretsOnlyInCommands gives a check secrets, and expects their values in the commands of the check, and in no output,

@@ -118,7 +118,7 @@ func TestSensuGeneratorCost(t *testing.T) {
 	}
 }
 
-// awaitTime waits for the duration of a measurement.
+// awaitTime waits until a time has passed, for example the time of a measurement.
 func awaitTime(t *testing.T, d time.Duration) {
 	t.Helper()
 	began := time.Now()

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// sensuSide is one of two compared installations: a real sensu-backend, or the Muster server in its place, with a
-// real agent.
+// sensuSide is one of the two installations that the test compares: a real sensu-backend or a Muster server, each with
+// a real agent.
 type sensuSide struct {
 	name string
 	dir  string // handlers write a file for each event; checks count their runs
@@ -254,22 +254,22 @@ spec: {command: "%stest $n = 0 || sleep 600; echo run $n", interval: 2, ttl: 6, 
 	return b.String()
 }
 
-// handled is an event as a handler received it: its text and, unless a mutator wrote the text, the decoded event.
-type handled struct {
+// handledEvent is an event as a handler received it: its text and, unless a mutator wrote the text, the decoded event.
+type handledEvent struct {
 	text  string
 	event map[string]any // nil: a mutator wrote the text
 }
 
 // events returns the events that handlers received for the first runs of each check, keyed by HANDLER/CHECK/RUN.
-func (s *sensuSide) events(t *testing.T, runs int) map[string]handled {
+func (s *sensuSide) events(t *testing.T, runs int) map[string]handledEvent {
 	t.Helper()
-	out := map[string]handled{}
+	out := map[string]handledEvent{}
 	for _, file := range testenv.Value(os.ReadDir(s.dir))(t) {
 		name, _, ok := strings.Cut(file.Name(), ".")
 		if !ok {
 			continue
 		}
-		h := handled{text: strings.ReplaceAll(string(readFile(t, filepath.Join(s.dir, file.Name()))), s.dir, "DIR")}
+		h := handledEvent{text: strings.ReplaceAll(string(readFile(t, filepath.Join(s.dir, file.Name()))), s.dir, "DIR")}
 		check, run := "", 0
 		if json.Unmarshal([]byte(h.text), &h.event) == nil {
 			check, _ = jsonField(h.event, "check", "metadata", "name").(string)
@@ -346,7 +346,7 @@ func TestSensuBackendAgrees(t *testing.T) {
 			"--keepalive-interval", "5", "--keepalive-warning-timeout", "10", "--cache-dir", t.TempDir(), "--disable-api", "--disable-sockets", "--statsd-disable")
 	}
 	steps := len(statusSequence)
-	var events [2]map[string]handled
+	var events [2]map[string]handledEvent
 	defer func() { compareHandled(t, events[0], events[1]) }() // also where a wait has failed
 	harness.Until(t, 6*time.Minute, "both have run all steps", func() (string, bool) {
 		done := true
@@ -365,7 +365,7 @@ func TestSensuBackendAgrees(t *testing.T) {
 				done = done && has
 			}
 			for occurrences := range 2 {
-				done = done && side.eventMade(t, madeEvent{"all", "overdue", 1, float64(occurrences + 1)}) != nil
+				done = done && side.eventMade(t, serverEvent{"all", "overdue", 1, float64(occurrences + 1)}) != nil
 			}
 			text += fmt.Sprintf("%s: %d events\n", side.name, len(events[i]))
 		}
@@ -385,39 +385,39 @@ func TestSensuBackendAgrees(t *testing.T) {
 		agent.Kill()
 	}
 	for _, made := range []struct {
-		madeEvent
+		serverEvent
 		differs []string // fields that differ on purpose
 	}{
-		{madeEvent{"registration", "registration", 1, 0}, nil},
-		{madeEvent{"all", "overdue", 1, 1}, []string{".check.output"}},
-		{madeEvent{"all", "overdue", 1, 2}, []string{".check.output"}},
-		{madeEvent{"all", "silent", 0, 0}, []string{".sequence", ".check.occurrences", ".check.occurrences_watermark", ".check.total_state_change", ".check.is_silenced"}}, // of the removed entity
-		{madeEvent{"bye", "deregistration", 1, 0}, nil},
+		{serverEvent{"registration", "registration", 1, 0}, nil},
+		{serverEvent{"all", "overdue", 1, 1}, []string{".check.output"}},
+		{serverEvent{"all", "overdue", 1, 2}, []string{".check.output"}},
+		{serverEvent{"all", "silent", 0, 0}, []string{".sequence", ".check.occurrences", ".check.occurrences_watermark", ".check.total_state_change", ".check.is_silenced"}}, // of the removed entity
+		{serverEvent{"bye", "deregistration", 1, 0}, nil},
 	} {
 		var of [2]map[string]any
-		harness.Until(t, 3*time.Minute, fmt.Sprintf("both sides get %v", made.madeEvent), func() (string, bool) {
+		harness.Until(t, 3*time.Minute, fmt.Sprintf("both sides get %v", made.serverEvent), func() (string, bool) {
 			for i, side := range []*sensuSide{theirs, ours} {
-				of[i] = side.eventMade(t, made.madeEvent)
+				of[i] = side.eventMade(t, made.serverEvent)
 			}
 			return fmt.Sprintf("backend %v, server %v", of[0] != nil, of[1] != nil), of[0] != nil && of[1] != nil
 		})
 		for _, difference := range differences(nil, "", of[1], of[0]) {
 			if path, _, _ := strings.Cut(difference, ": "); !slices.Contains(made.differs, path) {
-				t.Errorf("%v: %s", made.madeEvent, difference)
+				t.Errorf("%v: %s", made.serverEvent, difference)
 			}
 		}
 	}
 }
 
-// madeEvent describes an event that the server itself makes of a check, such as registration.
-type madeEvent struct {
+// serverEvent describes an event that the server itself creates, such as the registration of a node.
+type serverEvent struct {
 	handler, check      string
 	status, occurrences float64 // occurrences zero: any
 }
 
-// eventMade returns the event that the server made as want describes it and that a handler has received, or nil if there is
-// none.
-func (s *sensuSide) eventMade(t *testing.T, want madeEvent) map[string]any {
+// eventMade returns the event that the server created and a handler received, if it has the fields of want, or else
+// nil.
+func (s *sensuSide) eventMade(t *testing.T, want serverEvent) map[string]any {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, want.handler+".*"))
 	testenv.NoError(t, err)
@@ -433,9 +433,9 @@ func (s *sensuSide) eventMade(t *testing.T, want madeEvent) map[string]any {
 	return nil
 }
 
-// compareHandled compares the events that the handlers of a sensu-backend and of the Muster server received, and fails the
-// test for each unexplained difference.
-func compareHandled(t *testing.T, theirs, ours map[string]handled) {
+// compareHandled compares the events that handlers of a sensu-backend and of the Muster server received, and fails the
+// test for each difference that is not intended.
+func compareHandled(t *testing.T, theirs, ours map[string]handledEvent) {
 	t.Helper()
 	table := map[string][2]int{}
 	for key, h := range theirs {
@@ -508,7 +508,8 @@ func TestIntendedDifferencesAreDocumented(t *testing.T) {
 	}
 }
 
-// differences appends the paths at which two JSON values differ, without those that vary or are intended.
+// differences appends the paths at which two JSON values differ, without the fields that vary from run to run or differ
+// on purpose.
 func differences(list []string, path string, got, want any) []string {
 	if _, ok := intended[path]; ok || slices.Contains(varying, path) {
 		return list

@@ -30,7 +30,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// unpackBundle returns the files of a debug bundle by name without the bundle's folder.
+// unpackBundle returns the files of a debug bundle by their names within the bundle's folder.
 func unpackBundle(t *testing.T, file string) map[string]string {
 	t.Helper()
 	f := testenv.Value(os.Open(file))(t)
@@ -250,7 +250,7 @@ func TestUnusableDataFolderStopsStart(t *testing.T) {
 			c.spoil(t, s)
 			s.Launch()
 			s.AwaitExit(c.code)
-			golden(t, c.name+".txt", regexp.MustCompile(`this program knows \d+`).ReplaceAllString(outputBesideLog(s), "this program knows N"), s.Data, "DATA", before, "DATA")
+			golden(t, c.name+".txt", regexp.MustCompile(`this program knows \d+`).ReplaceAllString(outputWithoutLog(s), "this program knows N"), s.Data, "DATA", before, "DATA")
 		})
 	}
 }
@@ -264,8 +264,8 @@ func runAsOther(t *testing.T, s *harness.Server) {
 	s.Wrap = []string{testenv.Program(t, "setpriv", "util-linux"), "--reuid=4000002", "--regid=4000002", "--clear-groups"}
 }
 
-// outputBesideLog returns the lines of a server's output that are not log lines.
-func outputBesideLog(s *harness.Server) string {
+// outputWithoutLog returns the output of a server without its log lines.
+func outputWithoutLog(s *harness.Server) string {
 	var b strings.Builder
 	for line := range strings.Lines(s.Log()) {
 		if !strings.HasPrefix(line, "time=") {
@@ -286,7 +286,7 @@ func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 	writeFile(t, path, fmt.Appendf(nil, "%scrc %08x\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))))
 }
 
-// setNewerSchema sets a database's schema version to a higher number than this program supports.
+// setNewerSchema sets a database's schema version to a number that only a later release would know.
 func setNewerSchema(t *testing.T, s *harness.Server, file, component string) {
 	t.Helper()
 	db := testenv.Value(sql.Open("sqlite", filepath.Join(s.Data, file)))(t)
@@ -305,7 +305,7 @@ func TestMissingJournalDiskStopsStart(t *testing.T) {
 	testenv.NoError(t, os.Rename(apart, apart+".gone"))
 	s.Launch()
 	s.AwaitExit(9)
-	golden(t, "journal-missing.txt", regexp.MustCompile(`commit \d+`).ReplaceAllString(outputBesideLog(s), "commit N"), s.Data, "DATA", apart, "APART")
+	golden(t, "journal-missing.txt", regexp.MustCompile(`commit \d+`).ReplaceAllString(outputWithoutLog(s), "commit N"), s.Data, "DATA", apart, "APART")
 	refusal := s.Log()
 
 	// With the disk back, the server has its former state.
@@ -362,7 +362,7 @@ func TestRootKeepsFolderOwner(t *testing.T) {
 	s.Try("doctor", "restored", "--data", s.Data).Expect(6, "a folder above it")
 }
 
-// golden compares a text with the file testdata/NAME, after it has replaced the parts that differ between machines.
+// golden compares a text with the file testdata/NAME, after replacing the parts that differ between machines.
 func golden(t *testing.T, name, got string, replace ...string) {
 	t.Helper()
 	got = strings.NewReplacer(replace...).Replace(got)
@@ -404,7 +404,7 @@ func TestRefusedStartSaysWhatToType(t *testing.T) {
 					replace = append(replace, address, name, ":"+port, ":PORT")
 				}
 			}
-			golden(t, c.name+".txt", outputBesideLog(s), replace...)
+			golden(t, c.name+".txt", outputWithoutLog(s), replace...)
 		})
 	}
 	why, ok := held.Ready()

@@ -263,8 +263,8 @@ func oldestSegmentSize(t *testing.T, a *harness.Agent) int64 {
 	return testenv.Value(os.Stat(oldestSegment(t, a)))(t).Size()
 }
 
-// damageSpool flips a bit in the oldest segment (file) of an agent's spool, in the middle of the bytes after its
-// first acked ones.
+// damageSpool flips a bit in the oldest segment (file) of an agent's spool, in the middle of the results that follow
+// the acked ones.
 func damageSpool(t *testing.T, a *harness.Agent, acked int64) {
 	t.Helper()
 	f := testenv.Value(os.OpenFile(oldestSegment(t, a), os.O_RDWR, 0))(t)
@@ -325,7 +325,7 @@ func TestSpoolOverflowDropsOldestResults(t *testing.T) {
 	s.AwaitOutput("describe event full/agent", "signals: it was full, or they were too old or damaged")
 }
 
-// expectNoBadFrames fails the test if the server counted malformed frames.
+// expectNoBadFrames fails the test if the server's metrics count malformed frames.
 func expectNoBadFrames(t *testing.T, s *harness.Server) {
 	t.Helper()
 	for _, code := range []string{"numbers_missing", "streams", "malformed"} {

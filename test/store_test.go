@@ -85,7 +85,7 @@ const (
 	stallCount              = 3
 )
 
-// stallObservations has measurements of the server while its database does not answer: queue size, lost changes, slowest
+// stallObservations has measurements of the server during stops of its database: queue size, lost changes, slowest
 // request.
 type stallObservations struct {
 	deepest int64         // bytes of changes that waited for history
@@ -94,7 +94,7 @@ type stallObservations struct {
 	failed  error         // error of a reader
 }
 
-// stallRepeatedly stops the history database again and again, and measures the server near the end of each stop.
+// stallRepeatedly stops the history database repeatedly, and measures the server near the end of each stop.
 func stallRepeatedly(ctx context.Context, api *client.Client, freeze func() (thaw func())) (seen stallObservations) {
 	for range stallCount {
 		sleep(ctx, stallPause)
@@ -126,20 +126,20 @@ func stallingPostgreSQL(t *testing.T) (*harness.Server, []string, func() func())
 	return s, []string{"--intent-db", dsn}, func() func() { pg.Pause(); return pg.Resume }
 }
 
-// overflowingSQLite starts a server whose queue of history is so small that history has to catch up from the journal.
+// overflowingSQLite starts a server with such a small queue of history that history has to catch up from the journal.
 func overflowingSQLite(t *testing.T) (*harness.Server, []string, func() func()) {
 	s, prepare, freeze := stallingSQLite(t)
 	s.Args = append(s.Args, "--queues", "reactions=1048576")
 	return s, prepare, freeze
 }
 
-// stallingSQLite starts a server whose history file the test can lock, as a backup program would.
+// stallingSQLite starts a server whose history file the test can lock against writes, as a backup program does.
 func stallingSQLite(t *testing.T) (*harness.Server, []string, func() func()) {
 	s := harness.NewServer(t, "--snapshot-cycle", "2s")
 	return s, nil, func() func() { return holdHistory(t, s) }
 }
 
-// holdHistory locks the history database against writes until release is called, as a backup program does.
+// holdHistory locks the history database against writes, as a backup program does, until release is called.
 func holdHistory(t *testing.T, s *harness.Server) (release func()) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.Data, "history.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)")
 	if err != nil {
@@ -221,7 +221,7 @@ func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	assert(t, err == nil && r.Rederiving && r.BehindBytes >= 16<<20 && r.BehindCommits != 0, "status: %+v, %v", r, err)
 	release()
 	e := <-ended
-	assert(t, e.err == nil && lostNothing(e.rep), "load run: %v, %+v", e.err, e.rep)
+	assert(t, e.err == nil && hasNoLoss(e.rep), "load run: %v, %+v", e.err, e.rep)
 	s.WaitReady(30 * time.Second)
 	awaitHistory(t, s.API)
 	assert(t, s.Metric("muster_dispatch_rederived_total") != 0, "nothing was made again from the journal: nothing is shown")

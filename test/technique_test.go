@@ -38,7 +38,8 @@ spec:
 {kind: Policy, metadata: {name: sites}, spec: {directives: [sites, yearly], targets: {nodes: [web1]}}}
 `
 
-// TestBlocksAndLoopsHoldANode declares blocks, loops and a calendar, and expects the percentages of their modes in all views.
+// TestBlocksAndLoopsHoldANode declares a directive with blocks, loops and a calendar, and expects all views to show the
+// percentages that the blocks' reporting modes give.
 func TestBlocksAndLoopsHoldANode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")

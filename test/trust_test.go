@@ -23,8 +23,8 @@ const trustPolicy = `
 {kind: Policy, metadata: {name: baseline}, spec: {directives: [file], targets: {groups: [linux]}}}
 `
 
-// TestEnforcementOverFactsNeedsTrust enforces a directive on a group that is chosen by facts, and expects it only to audit, and the
-// commands to say so, until the directive has trusted: facts.
+// TestEnforcementOverFactsNeedsTrust enforces a directive on a group whose condition reads facts of agents. It expects
+// the directive only to audit, and commands to say why, until the directive sets trusted: facts.
 func TestEnforcementOverFactsNeedsTrust(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

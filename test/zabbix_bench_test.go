@@ -41,7 +41,8 @@ const (
 // trapperKinds are the kinds of hosts: names begin so.
 var trapperKinds = [...]string{"multiplier", "trigger"}
 
-// trapperFrames returns the requests of each sender with the values of a kind of hosts in some rounds, as zabbix_sender writes them.
+// trapperFrames returns, for each sender, its requests with the values of several rounds, in the form that
+// zabbix_sender writes.
 func trapperFrames(kind string, from, to int) (senders [trapperSenders][][]byte) {
 	first, rows := time.Now().Unix()-trapperRounds-1, []string{}
 	for sender := range senders {
@@ -67,12 +68,12 @@ func trapperFrames(kind string, from, to int) (senders [trapperSenders][][]byte)
 	return senders
 }
 
-// zabbixFrame returns a message of Zabbix' protocol.
+// zabbixFrame returns a request in Zabbix' protocol: a header and the JSON text.
 func zabbixFrame(payload string) []byte {
 	return append(binary.LittleEndian.AppendUint64([]byte("ZBXD\x01"), uint64(len(payload))), payload...)
 }
 
-// askZabbix sends a message on a connection of its own and returns the answer.
+// askZabbix sends a request over a new connection and returns the answer.
 func askZabbix(address string, frame []byte) (string, error) {
 	c, err := net.DialTimeout("tcp", address, time.Minute)
 	if err != nil {
@@ -92,7 +93,7 @@ func askZabbix(address string, frame []byte) (string, error) {
 	return string(answer[13:]), nil
 }
 
-// sendTrapperValues sends the requests of all senders, each in its order.
+// sendTrapperValues sends the requests of all senders, those of one sender in their order.
 func sendTrapperValues(b *testing.B, address string, senders [trapperSenders][][]byte) {
 	var group errgroup.Group
 	for _, frames := range senders {
@@ -112,8 +113,8 @@ func sendTrapperValues(b *testing.B, address string, senders [trapperSenders][][
 	testenv.NoError(b, group.Wait())
 }
 
-// awaitSeldom waits for a condition that costs time, and evaluates it five times a second.
-func awaitSeldom(b *testing.B, what string, ok func() (saw string, done bool)) {
+// awaitSlowCondition waits for a condition that is expensive to evaluate, and evaluates it five times a second.
+func awaitSlowCondition(b *testing.B, what string, ok func() (saw string, done bool)) {
 	b.Helper()
 	saw, done := ok()
 	look := time.NewTicker(200 * time.Millisecond)
@@ -125,7 +126,7 @@ func awaitSeldom(b *testing.B, what string, ok func() (saw string, done bool)) {
 	}
 }
 
-// trapperServer is a server of BenchmarkTrapperBeside.
+// trapperServer is one of the servers that BenchmarkTrapperBeside compares.
 type trapperServer struct {
 	address   string
 	used      func() time.Duration     // processor time of all its processes
@@ -160,7 +161,7 @@ func BenchmarkTrapperBeside(b *testing.B) {
 	}
 }
 
-// startTrapperMuster starts a server with the hosts and items.
+// startTrapperMuster starts a Muster server with the hosts and items of the benchmark.
 func startTrapperMuster(b *testing.B) trapperServer {
 	address := harness.Port(b)
 	s := harness.StartServer(b, "--zabbix-listen", address)
@@ -185,7 +186,7 @@ func startTrapperMuster(b *testing.B) trapperServer {
 	s.Apply(text.String())
 	stored := 0.0
 	return trapperServer{address: address, used: func() time.Duration { return processorTime(b, s.PID()) }, awaitSent: func(kind string, n int) {
-		awaitSeldom(b, "the series store has all values", func() (string, bool) {
+		awaitSlowCondition(b, "the series store has all values", func() (string, bool) {
 			all := s.Metric("muster_series_values_total") - stored
 			if all >= float64(n) {
 				stored += all
@@ -209,15 +210,15 @@ insert into triggers (triggerid, expression, description, comments, status, prio
 insert into functions (functionid, itemid, triggerid, name, parameter) select itemid, itemid, itemid, 'last', '$' from items where hostid >= 2000000;
 `
 
-// unzipped returns the text of a file that gzip has compressed.
-func unzipped(b *testing.B, path string) string {
+// readGzip returns the uncompressed content of a gzip file.
+func readGzip(b *testing.B, path string) string {
 	f := testenv.Value(os.Open(path))(b)
 	defer f.Close()
 	z := testenv.Value(gzip.NewReader(f))(b)
 	return string(testenv.Value(io.ReadAll(z))(b))
 }
 
-// familyTime returns the processor time of a process and of its children, also of ended ones.
+// familyTime returns the CPU time of a process and of all its child processes, including ended ones.
 func familyTime(pid string) (total time.Duration) {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -235,13 +236,13 @@ func familyTime(pid string) (total time.Duration) {
 	return total
 }
 
-// startTrapperZabbix starts a Zabbix with the hosts and items, and a PostgreSQL.
+// startTrapperZabbix starts a Zabbix server with the hosts and items of the benchmark, and its PostgreSQL.
 func startTrapperZabbix(b *testing.B) trapperServer {
 	program := testenv.Program(b, "zabbix_server", "zabbix-server-pgsql", "/usr/sbin")
 	postgres := pgtest.Start(b)
 	dsn := postgres.Database(b)
 	for _, file := range []string{"schema", "images", "data"} {
-		postgres.Exec(b, dsn, unzipped(b, filepath.Join("/usr/share/zabbix-server-pgsql", file+".sql.gz")))
+		postgres.Exec(b, dsn, readGzip(b, filepath.Join("/usr/share/zabbix-server-pgsql", file+".sql.gz")))
 	}
 	postgres.Exec(b, dsn, fmt.Sprintf(trapperSchema, trapperHosts-1, trapperItems-1))
 	at := testenv.Value(url.Parse(dsn))(b)
@@ -296,7 +297,7 @@ ValueCacheSize=128M
 			return familyTime(strconv.Itoa(c.Process.Pid)) + familyTime(first)
 		},
 		awaitSent: func(kind string, n int) {
-			awaitSeldom(b, "the caches are empty", func() (string, bool) {
+			awaitSlowCondition(b, "the caches are empty", func() (string, bool) {
 				answer, err := askZabbix(address, zabbixFrame(`{"request":"zabbix.stats"}`))
 				var stats struct {
 					Data struct {
@@ -311,7 +312,7 @@ ValueCacheSize=128M
 				}
 				return fmt.Sprint(answer, err), err == nil && stats.Data.Queue == 0 && stats.Data.Write.History.PFree > 99.9
 			})
-			awaitSeldom(b, "PostgreSQL has all values", func() (string, bool) {
+			awaitSlowCondition(b, "PostgreSQL has all values", func() (string, bool) {
 				var stored int
 				err := db.QueryRowContext(b.Context(), "select count(*) from history where itemid / 1000000000 = $1", 1+slices.Index(trapperKinds[:], kind)).Scan(&stored)
 				return fmt.Sprint(stored, err), stored >= before[kind]+n

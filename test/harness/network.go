@@ -62,7 +62,8 @@ func NewNetwork(t testing.TB) *Network {
 // ipPath is for scripts: Debian has ip in /usr/sbin, which is in root's PATH only.
 const ipPath = `PATH="$PATH:/usr/sbin:/sbin"; `
 
-// holdNamespaces starts a process that keeps new network and mount namespaces alive, after a script has run in them.
+// holdNamespaces runs a script in new network and mount namespaces, and starts a process that keeps the namespaces
+// alive.
 func holdNamespaces(t testing.TB, script string, args ...string) *Process {
 	t.Helper()
 	words := append([]string{"unshare", "--net", "--mount", "--uts", "sh", "-c", ipPath + script + " && echo ready && exec sleep infinity", "sh"}, args...)
@@ -149,7 +150,7 @@ func (m *Machine) Launch(env []string, args ...string) *Process {
 	return LaunchCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
 }
 
-// Pull pulls the machine's network cable out, so that both ends see the link down.
+// Pull unplugs the machine's network cable, so that both ends see the link down.
 func (m *Machine) Pull() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "down") }
 
 // Plug plugs the machine's network cable in again.
@@ -387,7 +388,7 @@ func (s *Squid) LogLines() []string {
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
-// giveToUser changes the owner of a folder to a user.
+// giveToUser changes the owner of a folder, so that a program can run as this user and use the folder.
 func giveToUser(t testing.TB, dir, name string) {
 	t.Helper()
 	who := testenv.Value(user.Lookup(name))(t)

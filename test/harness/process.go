@@ -163,7 +163,7 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// tail returns the last lines of a text.
+// tail returns the last lines of a text, for the messages of failed tests.
 func tail(text string, lines int) string {
 	all := bytes.Split([]byte(text), []byte("\n"))
 	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
@@ -300,7 +300,7 @@ func Command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	return command(t.Context(), env, append([]string{Binary()}, args...))
 }
 
-// command returns a command with this environment and the PATH of the test.
+// command returns a command with these environment variables and the PATH of the test process.
 func command(ctx context.Context, env, words []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	if words[0] == Binary() {
