@@ -122,8 +122,8 @@ func (s *Server) openHistory(ctx context.Context) (err error) {
 // leastFree is the least free disk space that history leaves to the journal, beside the journal's reserve.
 const leastFree = 64 << 20
 
-// intentMark returns the revision of the declared resources and the ids of the open databases, which the journal
-// records so that a start notices an older backup of one.
+// intentMark returns the revision of the declared resources and the ids of the open databases. The journal records
+// them, so that a start notices when a database was replaced by an older backup.
 func intentMark(s *Server) wire.IntentMark { return s.markedStores.Mark(s.directory.Revision()) }
 
 // markRecorded writes a record to the journal that says up to which change the history is complete, before messages

@@ -239,7 +239,7 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	}
 	var err error
 	if c.Data, err = filepath.Abs(u.Config.Data); err != nil {
-		return fmt.Errorf("write context file: %w", err)
+		return fmt.Errorf("find the absolute path of the data folder %q for the context file: %w", u.Config.Data, err)
 	}
 	u.replaced, err = firststart.SaveContext(ctx, s.access, u.Context, c, s.now())
 	return err

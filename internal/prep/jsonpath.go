@@ -48,7 +48,8 @@ type pathSegment struct {
 	function string
 }
 
-// jsonMatch is one result of a path: a node with its position in its object or array, or a computed text
+// jsonMatch is one value that a path selects: a node of the document with its position among its siblings, or a text
+// that a function computed.
 type jsonMatch struct {
 	node     uint32
 	position int

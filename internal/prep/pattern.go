@@ -35,8 +35,8 @@ const (
 // errSlowMatch is the error of a match that reached its limits, or was skipped.
 var errSlowMatch = fmt.Errorf("the regular expression takes longer than %v or too much memory", matchLimit)
 
-// backtrack calls match, which uses the backtracking engine, a second time if it exceeds its limits, because the
-// machine may have paused. A pattern that reaches them several times in a row is skipped for many values.
+// backtrack calls match (with the backtracking engine) again if it exceeds its time limit once, because the machine may
+// have paused. A pattern that reaches them several times in a row is skipped for many values.
 func (p *pattern) backtrack(match func() error) error {
 	if p.skipped.Load() > 0 {
 		p.skipped.Add(-1)

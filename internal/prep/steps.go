@@ -12,7 +12,7 @@ import (
 // compiler compiles the parameters of a step, for an item whose values have type t
 type compiler func(params []string, t item.Type) (stepFunc, error)
 
-// definition describes one type of preprocessing step, such as multiplier
+// definition describes one type of preprocessing step, such as multiplier: its names, parameters and compile function.
 type definition struct {
 	name     string // in resources
 	zabbix   string // in Zabbix's exports
@@ -21,8 +21,8 @@ type definition struct {
 	compile  compiler
 }
 
-// definitions returns all types of steps in the order of Zabbix's codes. Steps with noHandler take no
-// onFail, as in Zabbix. scripts compiles the scripts of the step javascript.
+// definitions returns the descriptions of all types of steps, in the order of Zabbix's codes. Steps with noHandler take
+// no onFail, as in Zabbix. scripts compiles the scripts of the step javascript.
 func definitions(scripts ScriptCompiler) []definition {
 	return []definition{
 		{"multiplier", "MULTIPLIER", 1, 1, 0, compileMultiplier},
@@ -90,7 +90,7 @@ func countParams(low, high int) string {
 	return fmt.Sprintf("%d to %d", low, high)
 }
 
-// findDefinition returns the first definition for which match is true.
+// findDefinition returns the description of the first type of step for which the function match returns true.
 func findDefinition(scripts ScriptCompiler, match func(*definition) bool) (definition, bool) {
 	for _, d := range definitions(scripts) {
 		if match(&d) {
@@ -100,7 +100,7 @@ func findDefinition(scripts ScriptCompiler, match func(*definition) bool) (defin
 	return definition{}, false
 }
 
-// Names returns the names of all preprocessing steps
+// Names returns the names of all preprocessing steps, in the order of Zabbix's codes.
 func Names() []string {
 	var names []string
 	for _, d := range definitions(nil) {

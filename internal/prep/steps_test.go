@@ -13,12 +13,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// sampleStep returns a step with this name and these parameters
+// sampleStep returns a preprocessing step with a name and parameters.
 func sampleStep(name string, params ...string) model.Step {
 	return model.Step{Name: name, Parameters: params}
 }
 
-// compileScript is the function of package javascript, which the tests of this package cannot import.
+// compileScript compiles JavaScript for the step javascript, as the package javascript does; the tests of this package
+// cannot import that package.
 func compileScript(source string) (Script, error) {
 	script, err := filter.CompileScript(source)
 	if err != nil {
@@ -43,7 +44,7 @@ func TestFailedScriptHasOnFail(t *testing.T) {
 	}
 }
 
-// compileChain compiles a chain of steps and fails the test on an error
+// compileChain compiles a chain of preprocessing steps, and fails the test on an error.
 func compileChain(t testing.TB, typ item.Type, steps ...model.Step) *Chain {
 	t.Helper()
 	c, err := Compile(steps, typ, compileScript)
@@ -53,7 +54,8 @@ func compileChain(t testing.TB, typ item.Type, steps ...model.Step) *Chain {
 
 const discarded = "(discarded)"
 
-// outcome formats the result of a run: the value, the last line of the error, or the word discarded
+// outcome formats the result of a chain of steps for comparison: the value, the last line of the error, or the word
+// discarded.
 func outcome(v item.Value, err error) string {
 	switch {
 	case err != nil:
@@ -313,7 +315,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// TestConvert converts values to each type of item and compares the results and errors
+// TestConvert converts values to the type of an item, for each type, and compares the results and errors.
 func TestConvert(t *testing.T) {
 	for _, c := range []struct {
 		typ  item.Type
@@ -341,7 +343,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// TestNames expects a name for each step that Zabbix's exports may contain, supported or not
+// TestNames expects Muster to know a name for each step that Zabbix's exports may contain, supported or not.
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, d := range definitions(nil) {

@@ -16,7 +16,7 @@ type ValueMap struct {
 	hasRest  bool
 }
 
-// mapping is one compiled mapping.
+// mapping is one compiled mapping of a value map: a condition on the value, and a text.
 type mapping struct {
 	matches func(v item.Value, number float64) bool // number is NaN for a text
 	text    string

@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestImportGolden imports a rules file with all that has a form here, and groups that have none.
+// TestImportGolden imports a rules file with everything that Muster has an equivalent for, and with groups that have
+// none, and compares the result with a golden file.
 func TestImportGolden(t *testing.T) {
 	data := testenv.Value(os.ReadFile("testdata/rules.in"))(t)
 	result := testenv.Value(Import([]conversion.File{{Name: "rules.yml", Data: data}}, kind.All()))(t)

@@ -34,7 +34,7 @@ func (t *technique) convertCondition(text string) (string, error) {
 		c.fail(c.rest)
 	}
 	if c.err != nil {
-		return "", fmt.Errorf("its condition %q has no form here: %w", text, c.err)
+		return "", fmt.Errorf("its condition %q has no equivalent in Muster: %w", text, c.err)
 	}
 	return out, nil
 }
@@ -47,14 +47,14 @@ type conditionConverter struct {
 	err       error
 }
 
-// fail records the first word without a form here.
+// fail records the first word of the class expression that has no equivalent in Muster.
 func (c *conditionConverter) fail(word string) {
 	if c.err == nil {
 		c.err = fmt.Errorf("%s", strings.TrimSpace(word))
 	}
 }
 
-// accept skips one of some tokens if it comes next.
+// accept skips one of several tokens if it comes next, and reports whether it did.
 func (c *conditionConverter) accept(tokens ...string) bool {
 	c.rest = strings.TrimLeft(c.rest, " \t\n")
 	for _, token := range tokens {
@@ -66,7 +66,7 @@ func (c *conditionConverter) accept(tokens ...string) bool {
 	return false
 }
 
-// alternatives converts terms with | between them.
+// alternatives converts the terms of a class expression that are connected by |.
 func (c *conditionConverter) alternatives() string {
 	out := c.conjunction()
 	for c.err == nil && c.accept("||", "|") {
@@ -75,7 +75,7 @@ func (c *conditionConverter) alternatives() string {
 	return out
 }
 
-// conjunction converts terms with . or & between them.
+// conjunction converts the terms of a class expression that are connected by & or a dot. or & between them.
 func (c *conditionConverter) conjunction() string {
 	out := c.term()
 	for c.err == nil && c.accept("&&", "&", ".") {
@@ -87,7 +87,7 @@ func (c *conditionConverter) conjunction() string {
 // maxNesting bounds the nesting of a condition.
 const maxNesting = 50
 
-// term converts a negation, parentheses or one class.
+// term converts a term of a class expression: a negation, an expression in parentheses, or one class.
 func (c *conditionConverter) term() string {
 	if c.depth++; c.depth > maxNesting {
 		c.fail("nested too deeply")

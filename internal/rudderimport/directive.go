@@ -167,7 +167,7 @@ func (im *importer) convertTargets(p *conversion.Mapping) (*model.Targets, error
 		}
 		composite := conversion.NewMapping(p.File, one)
 		if len(list.Items()) > 1 {
-			return nil, fmt.Errorf("several targets, one of which has exceptions, have no form in one policy")
+			return nil, fmt.Errorf("several targets, one of which has exceptions, cannot become one Policy")
 		}
 		included, err := im.convertComposition(composite.Child("include"))
 		if err != nil {
@@ -206,7 +206,7 @@ func (im *importer) convertComposition(p *conversion.Mapping) (groups []string, 
 	return groups, nil
 }
 
-// convertTarget returns the group here for one target.
+// convertTarget converts one target of a rule to the name of a group in Muster.
 func (im *importer) convertTarget(target string) (string, error) {
 	switch id, isGroup := strings.CutPrefix(target, "group:"); {
 	case isGroup && im.groups[id] != "":
@@ -219,5 +219,5 @@ func (im *importer) convertTarget(target string) (string, error) {
 		}
 		return "all", nil
 	}
-	return "", fmt.Errorf("target %s has no form here", target)
+	return "", fmt.Errorf("target %s has no equivalent in Muster", target)
 }

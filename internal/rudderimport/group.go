@@ -86,7 +86,7 @@ func (im *importer) convertQuery(q *conversion.Mapping) (where string, groups []
 		if kind == "group" || attribute == "nodeGroupId" {
 			name := im.groups[value]
 			if name == "" || comparator != "eq" || !or && len(criteria) > 1 {
-				return "", nil, fmt.Errorf("group %s within a query has a form here only if a node may be in any of them", value)
+				return "", nil, fmt.Errorf("group %s within a query can be converted only if a node may be in any of its groups", value)
 			}
 			groups = append(groups, name)
 			continue
@@ -103,11 +103,11 @@ func (im *importer) convertQuery(q *conversion.Mapping) (where string, groups []
 	where = strings.Join(terms, map[bool]string{true: " || ", false: " && "}[or])
 	switch transform := q.TextOf("transform"); {
 	case transform == "invert" && len(groups) > 0:
-		return "", nil, fmt.Errorf("the inverse of a query with groups has no form here")
+		return "", nil, fmt.Errorf("the inverse of a query with groups has no equivalent in Muster")
 	case transform == "invert":
 		where = "!(" + where + ")"
 	case transform != "" && transform != "none":
-		return "", nil, fmt.Errorf("transform %s has no form here", transform)
+		return "", nil, fmt.Errorf("transform %s has no equivalent in Muster", transform)
 	}
 	if names := q.UnreadFields(); len(names) > 0 {
 		return "", nil, fmt.Errorf("field %s of its query has no form here", names[0])
@@ -152,7 +152,7 @@ func convertCriterion(kind, attribute, comparator, value string) (string, error)
 		case key == "environmentVariable.name.value" && ok && comparator == "eq":
 			return fmt.Sprintf(`inventory.environment.exists(x, x.name == %s && x.value == %s)`, strconv.Quote(name), strconv.Quote(is)), nil
 		}
-		return "", fmt.Errorf("criterion %s, %s, %s has no form here", kind, attribute, comparator)
+		return "", fmt.Errorf("criterion %s, %s, %s has no equivalent in Muster", kind, attribute, comparator)
 	}
 	negated := comparator == "notEq" || comparator == "notRegex" || comparator == "notExists"
 	term, err := compare("x."+field, map[string]string{"notEq": "eq", "notRegex": "regex", "notExists": "exists"}[comparator], value)
@@ -169,7 +169,7 @@ func convertCriterion(kind, attribute, comparator, value string) (string, error)
 	return term, nil
 }
 
-// compare returns a comparison in CEL.
+// compare returns a CEL comparison that does the same as a comparator of Rudder, such as regex.
 func compare(expression, comparator, value string) (string, error) {
 	switch comparator {
 	case "eq":
@@ -182,9 +182,9 @@ func compare(expression, comparator, value string) (string, error) {
 		return expression + ` == ""`, nil
 	case "regex", "notRegex":
 		if _, err := regexp.Compile(value); err != nil {
-			return "", fmt.Errorf("the regular expression %q has no form here: %w", value, err)
+			return "", fmt.Errorf("the regular expression %q has no equivalent in Muster: %w", value, err)
 		}
 		return map[string]string{"regex": "", "notRegex": "!"}[comparator] + expression + ".matches(" + strconv.Quote("^(?:"+value+")$") + ")", nil
 	}
-	return "", fmt.Errorf("comparator %s has no form here", comparator)
+	return "", fmt.Errorf("comparator %s has no equivalent in Muster", comparator)
 }

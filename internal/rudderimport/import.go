@@ -1,5 +1,5 @@
 // Package rudderimport turns techniques of Rudder's editor (YAML), and directives, rules and groups as Rudder's API answers them (JSON), into
-// resources: Technique, Directive, Policy and Group. It reports with file and line each part that has no form here.
+// resources: Technique, Directive, Policy and Group. It reports with file and line each part that has no equivalent in Muster.
 //
 // A file becomes mappings that remember which of their fields were read (conversion.Mapping). import.go makes the resources in the order
 // in which they refer to each other: techniques (technique.go, its methods in method.go, conditions in condition.go), groups
@@ -25,7 +25,8 @@ type Result struct {
 	Counts Counts `json:"counts"`
 }
 
-// Counts has the numbers of parts in the files, and of methods that were imported.
+// Counts has the numbers of techniques, methods, directives, rules and groups in the files, and of methods that were
+// imported.
 type Counts struct {
 	Techniques      int `json:"techniques"`
 	Methods         int `json:"methods"`
@@ -90,7 +91,7 @@ func Import(files []conversion.File, o Options) (*Result, error) {
 // bridgeGroup is the name of the group of all nodes with an agent of Rudder.
 const bridgeGroup = "rudder-nodes"
 
-// importer collects the converted resources, and a note about each part that has no form here.
+// importer collects the converted resources, and a note about each part that has no equivalent in Muster.
 type importer struct {
 	Options
 	result     *Result
@@ -126,7 +127,7 @@ func (im *importer) noteUnknownLists(data *conversion.Mapping) {
 	}
 }
 
-// freeName returns a name for a resource that no other one of its kind has, made of its title.
+// freeName makes a name for a resource of its title; no other resource of the kind has the name.
 func (im *importer) freeName(kind, title, other string) string {
 	base := cmp.Or(strings.Trim(model.CleanName(title), "-"), model.CleanName(other), strings.ToLower(kind))
 	name := base

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// importText imports files and returns resources and notes as text.
+// importText imports files, and returns the converted resources and the notes as text.
 func importText(t *testing.T, files []conversion.File, bridge bool) string {
 	t.Helper()
 	result, err := Import(files, Options{Kinds: kind.All(), Bridge: bridge})
@@ -33,7 +33,7 @@ func importText(t *testing.T, files []conversion.File, bridge bool) string {
 	return out.String()
 }
 
-// samples returns the sample files.
+// samples reads the sample files in testdata: a technique in YAML and an answer of Rudder's API.
 func samples(t *testing.T) (files []conversion.File) {
 	for _, name := range []string{"web.yml", "api.json"} {
 		files = append(files, conversion.File{Name: name, Data: testenv.Value(os.ReadFile(filepath.Join("testdata", name)))(t)})
@@ -41,13 +41,15 @@ func samples(t *testing.T) (files []conversion.File) {
 	return files
 }
 
-// TestImportGolden imports a technique, directives, rules and groups with all that has a form here, and all that has none.
+// TestImportGolden imports a technique, directives, rules and groups with everything that can be converted and
+// everything that cannot, and compares resources and notes with a golden file.
 func TestImportGolden(t *testing.T) {
 	testenv.Golden(t, "testdata/import.golden", importText(t, samples(t), false))
 	testenv.Golden(t, "testdata/bridge.golden", importText(t, samples(t), true))
 }
 
-// TestImportRefusesOtherFiles reads files that are neither techniques nor answers of the API.
+// TestImportRefusesOtherFiles imports files that are neither techniques nor answers of Rudder's API, and expects an
+// error for each.
 func TestImportRefusesOtherFiles(t *testing.T) {
 	for _, data := range []string{"", "a: 1\n", "[1]\n", "<technique/>", "a: [\n", `{"result":"error"}`} {
 		if _, err := Import([]conversion.File{{Name: "x", Data: []byte(data)}}, Options{Kinds: kind.All()}); err == nil {
@@ -56,7 +58,7 @@ func TestImportRefusesOtherFiles(t *testing.T) {
 	}
 }
 
-// TestRealTechniquesAreRead imports techniques of Rudder's own tests.
+// TestRealTechniquesAreRead imports techniques that Rudder's own tests use.
 func TestRealTechniquesAreRead(t *testing.T) {
 	folder := os.Getenv("MUSTER_RUDDER_DATA")
 	if folder == "" {
@@ -75,7 +77,7 @@ func TestRealTechniquesAreRead(t *testing.T) {
 	}
 }
 
-// FuzzImport imports random bytes: each resource that comes out is valid.
+// FuzzImport imports random bytes, and expects each resulting resource to be valid.
 func FuzzImport(f *testing.F) {
 	for _, name := range []string{"web.yml", "api.json"} {
 		data, err := os.ReadFile(filepath.Join("testdata", name))

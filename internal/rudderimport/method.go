@@ -13,15 +13,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// mapKeys returns the keys of a mapping.
+// mapKeys returns an iterator over the keys of a map.
 func mapKeys(m map[string]string) iter.Seq[string] { return maps.Keys(m) }
 
-// canonify returns a text as Rudder writes it in names of conditions.
+// canonify converts a text to the form that it has in Rudder's class names: other characters than letters and digits
+// become underscores.
 func canonify(text string) string { return notCanonical.ReplaceAllString(text, "_") }
 
 var notCanonical = regexp.MustCompile(`[^A-Za-z0-9]`)
 
-// classParameter returns the parameter of a method whose value names the method in reports and conditions.
+// classParameter returns the name of the method's parameter whose value is part of its class names in Rudder.
 func classParameter(method string) string {
 	switch {
 	case strings.HasPrefix(method, "file_"), strings.HasPrefix(method, "directory_"), method == "permissions":
@@ -43,17 +44,18 @@ func classParameter(method string) string {
 	return "name"
 }
 
-// arguments holds the parameters of a method. convertMethod removes each parameter that it converts.
+// arguments has those parameters of a Rudder method that are not converted yet. convertMethod removes each parameter
+// that it converts.
 type arguments map[string]string
 
-// read returns a parameter and removes it.
+// read returns the value of a parameter and removes the parameter, so that only unconverted ones remain.
 func (a arguments) read(name string) string {
 	value := a[name]
 	delete(a, name)
 	return value
 }
 
-// drop removes a parameter if it has one of some values, all of which mean the default.
+// drop removes a parameter whose value is one of those that mean Muster's default.
 func (a arguments) drop(name string, values ...string) {
 	if value := a[name]; value == "" || slices.Contains(values, value) {
 		delete(a, name)
@@ -63,7 +65,8 @@ func (a arguments) drop(name string, values ...string) {
 // octal matches the mode of a file in octal.
 var octal = regexp.MustCompile(`^[0-7]{3,4}$`)
 
-// convertMethod sets the method of a component that does the same as a method of Rudder. The error says why there is none.
+// convertMethod sets the method of a component to Muster's equivalent of a Rudder method with these parameters. The
+// error says why there is none.
 func convertMethod(m *model.Method, method string, parameters map[string]string) error {
 	a := arguments(maps.Clone(parameters))
 	lines := func() []string { return strings.Split(strings.TrimRight(a.read("lines"), "\n"), "\n") }
@@ -75,7 +78,7 @@ func convertMethod(m *model.Method, method string, parameters map[string]string)
 			p.State = "absent"
 		}
 		if a["version"] == "latest" {
-			return fmt.Errorf("version latest has no form here: write the version, or any")
+			return fmt.Errorf("version latest has no equivalent in Muster: write the version, or any")
 		}
 		a.drop("version", "any")
 		p.Version = a.read("version")
@@ -151,15 +154,15 @@ func convertMethod(m *model.Method, method string, parameters map[string]string)
 	case "report_if_condition":
 		m.Report = &model.ReportMethod{If: a.read("condition"), Message: a.read("report_message")}
 	default:
-		return fmt.Errorf("method %q has no form here", method)
+		return fmt.Errorf("method %q has no equivalent in Muster", method)
 	}
 	for _, name := range slices.Sorted(maps.Keys(a)) {
 		if a[name] != "" {
-			return fmt.Errorf("parameter %s of method %s has no form here", name, method)
+			return fmt.Errorf("parameter %s of method %s has no equivalent in Muster", name, method)
 		}
 	}
 	return nil
 }
 
-// shellCommand returns a command that the shell runs.
+// shellCommand returns a command that runs a line of text in the shell.
 func shellCommand(line string) *model.Command { return &model.Command{Shell: line} }

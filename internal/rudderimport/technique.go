@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
-// technique is a technique on its way to a resource.
+// technique is a Rudder technique while it is converted to a Technique.
 type technique struct {
 	im         *importer
 	part       *conversion.Mapping
@@ -25,13 +25,14 @@ type technique struct {
 	item       string            // variable of the loop around the item that is converted; empty: none is
 }
 
-// component is a method that was imported, for the conditions that name it.
+// component is a method of the technique that was converted, with the names by which conditions of other methods refer
+// to it.
 type component struct {
 	name   string // here
 	prefix string // of its conditions in Rudder: METHOD_VALUE
 }
 
-// title returns the technique for notes.
+// title returns the subject of notes about the technique, such as technique ntp.
 func (t *technique) title() string { return "technique " + t.id }
 
 // importTechnique converts a technique in YAML.
@@ -336,7 +337,7 @@ var variablePattern = regexp.MustCompile(`\$[{(]([^{}()]*)[})]`)
 // propertyPattern matches a property of the node, with its members.
 var propertyPattern = regexp.MustCompile(`^node\.properties((?:\[[A-Za-z0-9_-]+\])+)$`)
 
-// expand converts the variables of a text to variables of Muster.
+// expand converts the variables of Rudder in a text to variables of Muster.
 func (t *technique) expand(text string) (string, error) {
 	if strings.Contains(text, "{{") {
 		return "", fmt.Errorf("a text with {{ has another meaning here")
@@ -353,11 +354,11 @@ func (t *technique) expand(text string) (string, error) {
 		if own, ok := t.parameters[strings.ToLower(strings.TrimPrefix(name, t.id+"."))]; ok {
 			return "{{ .params." + own + " }}"
 		}
-		failed = fmt.Errorf("the variable %s has no form here", found)
+		failed = fmt.Errorf("the variable %s has no equivalent in Muster", found)
 		return found
 	})
 	if failed == nil && strings.Contains(text, "${") {
-		failed = fmt.Errorf("a variable within a variable has no form here")
+		failed = fmt.Errorf("a variable within a variable has no equivalent in Muster")
 	}
 	return text, failed
 }

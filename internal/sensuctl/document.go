@@ -18,8 +18,8 @@ type document struct {
 	spec, meta            object
 }
 
-// readDocument reads and parses the Sensu resource in the body of a request. same reports that the body equals the
-// form in which the server shows the resource. Such a request changes nothing, even if Sensu has no form for all
+// readDocument reads and parses the Sensu resource in the body of a request. same reports that the body equals the form
+// in which the server shows the resource. Such a request changes nothing, even if Sensu has no equivalent for all
 // fields, so a dump can be applied again.
 func (r *request) readDocument() (doc *document, same bool, err error) {
 	data, err := io.ReadAll(r.Body)

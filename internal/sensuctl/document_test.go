@@ -79,7 +79,7 @@ func (w *testServer) dumpResources(kinds ...string) (paths []string, docs []obje
 // dumpedTypes lists the types that sensuctl dump all requests and that Muster has.
 var dumpedTypes = []string{"namespaces", "users", "assets", "checks", "entities", "events", "filters", "handlers", "hooks", "mutators", "pipelines", "silenced", "entity-configs", "entity-states"}
 
-// inexpressibleYAML declares resources with fields that Sensu has no form for.
+// inexpressibleYAML declares resources with fields that have no equivalent in Sensu.
 const inexpressibleYAML = `---
 apiVersion: muster/v1
 kind: Handler

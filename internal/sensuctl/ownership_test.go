@@ -51,7 +51,7 @@ metadata: {name: ping, namespace: default}
 spec: {targets: {groups: [linux]}, probe: {name: http, args: {url: "https://example.com/"}}, interval: 1m}
 `
 
-// expressibleYAML is disk without the fields that Sensu has no form for.
+// expressibleYAML is disk without the fields that have no equivalent in Sensu.
 const expressibleYAML = `---
 apiVersion: muster/v1
 kind: Check

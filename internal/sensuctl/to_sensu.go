@@ -117,7 +117,8 @@ func addRecipients(r *request, o object, m *model.Resource, handlers []string) e
 }
 
 // hookListsForm converts a check's hooks to Sensu's JSON format: lists of hook names by result type. Hooks whose
-// command is part of the check have no form. An import of the lists makes the same hooks in the same order.
+// command is part of the check have no equivalent in Sensu. An import of the lists makes the same hooks in the same
+// order.
 func hookListsForm(hooks []model.Hook) []object {
 	out := []object{}
 	for _, h := range hooks {

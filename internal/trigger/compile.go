@@ -157,8 +157,8 @@ type historyCall struct {
 	key    string // /host/key, for reasons
 }
 
-// history resolves the item and the period in the first two arguments of a call. types are the item types that the
-// function accepts; none: all.
+// history finds the item and the period that the first two arguments of a function call name. types are the item types
+// that the function accepts; none: all.
 func (c *compiler) history(n *node, most int, types ...item.Type) *historyCall {
 	i := &n.args[0]
 	host, key := i.host, i.name // macros stay, as in the keys of items

@@ -6,7 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// operand is the value of a part of an expression during an evaluation. One without a value is unknown, for a reason.
+// operand is the value of a part of an expression during an evaluation: a number, a text or unknown with a reason. One
+// without a value is unknown, for a reason.
 type operand struct {
 	item.Value
 	reason string
@@ -68,7 +69,7 @@ func (o *operand) isNumber() bool {
 	return o.Kind() == item.UnsignedValue || o.Kind() == item.FloatValue && finite(o.Float())
 }
 
-// finite reports whether a floating-point number is neither infinite nor NaN.
+// finite reports whether a float is a finite number: neither infinite nor NaN.
 func finite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }
 
 // epsilon is the difference up to which two floats are equal.

@@ -277,7 +277,7 @@ func (p *parser) expect(c byte) {
 	p.at++
 }
 
-// quoted parses a text in quotes; \" and \\ stand for a quote and a backslash.
+// quoted parses a text in double quotes, in which \" and \\ stand for a quote and a backslash.
 func (p *parser) quoted() string {
 	offset := p.at
 	var out strings.Builder
@@ -522,7 +522,8 @@ func (p *parser) oneCondition() node {
 	return node{}
 }
 
-// until reads the text before the next byte of set that is outside of macros.
+// until returns the text up to the next of some characters, where those inside macros do not count; ok is false if none
+// follows.
 func (p *parser) until(set string) (string, bool) {
 	start := p.at
 	for p.at < len(p.source) {

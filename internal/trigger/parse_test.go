@@ -124,7 +124,7 @@ func TestTemplatesOfOthers(t *testing.T) {
 	}
 }
 
-// TestReplaceHosts replaces the hosts of items, and nothing else.
+// TestReplaceHosts replaces the host names in expressions, and expects nothing else to change.
 func TestReplaceHosts(t *testing.T) {
 	got, err := ReplaceHosts(`min(/a b/k["/a b/x",{$M}],5m)>{$N} and find(/a b/t,,"like","/a b/k")=1`, func(host string) (string, error) { return host[:1] + "c", nil })
 	if want := `min(/ac/k["/a b/x",{$M}],5m)>{$N} and find(/ac/t,,"like","/a b/k")=1`; err != nil || got != want {

@@ -23,7 +23,7 @@ var resultNames = [...]string{"unknown", "false", "true"}
 // String returns the name of the result.
 func (r Result) String() string { return resultNames[r] }
 
-// Scope resolves the items and macros that an expression names.
+// Scope finds the items and the values of macros that an expression names.
 type Scope struct {
 	// Item returns the position and the type of an item; an empty host is the node itself.
 	Item func(host, key string) (position int, t item.Type, err error)
@@ -44,14 +44,16 @@ type Program struct {
 	groups []Selection
 }
 
-// evaluator is a compiled syntax tree node: it computes the node's operand from the windows.
+// evaluator is the compiled form of a part of an expression: a function that computes the part's operand from the
+// stored values.
 type evaluator func(w *Windows) operand
 
 // timer is a function that returns the next time after w.now at which a time function, such as now(), changes without new
 // values, or 0 if it never changes.
 type timer func(w *Windows) int64
 
-// Windows is the state of one compiled expression on one node: the recent item values that it needs.
+// Windows is the state of one compiled expression on one node: the recent values of its items, one window (a period or
+// a number of values) per function call.
 type Windows struct {
 	// Problem is the state of the trigger, which {TRIGGER.VALUE} reads; the caller sets it.
 	Problem bool
@@ -80,8 +82,9 @@ func (p *Program) String() string { return p.source }
 // Timed reports whether the program has time functions, so that its result can change without new values.
 func (p *Program) Timed() bool { return len(p.timers) > 0 }
 
-// New returns windows without values. A value is missing for nodata() only when its period has passed since a time,
-// in nanoseconds: the creation of the item or the last start of the server.
+// New returns the state of the program on a node before the first value: windows without values. A value is missing for
+// nodata() only when its period has passed since a time, in nanoseconds: the creation of the item or the last start of
+// the server.
 func (p *Program) New(since int64) *Windows {
 	w := &Windows{since: since, now: since, list: make([]window, len(p.specs))}
 	for i := range p.specs {

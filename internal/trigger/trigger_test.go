@@ -38,7 +38,7 @@ var testScope = Scope{
 	},
 }
 
-// compileText parses and compiles an expression with testScope, or fails the test.
+// compileText parses and compiles an expression with the items and macros of testScope, and fails the test on an error.
 func compileText(t testing.TB, expression string) *Program {
 	t.Helper()
 	e, err := Parse(expression)
@@ -63,7 +63,7 @@ func valueOf(v any) item.Value {
 	panic("BUG: no item value")
 }
 
-// feed adds values of an item, one per minute; the last one has the time start.
+// feed adds values of an item to the windows, one per minute; the last one has the time start.
 func feed(p *Program, w *Windows, key string, values ...any) {
 	position, _, _ := testScope.Item("", key)
 	for i, v := range values {

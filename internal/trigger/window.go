@@ -200,7 +200,8 @@ func (w *window) add(s *spec, at, now int64, v item.Value) {
 	w.bound(s)
 }
 
-// aggregate combines an aggregate of `weight` values into one entry; rank is the entry's position in the order of time.
+// aggregate combines `weight` further values, given as one aggregate, with an entry; rank is the entry's position in
+// the order of time.
 func (w *window) aggregate(o operation, rank int, bits uint64, weight uint32) {
 	e := w.at(rank)
 	e.bits = o.combine(e.bits, bits)
@@ -209,14 +210,14 @@ func (w *window) aggregate(o operation, rank int, bits uint64, weight uint32) {
 	}
 }
 
-// aggregateAll combines a value into the oldest entries of the front stack, as many as `before`.
+// aggregateAll combines one more value with the `before` oldest entries of the front stack.
 func (w *window) aggregateAll(o operation, before int, bits uint64) {
 	for i := range before {
 		w.aggregate(o, i, bits, 1)
 	}
 }
 
-// pushBack combines a value into the aggregate of the back stack.
+// pushBack combines a value, or an aggregate of several, with the aggregate of the back stack.
 func (w *window) pushBack(o operation, bits uint64, weight uint32) {
 	if w.backWeight == 0 {
 		w.back, w.backWeight = bits, weight
@@ -225,7 +226,8 @@ func (w *window) pushBack(o operation, bits uint64, weight uint32) {
 	w.back, w.backWeight = o.combine(w.back, bits), w.backWeight+weight
 }
 
-// merge combines a value into an adjacent entry of the same grain (time slot) and reports whether one exists.
+// merge combines a value with the entry that covers the same time slot (grain), and reports whether such an entry
+// exists.
 func (w *window) merge(s *spec, rank int, at int64, bits uint64, in bool, v item.Value) bool {
 	o, older := s.op, true
 	i := rank - 1
@@ -406,7 +408,7 @@ func (w *window) grow(texts bool) {
 	w.head = 0
 }
 
-// regrow copies a ring into a larger slice, with its oldest element first.
+// regrow copies the elements of a ring buffer into a larger slice, the oldest element first.
 func regrow[T any](ring []T, head, size int) []T {
 	out := make([]T, size)
 	n := copy(out, ring[head:])

@@ -51,7 +51,7 @@ func plainSum(v []float64) (sum float64) {
 // testPeriods are the periods that tests draw.
 var testPeriods = []string{"#1", "#2", "#5", "#3:now-1m", "#1:now-2m", "30s", "1m", "5m", "1h", "2m:now-1m", "3m:now-150s", "10m:now/h", "1m:now/h+5m-5m"}
 
-// plain computes a function by a scan of all values, in any order of arrival, as the reference for tests.
+// plain computes a function of the window by a scan of all values in any order of arrival, as a reference for tests.
 func plain(function, periodText string, all []item.Sample, now int64) (float64, bool) {
 	p, problem := parsePeriod(periodText, time.UTC)
 	if problem != "" {

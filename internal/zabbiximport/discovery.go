@@ -155,14 +155,14 @@ func (im *importer) importFilter(r *ruleImport, e *conversion.Mapping, what stri
 	return f
 }
 
-// mentionsUnset reports whether a text has a macro without a value in the template.
+// mentionsUnset reports whether a text contains a macro that has no value in the template.
 func mentionsUnset(t *template, text string) bool {
 	_, err := t.macros.Expand(text)
 	return err != nil
 }
 
-// withoutPatterns replaces each condition by one that only requires its macro to exist, so that the formula over the
-// conditions can be compiled.
+// withoutPatterns returns the conditions of a discovery filter without their patterns, each only requiring that its
+// macro exists, to check the formula over the conditions.
 func withoutPatterns(list []model.DiscoveryCondition) (out []model.DiscoveryCondition) {
 	for _, c := range list {
 		out = append(out, model.DiscoveryCondition{ID: c.ID, Macro: c.Macro, Exists: new(true)})
@@ -207,7 +207,8 @@ func (im *importer) importLifetime(r *ruleImport) {
 	}
 }
 
-// lostAfter converts the time after which lost entities are disabled or deleted to Muster's form: never, now or a duration.
+// lostAfter converts the time after which lost entities are disabled or deleted to Muster's form: never, now or a
+// duration.
 func (im *importer) lostAfter(r *ruleImport, kind, text string) string {
 	switch _, how, _ := strings.Cut(kind, "_"); how {
 	case "NEVER":
@@ -341,7 +342,7 @@ func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what s
 	case "TRIGGER_PROTOTYPE":
 		prototypes = r.names
 	default:
-		im.lose(e, what, "operations on %s have no form here", strings.ToLower(strings.ReplaceAll(object, "_", " ")))
+		im.lose(e, what, "operations on %s have no equivalent in Muster", strings.ToLower(strings.ReplaceAll(object, "_", " ")))
 		return
 	}
 	names, all, err := chosen(prototypes, constant(e, "operator", "EQUAL"), e.TextOf("value"))
@@ -373,7 +374,7 @@ func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what s
 			change.Severity = cmp.Or(severities[word], "average")
 		}
 		if len(tags) > 0 {
-			im.lose(e, what, "tags of triggers have no form here")
+			im.lose(e, what, "tags of triggers have no equivalent in Muster")
 		}
 		o.Triggers = append(o.Triggers, change)
 	} else {
@@ -396,9 +397,9 @@ func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what s
 	}
 }
 
-// chosen returns the names of the prototypes that an operation of an override changes; all is true if it changes every one.
-// all: every one.
-func chosen(prototypes map[string][]string, operator, value string) (list []string, all bool, err error) {
+// selectedPrototypes returns the names of the prototypes that an operation of an override selects; all is true if it
+// selects every prototype.
+func selectedPrototypes(prototypes map[string][]string, operator, value string) (list []string, all bool, err error) {
 	match := func(name string) bool { return name == value }
 	switch operator {
 	case "EQUAL":

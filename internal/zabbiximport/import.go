@@ -1,5 +1,5 @@
 // Package zabbiximport turns Zabbix's exports of templates (YAML or JSON, 6.0 to 7.x) into resources of kind Template, and
-// reports with file and line each part that has no form here.
+// reports with file and line each part that has no equivalent in Muster.
 //
 // A file becomes entities (read.go): mappings that remember which of their fields were read. import.go makes a Template of each
 // template, item.go its items and steps, trigger.go its triggers. A field that no function read is reported.
@@ -72,7 +72,7 @@ func Import(files []conversion.File, o Options) (*Result, error) {
 	return im.result, nil
 }
 
-// importer collects the converted Templates, and a note about each part that has no form here.
+// importer collects the converted Templates, and a note about each part that has no equivalent in Muster.
 type importer struct {
 	Options
 	result    *Result
@@ -107,7 +107,7 @@ type template struct {
 	dependencies []dependency
 }
 
-// omission counts the entities of a template for which the same note would be added.
+// omission is a note that would be added for several entities of a template, with the number of these entities.
 type omission struct {
 	first   *conversion.Mapping
 	subject string
@@ -267,8 +267,8 @@ func shorten(text string, most int) string {
 	return text
 }
 
-// dropRefused removes the item, trigger, value map or macro that Muster's validation refuses for an unforeseen reason. It
-// reports whether there was one.
+// dropRefused removes that part of a Template (item, trigger, value map or macro) that Muster's validation refuses for
+// a reason that the import has not foreseen. It reports whether there was one.
 func (im *importer) dropRefused(t *template, flaw *model.Flaw) bool {
 	list, rest, _ := strings.Cut(strings.TrimPrefix(flaw.Field, "spec."), "[")
 	digits, _, _ := strings.Cut(rest, "]")
@@ -301,7 +301,7 @@ func (im *importer) dropRefused(t *template, flaw *model.Flaw) bool {
 	return true
 }
 
-// finish adds the resource of a converted template to the result, with the notes about its parts.
+// finish adds the converted template and the notes about its parts to the result.
 func (im *importer) finish(t *template) {
 	for _, list := range []map[string]*omission{t.omitted, t.idle} {
 		for _, o := range list {

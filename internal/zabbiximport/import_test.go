@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// options are the options of an import in tests, with an agent that knows three keys.
+// options returns the options for imports in tests; the test's agent knows three item keys.
 func options() Options {
 	return Options{Kinds: kind.All(), CheckKey: func(key string) error {
 		if name, _, _ := strings.Cut(key, "["); name == "system.cpu.load" || name == "agent.ping" || name == "vfs.fs.size" {
@@ -25,8 +25,8 @@ func options() Options {
 	}}
 }
 
-// TestImportGolden imports an export with every field that has a form in Muster and every kind of field that has none, and
-// compares resources and notes with a golden file.
+// TestImportGolden imports an export with every field that has an equivalent in Muster and with every kind of field
+// that has none, and compares resources and notes with a golden file.
 func TestImportGolden(t *testing.T) {
 	data, err := os.ReadFile("testdata/export.in")
 	testenv.NoError(t, err)

@@ -221,15 +221,15 @@ func (im *importer) importInterval(t *template, e *conversion.Mapping, what stri
 		im.lose(e, what, "interval %s cannot be read; it is collected every minute", text)
 		return
 	case custom != "" && interval == 0:
-		im.lose(e, what, "custom intervals have no form here: %s; it is collected every hour", custom)
+		im.lose(e, what, "custom intervals have no equivalent in Muster: %s; it is collected every hour", custom)
 		interval = time.Hour
 	case custom != "":
-		im.lose(e, what, "custom intervals have no form here: %s", custom)
+		im.lose(e, what, "custom intervals have no equivalent in Muster: %s", custom)
 	case strings.Contains(text, "{$"):
 		im.change(e, what, "interval %s became %s: intervals have no macros", text, expanded)
 	}
 	if interval == 0 {
-		im.lose(e, what, "an interval of 0 has no form here; it is collected every minute")
+		im.lose(e, what, "an interval of 0 has no equivalent in Muster; it is collected every minute")
 		return
 	}
 	if of.Interval = model.Duration(interval); of.Interval == model.DefaultItemInterval {
@@ -279,7 +279,7 @@ func (im *importer) importSteps(t *template, e *conversion.Mapping, what string,
 		im.lose(one, what, "step %d, %s: %s; later steps are left out too, and the item is not collected", i+1, word, oneLine(err.Error()))
 		if of.NotCollected == "" {
 			of.Trapper = false
-			im.setIdle(e, what, of, fmt.Sprintf("step %d, %s, has no form here", i+1, word))
+			im.setIdle(e, what, of, fmt.Sprintf("step %d, %s, has no equivalent in Muster", i+1, word))
 		}
 		for range e.List("preprocessing")[i+1:] {
 			im.result.Counts.Steps++
@@ -357,7 +357,7 @@ func (im *importer) dropOrphans(t *template) {
 	}
 }
 
-// hasItem reports whether a list has an item with a key.
+// hasItem reports whether a list of items contains an item with this key.
 func hasItem(list []model.Item, key string) bool {
 	return slices.ContainsFunc(list, func(one model.Item) bool { return one.Key == key })
 }

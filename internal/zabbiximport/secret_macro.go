@@ -38,7 +38,8 @@ func (im *importer) importSecrets(t *template, name string) {
 	}
 }
 
-// usesOf reports whether keys of collected items have a macro, and whether texts that the server reads have it.
+// usesOf reports where a macro is used: in the keys of items that agents collect, and in texts that only the server
+// reads.
 func (t *template) usesOf(name string) (inKeys, elsewhere bool) {
 	has := func(text string) bool {
 		return strings.Contains(text, "{$"+name+"}") || strings.Contains(text, "{$"+name+":")

@@ -50,7 +50,7 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *convers
 	case "RECOVERY_EXPRESSION":
 		of.Recovery, _, err = im.localExpression(t, recovery)
 	case "NONE":
-		im.lose(e, what, "recovery mode NONE has no form here: the problem closes when the expression is false")
+		im.lose(e, what, "recovery mode NONE has no equivalent in Muster: the problem closes when the expression is false")
 	default:
 		err = fmt.Errorf("unknown recovery mode %s", mode)
 	}
@@ -96,13 +96,13 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *convers
 	return of, t, true
 }
 
-// dependency is a trigger on which another one depends.
+// dependency is a dependency between two triggers, as the export declares it.
 type dependency struct {
 	on   *conversion.Mapping
 	from string // name of the other one here
 }
 
-// importDependencies adds the dependencies of the triggers, when all triggers of the template are known.
+// importDependencies adds the dependencies between triggers, after all triggers of the template are imported.
 func (im *importer) importDependencies(t *template) {
 	for _, d := range t.dependencies {
 		name := d.on.TextOf("name")
@@ -121,8 +121,8 @@ func (im *importer) importDependencies(t *template) {
 	}
 }
 
-// addDependency adds a dependency to a trigger of a list, on one of the same list or a further one; it returns the name of that
-// one, or an empty text if one of them is not there.
+// addDependency makes a trigger of a list depend on a trigger of the same list or of a further one, and returns the
+// name of the latter; the name is empty if one of the two is missing.
 func addDependency(list, further []model.Trigger, from, title, expression string) string {
 	i := slices.IndexFunc(list, func(t model.Trigger) bool { return t.Name == from })
 	if i < 0 || len(list[i].DependsOn) == model.MaxDependencies {
@@ -137,7 +137,8 @@ func addDependency(list, further []model.Trigger, from, title, expression string
 	return ""
 }
 
-// titleOf returns the name of a trigger as one line. Macros of Zabbix in it have no value here.
+// titleOf returns the name of a trigger in one line, without Zabbix's macros for the host. Macros of Zabbix in it have
+// no value here.
 func titleOf(name string) string {
 	for _, macro := range []string{"{HOST.NAME}", "{HOST.HOST}", "{HOSTNAME}"} {
 		name = strings.ReplaceAll(name, macro, "the node")
@@ -197,8 +198,8 @@ func (t *template) checkExpressions(prototypes []model.Item, expressions ...stri
 	return nil
 }
 
-// macroValue returns a function that gives macros values, or samples, so that an expression compiles. entities: it has macros
-// of entities, too.
+// macroValue returns a function that gives each macro its value, or a sample value if it has none, so that expressions
+// can be compiled. entities: it has macros of entities, too.
 func (t *template) macroValue(entities bool) func(string) (string, error) {
 	return func(macro string) (string, error) {
 		if entities && model.IsEntityMacro(macro) {
@@ -208,7 +209,7 @@ func (t *template) macroValue(entities bool) func(string) (string, error) {
 	}
 }
 
-// reasonOf returns the reason of an error in one line, without the place in the expression, which the file has.
+// reasonOf returns the reason of a compile error in one line, without the position in the expression.
 func reasonOf(err error) string {
 	var fault *trigger.Error
 	if errors.As(err, &fault) {

@@ -235,7 +235,7 @@ func (w *eventApplier) emitLastEvent(p *eventPartition, id uint32, m *wire.Forge
 }
 
 // emitWithoutState emits the event that Sensu makes of a node's registration or deregistration, for handlers that read
-// Sensu's events. No state keeps it, as in Sensu.
+// Sensu's events; it is stored nowhere. No state keeps it, as in Sensu.
 func (w *eventApplier) emitWithoutState(t Transition) {
 	t.At, t.Partition, t.Kind, t.Index = w.Position, w.p.ID, Observed, w.observationIndex
 	t.Source, t.Definition = model.CheckSource(model.KeepaliveCheck), model.BuiltinDefinition(model.KeepaliveCheck)

@@ -199,8 +199,8 @@ const (
 	nodeCandidates = 3
 )
 
-// copyCandidates copies the next event states that may match the query into l.batch, and reports whether more may
-// follow. It holds the partition's lock; Match is asked without it.
+// copyCandidates copies the next event states that may match the query into the batch of the scan, and reports whether
+// more may follow. It holds the partition's lock; Match is asked without it.
 func (l *listScan) copyCandidates() (more bool) {
 	q := l.query
 	p := l.view.partitions[l.at.partition]
@@ -236,8 +236,8 @@ func (l *listScan) copyCandidates() (more bool) {
 	return more
 }
 
-// intersectIndexes sets l.found to the event states that are in every index the query uses, and returns false if none
-// is
+// intersectIndexes sets the candidates of the scan to the event states that are in every index the query uses, and
+// returns false if there are none.
 func (l *listScan) intersectIndexes(p *eventPartition) bool {
 	q := l.query
 	worst := &p.bySeverity[l.at.severity]
@@ -339,8 +339,8 @@ func (l *listScan) walkNodes(p *eventPartition, nodes []uint32, fn func(slot uin
 	return true
 }
 
-// walkSorted calls fn for each event state in l.found after the page token, in the order of lists, until fn returns
-// false
+// walkSorted calls fn for each candidate of the scan after the page token, in the order of lists, until fn returns
+// false.
 func (l *listScan) walkSorted(p *eventPartition, fn func(slot uint32) bool) bool {
 	l.keys = l.keys[:0]
 	for w, word := range l.candidates.words {

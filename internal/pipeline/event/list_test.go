@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// listedState is an event state with its output.
+// listedState is an event state and its output, as a list returns them.
 type listedState struct {
 	State
 	text string

@@ -406,8 +406,8 @@ type runHistory struct {
 	count uint8                   // entries in use, at the end of list
 }
 
-// recordRun appends a run to the history of a state of which pipelines evaluate every result, and drops the history of
-// another one.
+// recordRun appends a run to the run history of an event state if pipelines evaluate every result of its check, and
+// otherwise drops the history.
 func (p *eventPartition) recordRun(id uint32, s *stateSlot, every bool, extra []byte) {
 	if !every {
 		delete(p.runs, id)

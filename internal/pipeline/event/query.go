@@ -114,10 +114,10 @@ type Counts struct {
 // NotOK returns the number of events that are not OK.
 func (c *Counts) NotOK() uint64 { return c.States - c.ByStatus[model.OK] }
 
-// Add adds other event counts to c.
+// Add adds the numbers of events in another Counts to c.
 func (c *Counts) Add(more Counts) { c.add(&more) }
 
-// add adds the numbers of other counts.
+// add adds the numbers of another Counts to c.
 func (c *Counts) add(more *Counts) {
 	c.States += more.States
 	c.Problems += more.Problems
@@ -126,7 +126,7 @@ func (c *Counts) add(more *Counts) {
 	}
 }
 
-// subtract subtracts the numbers of other counts.
+// subtract subtracts the numbers of another Counts from c.
 func (c *Counts) subtract(less *Counts) {
 	c.States -= less.States
 	c.Problems -= less.Problems
@@ -301,8 +301,8 @@ func parsePageToken(text string, log uint64) (listPosition, error) {
 	}, nil
 }
 
-// ProblemNow returns the open problem with the event's present status instead of the problem's worst. Nil: none is
-// open.
+// ProblemNow returns the open problem of an event with the event's present status in place of the worst status that the
+// problem has had. Nil: none is open.
 func (s *State) ProblemNow() *model.Problem {
 	if s.Problem == nil {
 		return nil

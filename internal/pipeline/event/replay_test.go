@@ -111,7 +111,7 @@ func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
 	return commits
 }
 
-// replayedView is a View (the state of all events) without goroutines of its own
+// replayedView is a View (the state of all events) that a test runs without worker goroutines.
 type replayedView struct {
 	*View
 	emitted map[model.Partition][]Transition

@@ -63,8 +63,8 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 // complianceRetention is how long a node keeps the event of a directive with which it complies.
 const complianceRetention = 7 * 24 * time.Hour
 
-// judgeReport returns how many components that count are neither compliant nor waived, and whether one of them is not compliant, could
-// not be repaired, or is unexpected.
+// judgeReport counts the components of a directive run that are neither compliant nor waived. failed is true if one of
+// them is not compliant, could not be repaired, or is unexpected.
 func judgeReport(r *wire.Report, c *model.DirectiveDefinition) (open int, failed bool) {
 	codes, n := policy.Codes(r.Codes), len(c.Components)
 	if len(c.Blocks) == 0 {
@@ -77,8 +77,8 @@ func judgeReport(r *wire.Report, c *model.DirectiveDefinition) (open int, failed
 	return open + unexpected, failed || unexpected > 0
 }
 
-// reportStatus returns the status of an event after a directive run, of whose components open are neither compliant nor waived:
-// a problem if one failed or nobody expects it, UNKNOWN if one was not checked.
+// reportStatus returns the status of the event of a directive: a problem if a component failed or is unexpected,
+// UNKNOWN if some components (their number is open) were not checked, else OK.
 func reportStatus(failed bool, open int, rules *model.CheckDefinition) model.Status {
 	switch {
 	case failed:
@@ -92,8 +92,8 @@ func reportStatus(failed bool, open int, rules *model.CheckDefinition) model.Sta
 // maxReportText bounds the output of a directive's event, in bytes.
 const maxReportText = 4096
 
-// appendReportText appends the output of the event after a directive run: the number of compliant components, and a
-// line for each other one.
+// appendReportText appends the output of a directive's event: the number of compliant components, and one line for each
+// component that is not compliant.
 func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, open int) []byte {
 	codes, n := policy.Codes(r.Codes), len(c.Components)
 	counted, waived, unexpected := n, codes.Waived(n), wire.Unexpected(r.Exceptions, n)

@@ -65,7 +65,7 @@ func newScript(t *testing.T) *transitionScript {
 	return s
 }
 
-// failLine fails the test with the file and line of the script.
+// failLine fails the test with the file and line of the script that the test runs.
 func (s *transitionScript) failLine(format string, args ...any) {
 	s.t.Helper()
 	s.t.Fatalf("%s: %s", s.where, fmt.Sprintf(format, args...))

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Summary counts the event states of one node by status, and has its last heartbeat
+// Summary has the number of a node's events by status, and the time of the node's last heartbeat.
 type Summary struct {
 	ByStatus      [4]uint64
 	Problems      uint64

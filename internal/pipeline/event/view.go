@@ -61,13 +61,13 @@ type eventReducer struct{ *View }
 // SectionVersion is the version of the event view's section in snapshots.
 const SectionVersion = 1
 
-// Section returns the name and version of this reducer's part of a snapshot
+// Section returns the name and version of the snapshot section that has the event states.
 func (eventReducer) Section() shard.Section {
 	return shard.Section{Name: "events", Version: SectionVersion}
 }
 
-// Claims lists the journal entries to apply: results and reports of agents, results of the server and actions of
-// people
+// Claims lists the kinds of journal entries that the reducer applies: results and reports of agents, results of the
+// server, verdicts of triggers and actions of people.
 func (eventReducer) Claims() shard.Claims {
 	return shard.Claims{
 		Signals: []wire.SignalKind{wire.SignalResult, wire.SignalReport},
@@ -75,7 +75,7 @@ func (eventReducer) Claims() shard.Claims {
 	}
 }
 
-// Reset empties a partition.
+// Reset removes all event states of a partition from memory, before a snapshot of the partition is restored.
 func (v eventReducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	if v.partitions[p.ID] == nil {
 		v.partitions[p.ID] = new(eventPartition)
@@ -83,10 +83,10 @@ func (v eventReducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	v.partitions[p.ID].resetPartition(v.View, p, deadlines)
 }
 
-// AddNode makes room for the event states of a new node
+// AddNode makes room in the partition for the event states of a new node.
 func (v eventReducer) AddNode(p *shard.Partition, n uint32) { v.partitions[p.ID].addNode(n) }
 
-// RemoveNode removes all event states of a node.
+// RemoveNode removes all event states of a node from the partition.
 func (v eventReducer) RemoveNode(p *shard.Partition, n uint32) { v.partitions[p.ID].removeNode(n) }
 
 // MoveNode moves the counts of a node's event states to another namespace
@@ -135,14 +135,14 @@ func newEventApplier(v *View, w *shard.Worker) *eventApplier {
 	return &eventApplier{Worker: w, view: v}
 }
 
-// EnterPartition selects the partition of the entries that follow.
+// EnterPartition selects the partition to which the next entries of the commit belong.
 func (w *eventApplier) EnterPartition(p *shard.Partition) {
 	w.p, w.transitionIndex, w.observationIndex = w.view.partitions[p.ID], 0, 0
 	order, same := w.Position.Compare(w.view.opts.EmitAfter)
 	w.transitionsRecorded = w.view.opts.Emit == nil || same && order <= 0
 }
 
-// Signal applies one result or report of an agent.
+// Signal applies one result or report of an agent to the events of its node.
 func (w *eventApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
 	if s.Kind == wire.SignalReport {
 		return w.applyReport(w.p, n, s, from)

@@ -60,7 +60,8 @@ func newFleetView(t testing.TB) *View {
 	return v
 }
 
-// TestMemoryOfTheFleet expects the inventories of 20,000 nodes with 364 packages each to fit a memory limit.
+// TestMemoryOfTheFleet expects the memory for the inventories of 20,000 nodes with 364 packages each to stay below a
+// limit.
 func TestMemoryOfTheFleet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("applies seven million entries")

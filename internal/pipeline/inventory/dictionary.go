@@ -10,8 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// dictionary interns the entries of all nodes: equal entries have one id. An id whose last reference is released is given to another entry.
-// Ids depend on the order in which partitions are applied; so no snapshot has them.
+// dictionary stores each distinct inventory entry of all nodes (such as a package with its version) once, under an id.
+// An id whose last reference is released is given to another entry. Ids depend on the order in which partitions are
+// applied; so no snapshot has them.
 type dictionary struct {
 	mu       sync.RWMutex
 	ids      map[inventory.Entry]uint32

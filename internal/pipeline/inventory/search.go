@@ -8,14 +8,15 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Search finds nodes by terms over their entries. A term is evaluated once for each distinct entry of the fleet, and again for those that are
-// new since. A Search is not safe for concurrent use.
+// Search finds nodes by terms: conditions on one inventory entry, such as on the version of a package. A term is
+// evaluated once for each distinct entry of the fleet, and again for those that are new since. A Search is not safe for
+// concurrent use.
 type Search struct {
 	view *View
 	sets map[*where.EntryTerm]*entrySet
 }
 
-// entrySet has the ids of the entries that match a term.
+// entrySet has the ids of the distinct inventory entries that match a term (a condition on one entry).
 type entrySet struct {
 	assigned uint64 // dictionary.assigned when the set was complete
 	bits     []uint64
@@ -26,12 +27,13 @@ type entrySet struct {
 // fewIDs is the number of ids up to which a binary search for each is faster than a look at each entry of a node.
 const fewIDs = 16
 
-// NewSearch returns a Search without terms.
+// NewSearch returns an empty Search over the inventories of the view; it evaluates a term when HasEntry first gets it.
 func (v *View) NewSearch() *Search {
 	return &Search{view: v, sets: map[*where.EntryTerm]*entrySet{}}
 }
 
-// HasEntry reports whether a node has an entry that matches a term; known is false if it has no inventory.
+// HasEntry reports whether a node's inventory has an entry that matches a term; known is false if the node has no
+// inventory.
 func (s *Search) HasEntry(id model.NodeID, t *where.EntryTerm) (found, known bool) {
 	set := s.sets[t]
 	if set == nil {
@@ -55,7 +57,7 @@ func (s *Search) HasEntry(id model.NodeID, t *where.EntryTerm) (found, known boo
 	}
 }
 
-// update evaluates the term on the entries that were added since the last update.
+// update evaluates the term on those inventory entries that nodes have reported since the last update.
 func (x *entrySet) update(d *dictionary, t *where.EntryTerm) {
 	if x.assigned == d.assigned.Load() {
 		return

@@ -13,7 +13,7 @@ import (
 // The section inventory has the entries of the partition's nodes once, and the nodes with the places of their entries in that list.
 // docs/snapshot-format.md has the table of fields.
 
-// encode appends the partition's section of a snapshot.
+// encode appends the inventories of the partition to a snapshot.
 func (p *partition) encode(d *dictionary, b []byte) []byte {
 	var ids []uint32
 	count := 0
@@ -83,7 +83,8 @@ func (p *partition) encode(d *dictionary, b []byte) []byte {
 	return b
 }
 
-// decode reads the partition's section of a snapshot; the partition is empty and the shard has decoded its nodes.
+// decode reads the inventories of the partition from a snapshot; the partition is empty and the shard has already
+// decoded its nodes.
 func (p *partition) decode(dictionary *dictionary, d *shard.Decoder) {
 	var entries []inventory.Entry
 	for range d.Count() {

@@ -43,7 +43,7 @@ type node struct {
 	stale    bool  // a change did not fit: only a complete inventory does
 }
 
-// difference is one entry that a change added or removed, with the time.
+// difference is one inventory entry that a change added or removed, with the time of the change.
 type difference struct {
 	at uint32 // Unix seconds
 	id uint32 // of the entry; the highest bit is set if it went
@@ -68,10 +68,11 @@ func New(s *shard.Shard) *View {
 	return v
 }
 
-// Changed returns the channel that receives a value when TakeChanges has changes.
+// Changed returns the channel that receives a value when TakeChanges has new changes.
 func (v *View) Changed() <-chan struct{} { return v.changed }
 
-// TakeChanges returns the sections whose entries changed since the last call, by node: see inventory.Section.Bit.
+// TakeChanges returns, for each node, the inventory sections (such as packages) that changed since the last call, as a
+// bit set of inventory.Section.Bit.
 func (v *View) TakeChanges() map[model.NodeID]uint32 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -94,7 +95,8 @@ func (v *View) read(id model.NodeID, fn func(*node)) {
 	}
 }
 
-// Sum returns the checksum of a node's inventory, or zero if the node has none or if only a complete inventory may follow.
+// Sum returns the checksum of a node's inventory. It returns zero if the node has no inventory, or if the next change
+// must contain the whole inventory.
 func (v *View) Sum(id model.NodeID) (sum uint64) {
 	v.read(id, func(n *node) {
 		if !n.stale {
@@ -180,7 +182,7 @@ type reducer struct{ *View }
 // SectionVersion is the version of the inventory view's section in snapshots.
 const SectionVersion = 1
 
-// Section implements shard.Reducer: it returns the name and version of this reducer's part of a snapshot.
+// Section returns the name and version of the snapshot section that has the inventories.
 func (reducer) Section() shard.Section {
 	return shard.Section{Name: "inventory", Version: SectionVersion}
 }
@@ -190,19 +192,20 @@ func (reducer) Claims() shard.Claims {
 	return shard.Claims{Signals: []wire.SignalKind{wire.SignalInventory}}
 }
 
-// Reset implements shard.Reducer: it empties a partition. The nodes have released their entries.
+// Reset removes all inventories of a partition from memory, before a snapshot of the partition is restored. The nodes
+// have released their entries.
 func (v reducer) Reset(p *shard.Partition, _ *expect.Engine) {
 	v.partitions[p.ID] = partition{Partition: p}
 }
 
-// AddNode implements shard.Reducer: it makes room for the inventory of a new node.
+// AddNode makes room in the partition for the inventory of a new node.
 func (v reducer) AddNode(p *shard.Partition, n uint32) {
 	if of := &v.partitions[p.ID]; int(n) == len(of.nodes) {
 		of.nodes = append(of.nodes, node{})
 	}
 }
 
-// RemoveNode implements shard.Reducer: it removes the inventory of a node.
+// RemoveNode removes the inventory of a node from the partition.
 func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
 	v.remove(p.Node(n).Namespace, &v.partitions[p.ID].nodes[n])
 }
@@ -222,7 +225,7 @@ func (v *View) remove(namespace model.NamespaceID, n *node) {
 	*n = node{}
 }
 
-// MoveNode implements shard.Reducer: the node's entries count in its new namespace.
+// MoveNode counts the inventory entries of a node in its new namespace instead of the old one.
 func (v reducer) MoveNode(p *shard.Partition, n uint32, from model.NamespaceID) {
 	d, size := v.dictionary, len(v.partitions[p.ID].nodes[n].ids)
 	d.mu.Lock()
@@ -231,17 +234,17 @@ func (v reducer) MoveNode(p *shard.Partition, n uint32, from model.NamespaceID) 
 	d.sizes[p.Node(n).Namespace] += size
 }
 
-// Encode implements shard.Reducer: it appends the inventories of a partition to a snapshot.
+// Encode appends the inventories of a partition to a snapshot.
 func (v reducer) Encode(p *shard.Partition, dst []byte) []byte {
 	return v.partitions[p.ID].encode(v.dictionary, dst)
 }
 
-// Decode implements shard.Reducer: it reads the inventories of a partition from a snapshot.
+// Decode reads the inventories of a partition from a snapshot.
 func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) {
 	v.partitions[p.ID].decode(v.dictionary, d)
 }
 
-// NewApplier implements shard.Reducer: it returns the applier of one worker goroutine.
+// NewApplier returns an applier, which applies journal entries to inventories on one worker goroutine.
 func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
 	return &applier{Worker: w, view: v.View, changes: map[model.NodeID]uint32{}}
 }
@@ -254,11 +257,11 @@ type applier struct {
 	changes map[model.NodeID]uint32
 }
 
-// EnterPartition implements shard.Applier: it selects the partition of the entries that follow.
+// EnterPartition selects the partition to which the next entries of the commit belong.
 func (w *applier) EnterPartition(p *shard.Partition) { w.p = &w.view.partitions[p.ID] }
 
-// Signal implements shard.Applier: it applies a change to the inventory of a node. A difference to another inventory than the node has is
-// late: it leaves the inventory stale, and the agent sends a complete one at the start of its next session.
+// Signal applies a change of an inventory to the inventory of the node. A difference to another inventory than the node
+// has is late: it leaves the inventory stale, and the agent sends a complete one at the start of its next session.
 func (w *applier) Signal(n uint32, s *wire.Signal, _ *shard.Arrival) shard.Outcome {
 	var x wire.Inventory
 	if err := x.Decode(s.Body); err != nil || x.Complete && len(x.Removed) > 0 {
@@ -298,8 +301,9 @@ func (w *applier) Signal(n uint32, s *wire.Signal, _ *shard.Arrival) shard.Outco
 	return shard.Applied
 }
 
-// applyLocked returns the inventory of a node after a change; the caller holds the lock. It acquires the ids of entries that the node did
-// not have, and releases none. ok is false, and nothing is acquired, for a change that its sum contradicts.
+// applyLocked applies a change to the inventory of a node, and returns the new inventory; the caller holds the lock. It
+// acquires the ids of entries that the node did not have, and releases none. ok is false, and nothing is acquired, for
+// a change that its sum contradicts.
 func (d *dictionary) applyLocked(of *node, x *wire.Inventory) (next node, ok bool) {
 	gone := make(map[uint32]bool, len(x.Removed))
 	if !x.Complete {
@@ -392,10 +396,10 @@ func (w *applier) recordHistoryLocked(n *node, added, removed []uint32) {
 // Record does nothing, because no journal record concerns inventories.
 func (*applier) Record(*wire.Record) {}
 
-// Gap implements shard.Applier and does nothing: the sums of the next change show the loss.
+// Gap does nothing, because the checksum in the next change of the inventory shows that a change was lost.
 func (*applier) Gap(uint32, *wire.Gap) {}
 
-// Forget implements shard.Applier: it removes the inventory of a node whose state is removed.
+// Forget removes the inventory of a node when a journal record says that the node was removed.
 func (w *applier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	if m.Check != 0 || id == 0 || n == shard.NoNode {
 		return
@@ -407,13 +411,13 @@ func (w *applier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 // Life does nothing, because inventories do not depend on a node's connection.
 func (*applier) Life(uint32, shard.LifeChange) {}
 
-// Period implements shard.Applier: the view sets no deadlines.
+// Period returns zero, because the view sets no deadlines.
 func (*applier) Period(uint32) int64 { return 0 }
 
 // Expire does nothing, because the view sets no deadlines.
 func (*applier) Expire([]uint32) {}
 
-// EndCommit implements shard.Applier: it publishes the changes of the commit.
+// EndCommit makes the inventories that the commit changed available to TakeChanges.
 func (w *applier) EndCommit() {
 	if len(w.changes) == 0 {
 		return

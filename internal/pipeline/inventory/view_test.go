@@ -44,7 +44,7 @@ func (v *testView) apply(t testing.TB, partition model.Partition, record []byte)
 	testenv.NoError(t, v.shard.Apply(c))
 }
 
-// send applies a change of a node's inventory to the view, with the next sequence number.
+// send applies a change of a node's inventory to the view, as the node's next signal.
 func (v *testView) send(t testing.TB, id model.NodeID, x *wire.Inventory) {
 	t.Helper()
 	v.numbers[id]++
@@ -54,8 +54,8 @@ func (v *testView) send(t testing.TB, id model.NodeID, x *wire.Inventory) {
 	v.apply(t, testPartition(id), append(wire.AppendBatchRecord(nil, id), body...))
 }
 
-// change returns the message that changes the inventory before to the inventory after; with complete it contains all of
-// after.
+// change returns the message by which an agent reports a changed inventory: the difference between before and after or,
+// if complete is true, all of after.
 func change(complete bool, before, after []inventory.Entry) *wire.Inventory {
 	if complete {
 		before = nil
@@ -71,13 +71,13 @@ func change(complete bool, before, after []inventory.Entry) *wire.Inventory {
 	return x
 }
 
-// pkg returns a package of dpkg.
+// pkg returns the inventory entry of a Debian package with a name and a version.
 func pkg(name, version string) inventory.Entry {
 	return inventory.New(inventory.Packages, name, version, "amd64", inventory.Deb)
 }
 
-// TestChangesOfInventories applies random changes, losses and removals, and compares the view with simple sets, with views restored from
-// snapshots, and the dictionary's references with the inventories.
+// TestChangesOfInventories applies random changes, losses and removals of inventories, and compares the view with a
+// simple reference, with a view restored from a snapshot, and with the dictionary's reference counts.
 func TestChangesOfInventories(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -287,8 +287,8 @@ func TestSectionMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, "testdata/section-v1.hex", hex.Dump(v.partitions[0].encode(v.dictionary, nil)), "a new SectionVersion")
 }
 
-// FuzzDecodeSection decodes arbitrary bytes as the section of a partition with two nodes: it fails, or gives a section that encodes to bytes
-// that decode to the same.
+// FuzzDecodeSection decodes random bytes as the snapshot section of a partition with two nodes, and expects an error or
+// a section that encodes and decodes again to the same bytes.
 func FuzzDecodeSection(f *testing.F) {
 	seed := newTestView()
 	seed.send(f, 3, change(true, nil, []inventory.Entry{pkg("tar", "1.34"), pkg("vim", "9")}))

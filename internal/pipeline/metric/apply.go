@@ -45,7 +45,7 @@ type metricApplier struct {
 	sending sendApplier
 }
 
-// EnterPartition selects the partition of the entries that follow.
+// EnterPartition selects the partition to which the next entries of the commit belong.
 func (w *metricApplier) EnterPartition(p *shard.Partition) {
 	w.leaveTexts()
 	w.leaveSamples()
@@ -126,7 +126,7 @@ func (w *metricApplier) unitOf(n uint32, of *model.TemplateDefinition, macros st
 		return u
 	case (u.ID != of.ID || u.macros != macros) && lane == wire.Live && u.limit.allows(w.Received):
 		base := w.view.template(of, macros)
-		return w.replaceUnit(n, u, base, adoptFound(base, u))
+		return w.replaceUnit(n, u, base, adoptRuleStates(base, u))
 	}
 	return w.makeItems(n, u)
 }
@@ -225,8 +225,8 @@ const (
 	maxReason = 2 << 10  // of the reason why an item has no value
 )
 
-// copyText returns a copy of a text, cut to at most `most` bytes. The text may be a part of a block, whose memory is
-// used again.
+// copyText returns a copy of the first `most` bytes of a text. The text may be a part of a block, whose memory is used
+// again.
 func copyText(text string, most int) string { return strings.Clone(model.Truncate(text, most)) }
 
 // applyDependents applies the value of a master item to its dependent items, which share the parsed form of the
@@ -261,8 +261,8 @@ func (w *metricApplier) applyDependents(n uint32, u *unitState, dependents []int
 // verdict for each would cost the server a thousand times as much.
 const maxChanges = 1000
 
-// judge adds a value to the windows of a trigger and evaluates it. A node that has made its verdicts of this commit waits
-// for an evaluation until its next batch.
+// judge adds a value to the windows of a trigger (the values that its expressions read) and evaluates the trigger. A
+// node that has made its verdicts of this commit waits for an evaluation until its next batch.
 func (w *metricApplier) judge(n uint32, u *unitState, i, position int, s item.Sample) {
 	if began := w.beginCost(); !began.IsZero() {
 		defer w.endCost(costKey{kind: TriggerCost, template: u.Unit, name: u.Triggers[i].Name}, began)
@@ -387,8 +387,8 @@ func (w *metricApplier) removeRecorded(node model.NodeID, last *wire.Verdict) {
 	}
 }
 
-// resumeTrigger sets whether a trigger of a Template has a problem, so that its next evaluation makes a verdict where it judges otherwise. An
-// alert of a rule has no Template.
+// resumeTrigger sets the state of a trigger as the journal recorded it, so that the next evaluation makes a verdict
+// only if it decides otherwise. An alert of a rule has no Template.
 func (p *metricPartition) resumeTrigger(node model.NodeID, of *model.TemplateDefinition, v *wire.Verdict, problem bool) {
 	n, ok := p.Find(node)
 	if !ok || of == nil {

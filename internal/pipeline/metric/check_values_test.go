@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestNumbersOfChecksAreStored applies results with numbers, a late one and a replay, and expects each number once, with the labels of
-// its check, node and tags, and the same clocks of senders in a view without a store.
+// TestNumbersOfChecksAreStored applies results of checks with numbers, one of them late, and replays them. It expects
+// each number once in the series store, with the labels of its check, node and tags.
 func TestNumbersOfChecksAreStored(t *testing.T) {
 	s := openSeries(t, t.TempDir())
 	defer s.Close()

@@ -40,13 +40,15 @@ type costKey struct {
 	step     int // of StepCost, from 1
 }
 
-// cost has the measured processing of one item, trigger or node: the number of measured values, and their time.
+// cost has the processing time of one item, trigger or node: the number of measured values, and the time that they took
+// in all.
 type cost struct {
 	count    uint64
 	duration time.Duration
 }
 
-// Cost is the share of an item, a step, a trigger or a node in the work on values, extrapolated from the measured values.
+// Cost is the time that values of one item, preprocessing step, trigger or node take to process, extrapolated from a
+// measured sample.
 type Cost struct {
 	Kind     CostKind
 	Template model.UnitID // of an item or a trigger
@@ -124,8 +126,8 @@ func (t *costTable) addTo(sums map[costKey]*Cost) {
 	}
 }
 
-// Costs returns the items, steps, triggers and nodes that took most time within the last minute: at most a number of each kind, by
-// their time.
+// Costs returns the items, preprocessing steps, triggers and nodes whose values took most time to process within the
+// last minute: a limited number of each, by that time.
 func (v *View) Costs(most int) (list []Cost) {
 	sums := map[costKey]*Cost{}
 	v.costs.Lock()
@@ -148,13 +150,14 @@ func (v *View) Costs(most int) (list []Cost) {
 	return list
 }
 
-// costTables has the costTable of each worker.
+// costTables has the costTable of each worker, to add up the processing times of all workers.
 type costTables struct {
 	sync.Mutex
 	tables []*costTable
 }
 
-// newTable returns a new table. total counts the values of all workers.
+// newTable creates a costTable for one worker and includes it in the sums of View.Costs. total counts the values of all
+// workers.
 func (c *costTables) newTable(total *atomic.Uint64) *costTable {
 	c.Lock()
 	defer c.Unlock()
@@ -198,13 +201,13 @@ type valueRate struct {
 	last  float64 // of the period before
 }
 
-// beginPeriod begins a period.
+// beginPeriod begins a new period of measurement.
 func (r *valueRate) beginPeriod(now time.Time) {
 	r.last = r.perSecond(now)
 	r.from, r.since = r.total.Load(), now
 }
 
-// perSecond returns the rate of the present period.
+// perSecond returns the values per second in the present period.
 func (r *valueRate) perSecond(now time.Time) float64 {
 	if r.since.IsZero() {
 		return 0

@@ -20,8 +20,8 @@ type ruleValue struct {
 	list string
 }
 
-// noteList stores the list of entities of a discovery rule until all values of the signal are applied; a later list of the
-// same rule replaces it.
+// noteList stores a list of entities for a discovery rule until all values of the signal are applied; a later list for
+// the same rule replaces it.
 func (w *metricApplier) noteList(v ruleValue) {
 	for i := range w.lists {
 		if w.lists[i].key == v.key {
@@ -32,8 +32,8 @@ func (w *metricApplier) noteList(v ruleValue) {
 	w.lists = append(w.lists, v)
 }
 
-// discover applies the stored lists of entities to their discovery rules, after all values of a signal: the signal itself has no
-// values of new items.
+// discover applies the stored lists of entities to their discovery rules, after all values of the signal are applied,
+// because the signal has no values of items that the lists create.
 func (w *metricApplier) discover(n uint32, u *unitState) {
 	for i := range w.lists {
 		w.applyList(u, &w.lists[i])
@@ -46,7 +46,7 @@ func (w *metricApplier) discover(n uint32, u *unitState) {
 	w.makeItems(n, u)
 }
 
-// applyList applies a list of entities to its rule.
+// applyList applies a list of entities to its discovery rule.
 func (w *metricApplier) applyList(u *unitState, v *ruleValue) {
 	position, ok := u.Item(v.key)
 	if !ok || u.items[position].rule < 0 || v.at < u.slots[position].at {
@@ -88,7 +88,8 @@ func (w *metricApplier) makeItems(n uint32, u *unitState) *unitState {
 	return w.replaceUnit(n, u, u.base, u.discovered)
 }
 
-// waitsFor returns the reason why the entities that a rule found have no items yet, or an empty text if they have.
+// waitsFor returns the reason why the entities that a discovery rule found have no items yet, or an empty text if they
+// have items.
 func (u *unitState) waitsFor(rule int) string {
 	if u.discovered[rule] == u.materialized[rule] {
 		return u.rules[rule].fault
@@ -117,8 +118,8 @@ func (u *unitState) positionOf(of *model.TemplateDefinition, position int, keys 
 	return position, true
 }
 
-// noneFound returns, for each discovery rule of a template, the state of a rule that has found no entities.
-func noneFound(t *template) []*discovery.State {
+// emptyRuleStates returns a state without entities for each discovery rule of a template.
+func emptyRuleStates(t *template) []*discovery.State {
 	list := make([]*discovery.State, len(t.rules))
 	for i := range t.rules {
 		list[i] = &discovery.State{}
@@ -146,13 +147,14 @@ func adoptFound(t *template, old *unitState) []*discovery.State {
 	return list
 }
 
-// keyOf returns the key under which nodes share the compiled form of a template with these discovered entities.
-func keyOf(t *template, found []*discovery.State) templateKey {
+// compiledFormKey returns the key of the compiled form of a template with these discovered entities; nodes with equal
+// keys share the form.
+func compiledFormKey(t *template, found []*discovery.State) templateKey {
 	key := templateKey{definition: t.ID, macros: t.macros}
 	var b []byte
 	some := false
 	for _, s := range found {
-		b = appendFound(b, s)
+		b = appendRuleState(b, s)
 		some = some || len(s.Entities) > 0
 	}
 	if some {
@@ -161,8 +163,8 @@ func keyOf(t *template, found []*discovery.State) templateKey {
 	return key
 }
 
-// appendFound appends the state of a discovery rule to a snapshot.
-func appendFound(b []byte, s *discovery.State) []byte {
+// appendRuleState appends the state of a discovery rule to a snapshot.
+func appendRuleState(b []byte, s *discovery.State) []byte {
 	if len(s.Entities) == 0 {
 		return append(b, 0, 0)
 	}
@@ -182,8 +184,8 @@ func appendFound(b []byte, s *discovery.State) []byte {
 	return b
 }
 
-// decodeFound reads the state of a discovery rule from a snapshot.
-func decodeFound(d *shard.Decoder) *discovery.State {
+// decodeRuleState reads the state of a discovery rule from a snapshot.
+func decodeRuleState(d *shard.Decoder) *discovery.State {
 	s := &discovery.State{}
 	for range d.Count() {
 		s.Macros = append(s.Macros, string(d.Bytes()))

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// metricPartition has the items and triggers of the nodes in one partition, guarded by the mutex of the shard's
-// partition
+// metricPartition has the state of all items and triggers of the nodes in one partition, guarded by the mutex of the
+// shard's partition.
 type metricPartition struct {
 	*shard.Partition
 	nodes     []nodeState      // by the shard's index of the node
@@ -56,7 +56,7 @@ type unitState struct {
 	computed int64
 }
 
-// slot is the state of one item: its last value, its error and the memory of its preprocessing
+// slot is the state of one item: its last value, its error, and the values that its preprocessing remembers.
 type slot struct {
 	at     int64         // time of the last value or failure, Unix ns; zero: none came yet
 	value  item.Value    // the last one
@@ -84,7 +84,7 @@ func (n *nodeState) unit(id model.UnitID) (at int, u *unitState) {
 // newUnitState returns the state of a template on a node before its first value, as of this time
 func newUnitState(t *template, now int64) *unitState {
 	u := &unitState{template: t, slots: make([]slot, len(t.items)), triggers: make([]triggerState, len(t.triggers))}
-	u.setEntities(noneFound(t))
+	u.setEntities(emptyRuleStates(t))
 	for i := range t.items {
 		if c := t.items[i].chain; c != nil && c.Stateful() {
 			u.slots[i].prep = &prep.State{}
@@ -105,7 +105,7 @@ func newUnitState(t *template, now int64) *unitState {
 	return u
 }
 
-// setEntities sets the entities of the rules, which have their items in the template.
+// setEntities stores the entities that the discovery rules have found; the template already has their items.
 func (u *unitState) setEntities(list []*discovery.State) {
 	u.materialized, u.discovered = list, slices.Clone(list)
 }

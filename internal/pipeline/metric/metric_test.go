@@ -109,7 +109,7 @@ func newTestView() *testView {
 	return &testView{View: New(s, Options{Definitions: definitions}), shard: s}
 }
 
-// values returns an encoded batch in which node 7 sends one value per item of a template
+// values returns a batch of node 7 with one value for each item of the test Template.
 func (v *testView) values(definition model.DefinitionID, values ...item.Value) []byte {
 	var list []wire.BlockValue
 	for i, value := range values {
@@ -118,12 +118,13 @@ func (v *testView) values(definition model.DefinitionID, values ...item.Value) [
 	return v.block(definition, []int64{0}, list)
 }
 
-// block returns a batch of node 7 with a block of values.
+// block returns a batch of node 7 with one block of values.
 func (v *testView) block(definition model.DefinitionID, times []int64, list []wire.BlockValue) []byte {
 	return v.blockAt((v.number+1)*1000, definition, times, list)
 }
 
-// blockAt returns a batch of node 7 with a block of values of 100 ms before, which it sent at a time of its clock.
+// blockAt returns a batch of node 7 with a block of values that are 100 ms old, sent at a given time of the node's
+// clock.
 func (v *testView) blockAt(nowMs uint64, definition model.DefinitionID, times []int64, list []wire.BlockValue) []byte {
 	v.number++
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: v.number, NowMs: nowMs, Signals: []wire.Signal{{
@@ -231,8 +232,8 @@ func TestMacrosOfPropertiesJudge(t *testing.T) {
 	}
 }
 
-// TestVerdictsOfAnotherReleaseStay replays values whose verdicts another release made otherwise, and expects that the triggers go on from
-// the recorded verdicts.
+// TestVerdictsOfAnotherReleaseStay replays values for which an earlier release decided other verdicts, and expects the
+// triggers to continue from the recorded verdicts.
 func TestVerdictsOfAnotherReleaseStay(t *testing.T) {
 	v := newTestView()
 	apply := func(number uint64, want string, entries ...[]byte) {

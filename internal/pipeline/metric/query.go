@@ -23,10 +23,10 @@ type ItemState struct {
 	valueMap *prep.ValueMap
 }
 
-// Text returns the last value for people: with the text of its value map, or with its unit.
+// Text formats the last value of the item for people: with the text of its value map, or with its unit.
 func (i *ItemState) Text() string { return valueText(i.Value, i.Unit, i.valueMap) }
 
-// valueText returns a value for people: up (1), or with its unit.
+// valueText formats a value for people: with the text of its value map, such as up (1), or with its unit.
 func valueText(v item.Value, unit string, texts *prep.ValueMap) string {
 	if text, ok := texts.Text(v); ok {
 		return text + " (" + v.String() + ")"
@@ -51,7 +51,8 @@ func (v *View) Items(node model.NodeID) (list []ItemState) {
 	return list
 }
 
-// EachItem calls each for the items of a node, with the time of the last value or failure in Unix ns; zero: none came yet.
+// EachItem calls each for the items of a node, with the time of the item's last value or failure in Unix ns, or zero
+// before the first one.
 func (v *View) EachItem(node model.NodeID, each func(of *model.Item, at int64, unsupported bool)) {
 	v.eachUnit(node, func(u *unitState) {
 		for i := range u.slots {
@@ -66,7 +67,7 @@ func (v *View) Triggers(node model.NodeID) (n int) {
 	return n
 }
 
-// eachUnit calls each for the Templates of a node that have values.
+// eachUnit calls each for the states of the Templates on a node that have values.
 func (v *View) eachUnit(node model.NodeID, each func(u *unitState)) {
 	of := v.shard.PartitionOf(node)
 	if of == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// fleetCommit is a commit with a value block of each node, by section.
+// fleetCommit is a commit with one value block from each node of a simulated fleet, by section.
 type fleetCommit struct {
 	testCommit
 	sections [][][]byte
@@ -47,7 +47,7 @@ const (
 	benchReplay = 30  // values of each item behind it
 )
 
-// benchDefinition is a Template with a trigger on every tenth item.
+// benchDefinition is a Template for benchmarks, with a trigger on every tenth item.
 func benchDefinition() *model.Definition {
 	c := &model.TemplateDefinition{Definition: model.Definition{ID: 1, Unit: 1000, Namespace: 1, Name: "t"}}
 	for i := range benchItems {
@@ -77,7 +77,7 @@ func benchValue(i int, tick uint64) item.Value {
 	}
 }
 
-// fleetTick returns a commit with one value block from each node of a fleet.
+// fleetTick returns a commit with one value block from each node of a simulated fleet.
 func fleetTick(nodes int, number uint64) *fleetCommit {
 	c := &fleetCommit{testCommit: testCommit{number: number}, sections: make([][][]byte, model.Partitions)}
 	for node := range nodes {
@@ -132,8 +132,8 @@ func BenchmarkRestart(b *testing.B) {
 	}
 }
 
-// benchmarkRestart builds the state of a fleet, saves snapshots, and measures restoring them and applying the values after
-// them.
+// benchmarkRestart builds the metric state of a simulated fleet and saves snapshots, then measures restoring them and
+// applying the values that came after them.
 func benchmarkRestart(b *testing.B, nodes int) {
 	items := float64(nodes * benchItems)
 	b.StopTimer()

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestSenderClock sends a batch each second through waits, steps of the server's clock and a reboot, and expects the time of each
-// batch to be its send time by the server's clock: after a step within ten minutes, after all else at once.
+// TestSenderClock sends a batch each second through waits, steps of the server's clock and a reboot of the sender, and
+// expects each batch to get its send time by the server's clock, at the latest ten minutes after a step.
 func TestSenderClock(t *testing.T) {
 	const second, skew = int64(time.Second), 3600 * int64(time.Second)
 	var c senderClock
@@ -49,8 +49,8 @@ func TestSenderClock(t *testing.T) {
 	send("after a pause of an hour", 0, 0)
 }
 
-// TestBatchesThatWaitKeepTheirOrder lets batches with values of five seconds wait and arrive at once, and expects their times as sent and no
-// problem of a trigger on their order, also after a start from a snapshot.
+// TestBatchesThatWaitKeepTheirOrder lets batches of values wait and then arrive at once. It expects the values to keep
+// their send times and no trigger to fail because of their order, also after a restart from a snapshot.
 func TestBatchesThatWaitKeepTheirOrder(t *testing.T) {
 	v := newTestView()
 	values, nowMs := 0.0, uint64(3_600_000)
@@ -88,7 +88,7 @@ func TestBatchesThatWaitKeepTheirOrder(t *testing.T) {
 	apply(40, 4)
 }
 
-// lateCommit is a commit that the journal received later than its number says.
+// lateCommit is a test commit with a receive time that is later than the commit number says.
 type lateCommit struct {
 	testCommit
 	late time.Duration
@@ -97,8 +97,9 @@ type lateCommit struct {
 // Received returns the receive time.
 func (c *lateCommit) Received() int64 { return c.testCommit.Received() + int64(c.late) }
 
-// TestNodataAfterAStepOrAPause moves the server's clock, and pauses the server, by more than the period of nodata, and expects no problem while
-// values arrive; then values end, and it expects the problem after the period. The view is restored from a snapshot now and then.
+// TestNodataAfterAStepOrAPause moves the server's clock, or pauses the server, by more than the period of nodata. It
+// expects no problem while values arrive, and a problem one period after the last value. The view is restored from a
+// snapshot now and then.
 func TestNodataAfterAStepOrAPause(t *testing.T) {
 	for _, paused := range []bool{false, true} {
 		v, late, nowMs := newTestView(), time.Duration(0), uint64(3_600_000)

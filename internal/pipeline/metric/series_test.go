@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// newSeriesView returns an empty view that appends values to a series store; with live it is a second view that follows the
-// live one and stores nothing.
+// newSeriesView returns an empty metric view whose numbers go to a series store. With live it is a second view beside
+// the view live, and stores nothing.
 func newSeriesView(s series.Store, live *View) *testView {
 	definitions := func(id model.DefinitionID) *model.Definition { return testDefinition(id) }
 	of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
@@ -123,8 +123,8 @@ func TestEditedTemplateKeepsSeries(t *testing.T) {
 	}
 }
 
-// TestPrometheusSamplesAreStored applies records of samples, the first one a second time as a sender repeats it, and all again
-// as a start does. Each sample is stored once.
+// TestPrometheusSamplesAreStored applies records of samples, the first twice as if a sender repeated it, and all again
+// as if the server had restarted. Each sample is stored once.
 func TestPrometheusSamplesAreStored(t *testing.T) {
 	s := openSeries(t, t.TempDir())
 	defer s.Close()

@@ -52,10 +52,10 @@ func (p *metricPartition) encode(b []byte) []byte {
 func (u *unitState) encode(b []byte) []byte {
 	b = binary.AppendVarint(b, int64(u.limit))
 	for i, s := range u.materialized {
-		b = appendFound(b, s)
+		b = appendRuleState(b, s)
 		waits := u.discovered[i] != s
 		if b = shard.AppendBool(b, waits); waits {
-			b = appendFound(b, u.discovered[i])
+			b = appendRuleState(b, u.discovered[i])
 		}
 	}
 	for i := range u.slots {
@@ -148,12 +148,12 @@ func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 // decodeUnit decodes the state of one Template on one node from a snapshot
 func (v *View) decodeUnit(t *template, body []byte) (u *unitState, ok bool) {
 	d := shard.NewDecoder(body)
-	limit, made := changeLimit(d.Int()), noneFound(t)
+	limit, made := changeLimit(d.Int()), emptyRuleStates(t)
 	found := make([]*discovery.State, len(made))
 	for i := range made {
-		made[i] = decodeFound(d)
+		made[i] = decodeRuleState(d)
 		if found[i] = made[i]; d.Byte() != 0 {
-			found[i] = decodeFound(d)
+			found[i] = decodeRuleState(d)
 		}
 		if d.Err() != nil {
 			return nil, false

@@ -66,7 +66,7 @@ type reducer struct{ *View }
 // SectionVersion is the version of the metric view's section in snapshots.
 const SectionVersion = 1
 
-// Section returns the name and version of this reducer's part of a snapshot
+// Section returns the name and version of the snapshot section that has the items and triggers.
 func (reducer) Section() shard.Section {
 	return shard.Section{Name: "metrics", Version: SectionVersion}
 }
@@ -77,19 +77,19 @@ func (reducer) Claims() shard.Claims {
 	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Copies: []wire.SignalKind{wire.SignalResult}, Records: []wire.RecordKind{wire.RecordVerdict, wire.RecordSamples, wire.RecordDiscovery}}
 }
 
-// Reset empties a partition.
+// Reset removes all items and triggers of a partition from memory, before a snapshot of the partition is restored.
 func (v reducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	v.partitions[p.ID] = metricPartition{Partition: p, deadlines: deadlines}
 }
 
-// AddNode makes room for the items of a new node.
+// AddNode makes room in the partition for the items of a new node.
 func (v reducer) AddNode(p *shard.Partition, n uint32) {
 	if of := &v.partitions[p.ID]; int(n) == len(of.nodes) {
 		of.nodes = append(of.nodes, nodeState{})
 	}
 }
 
-// RemoveNode removes all items of a node.
+// RemoveNode removes all items and triggers of a node from the partition.
 func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
 	v.partitions[p.ID].nodes[n] = nodeState{}
 	v.discoveries.Add(1)

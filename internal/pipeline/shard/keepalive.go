@@ -105,15 +105,16 @@ func (w *Worker) noteHeartbeat(p *Partition, n uint32) (changed bool) {
 	return true
 }
 
-// repeatKeepalive reports a keepalive that changed nothing, of a node whose pipelines evaluate each one.
+// repeatKeepalive reports a received keepalive of a node whose pipelines evaluate each keepalive, although the
+// keepalive changed nothing.
 func (w *Worker) repeatKeepalive(n uint32, node *Node) {
 	if node.EveryKeepalive && node.Keepalive == KeepaliveReceived {
 		w.announceLifeChange(n, KeepaliveRepeated)
 	}
 }
 
-// countBacklog subtracts received signals (results and so on) from the number that a node has announced to send from
-// its spool. At zero, deadlines that waited for the backlog may expire.
+// countBacklog subtracts received signals (results and so on) from a node's backlog, the number of signals that the
+// node has announced to send from its spool. At zero, deadlines that waited for the backlog may expire.
 func (w *Worker) countBacklog(p *Partition, n uint32, signals uint64) {
 	node := &p.nodes[n]
 	if node.BacklogUntil == 0 {

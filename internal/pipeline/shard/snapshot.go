@@ -220,10 +220,10 @@ type Decoder struct {
 // NewDecoder returns a decoder of a snapshot section.
 func NewDecoder(section []byte) *Decoder { return &Decoder{rest: section} }
 
-// Rest returns the bytes that are not read yet.
+// Rest returns the bytes of the snapshot section that are not read yet.
 func (d *Decoder) Rest() []byte { return d.rest }
 
-// Skip passes over the rest of the section.
+// Skip passes over the rest of the snapshot section.
 func (d *Decoder) Skip() { d.rest = nil }
 
 // Fail sets the decoder's error, which describes a malformed element, unless the decoder already has an error
@@ -340,8 +340,8 @@ const (
 	nodeEveryKeepalive
 )
 
-// encode appends the snapshot section "nodes": the newest record of the declared resources' revision, the nodes, and
-// the tombstones of removed nodes
+// encode appends the snapshot section "nodes" of the partition: the newest record of the declared resources' revision,
+// the nodes, and the tombstones of removed nodes.
 func (p *Partition) encode(b []byte) []byte {
 	b = AppendText(b, string(p.intentMark))
 	b = binary.AppendUvarint(b, uint64(len(p.order)))

@@ -35,7 +35,7 @@ func (c *signalCounter) Section() Section { return Section{Name: "counts", Versi
 // Claims lists the one kind of signal that the reducer applies
 func (c *signalCounter) Claims() Claims { return Claims{Signals: []wire.SignalKind{countSignal}} }
 
-// Reset empties a partition.
+// Reset removes the signal counts of a partition from memory, before a snapshot of the partition is restored.
 func (c *signalCounter) Reset(p *Partition, deadlines *expect.Engine) {
 	c.partitions[p.ID] = countPartition{deadlines: deadlines}
 }
@@ -99,10 +99,10 @@ func (w *countWorker) Signal(n uint32, _ *wire.Signal, _ *Arrival) Outcome {
 	return Applied
 }
 
-// Record does nothing, because the example counts signals only.
+// Record does nothing, because the example reducer counts signals only.
 func (w *countWorker) Record(*wire.Record) {}
 
-// Gap does nothing, because the example counts received signals only.
+// Gap does nothing, because the example reducer counts only signals that arrived.
 func (w *countWorker) Gap(uint32, *wire.Gap) {}
 
 // Forget does nothing: removed nodes are cleared by RemoveNode.

@@ -257,7 +257,7 @@ func (w *Worker) Report() (*wire.Report, error) {
 	return &s.report, s.err
 }
 
-// Number returns the number of the worker, which owns the partitions with that remainder by Shard.Workers.
+// Number returns the number of the worker: it owns the partitions whose number modulo Shard.Workers is this number.
 func (w *Worker) Number() int { return w.number }
 
 // Logger returns the shard's logger.

@@ -145,7 +145,7 @@ func (a *Admission) endSilenceLocked(c *Conn) {
 	}
 }
 
-// Conn is an accepted connection that counts towards the limit of its Admission until it closes.
+// Conn is an accepted connection; it counts towards the connection limit of its Admission until it closes.
 type Conn struct {
 	net.Conn
 	admission *Admission

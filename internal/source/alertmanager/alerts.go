@@ -78,8 +78,7 @@ func (p *alertEvent) presentResult() (status model.Status, text string) {
 	return model.OK, "resolved"
 }
 
-// isIdle reports whether no alert fires and the journal has the OK result, so that the event can be dropped from
-// memory.
+// isIdle reports whether the event can be dropped from memory: no alert fires, and the journal has its OK result.
 func (p *alertEvent) isIdle() bool { return len(p.alerts) == 0 && p.restored == nil && p.stateKnown }
 
 // removeExpired removes the alerts that were not repeated in time and returns how many.

@@ -64,7 +64,7 @@ func passiveCheck(id model.DefinitionID, name string) directory.PassiveCheck {
 	return directory.PassiveCheck{Definition: &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: model.CheckID(id), Name: name}, MaxOutput: 4096}}
 }
 
-// write records results, or fails if the journal is blocked.
+// write records the results that the server writes, or fails if the test has blocked the journal.
 func (w *testServer) write(_ context.Context, results []recorder.Result) (func(context.Context) error, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +92,7 @@ func (w *testServer) LoginProgram(context.Context, string, string, string, acces
 // CheckNamespace accepts any namespace.
 func (w *testServer) CheckNamespace(string) error { return nil }
 
-// Apply creates checks and nodes in memory.
+// Apply creates the checks and nodes of alerts in the test server's memory, in place of the intent store.
 func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	w.applies++
 	for i := range resources {
@@ -286,8 +286,8 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 	})
 }
 
-// TestCheckDeclaredDuringCreationStays checks that an operator's check stays if it is applied while an alert of its
-// name arrives.
+// TestCheckDeclaredDuringCreationStays applies an operator's check while the server creates a check of the same name
+// for an alert, and expects the operator's check to stay.
 func TestCheckDeclaredDuringCreationStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, func(w *testServer, _ *Config) {

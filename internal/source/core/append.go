@@ -28,7 +28,7 @@ func AppendDurably(ctx context.Context, j Appender, entries []journal.Entry) (jo
 	}
 }
 
-// commitWaiter is a channel: the journal reports on it the position or error of a commit.
+// commitWaiter is a channel on which the journal reports the position or the error of one commit.
 type commitWaiter chan commitOutcome
 
 // commitOutcome is the position of a commit in the journal, or its error.

@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Window limits how many bytes of a session wait for their journal commit, and can forbid further appends.
+// Window limits how many bytes a session may append to the journal before the first of them are committed, and can
+// forbid further appends.
 //
 // A source embeds it in its session. Lock order: the append lock (Acquire to Release), then Mu, which also guards the
 // fields that the source writes below it.
@@ -22,12 +23,12 @@ type Window struct {
 	ended       bool
 }
 
-// Open initializes a window; call it before any other method.
+// Open initializes the window of a session; call it before any other method.
 func (w *Window) Open() { w.Changed.L = &w.Mu }
 
-// Acquire takes the append lock and waits until `size` further bytes keep the uncommitted bytes below `most`; an entry
-// always fits if no other is uncommitted. It returns false if the session has ended. Else the caller holds the append lock
-// and Mu: it unlocks Mu, appends, and calls Release.
+// Acquire locks the append lock and waits until `size` further bytes keep the session's uncommitted bytes below `most`;
+// an entry always fits if no other is uncommitted. It returns false if the session has ended. Else the caller holds the
+// append lock and Mu: it unlocks Mu, appends, and calls Release.
 func (w *Window) Acquire(size, most int) bool {
 	w.appendLock.Lock()
 	w.Mu.Lock()
@@ -43,7 +44,7 @@ func (w *Window) Acquire(size, most int) bool {
 	return true
 }
 
-// Release releases the append lock that Acquire took.
+// Release unlocks the append lock, which Acquire has locked, after the append to the journal.
 func (w *Window) Release() { w.appendLock.Unlock() }
 
 // Commit subtracts bytes that the journal has committed from the session's uncommitted bytes. An error ends the

@@ -33,7 +33,7 @@ type lineSource struct {
 	ended    chan string // causes of the ends of sessions
 }
 
-// newLineSource returns an example source whose nodes have no limits in practice.
+// newLineSource returns a lineSource (the example source) whose rate limits are too high for a test to reach.
 func newLineSource() *lineSource {
 	s := &lineSource{journal: &memoryJournal{}, life: core.NewGoroutines(), ended: make(chan string, 2)}
 	s.acks = core.NewOutbox[*lineSession](s.life, core.Acks, "line-acks", 10, nil, func() {})
@@ -49,7 +49,7 @@ func newLineSource() *lineSource {
 // maxSilence is the time without a message after which a peer counts as gone.
 const maxSilence = 30 * time.Second
 
-// run runs the writers and ends silent sessions until ctx ends, and then closes all sessions.
+// run runs the writers of acknowledgements and ends silent sessions until ctx ends, and then closes all sessions.
 func (s *lineSource) run(ctx context.Context) {
 	s.acks.Start(1)
 	s.clock.Run(ctx, time.Now, func(_ time.Time, now int64) {
@@ -96,7 +96,7 @@ func (s *lineSource) serve(conn net.Conn, node core.Node, uid uuid.UUID, id uint
 	return nil
 }
 
-// Message reads one line, appends it to the journal and pays for it.
+// Message reads one line from the connection, appends it to the journal as a result, and charges it to the rate limits.
 func (x *lineSession) Message() (cause string) {
 	_, line, err := x.Conn.Read(1024)
 	if err != nil {
@@ -112,7 +112,7 @@ func (x *lineSession) Message() (cause string) {
 	return ""
 }
 
-// ReadFailed returns the cause of a failed read.
+// ReadFailed returns the cause of a failed read, as a label for metrics and logs.
 func (x *lineSession) ReadFailed(err error) string { return core.ReadCause(err) }
 
 // End writes the end of the session to the journal, unless a newer session of the node has done so.
@@ -145,7 +145,7 @@ func (x *lineSession) appendResult(output []byte) error {
 // dueAck is the message that a session owes its peer: the acknowledgement of its lines.
 const dueAck core.MessageSet = 1
 
-// Committed queues the acknowledgement of a line.
+// Committed queues the acknowledgement of a line after the journal has committed it.
 func (x *lineSession) Committed(size uint64, at journal.Position, err error) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -155,7 +155,7 @@ func (x *lineSession) Committed(size uint64, at journal.Position, err error) {
 	}
 }
 
-// Flush writes the acknowledgement.
+// Flush writes the acknowledgement of the session's last line to the connection.
 func (x *lineSession) Flush(w *core.Scratch, _ core.MessageSet) error {
 	x.Mu.Lock()
 	kept := x.kept
@@ -166,7 +166,7 @@ func (x *lineSession) Flush(w *core.Scratch, _ core.MessageSet) error {
 // FlushFailed does nothing, because the reader ends the session.
 func (x *lineSession) FlushFailed() {}
 
-// memoryJournal is a journal in memory that commits each append at once.
+// memoryJournal is a fake journal in memory that commits each append at once.
 type memoryJournal struct {
 	mu      sync.Mutex
 	records [][]byte

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Goroutines starts and stops the goroutines of a source: one reader per connection, and the writers that send
-// outgoing messages.
+// Goroutines starts and stops the goroutines of a source: one reader per connection, and the writers that send messages
+// to agents.
 type Goroutines struct {
 	// Base is the context of all goroutines. Stop ends it, so that no append to the journal and no wait goes on.
 	Base     context.Context
@@ -67,7 +67,8 @@ func (l *Goroutines) AddReader() bool {
 // RemoveReader undoes AddReader for a reader that does not start.
 func (l *Goroutines) RemoveReader() { l.readers.Done() }
 
-// Handler is the interface by which the reader passes messages to a session.
+// Handler is the interface of a session to its reader goroutine: it handles each message, a failed read and the end of
+// the session.
 type Handler interface {
 	// Message reads and handles one message. If it returns a cause (a metric label), the session ends.
 	Message() (cause string)
@@ -78,8 +79,8 @@ type Handler interface {
 	End(cause string)
 }
 
-// Read runs the reader of a session until the session ends. It is the reader goroutine of a session that AddReader
-// has counted.
+// Read runs the reader of a session: it passes each message of the connection to the session until the session ends. It
+// is the reader goroutine of a session that AddReader has counted.
 func (l *Goroutines) Read(conn *wsconn.Conn, x Handler) {
 	defer l.readers.Done()
 	var cause string

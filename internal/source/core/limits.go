@@ -93,7 +93,7 @@ func (l *Limiter) pruneLocked(now int64) {
 // maxSenderDebt bounds the debt that one request of a sender without a session makes.
 const maxSenderDebt = time.Minute
 
-// atMost returns n tokens, or fewer if they cost more than maxSenderDebt at one of the rates.
+// atMost returns n tokens, or fewer if n tokens would cost more than maxSenderDebt at one of the rates.
 func atMost(n int, rates ...float64) int {
 	for _, rate := range rates {
 		if rate > 0 {
@@ -119,8 +119,8 @@ func (l *Limiter) ChargeSender(namespace model.NamespaceID, user string, bytes i
 	return debt
 }
 
-// ChargeSamples charges samples of a sender without a node to the limit of values of their namespace. A namespace in debt is
-// refused: the debt is returned, and nothing is charged.
+// ChargeSamples charges samples that belong to no node to the limit of values of their namespace. A namespace in debt
+// is refused: the debt is returned, and nothing is charged.
 func (l *Limiter) ChargeSamples(namespace model.NamespaceID, sender string, samples int) Debt {
 	var b Budget
 	b.Open(l, &Node{Name: sender, Namespace: namespace})

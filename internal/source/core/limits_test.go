@@ -74,8 +74,8 @@ func TestSenderInDebtIsRefused(t *testing.T) {
 	}
 }
 
-// TestSamplesInDebtAreRefused checks that samples beyond the limit of values of their namespace are refused, and that values of
-// nodes count for it.
+// TestSamplesInDebtAreRefused expects samples beyond a namespace's limit of values to be refused, and the values of the
+// namespace's nodes to count for this limit, too.
 func TestSamplesInDebtAreRefused(t *testing.T) {
 	l, now := newLimiter()
 	l.Namespace = func(model.NamespaceID) NamespaceLimits {

@@ -7,16 +7,16 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// silentSender is a fake Sender that writes nothing.
+// silentSender is a fake Sender without a connection.
 type silentSender struct{ Session }
 
-// Flush writes nothing.
+// Flush writes nothing, because the sender has no connection.
 func (*silentSender) Flush(*Scratch, MessageSet) error { return nil }
 
 // FlushFailed does nothing, because writes never fail.
 func (*silentSender) FlushFailed() {}
 
-// newTestOutbox returns an outbox for sessions that write nothing.
+// newTestOutbox returns an outbox whose sessions have no connection: their Flush writes nothing.
 func newTestOutbox() *Outbox[*silentSender] {
 	return NewOutbox[*silentSender](NewGoroutines(), Acks, "test", 10, &queue.Registry{}, func() {})
 }

@@ -158,7 +158,7 @@ func (r *Runs) Close() {
 	r.cancelRunsIf(func(*PendingRun) bool { return true })
 }
 
-// cancelRunsIf cancels the runs that the function `which` selects.
+// cancelRunsIf cancels the runs for which the function `which` returns true.
 func (r *Runs) cancelRunsIf(which func(*PendingRun) bool) {
 	var list []*PendingRun
 	r.mu.Lock()

@@ -260,8 +260,8 @@ func (r *Registry[S]) ForEach(fn func(*S)) {
 	}
 }
 
-// Record builds the journal entries of one batch in reused memory: one for the sending node, and one per result about
-// a proxy node. One commit contains all of them.
+// Record builds the journal entries of one batch: one entry for the sending node, and one per result about a proxy
+// node; it reuses its memory. One commit contains all of them.
 type Record struct {
 	data []byte
 	list [1]journal.Entry
@@ -317,7 +317,7 @@ func (rec *Record) Entries(b *Batch) []journal.Entry {
 	return rec.more
 }
 
-// Reset clears the references to the batch, so that the record's memory can be reused.
+// Reset drops the references to a batch, so that the record can build the entries of another batch.
 func (rec *Record) Reset() {
 	rec.list[0] = journal.Entry{}
 	clear(rec.more)

@@ -90,8 +90,8 @@ func (x *session) acknowledgeAgain(slot int) {
 	x.Mu.Unlock()
 }
 
-// replaceSignals encodes the batch again with a keepalive in place of each refused signal (result or value), so that
-// no sequence number is missing.
+// replaceSignals encodes the batch again, with an empty keepalive in place of each refused signal, so that the batch
+// keeps all its sequence numbers.
 func replaceSignals(body []byte, refused []wire.RefusedSignal, proxied []core.ProxyResult) []byte {
 	var r wire.BatchReader
 	if err := r.Reset(body); err != nil {
@@ -350,8 +350,8 @@ func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalDecision, code, re
 	return admitted, "", ""
 }
 
-// foreignCertificate returns why the certificate that a report brings is not that of the session; empty: it is, or the report
-// brings none. The server keeps it with signatures of the node's runs.
+// foreignCertificate returns an error text if a report contains another certificate than that of the session, else an
+// empty text. The server keeps it with signatures of the node's runs.
 func (j *batchJudge) foreignCertificate(report []byte) string {
 	der, err := wire.ReportCertificate(report)
 	if err != nil {

@@ -138,7 +138,7 @@ func (a *testAgent) update(fn func()) {
 	a.changed.Broadcast()
 }
 
-// wait waits until ok, called under the agent's lock, returns true.
+// wait waits until the function ok, called under the agent's lock, returns true.
 func (a *testAgent) wait(what string, ok func() bool) {
 	a.t.Helper()
 	timer := time.AfterFunc(time.Minute, func() { a.update(func() { what = "too long: " + what }) })
@@ -296,7 +296,7 @@ func newMemoryNodes() *memoryNodes {
 	return &memoryNodes{nodes: map[uuid.UUID]core.Node{}, limits: map[model.NamespaceID]core.NamespaceLimits{}, retired: map[uuid.UUID]Retirement{}}
 }
 
-// change calls fn under the lock, to change nodes.
+// change calls fn under the lock; fn changes the test's nodes.
 func (m *memoryNodes) change(fn func()) { m.mu.Lock(); defer m.mu.Unlock(); fn() }
 
 // setNode adds or replaces a node.

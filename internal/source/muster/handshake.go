@@ -221,7 +221,7 @@ func (s *Server) newRefusal(code, sentence string, retry time.Duration) *wire.Re
 	return &wire.Refuse{Code: code, Message: sentence, RetryMs: s.jitterMs(retry)}
 }
 
-// withHint adds a hint (a command that removes the cause) to a refusal.
+// withHint adds a hint (a command that solves the problem) to a Refuse message.
 func withHint(r *wire.Refuse, hint string) *wire.Refuse {
 	r.Hint = hint
 	return r
@@ -265,7 +265,8 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 	return last, nil
 }
 
-// joinStreams merges the streams that Hello lists with the streams whose last sequence number the server has.
+// joinStreams merges two lists of streams (numbered sequences of results): those that Hello lists, and those whose last
+// sequence number the server has.
 func joinStreams(held []wire.StreamRange, last []wire.StreamLast) []sessionStream {
 	list := make([]sessionStream, len(held), len(held)+1)
 	for i, h := range held {

@@ -102,7 +102,7 @@ func originOf(h *wire.Hello) machineOrigin {
 	return o
 }
 
-// hashText returns a 64-bit hash of a text, and zero for an empty text.
+// hashText returns a 64-bit hash of a text; an empty text has the hash zero.
 func hashText(text string) uint64 {
 	if text == "" {
 		return 0
@@ -112,7 +112,7 @@ func hashText(text string) uint64 {
 	return h.Sum64()
 }
 
-// peer returns the peer's network address and the first digits of its machine id.
+// peer returns the network address of the peer and the first digits of its machine id, for logs.
 func (x *session) peer() core.Peer {
 	p := x.Peer()
 	if machine := x.hello.origin.machine; machine != 0 {

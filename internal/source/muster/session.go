@@ -53,7 +53,8 @@ type sessionStream struct {
 
 const maxStreams = 16 // streams of one session: two lanes of the present spool and of deleted spools
 
-// sessionClosing holds the Refuse message to send before a session closes, and whether the agent said Bye.
+// sessionClosing holds the Refuse message to send before a session closes, and whether the agent has announced its end
+// by Bye.
 type sessionClosing struct {
 	clean   bool         // the agent said Bye
 	refusal *wire.Refuse // the last message of the session; nil: none

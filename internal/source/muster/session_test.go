@@ -551,7 +551,7 @@ func (d *halfOpenConn) Close() error {
 	return d.Conn.Close()
 }
 
-// withOrigin returns a function that sets the machine id and boot id of a test agent.
+// withOrigin returns a function that gives a test agent this machine id and boot id.
 func withOrigin(machine, boot string, cut chan struct{}) func(*link.Config, *wire.Hello) {
 	return func(c *link.Config, h *wire.Hello) {
 		h.MachineID, h.BootID = machine, boot

@@ -105,7 +105,7 @@ func newTLSServerWith(t *testing.T, change func(*Config), log *slog.Logger) *tls
 // enrol enrols a machine with a join token and returns its identity.
 func (h *tlsServer) enrol(name string) *pki.Identity { h.t.Helper(); return h.enrolBy(name, nil) }
 
-// enrolBy enrols a machine over connections opened by the function dial, and returns its identity.
+// enrolBy enrols a machine over connections that the function dial opens, and returns the machine's identity.
 func (h *tlsServer) enrolBy(name string, dial func(context.Context, string, string) (net.Conn, error)) *pki.Identity {
 	h.t.Helper()
 	token, keep, err := h.authority.NewToken([]string{h.tls}, pki.JoinToken{Namespace: "default"})

@@ -51,14 +51,14 @@ const (
 
 var errMalformed = errors.New("the body is no valid protobuf message of remote write")
 
-// reset begins to read a body.
+// reset starts reading another request body, and reads its table of symbols if it has version 2.
 func (r *requestReader) reset(version2 bool, body []byte) error {
 	*r = requestReader{version2: version2, body: body, symbols: r.symbols[:0], samples: r.samples[:0], labels: r.labels[:0], key: r.key[:0]}
 	if !version2 {
 		return nil
 	}
 	for b := body; len(b) > 0; { // the symbols may stand behind the series
-		number, content, n := field(b)
+		number, content, n := readField(b)
 		if n < 0 {
 			return errMalformed
 		}
@@ -72,7 +72,7 @@ func (r *requestReader) reset(version2 bool, body []byte) error {
 // next reads the next series; it returns false at the end of the request or after an error (err).
 func (r *requestReader) next() bool {
 	for len(r.body) > 0 && r.err == nil {
-		number, content, n := field(r.body)
+		number, content, n := readField(r.body)
 		if n < 0 {
 			r.err = errMalformed
 			return false
@@ -93,7 +93,7 @@ func (r *requestReader) next() bool {
 func (r *requestReader) readSeries(b []byte) {
 	r.encoded, r.copied, r.samples = nil, false, r.samples[:0]
 	for len(b) > 0 && r.err == nil {
-		number, content, n := field(b)
+		number, content, n := readField(b)
 		if n < 0 {
 			r.err = errMalformed
 			return
@@ -113,8 +113,8 @@ func (r *requestReader) readSeries(b []byte) {
 	}
 }
 
-// addEncoded adds encoded labels to those of the present series. Adjacent parts of the body are not copied. Each series has its own copy,
-// because blocks keep its texts.
+// addEncoded adds the encoded labels of a part of the body to those of the series being read. Adjacent parts of the
+// body are not copied. Each series has its own copy, because blocks keep its texts.
 func (r *requestReader) addEncoded(part []byte) {
 	n := len(r.encoded)
 	switch {
@@ -130,7 +130,7 @@ func (r *requestReader) addEncoded(part []byte) {
 	}
 }
 
-// decodeLabels decodes the labels of the present series. They are valid until the next call.
+// decodeLabels decodes the labels of the series being read. They are valid until the next call.
 func (r *requestReader) decodeLabels() []wire.SeriesLabel {
 	if r.labels = r.labels[:0]; r.version2 {
 		for b := r.encoded; len(b) > 0; {
@@ -145,17 +145,17 @@ func (r *requestReader) decodeLabels() []wire.SeriesLabel {
 	return r.labels
 }
 
-// appendLabels appends the labels in encoded fields of version 1; ok is false if they are malformed.
+// appendLabels decodes labels from fields of version 1 and appends them to a list; ok is false if they are malformed.
 func appendLabels(list []wire.SeriesLabel, fields []byte) (_ []wire.SeriesLabel, ok bool) {
 	for len(fields) > 0 {
-		_, label, n := field(fields)
+		_, label, n := readField(fields)
 		if n < 0 {
 			return list, false
 		}
 		fields = fields[n:]
 		var l wire.SeriesLabel
 		for len(label) > 0 {
-			number, content, n := field(label)
+			number, content, n := readField(label)
 			if n < 0 {
 				return list, false
 			}
@@ -171,7 +171,8 @@ func appendLabels(list []wire.SeriesLabel, fields []byte) (_ []wire.SeriesLabel,
 	return list, true
 }
 
-// symbol reads a number of version 2 and returns the text with this number in the request's table of symbols.
+// symbol reads a number from a label of version 2, and returns the text with this number in the request's table of
+// symbols.
 func (r *requestReader) symbol(b *[]byte) string {
 	number, n := protowire.ConsumeVarint(*b)
 	if n < 0 || number >= uint64(len(r.symbols)) {
@@ -185,8 +186,8 @@ func (r *requestReader) symbol(b *[]byte) string {
 // maxKey bounds the key of a series, in bytes: a short number may stand for a long symbol.
 const maxKey = 4096
 
-// labelKey returns the labels of the present series as fields of version 1; ok is false if they are too long or malformed. The key is
-// valid until the next call.
+// labelKey returns the labels of the series being read, encoded as fields of version 1; ok is false if they are too
+// long or malformed. The key is valid until the next call.
 func (r *requestReader) labelKey() (key []byte, ok bool) {
 	if !r.version2 {
 		return r.encoded, len(r.encoded) <= maxKey
@@ -209,7 +210,7 @@ func (r *requestReader) labelKey() (key []byte, ok bool) {
 	return key, len(key) <= maxKey
 }
 
-// readSample reads a sample.
+// readSample reads one sample of the series being read.
 func (r *requestReader) readSample(b []byte) {
 	var s wire.Sample
 	for len(b) > 0 {
@@ -240,9 +241,9 @@ func (r *requestReader) readSample(b []byte) {
 	r.samples = append(r.samples, s)
 }
 
-// field reads one protobuf field: its number, its content (nil if it has no length), and its size in bytes; a negative size
-// means malformed.
-func field(b []byte) (number protowire.Number, content []byte, n int) {
+// readField reads one protobuf field: it returns the field's number, its content (nil for a number) and its size in
+// bytes; a negative size means that the field is malformed.
+func readField(b []byte) (number protowire.Number, content []byte, n int) {
 	number, kind, tag := protowire.ConsumeTag(b)
 	if tag < 0 {
 		return 0, nil, tag
@@ -258,5 +259,5 @@ func field(b []byte) (number protowire.Number, content []byte, n int) {
 	return number, content, tag + n
 }
 
-// text returns bytes as a string without a copy.
+// text converts bytes to a string without a copy; the bytes must not change afterwards.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -92,7 +92,7 @@ func (s *testServer) Append(_ context.Context, entries ...journal.Entry) error {
 	return nil
 }
 
-// journaled returns the samples in the journal: series and samples in the order of time.
+// journaled returns the samples in the journal as text: series and samples in the order of time.
 func (s *testServer) journaled(t testing.TB) (list []string) {
 	for _, e := range s.entries {
 		var r wire.Record
@@ -126,13 +126,13 @@ func (s *testServer) post(path, contentType, token string, body []byte) (http.He
 	return header, s.Serve(header, r, "192.0.2.1")
 }
 
-// series is a series of a request in either version.
+// series is a series that a test sends in a request: its labels and samples.
 type series struct {
 	labels  []string // names and values in turn
 	samples []wire.Sample
 }
 
-// encode returns the series as the uncompressed body of a request.
+// encode encodes series as the uncompressed body of a request, in version 1 or 2.
 func encode(t testing.TB, version2 bool, list []series) []byte {
 	if !version2 {
 		var r prompb.WriteRequest
@@ -306,11 +306,11 @@ func TestDecoderAgreesWithPrometheus(t *testing.T) {
 	})
 }
 
-// TestLabelsBetweenSamples sends series whose labels are not adjacent: all samples keep their labels, and a series of many parts is joined in
-// few allocations.
+// TestLabelsBetweenSamples sends series whose labels are scattered between their samples, and expects all samples to
+// keep their labels and a series of many parts to need few allocations.
 func TestLabelsBetweenSamples(t *testing.T) {
 	part := func(x series) []byte { // the encoded fields of one series
-		_, content, _ := field(encode(t, false, []series{x}))
+		_, content, _ := readField(encode(t, false, []series{x}))
 		return content
 	}
 	var body []byte
@@ -335,8 +335,8 @@ func TestLabelsBetweenSamples(t *testing.T) {
 	}
 }
 
-// TestCacheCountsItsMemory makes series with many empty labels and expects them without the memory of these, and expects that a request with
-// one series many times makes it only as often as the cache has space.
+// TestCacheCountsItsMemory caches a series with many empty labels, and expects these to use no memory. It then sends
+// one series many times in a request, and expects the cache to keep to its limit.
 func TestCacheCountsItsMemory(t *testing.T) {
 	var r requestReader
 	testenv.NoError(t, r.reset(false, encode(t, false, []series{{labels: slices.Concat([]string{"__name__", "a"}, make([]string, 1000))}})))
@@ -367,8 +367,8 @@ func TestCacheCountsItsMemory(t *testing.T) {
 	}
 }
 
-// TestKnownSeriesAreStoredAlike sends random requests of both versions to two namespaces of one server, each series with a second request, too,
-// and expects the records that a server without known series makes.
+// TestKnownSeriesAreStoredAlike sends random requests of both versions to two namespaces, each series at least twice,
+// and expects the same records as from a server that has no cache of series.
 func TestKnownSeriesAreStoredAlike(t *testing.T) {
 	texts := rapid.SampledFrom([]string{"", "a", "b", "__name__", "job", "namespace", "\xff", strings.Repeat("x", 2049)})
 	rapid.Check(t, func(r *rapid.T) {
@@ -396,7 +396,8 @@ func TestKnownSeriesAreStoredAlike(t *testing.T) {
 	})
 }
 
-// TestFullCacheDropsUnusedSeries fills the cache of series, and expects that a sweep drops only the series without a sample since the sweep before.
+// TestFullCacheDropsUnusedSeries fills the cache of series, and expects a sweep to drop only those series that had no
+// sample since the previous sweep.
 func TestFullCacheDropsUnusedSeries(t *testing.T) {
 	var c seriesCache
 	key := func(name string) []byte {

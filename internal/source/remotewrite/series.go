@@ -24,7 +24,7 @@ const (
 // blockBytes bounds the samples of one record, beside its last series.
 const blockBytes = 256 << 10
 
-// sampleBatch collects the accepted samples of a request.
+// sampleBatch collects the accepted samples of one request, by journal section.
 type sampleBatch struct {
 	namespace string
 	limits    *Limits
@@ -41,7 +41,7 @@ type sampleBatch struct {
 	block []byte              // memory of finish
 }
 
-// reset begins a batch for samples that arrive now.
+// reset empties the batch for the samples of another request.
 func (b *sampleBatch) reset(namespace string, limits *Limits, now time.Time) {
 	*b = sampleBatch{
 		namespace: namespace, limits: limits, oldest: now.Add(-limits.Age).UnixMilli(), newest: now.Add(limits.MaxAhead).UnixMilli(),
@@ -49,7 +49,7 @@ func (b *sampleBatch) reset(namespace string, limits *Limits, now time.Time) {
 	}
 }
 
-// SeriesSample is a sample with the labels of its series.
+// SeriesSample is one sample of a series that the server computed, with the labels of the series.
 type SeriesSample struct {
 	Labels []wire.SeriesLabel
 	wire.Sample
@@ -72,14 +72,15 @@ func JournalEntries(namespace string, list []SeriesSample, now time.Time) ([]jou
 	return b.entries, nil
 }
 
-// refuse counts refused samples.
+// refuse counts refused samples under an outcome, and keeps the first reason for the answer.
 func (b *sampleBatch) refuse(out outcome, n int, reason string) {
 	if b.refused[out] += n; b.reason == "" {
 		b.reason = reason
 	}
 }
 
-// add adds the samples of a series, or refuses them. It changes labels. ok is false if the labels are refused.
+// add adds the samples of a series to the batch, or refuses them. It changes labels. ok is false if the labels are
+// refused.
 func (b *sampleBatch) add(labels []wire.SeriesLabel, samples []wire.Sample) (ok bool) {
 	labels = setNamespace(labels, b.namespace)
 	if reason := b.labelError(labels); reason != "" {
@@ -90,7 +91,8 @@ func (b *sampleBatch) add(labels []wire.SeriesLabel, samples []wire.Sample) (ok 
 	return true
 }
 
-// addStored adds the samples of a series with the labels under which it is stored, or refuses those with a wrong time.
+// addStored adds the samples of a series to the batch, with the labels under which the server stores it, and refuses
+// samples whose time is too old or too far ahead.
 func (b *sampleBatch) addStored(section int, labels []wire.SeriesLabel, samples []wire.Sample) {
 	timely := samples[:0]
 	for _, s := range samples {
@@ -117,7 +119,7 @@ func (b *sampleBatch) addStored(section int, labels []wire.SeriesLabel, samples 
 	}
 }
 
-// emptyBlock returns an empty block, one of an earlier request if possible.
+// emptyBlock returns an empty block of samples, and reuses the memory of an earlier request if possible.
 func (b *sampleBatch) emptyBlock() *wire.SampleBlock {
 	if n := len(b.idle); n > 0 {
 		block := b.idle[n-1]
@@ -127,7 +129,7 @@ func (b *sampleBatch) emptyBlock() *wire.SampleBlock {
 	return new(wire.SampleBlock)
 }
 
-// finish converts the collected samples of a section to a journal entry.
+// finish converts the samples that the batch has collected for a section to a journal entry.
 func (b *sampleBatch) finish(section int) {
 	block := b.sections[section]
 	b.block = block.Append(b.block[:0])
@@ -141,7 +143,7 @@ func (b *sampleBatch) finish(section int) {
 	b.idle = append(b.idle, block)
 }
 
-// finishAll converts the collected samples of all sections to journal entries.
+// finishAll converts the samples that the batch has collected to one journal entry per section.
 func (b *sampleBatch) finishAll() {
 	for section, block := range b.sections {
 		if block != nil {
@@ -185,12 +187,12 @@ func (b *sampleBatch) labelError(labels []wire.SeriesLabel) string {
 	return ""
 }
 
-// name returns the name of the metric of a series, for messages.
+// name returns the metric name in the labels of a series, shortened for messages.
 func name(labels []wire.SeriesLabel) string {
 	return model.Truncate(strings.ToValidUTF8(cmp.Or(value(labels, labelMetric), "(no name)"), "\uFFFD"), 200)
 }
 
-// value returns the value of the label with this name.
+// value returns the value of the label with this name, or an empty text if the series has no such label.
 func value(labels []wire.SeriesLabel, name string) string {
 	for _, l := range labels {
 		if l.Name == name {

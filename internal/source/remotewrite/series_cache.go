@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// knownSeries is an accepted series: the labels that a sender gives it, and the labels under which the server stores it.
+// knownSeries is a series in the cache: the encoded labels that a sender gives it, and the labels under which the
+// server stores it.
 type knownSeries struct {
 	namespace string
 	key       string             // requestReader.labelKey
@@ -21,7 +22,7 @@ type knownSeries struct {
 	usedIn    atomic.Uint32 // the sweep period of its last sample
 }
 
-// size returns the memory of a series in bytes, about.
+// size returns the approximate number of bytes that the series uses in memory.
 func (x *knownSeries) size() int { return len(x.key) + 32*len(x.labels) + 128 }
 
 // Bounds of a seriesCache.
@@ -60,7 +61,7 @@ func (c *seriesCache) find(namespace string, key []byte) *knownSeries {
 	return x
 }
 
-// space returns the bytes of further series that the cache takes now.
+// space returns how many more bytes of series the cache may hold now.
 func (c *seriesCache) space(now time.Time) int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -70,7 +71,7 @@ func (c *seriesCache) space(now time.Time) int {
 	return maxCacheBytes // add sweeps first
 }
 
-// add adds series to the cache, as long as it has space.
+// add adds series to the cache until its memory limit is reached.
 func (c *seriesCache) add(list []*knownSeries, now time.Time) {
 	if len(list) == 0 {
 		return
@@ -106,7 +107,8 @@ func (c *seriesCache) sweep(now time.Time) {
 	c.next = now.Add(sweepInterval)
 }
 
-// newKnownSeries returns a series with a valid key. Its memory is its own.
+// newKnownSeries returns an entry for the cache, made of the encoded labels of an accepted series. Its memory is its
+// own.
 func newKnownSeries(namespace string, key []byte) *knownSeries {
 	key = bytes.Clone(key)
 	labels, _ := appendLabels(nil, key)

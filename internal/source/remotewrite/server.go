@@ -71,7 +71,7 @@ type Server struct {
 	idle    sync.Pool // of *receiver
 }
 
-// receiver has the memory for one request at a time.
+// receiver has the buffers for reading one request, which the next request reuses.
 type receiver struct {
 	packed bytes.Buffer // the body as it is sent
 	plain  []byte
@@ -142,7 +142,7 @@ func (s *Server) serve(header http.Header, r *http.Request) error {
 	return s.write(r.Context(), header, &x.batch)
 }
 
-// versionOf returns whether a request has version 2.0, or an error about its format.
+// versionOf reports whether a request has version 2.0 of remote write, or returns an error about its format.
 func versionOf(header http.Header) (version2 bool, err error) {
 	kind, parameters, err := mime.ParseMediaType(header.Get("Content-Type"))
 	encoding := cmp.Or(header.Get("Content-Encoding"), "snappy")
@@ -175,7 +175,7 @@ func (s *Server) readBody(x *receiver, body io.Reader) error {
 	return nil
 }
 
-// decode collects the accepted samples of a body in its batch.
+// decode decodes a request body and collects the accepted samples in a batch.
 func (s *Server) decode(x *receiver, namespace string, version2 bool) error {
 	now := s.cfg.Now()
 	b, r := &x.batch, &x.reader

@@ -34,7 +34,7 @@ import (
 // testNode is the id of the node in samples.
 const testNode = "0f9a53c1-58c6-4a36-9a2e-6f7f0fd7a001"
 
-// identity is the key and certificate of an agent.
+// identity is the key and certificate of a test agent.
 type identity struct {
 	key  *rsa.PrivateKey
 	cert *x509.Certificate
@@ -133,7 +133,7 @@ func sampleInventory(cert string, made time.Time, packages ...string) []byte {
 </CONTENT><DEVICEID>web1</DEVICEID><QUERY>INVENTORY</QUERY></REQUEST>`, made.UTC().Format(time.DateTime), cert, testNode, more.String())
 }
 
-// line returns a line of a run.
+// line returns one line of the log of a Rudder run: a report about a component.
 func line(kind, rule, directive, id, component, value, start, message string) string {
 	return fmt.Sprintf("%s R: @@T@@%s@@%s@@%s@@%s@@%s@@%s@@%s##%s@#%s\n", "2026-01-02T03:04:05+00:00", kind, rule, directive, id, component, value, start, testNode, message)
 }
@@ -193,7 +193,7 @@ func TestInventoryHasTheMachine(t *testing.T) {
 	}
 }
 
-// TestOldInventoriesAreRefused checks the time of inventories.
+// TestOldInventoriesAreRefused expects inventories that are too old, or from the future, to be refused.
 func TestOldInventoriesAreRefused(t *testing.T) {
 	now := time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -209,7 +209,8 @@ func TestOldInventoriesAreRefused(t *testing.T) {
 	}
 }
 
-// TestUploadsArePairs offers the two files of inventories in either order, too late, of several senders, and beyond the limit.
+// TestUploadsArePairs uploads the two files of inventories in either order, too late, from several senders and beyond
+// the limit, and compares which pairs become complete.
 func TestUploadsArePairs(t *testing.T) {
 	now := time.Unix(0, 0)
 	x := uploads{most: 100}
@@ -259,9 +260,10 @@ func TestUploadsArePairs(t *testing.T) {
 	}
 }
 
-// TestHostileFilesAreRefused expects an error for bombs, documents with entities, and inventories without what identifies their node.
+// TestHostileFilesAreRefused expects an error for zip bombs, for XML with entities, and for inventories that do not
+// identify their node.
 func TestHostileFilesAreRefused(t *testing.T) {
-	if _, err := unpack(compress(make([]byte, 10<<20)), 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1MiB") {
+	if _, err := uncompress(compress(make([]byte, 10<<20)), 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1MiB") {
 		t.Errorf("gzip: %v", err)
 	}
 	deep := strings.Repeat("<A>", maxDepth+1)
@@ -289,7 +291,8 @@ func TestHostileFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestSignaturesAreVerified signs an inventory and a run, and expects an error for another key, other content, and another form.
+// TestSignaturesAreVerified verifies signed inventories and runs, and expects an error for a wrong key, changed content
+// or another format.
 func TestSignaturesAreVerified(t *testing.T) {
 	key, err := parseKey(first().pem())
 	testenv.NoError(t, err)
@@ -330,7 +333,8 @@ func TestSignaturesAreVerified(t *testing.T) {
 	}
 }
 
-// TestRunIsParsed reads a run with messages of several lines, lines of the agent's log and damaged reports.
+// TestRunIsParsed parses the log of a run that has messages of several lines, lines of the agent itself and damaged
+// reports.
 func TestRunIsParsed(t *testing.T) {
 	const start = "2026-01-02 03:00:00+00:00"
 	log := line("control", "rudder", "run", "0", "start", "c1", start, "Start execution") +
@@ -567,11 +571,11 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// FuzzUnpack reads random bytes as a compressed file, and expects no more than the limit.
-func FuzzUnpack(f *testing.F) {
+// FuzzUncompress uncompresses random bytes, and expects no result above the size limit.
+func FuzzUncompress(f *testing.F) {
 	f.Add(compress([]byte("x")))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if plain, err := unpack(data, 1000); err == nil && len(plain) > max(1000, len(data)) {
+		if plain, err := uncompress(data, 1000); err == nil && len(plain) > max(1000, len(data)) {
 			t.Errorf("%d bytes", len(plain))
 		}
 	})

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// machineInventory is the inventory of an agent about its machine.
+// machineInventory is the inventory of one machine, as Rudder's agent collected it.
 type machineInventory struct {
 	node    string // id of the node in Rudder
 	name    string // full host name
@@ -29,13 +29,14 @@ type machineInventory struct {
 // maxIDBytes bounds the id of a node in Rudder.
 const maxIDBytes = 64
 
-// readInventory converts the outermost element of an inventory. Fields that have no place here are left out.
+// readInventory converts the outermost element of an inventory file to a machineInventory. Fields that have no place
+// here are left out.
 func readInventory(root *element) (*machineInventory, error) {
 	content := root.child("CONTENT")
 	rudder := content.child("RUDDER")
 	agents := rudder.all("AGENT")
 	if len(agents) != 1 {
-		return nil, model.Errorf(model.Invalid, "the inventory is of %s of Rudder, expected one", model.CountNoun(len(agents), "agent"))
+		return nil, model.Errorf(model.Invalid, "the inventory describes %s of Rudder, expected exactly one", model.CountNoun(len(agents), "agent"))
 	}
 	m := &machineInventory{node: rudder.value("UUID")}
 	m.name = cmp.Or(rudder.value("HOSTNAME"), content.child("OPERATINGSYSTEM").value("FQDN"), content.child("HARDWARE").value("NAME"), m.node)
@@ -49,7 +50,7 @@ func readInventory(root *element) (*machineInventory, error) {
 	if m.key.node != "" && m.key.node != m.node {
 		return nil, model.Errorf(model.Forbidden, "the certificate in the inventory is of node %s, not of %s", model.Truncate(m.key.node, 100), m.node)
 	}
-	m.logged = loggedTime(content)
+	m.logged = collectionTime(content)
 	system, hardware := m.describeMachine(content, agents[0])
 	for name, value := range system {
 		if value != "" {
@@ -66,8 +67,9 @@ func readInventory(root *element) (*machineInventory, error) {
 	return m, nil
 }
 
-// loggedTime returns the time at which the agent collected the inventory; zero: unknown. The agent writes its local time.
-func loggedTime(content *element) time.Time {
+// collectionTime returns the time at which the agent collected the inventory, or the zero time if the inventory does
+// not say it. The agent writes its local time.
+func collectionTime(content *element) time.Time {
 	zone := time.UTC
 	if offset, err := time.Parse("-0700", content.child("OPERATINGSYSTEM").child("TIMEZONE").value("OFFSET")); err == nil {
 		zone = offset.Location()
@@ -142,7 +144,7 @@ func (m *machineInventory) describeMachine(content, agent *element) (system, har
 	return system, hardware
 }
 
-// mebibytes converts a number of MiB to bytes.
+// mebibytes converts a number of MiB to a number of bytes, both as text; an empty text means no number or zero.
 func mebibytes(text string) string {
 	n, err := strconv.ParseUint(text, 10, 40)
 	if err != nil || n == 0 {
@@ -151,7 +153,8 @@ func mebibytes(text string) string {
 	return strconv.FormatUint(n<<20, 10)
 }
 
-// networkOf returns the network interfaces, without loopback. The inventory has an element for each address.
+// networkOf returns the inventory entries of the network interfaces, without loopback. The inventory has an element for
+// each address.
 func networkOf(content *element) (list []inventory.Entry) {
 	type link struct {
 		mac, mtu, state string
@@ -177,7 +180,7 @@ func networkOf(content *element) (list []inventory.Entry) {
 	return list
 }
 
-// storageOf returns disks and file systems.
+// storageOf returns the inventory entries of disks and file systems.
 func storageOf(content *element) (list []inventory.Entry) {
 	for _, s := range content.all("STORAGES") {
 		size := ""
@@ -196,7 +199,7 @@ func storageOf(content *element) (list []inventory.Entry) {
 	return list
 }
 
-// softwareOf returns the packages.
+// softwareOf returns the inventory entries of installed packages.
 func softwareOf(content *element) (list []inventory.Entry) {
 	for _, s := range content.all("SOFTWARES") {
 		list = append(list, inventory.New(inventory.Packages, s.value("NAME"), s.value("VERSION"), s.value("ARCH"), s.value("FROM")))
@@ -204,7 +207,7 @@ func softwareOf(content *element) (list []inventory.Entry) {
 	return list
 }
 
-// accountsOf returns users and groups, without real names.
+// accountsOf returns the inventory entries of users and groups, without people's real names.
 func accountsOf(content *element) (list []inventory.Entry) {
 	for _, u := range content.all("LOCAL_USERS") {
 		name := u.value("LOGIN")
@@ -221,7 +224,7 @@ func accountsOf(content *element) (list []inventory.Entry) {
 	return list
 }
 
-// processesOf returns the programs that run, without their arguments.
+// processesOf returns the inventory entries of running programs, without their arguments.
 func processesOf(content *element) (list []inventory.Entry) {
 	for _, p := range content.all("PROCESSES") {
 		command := p.value("CMD")
@@ -235,7 +238,8 @@ func processesOf(content *element) (list []inventory.Entry) {
 	return list
 }
 
-// environmentOf returns the environment of the agent; values of secrets are hidden.
+// environmentOf returns the inventory entries of the agent's environment variables; values that may be secret are
+// hidden.
 func environmentOf(content *element) (list []inventory.Entry) {
 	var variables []string
 	for _, e := range content.all("ENVS") {
@@ -244,7 +248,7 @@ func environmentOf(content *element) (list []inventory.Entry) {
 	return inventory.Environ(variables)
 }
 
-// customOf returns the properties that hooks of the agent print: a list of objects in JSON.
+// customOf returns the custom properties of the node: hooks of Rudder's agent print them as JSON objects.
 func customOf(rudder *element) (list []inventory.Entry) {
 	e := rudder.child("CUSTOM_PROPERTIES")
 	add := func(name string, value any) {
@@ -273,8 +277,8 @@ func customOf(rudder *element) (list []inventory.Entry) {
 	return list
 }
 
-// changesOf returns the signals that make the present inventory of a node the new one, each of bounded size. There are none if nothing
-// differs.
+// changesOf returns the signals that turn the present inventory of a node into the new one; each signal has a bounded
+// size. There are none if nothing differs.
 func changesOf(present []inventory.Entry, known bool, entries []inventory.Entry) (list []wire.Signal) {
 	if !known {
 		present = nil

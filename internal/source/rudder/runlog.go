@@ -75,7 +75,7 @@ type runParser struct {
 	open bool
 }
 
-// end adds the report that is open to the run.
+// end adds the report that is being read to the run, because its last line was read.
 func (p *runParser) end() error {
 	if !p.open {
 		return nil

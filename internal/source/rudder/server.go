@@ -198,7 +198,7 @@ func (s *Server) handle(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		return "", model.Errorf(model.Unavailable, "the server is handling too many large files").WithHint("send it again")
 	}
 	defer s.memory.Release(min(int64(most), s.cfg.Limits.AllBytes))
-	if data, err = unpack(data, most); err != nil {
+	if data, err = uncompress(data, most); err != nil {
 		return "", err
 	}
 	if folder == "reports" {
@@ -352,8 +352,9 @@ func (s *Server) takeRun(ctx context.Context, namespaces []string, data []byte, 
 	return tookRun, nil
 }
 
-// compareWithLast returns tookRun for a run that is newer than all before it, else why it does not count. After a start of the server the
-// view has the last runs: it dates a run by its commit, a moment too late. The caller holds n.mu.
+// compareWithLast returns tookRun if a run is newer than all earlier runs of its node, and otherwise the outcome that
+// says why the run does not count. After a start of the server the view has the last runs: it dates a run by its
+// commit, a moment too late. The caller holds n.mu.
 func (s *Server) compareWithLast(n *node, directives []*model.DirectiveDefinition, start time.Time) outcome {
 	last, counted := n.lastRun, !n.lastRun.IsZero()
 	if !counted {

@@ -62,25 +62,25 @@ func parseKey(text string) (*agentKey, error) {
 	case "PUBLIC KEY":
 		public, err = x509.ParsePKIXPublicKey(block.Bytes)
 	default:
-		err = fmt.Errorf("a block %s", model.Truncate(block.Type, 100))
+		err = fmt.Errorf("the PEM block has the unknown type %q", model.Truncate(block.Type, 100))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the key of the agent: %w", err)
 	}
-	return key.of(public)
+	return key.setPublicKey(public)
 }
 
-// keyFromDER reads a key that the server has stored.
+// keyFromDER decodes the public key of an agent, as the server has stored it in DER.
 func keyFromDER(der []byte) (*agentKey, error) {
 	public, err := x509.ParsePKIXPublicKey(der)
 	if err != nil {
 		return nil, err
 	}
-	return new(agentKey).of(public)
+	return new(agentKey).setPublicKey(public)
 }
 
-// of sets the public key.
-func (k *agentKey) of(public any) (_ *agentKey, err error) {
+// setPublicKey sets the public key, or returns an error if it is no RSA key of an allowed size.
+func (k *agentKey) setPublicKey(public any) (_ *agentKey, err error) {
 	var ok bool
 	if k.PublicKey, ok = public.(*rsa.PublicKey); !ok {
 		return nil, fmt.Errorf("the key of the agent is %T, expected RSA", public)
@@ -202,7 +202,8 @@ func (r *signedRun) verify(key *agentKey) error {
 	return p.Verify()
 }
 
-// cutHeader splits a part of a message behind its header. Lines end with a line feed, also with a carriage return before it.
+// cutHeader splits one part of a MIME message into its header and its body. Lines end with a line feed, also with a
+// carriage return before it.
 func cutHeader(data []byte) (head textproto.MIMEHeader, body []byte, ok bool) {
 	text, body, ok := bytes.Cut(data, []byte("\n\n"))
 	if i := bytes.Index(data, []byte("\r\n\r\n")); i >= 0 && (!ok || i < len(text)) {
@@ -215,8 +216,8 @@ func cutHeader(data []byte) (head textproto.MIMEHeader, body []byte, ok bool) {
 	return head, body, err == nil
 }
 
-// splitParts returns the parts of a multipart message, with lines that end with a line feed alone. The line end before a boundary
-// belongs to the boundary.
+// splitParts splits the body of a multipart MIME message at its boundary. The line end before a boundary belongs to the
+// boundary.
 func splitParts(body []byte, boundary string) (parts [][]byte, ok bool) {
 	var part []byte
 	open := false

@@ -233,7 +233,7 @@ type certificateSerial struct {
 	number string
 }
 
-// serialsOf returns the serial numbers of the certificates in the chains, without the root authorities.
+// serialsOf returns the serial numbers of all certificates in the chains, except those of the root CAs.
 func serialsOf(chains [][]*x509.Certificate) (list []certificateSerial) {
 	for _, chain := range chains {
 		for i, cert := range chain[:len(chain)-1] {
@@ -279,9 +279,9 @@ type revocationLists struct {
 	ignored []string                        // issuers that are no authority
 }
 
-// parseLists parses one or several revocation lists in PEM, or one in DER, and verifies that one of the CAs signed
-// each. One invalid list makes the whole file an error. Lists of other issuers, such as former authorities, are
-// ignored if there is one of an authority.
+// parseLists parses revocation lists (several in PEM, or one in DER), and verifies that each is signed by one of the
+// CAs. One invalid list makes the whole file an error. Lists of other issuers, such as former authorities, are ignored
+// if there is one of an authority.
 func parseLists(text []byte, authorities []*x509.Certificate) (*revocationLists, error) {
 	out := &revocationLists{entries: map[certificateSerial]time.Time{}, issuers: map[[32]byte]bool{}}
 	n := 0

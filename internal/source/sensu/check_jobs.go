@@ -44,8 +44,8 @@ func (r *preparedCheck) encode(codec sensuwire.Codec) []byte {
 	return encoded
 }
 
-// sessionJobs holds the checks that a session's agent must run, and the requests that wait to be sent. The session's
-// Mu guards them.
+// sessionJobs holds the checks that the agent of a session must run, and the check requests that wait to be sent to it.
+// The session's Mu guards them.
 type sessionJobs struct {
 	list     []*checkJob // ascending by name and proxy node
 	revision uint64      // of the assignment

@@ -288,7 +288,7 @@ func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) 
 	return spec, ok
 }
 
-// isSet reports whether a pipeline is that of the handler set registration.
+// isSet reports whether a pipeline belongs to the test's handler set registration.
 func isSet(name route.Name) bool { return name.String() == "default/sensu-registration" }
 
 // The view and the planner.

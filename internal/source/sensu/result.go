@@ -204,7 +204,7 @@ func (r *signalRecord) addSignal(atMs uint64, definition model.DefinitionID, res
 	r.bytes += len(signal.Body) + 64
 }
 
-// release empties the record and returns it to its pool.
+// release empties the record and returns it to the pool of records.
 func (r *signalRecord) release(s *Server) {
 	r.Reset()
 	clear(r.proxied)

@@ -343,8 +343,8 @@ func TestRequestHasTheCommandAsAShellLine(t *testing.T) {
 	}
 }
 
-// TestLongOutputIsCutWithAMark expects a too long output to be cut, with a mark in the text and the number of bytes
-// are missing.
+// TestLongOutputIsCutWithAMark expects a long output to be cut, with a mark in the text that says how many bytes are
+// missing.
 func TestLongOutputIsCutWithAMark(t *testing.T) {
 	for _, c := range []struct {
 		cause, output string

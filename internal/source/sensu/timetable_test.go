@@ -94,7 +94,7 @@ func TestSlotsOfJobsKeepCheckIntervals(t *testing.T) {
 // cronInterval stands for a cron expression in place of an interval.
 const cronInterval = -1 // in the place of an interval
 
-// repeatInterval returns a slice of n equal intervals.
+// repeatInterval returns a slice with n times the same interval.
 func repeatInterval(n int, interval time.Duration) (list []time.Duration) {
 	for range n {
 		list = append(list, interval)

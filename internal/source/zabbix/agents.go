@@ -246,7 +246,7 @@ func (s *Server) assignChecks(ctx context.Context, namespaces []string, r *reque
 		a.discoveredKeys = s.discoveredByNumber(a.node.ID)
 		for _, key := range slices.Sorted(maps.Values(a.discoveredKeys)) {
 			if index.byKey[key] == nil {
-				add(key, s.discovered(a.node.ID, key))
+				add(key, s.discoveredItem(a.node.ID, key))
 			}
 		}
 	}
@@ -348,7 +348,7 @@ type agentBatch struct {
 	entries        []journal.Entry
 }
 
-// add adds the i-th value of the request. A value that is refused leaves a keepalive with its number.
+// add adds the i-th value of the request to the batch. A value that is refused leaves a keepalive with its number.
 func (b *agentBatch) add(r *row, i int) outcome {
 	switch {
 	case r.ID == 0 || r.ID > maxNumber || r.Host != "" && r.Host != b.host:
@@ -371,7 +371,7 @@ func (b *agentBatch) add(r *row, i int) outcome {
 	return out
 }
 
-// signalOf returns the signal that contains a value.
+// signalOf returns the signal of the journal that contains the i-th value of the request.
 func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 	keepalive := wire.Signal{Kind: wire.SignalKeepalive}
 	of := b.ownNode.items.byKey[r.Key]
@@ -379,7 +379,7 @@ func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 		of = b.ownNode.items.byNumber[r.ItemID]
 	}
 	if of == nil {
-		of = b.discovered(r)
+		of = b.discoveredItem(r)
 	}
 	switch {
 	case of == nil:
@@ -409,9 +409,10 @@ func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 	return block.signal(), kept
 }
 
-// discovered returns the discovered items that a value belongs to, or nil if there are none. After a start of the server the numbers of
-// an agent's items are unknown until the first value of one of them.
-func (b *agentBatch) discovered(r *row) *nodeItem {
+// discoveredItem returns the item for which a value is stored, found among those that discovery rules made on the
+// agent's node, or nil if there is none. After a start of the server the numbers of an agent's items are unknown until
+// the first value of one of them.
+func (b *agentBatch) discoveredItem(r *row) *nodeItem {
 	key := r.Key
 	if key == "" {
 		if key = b.agent.discoveredKeys[r.ItemID]; key == "" && !b.readDiscovered {
@@ -422,10 +423,10 @@ func (b *agentBatch) discovered(r *row) *nodeItem {
 	if key == "" {
 		return nil
 	}
-	return b.srv.discovered(b.agent.node.ID, key)
+	return b.srv.discoveredItem(b.agent.node.ID, key)
 }
 
-// flush ends the current batch, so that the next value starts another one.
+// flush appends the current batch to the journal entries of the request, so that the next value starts another batch.
 func (b *agentBatch) flush() {
 	if len(b.batch.Signals) > 0 {
 		b.appendBatch(&b.batch)

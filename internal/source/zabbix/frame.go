@@ -96,7 +96,7 @@ func readPayload(r io.Reader, h frameHeader) ([]byte, error) {
 	return plain.Bytes(), nil
 }
 
-// appendFrame appends a frame whose flags are those of the request.
+// appendFrame appends a frame with a payload to dst; the frame has the flags of the request that it answers.
 func appendFrame(dst []byte, flags byte, payload []byte) []byte {
 	plain := 0
 	if flags&flagCompressed != 0 {

@@ -17,7 +17,7 @@ type itemIndex struct {
 	byNumber map[uint64]*nodeItem // those that agents collect
 }
 
-// nodeItem has the items with one key: one for each Template of the node that has the key.
+// nodeItem is the item of a node with one key, in each Template of the node that has the key.
 type nodeItem struct {
 	trapper  bool // else agents collect it
 	interval time.Duration
@@ -42,8 +42,8 @@ type DiscoveredItem struct {
 	DeclaredItems int    // number of items in the definition
 }
 
-// discoveredByNumber returns the keys of the discovered items of a node that agents collect, by the agent's number. Keys with user
-// macros are left out: agents do not know these.
+// discoveredByNumber returns the keys of those discovered items of a node that its Zabbix agent collects, by the number
+// under which the agent knows each. Keys with user macros are left out: agents do not know these.
 func (s *Server) discoveredByNumber(node model.NodeID) map[uint64]string {
 	byNumber := map[uint64]string{}
 	if s.cfg.Discovered != nil {
@@ -56,8 +56,9 @@ func (s *Server) discoveredByNumber(node model.NodeID) map[uint64]string {
 	return byNumber
 }
 
-// discovered returns the items on a node with this key that discovery rules made, or nil if there are none.
-func (s *Server) discovered(node model.NodeID, key string) (n *nodeItem) {
+// discoveredItem returns the item of a node with this key, found among those that discovery rules made, or nil if there
+// is none.
+func (s *Server) discoveredItem(node model.NodeID, key string) (n *nodeItem) {
 	if s.cfg.Discovered == nil {
 		return nil
 	}

@@ -47,7 +47,7 @@ func scanRequest(payload []byte) (r *request, ok bool) {
 	return r, !s.failed && s.at == len(s.text)
 }
 
-// readRows reads the array of rows.
+// readRows reads the JSON array of values in a request.
 func (s *requestScanner) readRows() []row {
 	s.expect('[')
 	usual := min(len(s.text)/64+1, 250) // zabbix_sender sends 250 values at once
@@ -92,7 +92,7 @@ func (s *requestScanner) readRows() []row {
 	return rows
 }
 
-// readObject reads an object that has a field, and calls read for the value of each field.
+// readObject reads a JSON object with at least one field, and calls read for the value of each field.
 func (s *requestScanner) readObject(read func(name string)) {
 	s.expect('{')
 	for !s.failed {
@@ -137,7 +137,7 @@ func (s *requestScanner) readNumber() (n uint64) {
 	return n
 }
 
-// consume reads a byte if it is the next one.
+// consume skips the given byte if it comes next, and reports whether it did.
 func (s *requestScanner) consume(c byte) bool {
 	if s.at == len(s.text) || s.text[s.at] != c {
 		return false
@@ -146,5 +146,5 @@ func (s *requestScanner) consume(c byte) bool {
 	return true
 }
 
-// expect reads a byte and fails if it is another one.
+// expect skips the given byte, or fails if another byte comes next.
 func (s *requestScanner) expect(c byte) { s.failed = !s.consume(c) || s.failed }

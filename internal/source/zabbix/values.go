@@ -122,7 +122,7 @@ func (b *valueBatch) add(ctx context.Context, r *row, i int) outcome {
 	}
 	of := n.items.byKey[r.Key]
 	if of == nil {
-		of = b.srv.discovered(n.ID, r.Key)
+		of = b.srv.discoveredItem(n.ID, r.Key)
 	}
 	switch {
 	case of == nil:
@@ -263,7 +263,7 @@ func (n *valueNode) entries() (entries []journal.Entry) {
 	return entries
 }
 
-// append appends the entries of a request to the journal and counts its accepted values.
+// append appends the entries of a request to the journal in one commit, and counts the accepted values.
 func (b *valueBatch) append(ctx context.Context, entries []journal.Entry, values int) error {
 	if len(entries) == 0 {
 		return nil

@@ -56,7 +56,7 @@ func TestFramesHaveTheirFlags(t *testing.T) {
 	}
 }
 
-// deflate returns data compressed by zlib.
+// deflate compresses data by zlib.
 func deflate(data []byte) []byte {
 	var b bytes.Buffer
 	z := zlib.NewWriter(&b)
@@ -258,7 +258,8 @@ func (testIntent) RecordReport(intent.NodeInfo, intent.AgentReport) (limit, reas
 	return "", ""
 }
 
-// ask sends a request over a loopback connection and returns the text of the answer; empty: no answer came.
+// ask sends a request over a loopback connection and returns the text of the answer, or an empty text if no answer
+// came.
 func (x *testServer) ask(t *testing.T, frame []byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -114,7 +114,8 @@ func walkValues(text string, each func(snmpValue) bool) error {
 	return nil
 }
 
-// cutPlain cuts a value without quotation marks off the start of the output of an SNMP walk, and returns the value and the rest.
+// cutPlain reads a value without quotation marks at the start of an SNMP walk's output, and returns the value and the
+// rest.
 func cutPlain(kind, text string) (value, rest string) {
 	value, rest, _ = strings.Cut(text, "\n")
 	lines := []string{value}
@@ -201,7 +202,8 @@ func compileSNMPWalkValue(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// walkColumn is a field of the objects that snmpWalkToJson makes.
+// walkColumn describes one field of the JSON objects that the step snmpWalkToJson makes: its name and object
+// identifier, and its format.
 type walkColumn struct {
 	name, prefix string
 	format       snmpFormat
@@ -233,7 +235,8 @@ func compileSNMPWalkToJSON(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// walkToJSON returns an object for each index of the columns, in the order in which they occur.
+// walkToJSON converts an SNMP walk to a JSON list: one object for each index of the columns, in the order in which they
+// occur.
 func walkToJSON(text string, columns []walkColumn) (string, error) {
 	type row struct {
 		index  string

@@ -26,7 +26,7 @@ type element struct {
 	children []*element
 }
 
-// child returns the first child with a name, or an empty element.
+// child returns the first child element with a name, or an empty element.
 func (e *element) child(name string) *element {
 	for _, c := range e.children {
 		if c.name == name {
@@ -36,7 +36,7 @@ func (e *element) child(name string) *element {
 	return &element{}
 }
 
-// all returns the children with a name.
+// all returns the child elements with a name.
 func (e *element) all(name string) (list []*element) {
 	for _, c := range e.children {
 		if c.name == name {
@@ -46,10 +46,10 @@ func (e *element) all(name string) (list []*element) {
 	return list
 }
 
-// value returns the text of a child without surrounding space.
+// value returns the text of a child element, without surrounding space.
 func (e *element) value(name string) string { return strings.TrimSpace(e.child(name).text) }
 
-// values returns the texts of the children with a name, without empty ones.
+// values returns the texts of the child elements with a name, without empty ones.
 func (e *element) values(name string) (list []string) {
 	for _, c := range e.all(name) {
 		if text := strings.TrimSpace(c.text); text != "" {
@@ -75,10 +75,11 @@ func parseElements(data []byte) (*element, error) {
 	return root, nil
 }
 
-// elementParser counts the elements of an inventory.
+// elementParser decodes an inventory, and counts its elements to limit their number.
 type elementParser struct{ count int }
 
-// enter counts an element at a depth and refuses it beyond the bounds.
+// enter counts one more element at this depth of nesting, and returns an error if there are too many or they are nested
+// too deep.
 func (p *elementParser) enter(depth int) error {
 	if p.count++; p.count > maxElements {
 		return fmt.Errorf("it has more than %d elements", maxElements)

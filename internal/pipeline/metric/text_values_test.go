@@ -36,8 +36,9 @@ func newTextView(t *testing.T, path string) (*testView, *textlog.Store) {
 	return &testView{View: New(of, Options{Definitions: textDefinition, Texts: s}), shard: of}, s
 }
 
-// TestTextsAreStoredOnce applies lines, live and late ones, and starts again from snapshots that are behind the store. Each line is
-// there once, in the order of their times; values of an item without history are not, but those that are made of them are.
+// TestTextsAreStoredOnce applies log lines, some of them late, and restarts from snapshots that are older than the text
+// store. Each line is there once, in the order of their times; values of an item without history are not, but those
+// that are made of them are.
 func TestTextsAreStoredOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text.db")
 	v, s := newTextView(t, path)

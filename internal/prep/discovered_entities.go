@@ -24,8 +24,9 @@ func NewEntityReader(paths map[string]string) (*EntityReader, error) {
 	return r, nil
 }
 
-// Read calls each for every object of a JSON list, or of the list data of an object, until it returns false. macro returns the
-// value of a macro in the object. Other elements of the list are left out, as in Zabbix.
+// Read calls each for every object in a list of discovered entities, until each returns false. The list is a JSON list,
+// or the field data of a JSON object. macro returns the value of a macro in the object. Other elements of the list are
+// left out, as in Zabbix.
 func (r *EntityReader) Read(text string, each func(macro func(name string) (string, bool)) bool) error {
 	var t jsonTree
 	if err := t.parseJSON(text); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// expectation returns a directive of Rudder with components in JSON.
+// expectation returns a compiled directive for Rudder's agents, with the expected components given in JSON.
 func expectation(components ...string) *model.DirectiveDefinition {
 	d := &model.DirectiveDefinition{Rudder: "d1"}
 	for i, arguments := range components {
@@ -21,8 +21,8 @@ func expectation(components ...string) *model.DirectiveDefinition {
 	return d
 }
 
-// TestRunIsJudged compares runs with expected components: by id, by component and value, with variables, repeated, missing and
-// unexpected.
+// TestRunIsJudged compares runs with the expected components of a directive, found by id or by name and value, with
+// variables, repetitions, missing and unexpected reports.
 func TestRunIsJudged(t *testing.T) {
 	d := expectation(`{"id":"i0"}`, `{"id":"i1"}`, `{"component":"File"}`, `{"component":"File","value":"/etc/${x}.conf"}`, `{"component":"File","value":"/etc/b.conf"}`, `{}`)
 	report := func(kind, id, component, value, message string) componentReport {

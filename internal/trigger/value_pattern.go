@@ -68,7 +68,7 @@ func compileMatch(t item.Type, operator, pattern string) (match func(item.Value)
 	}, ""
 }
 
-// usageOf returns use if the pattern matches a value, and skip if not.
+// usageOf tells the window to use a value if the pattern matches it, and otherwise to skip it.
 func usageOf(matches bool) usage {
 	if matches {
 		return use

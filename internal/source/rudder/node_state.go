@@ -33,7 +33,7 @@ const madeFact = "rudderInventory"
 // stream is the stream of the numbers that the server gives to signals of agents of Rudder.
 const stream wire.StreamID = 0x7275646465720001
 
-// nodes has the nodes that have sent something since the start of the server.
+// nodes has the state of each node whose Rudder agent has sent something since the server's start.
 type nodes struct {
 	mu   sync.Mutex
 	byID map[model.NodeID]*node
@@ -55,7 +55,7 @@ type node struct {
 	limit        time.Duration
 }
 
-// get returns the state of a node, and creates it if it is missing.
+// get returns the state of a node with a Rudder agent, and creates it if it is missing.
 func (x *nodes) get(info *intent.NodeInfo) *node {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -70,7 +70,8 @@ func (x *nodes) get(info *intent.NodeInfo) *node {
 	return n
 }
 
-// lock locks the state of a node and brings it up to date. The caller unlocks n.mu.
+// lock locks the state of a node, creates it if it is missing, and updates names and keepalive times from the
+// directory. The caller unlocks n.mu.
 func (s *Server) lock(info *intent.NodeInfo) *node {
 	n := s.nodes.get(info)
 	n.mu.Lock()
@@ -212,7 +213,7 @@ func (s *Server) register(ctx context.Context, namespaces []string, m *machineIn
 	return info, s.cfg.Nodes.CatchUp(ctx) // its runs follow, and need the key
 }
 
-// wrongKeyError returns the error about something that another key than the node's signed.
+// wrongKeyError returns the error for a file that is not signed by the node's stored key.
 func wrongKeyError(info *intent.NodeInfo, text string) error {
 	return model.Errorf(model.Forbidden, "node %s: %s", info.Name, text).
 		WithHint("if its agent has a new key: muster delete node %s -n %s, and on the node: rudder agent inventory", info.Name, info.Namespace)

@@ -19,7 +19,7 @@ type Chain struct {
 	memories int // number of steps that remember a value
 }
 
-// step is one compiled preprocessing step of a chain
+// step is one compiled preprocessing step.
 type step struct {
 	run    stepFunc
 	memory int // its position in State, if remembers
@@ -71,8 +71,8 @@ func Compile(steps []model.Step, t item.Type, scripts ScriptCompiler) (*Chain, e
 // nil.
 func (c *Chain) Stateful() bool { return c.memories > 0 }
 
-// Run preprocesses one value of an item. Kind None without error says that a step discarded the value. An error makes
-// the item unsupported; its text has the form of Zabbix. A text may share memory with the input.
+// Run applies all preprocessing steps to one value of an item. Kind None without error says that a step discarded the
+// value. An error makes the item unsupported; its text has the form of Zabbix. A text may share memory with the input.
 func (c *Chain) Run(s *State, in item.Sample) (item.Value, error) {
 	return c.run(s, in.Value, in.At, nil, nil)
 }

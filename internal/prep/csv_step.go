@@ -173,7 +173,7 @@ func (f csvForm) cutQuoted(text string) (field, rest string, err error) {
 	}
 }
 
-// duplicate returns the first name that occurs twice in a list
+// duplicate returns the first name that occurs more than once in a list, or an empty text.
 func duplicate(names []string) string {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {

@@ -366,7 +366,8 @@ func compilePrometheusPattern(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// answer returns the value, label or function that a prometheusPattern step outputs for the selected samples
+// answer returns the output of a prometheusPattern step for the selected samples: a value, a label or a function of
+// several values.
 func (p *metricPattern) answer(m *metricRows, request, output string) (string, error) {
 	rows, err := p.selectRows(m)
 	switch {

@@ -64,7 +64,7 @@ func judgeRun(d *model.DirectiveDefinition, run *agentRun, reports []componentRe
 	return out
 }
 
-// judgement collects the statuses of one directive's components.
+// judgement collects the statuses that the reports of a run give to one directive's components.
 type judgement struct {
 	expected   []model.RudderMethod
 	byID       map[string][]int
@@ -74,7 +74,7 @@ type judgement struct {
 	unexpected []*componentReport
 }
 
-// newJudgement returns a judgement without reports.
+// newJudgement returns a judgement of a directive, in which each component is still missing its report.
 func newJudgement(d *model.DirectiveDefinition) *judgement {
 	n := len(d.Components)
 	j := &judgement{expected: make([]model.RudderMethod, n), byID: map[string][]int{}, byName: map[string][]int{}, codes: policy.NewCodes(n), worst: make([]*componentReport, n)}
@@ -91,7 +91,9 @@ func newJudgement(d *model.DirectiveDefinition) *judgement {
 		j.byName[m.Component] = append(j.byName[m.Component], i)
 	}
 	for _, list := range j.byName { // fixed values first, then those with the most fixed text
-		slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(freedom(j.expected[a].Value), freedom(j.expected[b].Value)) })
+		slices.SortStableFunc(list, func(a, b int) int {
+			return cmp.Compare(variability(j.expected[a].Value), variability(j.expected[b].Value))
+		})
 	}
 	return j
 }
@@ -99,20 +101,21 @@ func newJudgement(d *model.DirectiveDefinition) *judgement {
 // variable matches a variable in an expected value; the agent expands it.
 var variable = regexp.MustCompile(`\$[{(][^})]*[})]`)
 
-// freedom orders expected values: zero for a fixed one, and more for one with less fixed text.
-func freedom(value string) int {
+// variability returns how little an expected value restricts the reported one: zero for a value without variables, and more
+// the less fixed text it has.
+func variability(value string) int {
 	if !variable.MatchString(value) {
 		return 0
 	}
 	return 1<<20 - len(variable.ReplaceAllString(value, ""))
 }
 
-// fits reports whether a reported value fits an expected one.
+// fits reports whether a reported value matches an expected value, in which variables stand for any text.
 func fits(expected, value string) bool {
 	if expected == value {
 		return true
 	}
-	if freedom(expected) == 0 {
+	if variability(expected) == 0 {
 		return false
 	}
 	rest, first := value, true
@@ -130,8 +133,8 @@ func fits(expected, value string) bool {
 	return false
 }
 
-// find returns the position of the component that a report is of. A second report of a component with a fixed value and without an id
-// is unexpected.
+// find returns the position of the directive's component that a report is about; ok is false for an unexpected report.
+// A second report of a component with a fixed value and without an id is unexpected.
 func (j *judgement) find(r *componentReport) (at int, ok bool) {
 	if list := j.byID[r.id]; len(list) > 0 {
 		for _, i := range list { // elements of a loop share the id
@@ -142,14 +145,14 @@ func (j *judgement) find(r *componentReport) (at int, ok bool) {
 		return list[0], true
 	}
 	for _, i := range j.byName[r.component] {
-		if value := j.expected[i].Value; fits(value, r.value) && (j.worst[i] == nil || freedom(value) > 0) {
+		if value := j.expected[i].Value; fits(value, r.value) && (j.worst[i] == nil || variability(value) > 0) {
 			return i, true
 		}
 	}
 	return 0, false
 }
 
-// add adds a report to a component: of several ones the worst counts.
+// add counts a report for a component; if several reports are about one component, the worst status counts.
 func (j *judgement) add(at int, r *componentReport, status policy.Status) {
 	if j.worst[at] != nil && policy.Worst(status, j.codes.At(at)) == j.codes.At(at) {
 		return

@@ -15,7 +15,7 @@ import (
 // uploadTime is the longest time that a file waits for the other file of its pair.
 const uploadTime = 10 * time.Minute
 
-// uploads has the files that wait for the other one of their pair.
+// uploads has the inventory files that wait for the other file of their pair: inventory and signature.
 type uploads struct {
 	mu    sync.Mutex
 	most  int // bytes of all files; beyond it the sender with the most bytes loses its oldest pair
@@ -26,7 +26,7 @@ type uploads struct {
 // uploadKey names the two files of one inventory: the address of their sender, and their name without extensions.
 type uploadKey struct{ from, name string }
 
-// upload is the part of a pair that has arrived.
+// upload has the file of an inventory that has arrived: the inventory itself or its signature.
 type upload struct {
 	inventory, signature []byte
 	until                time.Time
@@ -35,7 +35,8 @@ type upload struct {
 // size returns the bytes of the files.
 func (u *upload) size() int { return len(u.inventory) + len(u.signature) }
 
-// keyOfUpload returns the pair that a file belongs to, and whether the file is the signature. ok is false for a name of another kind.
+// keyOfUpload returns the pair (inventory and signature) that a file belongs to, and whether the file is the signature.
+// ok is false for a name of another kind.
 func keyOfUpload(from, file string) (key uploadKey, isSignature, ok bool) {
 	name := path.Base(file)
 	name = strings.TrimSuffix(name, ".gz")
@@ -49,7 +50,8 @@ func keyOfUpload(from, file string) (key uploadKey, isSignature, ok bool) {
 	return uploadKey{from, name}, true, isSignature && name != ""
 }
 
-// offer adds a file to its pair. It returns both files if the pair is complete; it keeps them until remove.
+// offer stores one of the two files of an inventory, and returns both files when the other one is already there. It
+// returns both files if the pair is complete; it keeps them until remove.
 func (x *uploads) offer(key uploadKey, isSignature bool, data []byte, now time.Time) (inventory, signature []byte, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -86,8 +88,9 @@ func (x *uploads) offer(key uploadKey, isSignature bool, data []byte, now time.T
 	return u.inventory, u.signature, nil
 }
 
-// largestLocked returns the oldest pair of the sender whose pairs have the most bytes, and whether this is the given sender; of equal
-// senders it is. So no sender fills the room of the others. The caller holds mu.
+// largestLocked finds the sender whose waiting files use the most bytes, and returns the sender's oldest inventory and
+// whether the sender is the given one, which wins a tie. So no sender fills the room of the others. The caller holds
+// mu.
 func (x *uploads) largestLocked(own string) (oldest uploadKey, isOwn bool) {
 	bytes := map[string]int{}
 	for key, u := range x.pairs {
@@ -107,14 +110,14 @@ func (x *uploads) largestLocked(own string) (oldest uploadKey, isOwn bool) {
 	return oldest, largest == own
 }
 
-// remove removes a pair.
+// remove forgets the two files of an inventory.
 func (x *uploads) remove(key uploadKey) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.deleteLocked(key)
 }
 
-// deleteLocked removes a pair; the caller holds mu.
+// deleteLocked forgets the two files of an inventory; the caller holds mu.
 func (x *uploads) deleteLocked(key uploadKey) {
 	if u := x.pairs[key]; u != nil {
 		x.bytes -= u.size()

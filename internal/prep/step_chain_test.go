@@ -147,7 +147,8 @@ func TestErrorForgetsState(t *testing.T) {
 	}
 }
 
-// TestRunFailed runs checkNotSupported steps on errors of a collection and compares the resulting values and errors
+// TestRunFailed runs checkNotSupported steps on the errors of failed collections, and compares the values and errors
+// that come out.
 func TestRunFailed(t *testing.T) {
 	zero := "0"
 	timeout := model.Step{Name: "checkNotSupported", Parameters: []string{"0", "timed? out"}, OnFail: &model.OnFail{}}
@@ -307,7 +308,7 @@ func TestRestartChangesNothing(t *testing.T) {
 	})
 }
 
-// commonChains returns the chains of steps that most items have
+// commonChains returns the chains of preprocessing steps that are most frequent in practice.
 func commonChains(t testing.TB) map[string]*Chain {
 	return map[string]*Chain{
 		"multiplier":                compileChain(t, item.Float, sampleStep("multiplier", "8")),

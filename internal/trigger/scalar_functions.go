@@ -266,8 +266,8 @@ func wholeNumber(o operand, bound int) (int, bool) {
 	return int(min(o.Float(), float64(bound))), true
 }
 
-// span converts the first character (counted from 1) and the number of characters of a part of a text to start and length;
-// ok is false if the part is not within the text.
+// span converts a position (from 1) and a length within a text to a start index and a length; ok is false if they are
+// not within the text.
 func span(text []rune, from, count operand) (start, length int, ok bool) {
 	start, ok1 := wholeNumber(from, len(text)+1)
 	length, ok2 := wholeNumber(count, len(text)+1)

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// unpack returns the content of a file that may be compressed with gzip, of at most a number of bytes.
-func unpack(data []byte, most int) ([]byte, error) {
+// uncompress returns the content of a file that may be compressed with gzip, of at most a number of bytes.
+func uncompress(data []byte, most int) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, nil
 	}

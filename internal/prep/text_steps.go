@@ -24,7 +24,8 @@ func textOf(v item.Value) string {
 	return strconv.FormatFloat(f, 'E', -1, 64)
 }
 
-// unescape replaces the escapes \s \n \r \t (and \\ for the step replace) in a parameter. Other backslashes stay.
+// unescape replaces the escape sequences \s \n \r \t (and \\ for the step replace) in a parameter by their characters.
+// Other backslashes stay.
 func unescape(s string, backslash bool) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s
@@ -44,7 +45,8 @@ func unescape(s string, backslash bool) string {
 	return b.String()
 }
 
-// trimmer returns the compiler of a step that removes characters from the start or end of a text
+// trimmer returns the compile function of the steps trim, ltrim and rtrim, with the function trim that removes the
+// characters.
 func trimmer(trim func(s, cutset string) string) compiler {
 	return func(params []string, _ item.Type) (stepFunc, error) {
 		cutset := unescape(params[0], false)
@@ -87,8 +89,8 @@ func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// matcher returns the compiler of the step matches (want is true) or notMatches: the step fails unless the regular
-// expression matches, or if it matches
+// matcher returns the compile function of the step matches (want is true) or notMatches (want is false): the step fails
+// unless the value matches a regular expression, or if it matches.
 func matcher(want bool) compiler {
 	return func(params []string, _ item.Type) (stepFunc, error) {
 		p, err := compilePattern(params[0])
@@ -133,8 +135,8 @@ func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileCheckNotSupported compiles the step checkNotSupported: it fails with the collection's error if that
-// matches, so that onFail replaces it. Without parameters it takes any error.
+// compileCheckNotSupported compiles the step checkNotSupported: it applies to a failed collection whose error matches a
+// pattern, so that onFail can replace the error. Without parameters it takes any error.
 func compileCheckNotSupported(params []string, _ item.Type) (stepFunc, error) {
 	if len(params) == 0 || params[0] == "-1" || params[0] == "" {
 		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {

@@ -26,7 +26,7 @@ type compiledForms struct {
 	compiles atomic.Uint64
 }
 
-// get returns the form of a key; make compiles it if no node has it.
+// get returns the compiled form with a key; if no node has it yet, the function make compiles it.
 func (f *compiledForms) get(key templateKey, make func() *template) *template {
 	known, ok := f.byKey.Load(key)
 	if ok {
@@ -72,7 +72,7 @@ func (v *View) template(definition *model.TemplateDefinition, macros string) *te
 // withEntities returns the compiled form of a template together with the items and triggers of discovered entities. Nodes with equal
 // entities share it.
 func (v *View) withEntities(t *template, made []*discovery.State) *template {
-	key := keyOf(t, made)
+	key := compiledFormKey(t, made)
 	if key.entities == [32]byte{} {
 		return t
 	}

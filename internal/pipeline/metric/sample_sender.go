@@ -18,7 +18,7 @@ type Sender interface {
 	Append(p model.Partition, at journal.Position, block *wire.SampleBlock, last bool)
 }
 
-// sendApplier has the samples of one commit in one partition for the Sender.
+// sendApplier collects the samples of one commit in one partition for the Sender.
 type sendApplier struct {
 	on        bool // the Sender has none of the commit yet
 	filled    bool
@@ -32,7 +32,8 @@ type sendApplier struct {
 // sendBlock is the size of a block of samples from which it goes to the Sender before the commit ends, in bytes.
 const sendBlock = 1 << 20
 
-// enterSamples prepares the samples of a commit in the partition. A replay leaves out those that the Sender has.
+// enterSamples checks, before a commit is applied to a partition, whether the Sender already has the commit's samples,
+// as in a replay. A replay leaves out those that the Sender has.
 func (w *metricApplier) enterSamples() {
 	x := &w.sending
 	if x.sender, x.partition, x.at = w.view.opts.Sender, w.p.ID, w.Position; x.sender != nil {
@@ -41,7 +42,7 @@ func (w *metricApplier) enterSamples() {
 	}
 }
 
-// addSample adds a sample of a series, if the Sender wants it.
+// addSample adds a sample of a series to those that the Sender gets, if the Sender wants it.
 func (x *sendApplier) addSample(l labels.Labels, ms int64, value float64) {
 	if !x.on || !x.sender.Selects(l) {
 		return
@@ -51,7 +52,7 @@ func (x *sendApplier) addSample(l labels.Labels, ms int64, value float64) {
 	x.add(x.labels, []wire.Sample{{Ms: ms, Value: value}})
 }
 
-// add adds samples of a series.
+// add adds samples of a series to those that the Sender gets.
 func (x *sendApplier) add(l []wire.SeriesLabel, list []wire.Sample) {
 	if x.block.Size() > sendBlock {
 		x.sender.Append(x.partition, x.at, &x.block, false)
@@ -61,7 +62,7 @@ func (x *sendApplier) add(l []wire.SeriesLabel, list []wire.Sample) {
 	x.filled = true
 }
 
-// leaveSamples hands the last samples of a commit in the partition to the Sender.
+// leaveSamples hands the samples that the commit has for the partition to the Sender.
 func (w *metricApplier) leaveSamples() {
 	if x := &w.sending; x.filled {
 		x.sender.Append(x.partition, x.at, &x.block, true)

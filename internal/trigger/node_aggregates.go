@@ -33,7 +33,7 @@ var groupAggregates = map[string]func([]point) float64{
 	"max": func(p []point) float64 { return slices.MaxFunc(p, comparePoints).value },
 }
 
-// comparePoints compares the values of points.
+// comparePoints compares two points (a time and a value) by their values, for sorting.
 func comparePoints(a, b point) int {
 	switch {
 	case a.value < b.value:
@@ -127,13 +127,14 @@ func (c *compiler) expandFilter(n *node) *node {
 	return &out
 }
 
-// Matches reports whether an item passes the filter of a Selection. hasGroup and hasTag report whether the item has a
-// group or tag; with any true, the value of the tag does not matter.
+// Matches reports whether an item passes the filter of the selection, such as group="web"; the two functions report
+// whether the item has a group or a tag. hasGroup and hasTag report whether the item has a group or tag; with any true,
+// the value of the tag does not matter.
 func (s *Selection) Matches(hasGroup func(name string) bool, hasTag func(name, value string, any bool) bool) bool {
 	return s.filter == nil || s.filter.matches(hasGroup, hasTag)
 }
 
-// matches evaluates a part of a Selection's filter, such as tag="x", for one item.
+// matches reports whether an item passes this part of a selection's filter, such as tag="x".
 func (n *node) matches(hasGroup func(string) bool, hasTag func(name, value string, any bool) bool) bool {
 	switch {
 	case n.kind == unaryNode:
@@ -149,7 +150,8 @@ func (n *node) matches(hasGroup func(string) bool, hasTag func(name, value strin
 	return hasTag(name, value, !one)
 }
 
-// Period returns the period of a Selection at a time, in ns: values after from, up to to. Without a period it is a day.
+// Period returns the time range whose values the selection reads when it is evaluated at now, in ns: after from, up to
+// and including to. Without a period it is a day.
 func (s *Selection) Period(now int64) (from, to int64) {
 	to = s.period.end(now)
 	if s.period.span == 0 {
@@ -190,7 +192,8 @@ func (p *Program) Aggregate(values [][]float64, now int64) (item.Value, error) {
 	return p.Value(w, now)
 }
 
-// MatchesKey reports whether a Selection names the key of an item; its parameter * stands for any.
+// MatchesKey reports whether the selection reads the items with a key; a parameter * in the selection matches any
+// parameter of the key.
 func (s *Selection) MatchesKey(key string) bool {
 	before, after, found := strings.Cut(s.Key, "*")
 	if !found {

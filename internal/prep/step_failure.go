@@ -45,7 +45,7 @@ func newFailure(input item.Value, outputs []item.Value, failed, err error, repla
 	return f
 }
 
-// shorten cuts a text to n characters, the last three of which are dots
+// shorten cuts a text to n characters, the last three of them dots.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// trend resolves item and period of a function over hourly aggregates: whole hours, including the start and without
-// the end.
+// trend finds the item and the period of a function over hourly aggregates; the period consists of whole hours.
 func (c *compiler) trend(n *node, most int) *historyCall {
 	h := c.history(n, most, numeric...)
 	p := &h.spec.period

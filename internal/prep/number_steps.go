@@ -99,7 +99,7 @@ func compileMultiplier(params []string, t item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// kindName returns the name of a value's type as Zabbix's error messages write it
+// kindName returns the name of a value's type as Zabbix writes it in error messages.
 func kindName(v item.Value) string {
 	switch v.Kind() {
 	case item.FloatValue:
@@ -180,8 +180,8 @@ func compileBoolToDecimal(_ []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// converter returns the compiler of the steps octalToDecimal (base 8) and hexToDecimal (base 16). Spaces and quotes
-// around the number are ignored, and those between two hexadecimal digits.
+// converter returns the compile function of the steps octalToDecimal (base 8) and hexToDecimal (base 16). Spaces and
+// quotes around the number are ignored, and those between two hexadecimal digits.
 func converter(base int, name string) compiler {
 	return func([]string, item.Type) (stepFunc, error) {
 		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {

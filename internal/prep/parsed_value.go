@@ -2,8 +2,8 @@ package prep
 
 import "github.com/muster-fleet/muster/internal/item"
 
-// Parsed is one value with its JSON and Prometheus forms, each of which is parsed when a step first needs it. The
-// dependents of a master item share it.
+// Parsed is one value whose JSON and Prometheus forms are parsed when a step first needs them, so that several items
+// can share the work. The dependents of a master item share it.
 type Parsed struct {
 	sample     item.Sample
 	json       jsonTree

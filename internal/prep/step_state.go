@@ -9,14 +9,14 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// State has the values that the steps of an item remember between runs: the last value and its time for each such step. The
-// zero State remembers nothing.
+// State has the values that the steps of an item remember between runs: for each such step the last value and its time.
+// The zero State remembers nothing.
 type State struct {
 	first memory
 	more  []memory // of the second remembering step and later ones
 }
 
-// memory has the last value that one step remembers, and its time; kind None: no value yet
+// memory is the last value that one step remembers, with its time; it has the kind None before the first value.
 type memory struct {
 	at    int64 // nanoseconds since 1970
 	value item.Value

@@ -30,7 +30,8 @@ var historyFunctions = map[string]func(c *compiler, n *node) evaluator{
 	"logsource":   refuse("an item keeps the text of a log line only; use find on the text"),
 }
 
-// refuse returns a compile function that fails with a problem, for Zabbix functions that Muster does not have.
+// refuse returns a compile function for a function of Zabbix that Muster does not have: compilation fails with this
+// problem.
 func refuse(problem string) func(c *compiler, n *node) evaluator {
 	return func(c *compiler, n *node) evaluator {
 		c.fail(n, "%s: %s", n.name, problem)
@@ -65,17 +66,17 @@ func loadText(item.Value) (uint64, usage) { return 0, use }
 // loadHash stores the hash of a text instead of the text, for functions that only compare texts.
 func loadHash(v item.Value) (uint64, usage) { return xxhash.Sum64String(v.String()), use }
 
-// loadOne returns 1 as the bits of each value, for functions that only count values.
+// loadOne returns 1 for each value, for functions that only count the values.
 func loadOne(item.Value) (uint64, usage) { return 1, use }
 
-// keepAsIs makes the window store texts if the item's values are texts.
+// keepAsIs makes the window store the texts themselves if the item's values are texts.
 func (h *historyCall) keepAsIs() {
 	if !h.isNumeric() {
 		h.spec.texts, h.spec.load = true, loadText
 	}
 }
 
-// read returns the value of a window's entry as an operand.
+// read returns the value of an entry in the window as an operand.
 func (s *spec) read(w *window, rank int) operand {
 	switch {
 	case s.texts:
@@ -86,10 +87,10 @@ func (s *spec) read(w *window, rank int) operand {
 	return ofUnsigned(w.at(rank).bits)
 }
 
-// float returns the value of a window's entry as a float.
+// float returns the value of an entry in the window as a float.
 func (s *spec) float(w *window, rank int) float64 { return s.read(w, rank).Float() }
 
-// order compares an entry's value with the value of the entry before it: -1, 0 or 1.
+// order compares the value of an entry in the window with the value before it: -1, 0 or 1.
 func (s *spec) order(w *window, rank int) int {
 	value, previous := s.read(w, rank), s.read(w, rank-1)
 	return compare(&value, &previous)
@@ -103,7 +104,7 @@ func (h *historyCall) noValue() operand {
 	return unknownFor("no value of " + h.key + " in " + h.period)
 }
 
-// recent makes the window keep the last `count` values, or the last N values for a period #N.
+// recent makes the window store the most recent `count` values, or the N values of a period #N.
 func (h *historyCall) recent(count int32) *historyCall {
 	p := &h.spec.period
 	if p.count == 0 {
@@ -141,7 +142,8 @@ func compileLast(c *compiler, n *node) evaluator {
 	}
 }
 
-// spec returns a copy of the i-th window's spec, because the list moves when windows are added.
+// spec returns a copy of the description of the i-th window; a pointer to the original would become invalid when
+// further windows are added.
 func (p *Program) spec(i int) *spec {
 	s := p.specs[i]
 	return &s
@@ -168,7 +170,7 @@ func compileFirst(c *compiler, n *node) evaluator {
 	}
 }
 
-// all adds a window that keeps all values of the period. A first value is found again in entries of the period's
+// all adds a window that stores all values of the period. A first value is found again in entries of the period's
 // grain.
 func (h *historyCall) all(o operation, extra string) int {
 	if o == keepFirst {
@@ -375,7 +377,7 @@ var tooMany = unknownFor(fmt.Sprintf("the period has more than %d values", maxVa
 
 var tooSlow = unknownFor("a value in the period takes the regular expression longer than " + matchLimit.String())
 
-// startOfEntries returns a time just before the oldest value that can be in the window.
+// startOfEntries returns the start (exclusive) of the time from which values can be in a window.
 func (s *spec) startOfEntries(v *window) int64 {
 	switch count := int(s.period.count); {
 	case count == 0:
