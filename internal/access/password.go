@@ -254,8 +254,9 @@ func errTooManyPasswords() error {
 	return model.Errorf(model.Unavailable, "the server is checking too many passwords: cannot log in now").WithHint("try again in a moment")
 }
 
-// evictWrongPassword removes one wrong password from the full cache; right passwords stay, because the whole fleet
-// uses them. evictWrongPassword returns false where no wrong password can be evicted. The caller holds mu.
+// evictWrongPassword removes one wrong password when the cache is full, and keeps the right ones, because the programs
+// of the whole fleet send them again and again. evictWrongPassword returns false where no wrong password can be
+// evicted. The caller holds mu.
 func (c *programPasswordCache) evictWrongPassword(now time.Time) bool {
 	if len(c.comparisons) < maxCachedPasswords {
 		return true

@@ -29,7 +29,7 @@ type directives struct {
 	expiry    *time.Timer // applies the assignment again when its next Waiver expires; nil: none does
 }
 
-// openScheduler makes the executor and the scheduler of directives (policy rules).
+// openScheduler creates the scheduler of directives, and the executor that the scheduler calls to run one.
 func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
 	cfg := &a.cfg
 	d.agent, d.signed.agent = a, a

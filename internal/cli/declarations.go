@@ -228,7 +228,7 @@ func (s *commandLine) sensuNotes(docs []declaredResource) (notes []string) {
 
 // buildImport makes a command of muster import, whose function convert turns the files into resources and notes.
 // smaller says how to make smaller files if they are too large. Nil extensions: no argument is a folder.
-func (s *commandLine) buildImport(d command, smaller string, extensions []string, convert func(*commandCall, []conversion.File) (*importText, error)) *cobra.Command {
+func (s *commandLine) buildImport(d command, smaller string, extensions []string, convert func(*commandCall, []conversion.File) (*importOutput, error)) *cobra.Command {
 	var out string
 	var strict bool
 	own := d.flags
@@ -262,25 +262,25 @@ func (s *commandLine) buildImport(d command, smaller string, extensions []string
 // importSensuCommand makes the command muster import sensu, which converts a dump of sensuctl.
 func importSensuCommand(s *commandLine) *cobra.Command {
 	return s.buildImport(command{use: "sensu FILE...", short: "Convert the output of sensuctl dump"},
-		"dump each namespace or each type alone: sensuctl dump checks --namespace NAME …", nil, func(c *commandCall, files []conversion.File) (*importText, error) {
+		"dump each namespace or each type alone: sensuctl dump checks --namespace NAME …", nil, func(c *commandCall, files []conversion.File) (*importOutput, error) {
 			result, err := sensuimport.Import(files, c.Kinds, c.Now())
 			if err != nil {
 				return nil, err
 			}
-			return &importText{value: result, Result: &result.Result, read: model.CountNoun(result.Read, "resource") + " of Sensu"}, nil
+			return &importOutput{value: result, Result: &result.Result, read: model.CountNoun(result.Read, "resource") + " of Sensu"}, nil
 		})
 }
 
 // importZabbixCommand makes the command muster import zabbix, which converts exports of templates.
 func importZabbixCommand(s *commandLine) *cobra.Command {
 	return s.buildImport(command{use: "zabbix FILE...", short: "Convert templates that Zabbix exported as YAML"},
-		"export fewer templates at a time", nil, func(c *commandCall, files []conversion.File) (*importText, error) {
+		"export fewer templates at a time", nil, func(c *commandCall, files []conversion.File) (*importOutput, error) {
 			result, err := zabbiximport.Import(files, zabbiximport.Options{Kinds: c.Kinds, CheckKey: collect.Check})
 			if err != nil {
 				return nil, err
 			}
 			n := &result.Counts
-			text := &importText{value: result, Result: &result.Result, read: fmt.Sprintf(
+			text := &importOutput{value: result, Result: &result.Result, read: fmt.Sprintf(
 				"%s of Zabbix (%d of %s, %d of %s, %d of %s, %d of %s)", model.CountNoun(n.Templates, "template"), n.ImportedItems, model.CountNoun(n.Items, "item"),
 				n.ImportedSteps, model.CountNoun(n.Steps, "step"), n.ImportedTriggers, model.CountNoun(n.Triggers, "trigger"), n.ImportedRules, model.CountNoun(n.Rules, "discovery rule"))}
 			if n.Sources.Collected < n.ImportedItems+n.ImportedRules {
@@ -293,12 +293,12 @@ func importZabbixCommand(s *commandLine) *cobra.Command {
 // importPrometheusCommand makes the command muster import prometheus, which converts rules files.
 func importPrometheusCommand(s *commandLine) *cobra.Command {
 	return s.buildImport(command{use: "prometheus FILE...", short: "Convert rules files of Prometheus"},
-		"divide the file", nil, func(c *commandCall, files []conversion.File) (*importText, error) {
+		"divide the file", nil, func(c *commandCall, files []conversion.File) (*importOutput, error) {
 			result, err := promimport.Import(files, c.Kinds)
 			if err != nil {
 				return nil, err
 			}
-			return &importText{value: result, Result: &result.Result, read: model.CountNoun(result.Groups, "group") + " of " + model.CountNoun(result.Rules, "rule")}, nil
+			return &importOutput{value: result, Result: &result.Result, read: model.CountNoun(result.Groups, "group") + " of " + model.CountNoun(result.Rules, "rule")}, nil
 		})
 }
 
@@ -308,13 +308,13 @@ func importRudderCommand(s *commandLine) *cobra.Command {
 	return s.buildImport(command{use: "rudder FILE|DIR...", short: "Convert techniques (YAML), directives, rules and groups (JSON of the API) of Rudder",
 		flags: func(flags *pflag.FlagSet) {
 			flags.BoolVar(&bridge, "bridge", false, "Rudder's agents go on to run the directives, and Muster judges their reports")
-		}}, "divide the file", []string{".yml", ".yaml", ".json"}, func(c *commandCall, files []conversion.File) (*importText, error) {
+		}}, "divide the file", []string{".yml", ".yaml", ".json"}, func(c *commandCall, files []conversion.File) (*importOutput, error) {
 		result, err := rudderimport.Import(files, rudderimport.Options{Kinds: c.Kinds, Bridge: bridge})
 		if err != nil {
 			return nil, err
 		}
 		n := &result.Counts
-		return &importText{value: result, Result: &result.Result, read: fmt.Sprintf("%s (%d of %s), %s, %s and %s of Rudder",
+		return &importOutput{value: result, Result: &result.Result, read: fmt.Sprintf("%s (%d of %s), %s, %s and %s of Rudder",
 			model.CountNoun(n.Techniques, "technique"), n.ImportedMethods, model.CountNoun(n.Methods, "method"), model.CountNoun(n.Directives, "directive"), model.CountNoun(n.Rules, "rule"), model.CountNoun(n.Groups, "group"))}, nil
 	})
 }
@@ -357,8 +357,9 @@ func readImportFiles(c *commandCall, hint string) (files []conversion.File, err 
 	return files, nil
 }
 
-// importText is the output of an import for people: resources as YAML, and notes.
-type importText struct {
+// importOutput is the output of an import in human-readable form: the converted resources as YAML, and notes about
+// parts that were not converted.
+type importOutput struct {
 	*conversion.Result
 	value any    // for JSON
 	read  string // the read resources
@@ -366,7 +367,7 @@ type importText struct {
 }
 
 // printImport writes the resources to out or standard output, the notes to standard error.
-func printImport(c *commandCall, result *importText, out string, strict bool) error {
+func printImport(c *commandCall, result *importOutput, out string, strict bool) error {
 	if c.Format == screen.JSON {
 		if err := c.WriteValue(result.value); err != nil {
 			return err
@@ -415,7 +416,7 @@ func printImport(c *commandCall, result *importText, out string, strict bool) er
 }
 
 // strictError returns the error of the flag --strict: a part of the files could not be imported.
-func strictError(result *importText, strict bool) error {
+func strictError(result *importOutput, strict bool) error {
 	if strict && result.LostCount() > 0 {
 		return &exitError{20}
 	}

@@ -75,10 +75,10 @@ func decodeContext(data []byte) (c Context, err error) { return c, yaml.Unmarsha
 func SaveContext(path string, c Context) error {
 	data, err := yaml.Marshal(c)
 	if err != nil {
-		return fmt.Errorf("write context file: %w", err)
+		return fmt.Errorf("encode the context file %q: %w", path, err)
 	}
 	if err := replaceFile(path, data); err != nil {
-		return model.Errorf(model.Invalid, "write context file: %w", err).
+		return model.Errorf(model.Invalid, "write the context file %q: %w", path, err).
 			WithHint("use another file: --context-file FILE, or MUSTER_CONTEXT=FILE for all commands")
 	}
 	return nil

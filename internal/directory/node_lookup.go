@@ -235,7 +235,7 @@ func (d *Directory) SourceName(s model.Source) (namespace, name string, ok bool)
 	return u.Namespace, u.Name.Name, true
 }
 
-// NodeUnits returns the ids of the checks and Templates that are assigned to a node, ascending
+// NodeUnits returns the ids of the units (checks, Templates and directives) that are assigned to a node, ascending.
 func (d *Directory) NodeUnits(node model.NodeID) []model.UnitID {
 	return append([]model.UnitID(nil), d.now.Load().nodes.Value(node).Units...)
 }

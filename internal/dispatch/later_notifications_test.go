@@ -139,8 +139,8 @@ func TestServiceThatRemovedItsAcknowledgementKeepsTheIncident(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementAppliesToItsIncident acknowledges a problem a second time, and expects another incident of its
-// message group to stay unacknowledged.
+// TestAcknowledgementAppliesToItsIncident acknowledges a problem again after a second problem of the same message group
+// has opened another incident, and expects this incident to stay unacknowledged.
 func TestAcknowledgementAppliesToItsIncident(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.describeIncidents()

@@ -176,8 +176,8 @@ func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
 	}
 }
 
-// TestMessageWaitsForItsJournalRecord expects a message not to be sent before the journal has a record (mark) of its database
-// transaction.
+// TestMessageWaitsForItsJournalRecord expects a message not to be sent before the journal has the record of the
+// database transaction that stored the message.
 func TestMessageWaitsForItsJournalRecord(t *testing.T) {
 	o := newOutbox(&queue.Registry{}, func(history.HandlerRef) int { return 1 })
 	o.limit = 10

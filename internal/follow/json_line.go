@@ -39,7 +39,7 @@ type Line struct {
 	Event     *Event            `json:"event,omitempty"`
 }
 
-// Value is the JSON form of one measured value in a line.
+// Value is one measured value of a result, in the JSON line that handlers of every result receive.
 type Value struct {
 	Name  string            `json:"name"`
 	Tags  map[string]string `json:"tags,omitempty"`

@@ -129,7 +129,7 @@ func validateRule(v *Validator, at string, r *model.Rule) (size int) {
 	return size
 }
 
-// validateRuleTexts validates the number and lengths of labels or annotations, and returns their length.
+// validateRuleTexts validates the number and the lengths of labels or annotations, and returns their total length.
 func validateRuleTexts(v *Validator, field string, texts map[string]string) (size int) {
 	v.FlawIf(len(texts) > maxRuleLabels, field, "", "%d, at most %d", len(texts), maxRuleLabels)
 	for _, name := range slices.Sorted(maps.Keys(texts)) {

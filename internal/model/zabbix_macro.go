@@ -278,7 +278,7 @@ func (m *MacroValues) ValueOrSample(macro string) (string, error) {
 	return value, err
 }
 
-// ExpandSteps returns steps with values in place of the macros in their parameters.
+// ExpandSteps returns preprocessing steps with values in place of the macros in their texts.
 func (m *MacroValues) ExpandSteps(steps []Step) ([]Step, error) {
 	if !slices.ContainsFunc(steps, func(s Step) bool {
 		return slices.ContainsFunc(s.Texts(), func(text string) bool { return strings.Contains(text, "{$") })
@@ -312,7 +312,8 @@ func (m *MacroValues) ExpandSteps(steps []Step) ([]Step, error) {
 	return out, nil
 }
 
-// Texts returns the texts of a step in which macros have values.
+// Texts returns the texts of a preprocessing step that may contain macros: its parameters, and the error text and value
+// of onFail.
 func (s *Step) Texts() []string {
 	list := s.Parameters[:len(s.Parameters):len(s.Parameters)]
 	if s.OnFail != nil {
@@ -323,7 +324,7 @@ func (s *Step) Texts() []string {
 	return list
 }
 
-// eachMacroText calls do for each text of the Template in which macros have values.
+// eachMacroText calls do for each text of the Template that may contain macros.
 func (c *TemplateDefinition) eachMacroText(do func(text string)) {
 	ofParts := func(items []Item, triggers []DefinitionTrigger) {
 		for i := range items {

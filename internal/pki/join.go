@@ -171,8 +171,8 @@ func pinnedTLS(shown RefusedCertificate, sum [32]byte, trust func(ca [32]byte) e
 	}
 }
 
-// ServerHasCA reports whether the server at an address has a certificate of the CA with this sum, under
-// any name. It sends nothing.
+// ServerHasCA reports whether the server at an address presents a certificate of the CA with this checksum; the host
+// name in the certificate does not matter. It sends nothing.
 func ServerHasCA(ctx context.Context, address string, ca [32]byte) (bool, error) {
 	shown := RefusedCertificate{Server: address, Trusted: ShortSum(ca), Now: time.Now()}
 	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: enrolTimeout}, Config: pinnedTLS(shown, ca, func([32]byte) error { return nil })}

@@ -132,8 +132,8 @@ func (b *builder) contentOf(n *node, c *compiledSet) *content {
 	return made
 }
 
-// keepsProperties reports whether the edits leave a node's property values unchanged, so that its old ones are used
-// again
+// keepsProperties reports whether the changes leave the property values of a node as they are, so that the node's
+// earlier assignment can be reused.
 func (b *builder) keepsProperties(n *node, c *compiledSet) bool {
 	id := uint32(n.def.ID)
 	return n.content != nil && len(b.p.revalued) == 0 && b.p.nodes != nil && !b.p.nodes.Contains(id) && !b.p.remode.Contains(id) &&

@@ -178,7 +178,7 @@ func (p *Planner) commit(t *translation, revision int64, inventories map[model.N
 	p.revision = max(p.revision, revision)
 	p.broken += t.broken
 	p.fleet.publish(p.draft, pass, t)
-	change := directory.Change{Revision: p.revision, Declarations: p.fleet.declarations(t), Dependencies: slices.ContainsFunc(t.edits, dependenciesDiffer),
+	change := directory.Change{Revision: p.revision, Declarations: p.fleet.changedDeclarations(t), Dependencies: slices.ContainsFunc(t.edits, dependenciesDiffer),
 		Receivers: slices.ContainsFunc(t.edits, receiversDiffer)}
 	p.mu.Unlock()
 	p.draft.Publish(change.Revision)
@@ -267,8 +267,9 @@ func (f *fleet) publish(draft *directory.Draft, p *recomputation, t *translation
 	draft.SetGroupNames(f.groupNumbers.list())
 }
 
-// declarations returns the changed resources that other parts of the server read, such as routes and pipelines.
-func (f *fleet) declarations(t *translation) (list []route.Declaration) {
+// changedDeclarations returns those changed resources that are not compiled for nodes, but that dispatcher and handlers read,
+// such as Routes and Pipelines.
+func (f *fleet) changedDeclarations(t *translation) (list []route.Declaration) {
 	rezoned := map[string]bool{} // namespaces whose time zone changed
 	for _, e := range t.edits {
 		old, _ := e.old.(*directory.Namespace)
@@ -303,7 +304,7 @@ func (f *fleet) declarations(t *translation) (list []route.Declaration) {
 	return list
 }
 
-// publishedKinds has the kinds of resources that directory.Change lists as Declarations.
+// publishedKinds has the kinds of resources that changedDeclarations returns.
 var publishedKinds = map[string]bool{"Window": true, "Route": true, "Silence": true, "Filter": true, "Mutator": true, "Pipeline": true, "Asset": true}
 
 // dependenciesDiffer reports whether an edit changes the dependencies of a check, node or trigger.

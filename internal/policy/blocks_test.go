@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// block is a component or block of a random technique: a component has a status, a block has children.
+// block is a component or a block of a random technique: a component has a status, a block has children.
 type block struct {
 	status    Status
 	reporting model.Reporting
@@ -18,7 +18,7 @@ type block struct {
 	children  []block
 }
 
-// randomBlock returns a block of at most some depth.
+// randomBlock returns a random block with nested blocks, at most depth levels deep.
 func randomBlock(random *rand.Rand, depth int) block {
 	b := block{reporting: model.Reporting(random.IntN(6))}
 	for range 1 + random.IntN(4) {
@@ -32,7 +32,8 @@ func randomBlock(random *rand.Rand, depth int) block {
 	return b
 }
 
-// add appends the statuses and blocks of b in the form of a definition.
+// add appends the statuses of the block's components to codes, and the block with its inner blocks to blocks, as a
+// compiled directive has them.
 func (b *block) add(codes *[]Status, blocks *[]model.Block) {
 	if b.children == nil {
 		*codes = append(*codes, b.status)

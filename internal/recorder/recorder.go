@@ -194,7 +194,7 @@ func (r *Recorder) RecordStart(ctx context.Context) error {
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordStarted})
 }
 
-// RecordIntent records the revision and the highest id of the declared resources in the journal
+// RecordIntent appends a journal record with the revision of the declared resources and their highest id.
 func (r *Recorder) RecordIntent(ctx context.Context, mark wire.IntentMark) error {
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &mark})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// selector is a compiled model.Selector, which selects problems; its names belong to one namespace. A problem must
-// meet all of its criteria.
+// selector is a compiled model.Selector, which selects problems; the names in it are resolved in one namespace. A
+// problem must meet all of its criteria.
 type selector struct {
 	namespace string
 	targets   *targets // nil: all nodes (of the namespace; of all namespaces in shared)

@@ -48,7 +48,7 @@ func compareImport(t *testing.T, name string) {
 	testenv.Golden(t, path, out.Bytes())
 }
 
-// importText imports a test file and returns the import's notes, or the error, as text.
+// importText imports the Sensu dump in text, and returns the result and the import's notes, or no result and the error.
 func importText(t *testing.T, text string) (*sensuimport.Result, string) {
 	t.Helper()
 	result, err := sensuimport.Import([]conversion.File{{Name: "f", Data: []byte(text)}}, kind.All(), noon)

@@ -205,8 +205,8 @@ func TestNextStartOfAWindow(t *testing.T) {
 	})
 }
 
-// TestMistypedWindows checks the errors for malformed time spans.
-func TestMistypedWindows(t *testing.T) {
+// TestMalformedTimeSpans compares the errors for malformed time spans of calendars with the expected ones.
+func TestMalformedTimeSpans(t *testing.T) {
 	for _, test := range []struct {
 		span model.WindowSpan
 		want string

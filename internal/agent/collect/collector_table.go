@@ -39,7 +39,8 @@ func (c *collector) check(k *Key) error {
 // nameParameters are the parameters of net.dns.
 const nameParameters = "[server,name,A|AAAA|CNAME|MX|NS|PTR|SOA|SRV|TXT,seconds of a try,tries,udp|tcp]"
 
-// collectors returns the table of all collectors, keyed by the name of the item key.
+// collectors returns the table of all collectors (functions that read the values of items), by the name in the item
+// key, such as system.cpu.util.
 func collectors() map[string]collector {
 	return map[string]collector{
 		"agent.hostname": {"", hostname, "the host name of the machine", false},

@@ -69,7 +69,7 @@ func (w *folderWalk) files(ctx context.Context, root string, each func(info fs.F
 	})
 }
 
-// folder returns path and file information of the folder in the first parameter of an item key
+// folder returns the path and the file information of the folder that the first parameter of an item key names
 func (m *machine) folder(k *Key) (string, fs.FileInfo, error) {
 	path, err := m.path(k)
 	if err != nil {

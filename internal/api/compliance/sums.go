@@ -84,8 +84,8 @@ func (s *Sums) declarationTimes(ctx context.Context) (map[model.UnitID]time.Time
 	return declared.begins, err
 }
 
-// report returns the rows by policy, directive, node or group, over the nodes of the namespaces that are included, and the sum over these
-// nodes.
+// report returns the compliance per policy, directive, node or group, counted over the nodes of the included
+// namespaces, and the total of all these nodes.
 func (s *Sums) report(ctx context.Context, by string, included func(namespace string) bool) (total row, rows map[rowName]*row, err error) {
 	if err := s.refresh(ctx); err != nil {
 		return total, nil, err

@@ -82,7 +82,7 @@ type ranDefinition struct {
 // pick returns one of the texts.
 func (f *randomFleet) pick(list ...string) string { return list[f.IntN(len(list))] }
 
-// subset returns some of the texts, with commas between.
+// subset returns a random selection from a list of texts, joined by commas.
 func (f *randomFleet) subset(list ...string) string {
 	return strings.Join(slices.DeleteFunc(list, func(string) bool { return f.IntN(2) == 0 }), ", ")
 }

@@ -255,8 +255,8 @@ type rowName struct {
 	directive       model.UnitID
 }
 
-// report yields the rows by policy, directive, node or group, over the nodes of the namespaces that are included, and returns the sum over
-// these nodes.
+// report returns the compliance per policy, directive, node or group, counted over the nodes of the included
+// namespaces, and the total of all these nodes.
 func (t *tally) report(by string, included func(namespace string) bool, names directory.Placements) (total row, rows map[rowName]*row) {
 	rows = map[rowName]*row{}
 	at := func(name rowName) *row {

@@ -194,7 +194,7 @@ type Options struct {
 	Actions Actions
 }
 
-// eventRequest is one request about events.
+// eventRequest is an HTTP request to one of the operations on events, with the services that answer it.
 type eventRequest struct {
 	op.Request
 	Options

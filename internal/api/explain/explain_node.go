@@ -125,7 +125,8 @@ func (s *explainRequest) sessionLinks(node model.NodeID) (under []v1.Link) {
 // idleUnitText returns the reason why an assigned check or Template does not run on the node, as a sentence.
 func idleUnitText(u v1.IdleUnit) string { return u.Name + " is not in force: " + u.Reason }
 
-// clockOffsetText formats the offset of a node's clock from the server's, such as "3s ahead of" or "3s behind".
+// clockOffsetText formats how far the node's clock differs from the server's, for a sentence such as "its clock is 3s
+// ahead of the server's": the words "3s ahead of" or "3s behind".
 func clockOffsetText(off time.Duration) string {
 	if off > 0 {
 		return model.Duration(off.Round(time.Second)).String() + " ahead of"

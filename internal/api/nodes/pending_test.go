@@ -25,8 +25,8 @@ func newTestPending(t *testing.T, settings ...string) (p *Pending, list func() q
 	return p, func() queue.Info { return queues.List()[0] }, func(d time.Duration) { now = now.Add(d) }
 }
 
-// machineKey returns the key of the n-th test machine.
-func machineKey(n int) string { return fmt.Sprintf("%064x", n) }
+// testFingerprint returns the fingerprint of the n-th test machine's public key, in hexadecimal digits.
+func testFingerprint(n int) string { return fmt.Sprintf("%064x", n) }
 
 // TestPendingMachinesAreBounded sends requests of 10,000 machines from one network, and expects only a limited number
 // of them to wait.
@@ -34,7 +34,7 @@ func TestPendingMachinesAreBounded(t *testing.T) {
 	p, info, pass := newTestPending(t, "pending=100")
 	refused := 0
 	for n := range 10_000 { // one network sends many keys, slowly
-		if _, err := p.Ask(machineKey(n), pki.EnrolRequest{Name: "web", Address: "10.0.0.1:1"}); model.ClassOf(err) == model.Limited {
+		if _, err := p.Ask(testFingerprint(n), pki.EnrolRequest{Name: "web", Address: "10.0.0.1:1"}); model.ClassOf(err) == model.Limited {
 			refused++
 		}
 		pass(20 * time.Millisecond)
@@ -43,12 +43,12 @@ func TestPendingMachinesAreBounded(t *testing.T) {
 		t.Errorf("%d machines wait, %d were refused: %+v", got, refused, info())
 	}
 	for n := range 100 { // other networks may wait, up to the capacity
-		_, _ = p.Ask(machineKey(20_000+n), pki.EnrolRequest{Name: fmt.Sprint("n", n), Address: fmt.Sprintf("10.0.1.%d:1", n)})
+		_, _ = p.Ask(testFingerprint(20_000+n), pki.EnrolRequest{Name: fmt.Sprint("n", n), Address: fmt.Sprintf("10.0.1.%d:1", n)})
 	}
 	if i := info(); i.Depth != 100 || i.Capacity != 100 {
 		t.Errorf("%+v", i)
 	}
-	if _, err := p.Ask(machineKey(1), pki.EnrolRequest{Facts: map[string]string{"x": strings.Repeat("x", maxMachineBytes)}}); model.ClassOf(err) != model.TooLarge {
+	if _, err := p.Ask(testFingerprint(1), pki.EnrolRequest{Facts: map[string]string{"x": strings.Repeat("x", maxMachineBytes)}}); model.ClassOf(err) != model.TooLarge {
 		t.Errorf("%v", err)
 	}
 	pass(pendingTimeout + time.Second)
@@ -62,11 +62,11 @@ func TestPendingMachinesAreBounded(t *testing.T) {
 func TestFormerNodesHaveNoNetworkLimit(t *testing.T) {
 	p, info, _ := newTestPending(t, "pending=100")
 	for n := range 100 {
-		if _, err := p.Ask(machineKey(n), pki.EnrolRequest{Returns: &pki.LostNode{}, Address: "10.0.0.1:1"}); err != nil {
+		if _, err := p.Ask(testFingerprint(n), pki.EnrolRequest{Returns: &pki.LostNode{}, Address: "10.0.0.1:1"}); err != nil {
 			t.Fatalf("machine %d: %v", n, err)
 		}
 	}
-	if _, err := p.Ask(machineKey(100), pki.EnrolRequest{Returns: &pki.LostNode{}, Address: "10.0.0.1:1"}); model.ClassOf(err) != model.Limited || info().Overflow != 1 {
+	if _, err := p.Ask(testFingerprint(100), pki.EnrolRequest{Returns: &pki.LostNode{}, Address: "10.0.0.1:1"}); model.ClassOf(err) != model.Limited || info().Overflow != 1 {
 		t.Errorf("a former node above the capacity: %v", err)
 	}
 }
@@ -75,7 +75,7 @@ func TestFormerNodesHaveNoNetworkLimit(t *testing.T) {
 func TestNewPendingMachinesAreThrottled(t *testing.T) {
 	p, _, pass := newTestPending(t)
 	ask := func(n int) error {
-		_, err := p.Ask(machineKey(n), pki.EnrolRequest{Address: "10.0.0.1:1"})
+		_, err := p.Ask(testFingerprint(n), pki.EnrolRequest{Address: "10.0.0.1:1"})
 		return err
 	}
 	for n := range authlimit.Burst {

@@ -153,7 +153,8 @@ func (d scopedDirectory) NodeGroups(id model.NodeID) []string {
 	return d.all.NodeGroups(d.visibleNode(id))
 }
 
-// NodeUnits returns the ids of the checks and Templates assigned to a node, if the caller may see the node
+// NodeUnits returns the ids of the units (checks, Templates and directives) assigned to a node, if the caller may see
+// the node.
 func (d scopedDirectory) NodeUnits(id model.NodeID) []model.CheckID {
 	return d.all.NodeUnits(d.visibleNode(id))
 }
