@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// roleBindings maps a namespace to the role that its binding grants.
+// roleBindings maps the name of a namespace to the role that a user has there.
 type roleBindings = map[string]string
 
 // TestContradictoryGrantsAreRefused expects errors for grants without a role, with an unknown role or with rights

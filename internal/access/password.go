@@ -158,8 +158,8 @@ const (
 	wrongPasswordMemory = 10 * time.Second
 )
 
-// Admit is a function that is called before a program's password is compared; it waits or refuses, to slow down
-// guesses. The caller then passes to done whether the password was wrong.
+// Admit is a function that is called before the password of a program is compared: it may wait or refuse, to slow down
+// password guessing. The caller then passes to done whether the password was wrong.
 type Admit func(ctx context.Context) (done func(wrong bool), err error)
 
 // programPasswordCache remembers which passwords of programs (agents, alert sources) were right or wrong, because a

@@ -204,7 +204,7 @@ const (
 	RemoteWrite = "remote-write"
 )
 
-// isProgramRole reports whether a role is for programs, not for people.
+// isProgramRole reports whether a role is one for programs (agent, alerts and so on), not for people.
 func isProgramRole(role string) bool { return role == Agent || role == Alerts || role == RemoteWrite }
 
 // roleRank returns the rank of a role for people (viewer 1, higher roles more), or 0 for a role without rights in the

@@ -261,7 +261,7 @@ func TestUserHasShareOfWatches(t *testing.T) {
 	}
 }
 
-// slowRequests sends the headers of requests whose bodies never arrive, and returns the statuses of the answers.
+// slowRequests sends the headers of requests whose bodies never come, and returns the HTTP statuses of the answers.
 func slowRequests(t *testing.T, r *apitest.Server, n int, path, token string) <-chan int {
 	t.Helper()
 	statuses := make(chan int, n)

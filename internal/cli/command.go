@@ -156,7 +156,7 @@ func forEachArgument(do func(*commandCall, string) error, done string) func(*com
 	}
 }
 
-// textWhen returns the text if show is true, else an empty text.
+// textWhen returns a text if show is true, and an empty text otherwise.
 func textWhen(show bool, text string) string {
 	if show {
 		return text
@@ -164,7 +164,7 @@ func textWhen(show bool, text string) string {
 	return ""
 }
 
-// convertEach converts each element of a list.
+// convertEach applies a function to each element of a list and returns the results.
 func convertEach[A, B any](list []A, convert func(A) B) []B {
 	out := make([]B, len(list))
 	for i := range list {

@@ -82,7 +82,8 @@ type valueCost struct {
 	Seconds   float64 `json:"seconds"`   // seconds of one value or evaluation
 }
 
-// compareValueLoads returns the rates between two readings of the counters, and the greatest costs of each kind in the later one.
+// compareValueLoads computes the rates between two readings of the counters of the value pipeline, and takes the
+// largest costs of each kind from the later reading.
 func compareValueLoads(before, now *v1.ValueLoad, most int) *valueRates {
 	r := &valueRates{Seconds: max(now.At.Sub(before.At).Seconds(), 0.001), Items: []valueCost{}, Steps: []valueCost{}, Triggers: []valueCost{}, Nodes: []valueCost{}}
 	for _, s := range now.Stages {
@@ -127,7 +128,7 @@ func printValueRates(c *commandCall, r *valueRates) error {
 	return err
 }
 
-// costRow returns the cells of the cost of an item, a step, a trigger or a node.
+// costRow returns the table cells of one cost: of an item, a step, a trigger or a node.
 func costRow(cost valueCost) []any {
 	each := time.Duration(cost.Seconds * 1e9).Round(10 * time.Nanosecond)
 	return []any{costName(cost.Template, cost.Name), strconv.FormatFloat(cost.PerSecond, 'f', 0, 64), percentOfOne(cost.CPU), each}
@@ -141,5 +142,5 @@ func costName(template, name string) string {
 	return template + ":" + name
 }
 
-// percentOfOne formats a share of one CPU as percent.
+// percentOfOne formats a share of one CPU core in percent.
 func percentOfOne(share float64) string { return fmt.Sprintf("%.1f %%", share*100) }

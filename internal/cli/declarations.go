@@ -319,7 +319,7 @@ func importRudderCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// filesIn replaces each folder in paths by the sorted files below it that have one of the extensions.
+// filesIn replaces each folder in a list of paths by the files inside it that have one of the extensions, sorted.
 func filesIn(paths []string, extensions ...string) (files []string, err error) {
 	for _, path := range paths {
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {

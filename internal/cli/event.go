@@ -304,8 +304,8 @@ func statusLetters(statuses []int) string {
 	return screen.DashIfEmpty(b.String())
 }
 
-// holdText returns the reasons why messages about an open problem are not sent now, such as a silence, or "" if there
-// is none.
+// holdText returns the reasons (holds) why the messages about an open problem wait, such as a silence, or an empty text
+// if none holds them.
 func holdText(c *commandCall, p *v1.OpenProblem) string {
 	if p == nil || !p.Closed.IsZero() {
 		return ""

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// nodeName is a node in its namespace.
+// nodeName identifies a node by its namespace and its name.
 type nodeName struct{ namespace, node string }
 
 // evidenceSaveCommand makes the command muster report evidence save.

@@ -182,7 +182,7 @@ func newItemTest(spec *model.TemplateSpec, macros []string) (*itemTest, error) {
 	return t, nil
 }
 
-// keys returns the keys of the Template's items.
+// keys returns the keys of all items of the tested Template.
 func (t *itemTest) keys() (keys []string) {
 	for i := range t.items {
 		keys = append(keys, t.items[i].Key)
@@ -190,7 +190,7 @@ func (t *itemTest) keys() (keys []string) {
 	return keys
 }
 
-// find returns the index of the item with this key, which may contain macros or their values.
+// find returns the index of the item with a key; macros in the key may be written as such or as their values.
 func (t *itemTest) find(key string) (int, bool) {
 	i := slices.IndexFunc(t.items, func(i model.Item) bool {
 		expanded, err := t.macros.Expand(i.Key)
@@ -318,7 +318,7 @@ func entityText(macros, values []string) string {
 	return strings.Join(list, " ")
 }
 
-// sourceText formats the source of an item's values.
+// sourceText formats where the values of an item come from, such as the agent or a master item.
 func sourceText(i *model.Item) string {
 	switch {
 	case i.From != "":

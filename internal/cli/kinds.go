@@ -243,8 +243,8 @@ func parsePastTime(s *commandLine, flag, text string) (time.Time, error) {
 	return t.Time, nil
 }
 
-// parseTime parses a time of day (its next occurrence), a date with time in the user's zone, or either with a zone
-// offset
+// parseTime parses a time given by the user: a time of day (its next occurrence) or a date with time, in the user's
+// zone unless a zone offset follows.
 func (s *commandLine) parseTime(text string, after time.Time) (time.Time, error) {
 	if at, err := time.ParseInLocation("15:04", text, s.Zone); err == nil {
 		y, m, d := after.In(s.Zone).Date()

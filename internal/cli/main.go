@@ -70,10 +70,10 @@ func printError(s *screen.Screen, err error) {
 	}
 }
 
-// commandMaker makes one command of a command line.
+// commandMaker is a function that makes one command of the command line.
 type commandMaker = func(*commandLine) *cobra.Command
 
-// group returns the maker of a command that has subcommands and no action of its own.
+// group returns a function that makes a command which only has subcommands, such as muster node.
 func group(name, short string, commands ...commandMaker) commandMaker {
 	return func(s *commandLine) *cobra.Command {
 		return s.buildCommand(command{use: name, short: short, commands: convertEach(commands, func(make commandMaker) *cobra.Command { return make(s) })})

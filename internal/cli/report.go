@@ -139,7 +139,7 @@ func readAvailability(c *commandCall, q v1.AvailabilityQuery) (l v1.Availability
 	return l, err
 }
 
-// sumAvailability adds the availability of events up by node or check, and sorts the rows: worst first.
+// sumAvailability adds up the availability of events by node or by check, and sorts the rows, the worst first.
 func sumAvailability(items []v1.Availability, by string) []v1.Availability {
 	type key struct {
 		namespace, node, check string

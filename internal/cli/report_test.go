@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// recordProblem writes a problem into the history: it opened `ago` before now and closed `lasted` after its opening; with
-// lasted 0 it is still open.
+// recordProblem writes a problem into the history: it opened the duration `ago` before now, and closed after the
+// duration `lasted`; a zero `lasted` leaves it open.
 func (w *historyWriter) recordProblem(namespace, node, check string, ago, lasted time.Duration) string {
 	w.t.Helper()
 	w.number++

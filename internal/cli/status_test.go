@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// numberedNames returns n names that end in consecutive numbers
+// numberedNames returns n names that end in consecutive numbers, such as web01, web02.
 func numberedNames(format string, n int) (list []string) {
 	for i := range n {
 		list = append(list, fmt.Sprintf(format, i+1))

@@ -240,7 +240,8 @@ func (d *Directory) NodeUnits(node model.NodeID) []model.UnitID {
 	return append([]model.UnitID(nil), d.now.Load().nodes.Value(node).Units...)
 }
 
-// Override is a directive without effect on a node, and the directive of the same technique that runs there in its place
+// Override is a directive that does not run on a node, together with the directive of the same technique that runs
+// there instead.
 type Override struct{ Unit, By model.UnitID }
 
 // Overridden returns the directives of a node that have no effect because other directives override them, ascending.
@@ -295,7 +296,8 @@ func (d *Directory) For(id model.NodeID) *Assignment {
 	}
 }
 
-// VersionOn returns the version of a unit's definition that a node gets: during a roll-out the old or the new one.
+// VersionOn returns the version of a unit's definition that a node gets: during a roll-out either the old or the new
+// one.
 func VersionOn(d *Directory, u *Unit, node model.NodeID) *model.Definition {
 	if r := u.Rollout; r != nil && r.Old != r.New {
 		if a := d.For(node); a != nil && a.Definition(r.New.ID) != nil {

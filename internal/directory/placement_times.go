@@ -12,8 +12,8 @@ import (
 // maxArrivals is how many arrivals a node keeps; older ones count as of the start of the server.
 const maxArrivals = 8
 
-// PlacementTimes has the times at which checks and directives arrived on nodes, since the start of the server. It is safe for
-// concurrent use.
+// PlacementTimes has the times since which checks and directives are assigned to nodes, as far back as the start of the
+// server. It is safe for concurrent use.
 type PlacementTimes struct {
 	directory *Directory
 	now       func() time.Time
@@ -23,19 +23,19 @@ type PlacementTimes struct {
 	nodes map[model.NodeID]*placements
 }
 
-// placements has the units (checks, directives) on a node, and the placement times of the latest ones.
+// placements has the units (checks, directives) that are assigned to a node, and since when the latest ones are.
 type placements struct {
 	units    []model.UnitID // ascending; shared with the snapshot
 	arrivals []arrival      // ascending by time
 }
 
-// arrival is the time at which some units arrived on a node together; nodes with equal changes share the list.
+// arrival is the time since which some units are assigned to a node; nodes with equal changes share the list.
 type arrival struct {
 	at    time.Time
 	units []model.UnitID // ascending
 }
 
-// NewPlacementTimes returns the times of placements in a directory from now on.
+// NewPlacementTimes returns the PlacementTimes of a directory, which record its changes from now on.
 func NewPlacementTimes(d *Directory, now func() time.Time) *PlacementTimes {
 	p := &PlacementTimes{directory: d, now: now, start: now(), nodes: map[model.NodeID]*placements{}}
 	for id, n := range d.now.Load().nodes.All() {
@@ -45,8 +45,8 @@ func NewPlacementTimes(d *Directory, now func() time.Time) *PlacementTimes {
 	return p
 }
 
-// Since returns the arrival time of a unit on a node; for arrivals before the start of the server, the start. A unit of which update has not
-// heard arrives now: readers see a snapshot before its subscribers.
+// Since returns the time since which a unit is assigned to a node, or the server's start if that is later. A unit of
+// which update has not heard arrives now: readers see a snapshot before its subscribers.
 func (p *PlacementTimes) Since(node model.NodeID, unit model.UnitID) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +65,7 @@ func (p *PlacementTimes) Since(node model.NodeID, unit model.UnitID) time.Time {
 	return p.start
 }
 
-// update records the units that arrived on the nodes of a change.
+// update records the units that a change has assigned to nodes.
 func (p *PlacementTimes) update(c Change) {
 	snapshot, at := p.directory.now.Load(), p.now()
 	type list struct { // nodes with equal units share one
@@ -103,7 +103,7 @@ func (p *PlacementTimes) update(c Change) {
 	}
 }
 
-// missingIn returns the ids of a second list that the first one lacks; both are ascending.
+// missingIn returns the ids of the second list that the first list does not have; both are ascending.
 func missingIn(first, second []model.UnitID) (missing []model.UnitID) {
 	for _, id := range second {
 		for len(first) > 0 && first[0] < id {

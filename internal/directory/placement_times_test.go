@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestPlacementTimesAreThoseOfArrivals gives random units to random nodes, and compares the times of their last arrivals with a plain
-// record of all changes.
+// TestPlacementTimesAreThoseOfArrivals assigns random units to random nodes, and compares the recorded times with a
+// plain record of all changes.
 func TestPlacementTimesAreThoseOfArrivals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, draft := New()

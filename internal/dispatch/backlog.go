@@ -117,8 +117,8 @@ func (b *backlog) fullness() float64 {
 	return float64(b.bytes) / float64(b.capacity)
 }
 
-// add copies transitions (changes of events) into the queue; the workers that keep event states call it. After a
-// restart it skips transitions that the store already has, and returns the number of skipped ones.
+// add copies transitions (changes of events) into the queue; the goroutines that apply results to events call it. After
+// a restart it skips transitions that the store already has, and returns the number of skipped ones.
 func (b *backlog) add(ts []event.Transition) (repeated int) {
 	b.mu.Lock()
 	for i := range ts {
@@ -190,8 +190,8 @@ func (b *backlog) push(t *event.Transition) {
 	}
 }
 
-// wait returns when n transitions are queued, the queue is half full, transitions were dropped, or a problem opened
-// (if the parameter opened is true).
+// wait returns when the queue has enough transitions for a batch: n of them, half its capacity, a dropped one or, if
+// the parameter opened is true, an opened problem.
 func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	for {
 		b.mu.Lock()

@@ -12,9 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// consumer reads transitions (changes of events) from a backlog, in order per partition, and passes them to its recorder. It
-// also derives the transitions that a full backlog dropped from the journal again. One consumer records history and
-// problems, another one evaluates pipelines.
+// consumer reads transitions (changes of events) from a backlog, in order per partition, and writes them to the
+// database. It also derives the transitions that a full backlog dropped from the journal again. One consumer records
+// history and problems, another one evaluates pipelines.
 type consumer struct {
 	recorder
 	name    string // name in logs, and as a consumer of the journal

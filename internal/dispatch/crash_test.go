@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// logAfterCrashes returns a log of attempts that shows this number of server crashes during the work with this key
+// logAfterCrashes returns a crash log, as a server finds it at its start after this number of crashes during the work
+// with a key.
 func logAfterCrashes(t *testing.T, key string, crashes int) *attempt.Log {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "attempts")

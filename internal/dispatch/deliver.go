@@ -191,7 +191,7 @@ func (s *crashGuard) start(key string) (end func(), err error) {
 // maxAnswer is the most bytes of an answer that history keeps.
 const maxAnswer = 200
 
-// outcomeOf converts the answer or error of an attempt to a history row and a metric label
+// outcomeOf converts the handler's answer, or the error of the attempt, to a row of history and a label for metrics.
 func (d *deliverer) outcomeOf(one *history.Delivery, receipt handler.Receipt, err error, now time.Time) (a history.Attempt, label string) {
 	a = history.Attempt{At: now, State: history.Delivered}
 	if err == nil {
@@ -250,8 +250,8 @@ func (d *deliverer) attemptDelivery(ctx context.Context, one *history.Delivery) 
 	}})
 }
 
-// property returns the value of a property of the node that a message is about. It is called only for handlers with
-// variables.
+// property returns the value of a property of a message's node, for variables in the handler's settings. It is called
+// only for handlers with variables.
 func (d *deliverer) property(ctx context.Context, one *history.Delivery, name string) (value []byte, reason string, ok bool) {
 	if one.Kind == handler.Deregistered {
 		return nil, "", false // the node was deleted, and its properties with it
@@ -278,8 +278,7 @@ func expandVariables(spec *model.HandlerSpec, values model.PropertyValues) (*mod
 	return out, nil
 }
 
-// openingOf returns the notification by which the handler was notified of the problem's opening, or nil if it was not
-// notified.
+// openingOf returns the notification about the opening of a problem that the handler got, or nil if it got none.
 func (d *deliverer) openingOf(ctx context.Context, one *history.Delivery) (*handler.Notification, error) {
 	list, err := d.opts.Store.Deliveries(ctx, one.Problem)
 	if err != nil {
@@ -298,8 +297,8 @@ const (
 	cleanStep  = 1000 // rows of a kind in one transaction: other batches are recorded between two steps
 )
 
-// removeOldHistory removes rows older than the retention, in small steps. It also makes messages due whose next attempt
-// is too far in the future because the clock was set back.
+// removeOldHistory deletes history rows older than the retention, in small steps. It also makes messages due whose next
+// attempt is too far in the future because the clock was set back.
 func (d *deliverer) removeOldHistory(ctx context.Context) {
 	for {
 		removed := 0

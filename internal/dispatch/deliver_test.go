@@ -144,8 +144,8 @@ func TestTransportErrorsAreRetried(t *testing.T) {
 	}
 }
 
-// TestClosingWaitsForItsFailedOpening fails the message about an opened problem three times, and expects the message
-// about its closing after it
+// TestClosingWaitsForItsFailedOpening lets the message about an opened problem fail three times, and expects the
+// message about its closing to be sent after it.
 func TestClosingWaitsForItsFailedOpening(t *testing.T) {
 	s := openSQLiteStore(t)
 	tries := 0
@@ -293,7 +293,7 @@ func deliverUntilKilled(t *testing.T) {
 // the server before it records a delivery.
 type stalledAttemptStore struct{ history.Store }
 
-// RecordAttempts blocks until ctx ends.
+// RecordAttempts blocks until its context ends and records nothing.
 func (stalledAttemptStore) RecordAttempts(ctx context.Context, _ ...history.DeliveryAttempt) error {
 	<-ctx.Done()
 	return ctx.Err()

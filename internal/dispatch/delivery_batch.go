@@ -105,8 +105,8 @@ func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(m
 	}
 }
 
-// problemNow returns the open problem of an event with the event's present status in place of the worst status, or nil if no
-// problem is open.
+// problemNow returns the open problem of an event with the event's present status in place of its worst status, or nil
+// if no problem is open.
 func problemNow(state *event.Transition) *model.Problem {
 	if state == nil || state.Problem == nil {
 		return nil
@@ -142,8 +142,8 @@ func newNotification(names Names, kind string, t *event.Transition, p *history.P
 	return n
 }
 
-// addCheckTexts sets the display name and the runbook of a notification to those that the check or Template declares
-// now
+// addCheckTexts sets the display name and the runbook of a notification to the ones that the check or Template declares
+// now.
 func addCheckTexts(n *handler.Notification, names Names, source model.Source) {
 	unit := names.SourceUnit(source)
 	if unit == nil {

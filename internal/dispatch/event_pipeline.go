@@ -393,13 +393,13 @@ func (s *pipelineEvent) notification() *handler.Notification {
 	return n
 }
 
-// eventKey returns a text made of node and check, which messages of pipelines have in place of a problem id. By this
-// id they stay in order, and services keep one alert per event.
+// eventKey makes a text of a node and a check; messages of pipelines have it in place of a problem id. By this id they
+// stay in order, and services keep one alert per event.
 func eventKey(node model.NodeID, check model.CheckID) string {
 	return fmt.Sprintf("event-%d-%d", node, check)
 }
 
-// nodeOfEventKey returns the node of a text that eventKey made of node and check.
+// nodeOfEventKey returns the node in a text that eventKey has made of a node and a check.
 func nodeOfEventKey(key string) (node model.NodeID, ok bool) {
 	var check uint32
 	_, err := fmt.Sscanf(key, "event-%d-%d", &node, &check)

@@ -158,7 +158,7 @@ type testStore struct {
 	attempts     chan history.Attempt
 }
 
-// Record calls the functions that the test has set before and after a write, and writes the batch.
+// Record writes a batch to the database, and calls the functions that the test has set before and after the write.
 func (h *testStore) Record(ctx context.Context, b history.Batch) error {
 	if h.beforeRecord != nil {
 		if err := h.beforeRecord(b); err != nil {

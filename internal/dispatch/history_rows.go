@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// recordedBatch has the history rows of a list of transitions, and the changes of problems for which handlers are
-// still to be chosen.
+// recordedBatch has the history rows for a list of transitions, and the changes of problems about which handlers may
+// have to be notified.
 type recordedBatch struct {
 	history.Batch
 	changes []problemChange
@@ -119,8 +119,7 @@ func (r *Dispatcher) historyRow(t *event.Transition) history.Entry {
 	return e
 }
 
-// namesOf returns the names of the node and the check (or trigger) of a transition, or placeholders if they were
-// deleted
+// namesOf returns the names of a transition's node and of its check (or trigger), or placeholders for deleted ones.
 func namesOf(names Names, t *event.Transition) (namespace, node, source string) {
 	namespace, node, ok := names.NodeName(t.Node)
 	if !ok {

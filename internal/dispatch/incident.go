@@ -15,8 +15,8 @@ import (
 // acknowledgement. Services cannot remove an acknowledgement (PagerDuty, Jira Service Management), so a new incident
 // replaces the acknowledged one, which ends.
 
-// message is one message to one handler about problems that share an incident id (the id of the alert in an external
-// service such as PagerDuty)
+// message is one message to one handler, about problems with a common incident id (the id of the alert in an external
+// service such as PagerDuty).
 type message struct {
 	id       string // problem id, with .1, .2, … after acknowledgements that ended
 	list     []*escalation
@@ -179,8 +179,7 @@ func nextIncident(id string, taken func(string) bool) string {
 	}
 }
 
-// notifiedHandler returns the record of the notifications that a handler got about the problem, or nil if it got
-// none.
+// notifiedHandler returns the record of a handler's notifications about the problem, or nil if the handler got none.
 func (e *escalation) notifiedHandler(ref history.HandlerRef) *history.NotifiedHandler {
 	for i := range e.Notified {
 		if e.Notified[i].HandlerRef == ref {

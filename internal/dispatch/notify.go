@@ -115,8 +115,8 @@ func (o *deliveryBatch) dueStep(e *escalation, to *route.Route) (step int, ready
 	return 0, false
 }
 
-// holdsOf returns all reasons why an escalation must wait now, such as silences, mutes, an acknowledgement or a rate
-// limit
+// holdsOf returns all reasons (holds) why the messages of an escalation must wait now, such as silences, mutes, an
+// acknowledgement or a rate limit.
 func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now time.Time) []route.Hold {
 	list := r.Table.Holds(r.describeProblem(e.NodeID, e.Source, p.Status, p.Severity), to, now)
 	if ack := p.Ack; ack.Active(now) {

@@ -155,9 +155,9 @@ func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	return full, min(max(n, minDue), maxDue)
 }
 
-// reserve reserves one of the handler's sending slots for a message, if a slot is free. It returns false if the message has
-// one already, if none is free, or if the journal does not have the transaction of the message yet. The caller passes
-// arrivals to release.
+// reserve reserves one of the handler's sending slots for a message, and reports whether one was free. It returns false
+// if the message has one already, if none is free, or if the journal does not have the transaction of the message yet.
+// The caller passes arrivals to release.
 func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	most := o.slots(one.Handler)
 	o.mu.Lock()
@@ -171,7 +171,7 @@ func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	return o.arrivals, true
 }
 
-// attemptEnd is the end of an attempt to send a message: done, to be retried, or waiting for an asset.
+// attemptEnd says how an attempt to send a message ended: done, to be retried, or waiting for an asset.
 type attemptEnd int
 
 const (

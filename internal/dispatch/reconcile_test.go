@@ -36,7 +36,7 @@ func (v *testView) openProblem(node model.NodeID, id string) {
 	v.open[node] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Definition: 3, Status: model.Critical, Severity: model.High, Opened: testTime, Output: "as it opened"}
 }
 
-// present returns the present state of a check on a node.
+// present returns the present state of a check on a node, as the event states in memory have it.
 func (v *testView) present(node model.NodeID, source model.Source) *event.Transition {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -57,8 +57,8 @@ type group struct {
 	members map[*escalation]bool
 }
 
-// groupKey identifies the problems that share messages, a rate limit, or one step of a route. Fields that do not
-// matter are zero. Problems of a shadow namespace share neither messages nor a rate with other problems.
+// groupKey identifies a message group: problems that share messages, a rate limit, or one step of a route. Fields that
+// do not matter are zero. Problems of a shadow namespace share neither messages nor a rate with other problems.
 type groupKey struct {
 	route, group string
 	shadow       bool
@@ -169,7 +169,8 @@ func (r *router) leaveGroup(e *escalation) {
 	}
 }
 
-// apply updates the routes of a problem after its opening, closing, change of status or acknowledgement
+// apply updates the routes of a problem after one change: its opening or closing, another status, or an
+// acknowledgement.
 func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 	switch t.Kind {
 	case event.StatusChanged:

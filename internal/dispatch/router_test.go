@@ -300,7 +300,7 @@ func (p *routerScenario) expectEscalations(want int) {
 	}
 }
 
-// minutes returns a duration of n minutes.
+// minutes returns n minutes as a duration.
 func minutes(n int) model.Duration { return model.Duration(n) * model.Duration(time.Minute) }
 
 // routeTo returns a route with one step and one handler.
@@ -308,7 +308,7 @@ func routeTo(to string, match *model.Selector) *model.RouteSpec {
 	return &model.RouteSpec{Match: match, Steps: []model.RouteStep{{To: []string{to}}}}
 }
 
-// routeName returns a name in the namespace default.
+// routeName returns the qualified name of a route in the namespace default.
 func routeName(name string) route.Name { return route.Name{Namespace: "default", Name: name} }
 
 // onCallRoute returns a route that repeats its first step every hour and notifies the handler lead after 30 minutes
@@ -525,8 +525,8 @@ func TestSummaryListsTenProblems(t *testing.T) {
 	}
 }
 
-// TestProblemThatEndsDuringItsMessage closes a problem while its message is composed: the message is sent, then one
-// about the closing
+// TestProblemThatEndsDuringItsMessage closes a problem while the message about its opening is being composed, and
+// expects this message to be sent, followed by one about the closing.
 func TestProblemThatEndsDuringItsMessage(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	present, looks := p.r.Present, 0

@@ -342,8 +342,8 @@ func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
 	}
 }
 
-// receivers returns the check definition whose handlers, route and pipelines apply to a problem: as declared now or,
-// if the check was deleted, as at its last result.
+// receivers returns the check definition that decides who is notified of a problem (handlers, route and pipelines): the
+// present definition or, if the check was deleted, the one of its last result.
 func receivers(names Names, t *event.Transition) *model.CheckDefinition {
 	if unit := names.SourceUnit(t.Source); unit != nil {
 		if c := unit.Definition.Judgement(t.Source.Instance); c != nil {

@@ -20,7 +20,8 @@ type ReceiverEdits struct {
 	Sees       func(namespace string) bool // whether the caller sees problems of a namespace
 }
 
-// concern reports whether the change edits a route of a problem, or the handler list of its check, node or namespace.
+// concern reports whether the change affects the receivers of a problem: it edits a route of the problem, or the
+// handler list of its check, node or namespace.
 func (p *ReceiverEdits) concern(m *route.Problem, to *route.Route) bool {
 	switch {
 	case p == nil:
@@ -124,8 +125,8 @@ func (p *ReceiverEdits) receivers(m *route.Problem, t *event.Transition, c *mode
 	return &after
 }
 
-// previewNamespaces is a Names with the handlers that namespaces would have after a previewed change, and all other
-// names as they are.
+// previewNamespaces is a Names that returns the handlers that namespaces would have after a previewed change; all other
+// names are the present ones.
 type previewNamespaces struct {
 	Names
 	changed map[string]*model.NamespaceSpec

@@ -119,7 +119,8 @@ func TestRateSurvivesRestart(t *testing.T) {
 		after 51m; expect pager opened p3; restart; open p4 13; open p5 14; expect pager opened p4  # p3 was the first of this hour`)
 }
 
-// dependOn makes all other nodes depend on the node front, whose failures the server detects within a minute.
+// dependOn makes the problems of all other nodes depend on the node front, whose failure the server detects within a
+// minute.
 func (p *routerScenario) dependOn(front model.NodeID) {
 	p.dependencies = func(node model.NodeID, source model.Source) []route.Dependency {
 		if node == front {

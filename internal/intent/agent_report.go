@@ -41,8 +41,8 @@ func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	}
 }
 
-// withRecordedParts returns the report in which each rejected (nil) field has the value that the node's row already
-// has
+// withRecordedParts returns the report with the stored values of the node's row in place of the parts that the server
+// rejected (nil fields).
 func (s AgentReport) withRecordedParts(before AgentReport) AgentReport {
 	if s.Facts == nil {
 		s.Facts = before.Facts
@@ -67,8 +67,8 @@ func (s AgentReport) equal(o AgentReport) bool {
 	return maps.Equal(s.Facts, o.Facts) && maps.Equal(s.Labels, o.Labels) && slices.Equal(s.Groups, o.Groups) && s.KeepaliveReceivers.Equal(o.KeepaliveReceivers) && bytes.Equal(s.Entity, o.Entity)
 }
 
-// fingerprint returns a hash of the report, to find unchanged ones. The order of facts and labels does not change the
-// hash.
+// fingerprint returns a hash of the report, by which the server recognizes an unchanged report. The order of facts and
+// labels does not change the hash.
 func (s AgentReport) fingerprint() uint64 {
 	sum := uint64(len(s.Facts))<<40 | uint64(len(s.Labels))<<20 | uint64(len(s.Groups))
 	addPair := func(seed uint64, k, v string) {

@@ -268,8 +268,8 @@ func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) e
 	return nil
 }
 
-// sameBody reports whether two JSON texts of a resource have equal values, except secrets if the caller may not see
-// them
+// sameBody reports whether two JSON texts of a resource have equal values; if the caller may not see secrets, secrets
+// do not count.
 func (a *pendingApply) sameBody(key Key, before, after []byte) bool {
 	if a.opts.Redact {
 		before, after = a.repo.redactBody(key, before), a.repo.redactBody(key, after)

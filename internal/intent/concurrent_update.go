@@ -39,7 +39,7 @@ func (a *pendingApply) commit(ctx context.Context) (CommitResult, error) {
 	return r.commitLocked(ctx, a.by, slices.Concat(a.writes, a.tombstones, a.requests))
 }
 
-// rebaseNodeWrite applies the write of a node to its current row, if only the agent's report has changed since the
+// rebaseNodeWrite bases the write of a node on its current row, if nothing but the agent's report has changed since the
 // row was read. A revision that the caller stated stays.
 func (a *pendingApply) rebaseNodeWrite(ctx context.Context, w *Write) error {
 	source := w.Source()
@@ -88,8 +88,8 @@ func declaredBody(row Row) ([]byte, error) {
 	return encode(r)
 }
 
-// Check returns an error unless the row exists, or is missing, as the write expects, and has the expected revision. A
-// difference is a model.Conflict.
+// Check returns an error unless the row still is as the write expects: it exists or is missing, and has the expected
+// revision. A difference is a model.Conflict.
 func (write Write) Check(exists bool, revision int64) error {
 	key := write.Source()
 	switch {

@@ -96,7 +96,7 @@ func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 	}
 }
 
-// label sets a label on node web01 by an apply that expects these revisions
+// label sets a label on the node web01 by an apply that expects these revisions of resources.
 func (w *testService) label(t *testing.T, expect map[intent.Key]int64) error {
 	r := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Labels: map[string]string{"rack": "a7"}}, Spec: &model.NodeSpec{}}
 	_, err := w.Apply(t.Context(), ada, []model.Resource{r}, intent.ApplyOptions{Expect: expect})

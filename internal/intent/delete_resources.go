@@ -115,8 +115,8 @@ func (r *repository) findReferrer(ctx context.Context, deleted map[Key]bool, app
 	return ref, nil, nil
 }
 
-// containsName reports whether a JSON text contains one of the names as a string. Names have no characters that JSON
-// escapes.
+// containsName reports whether the JSON of a resource contains one of the names as a string. Names have no characters
+// that JSON escapes.
 func containsName(body []byte, names map[string]bool) bool {
 	for {
 		start := bytes.IndexByte(body, '"')

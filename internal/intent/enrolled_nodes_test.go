@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// withUID returns a test node that declares this uid.
+// withUID returns a Node resource that declares this uid, for tests.
 func withUID(name string, uid uuid.UUID) model.Resource {
 	return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name}, Spec: &model.NodeSpec{UID: uid.String()}}
 }

@@ -47,8 +47,8 @@ func (s *Enrolment) Register(ctx context.Context, key string, token pki.JoinToke
 	return s.Accept(ctx, Actor{User: "token:" + token.ID, Message: "joined"}, key, token, request, false)
 }
 
-// Accept enrols a waiting machine as a node with the namespace, groups and labels of a join token, even of one that
-// is not stored. confirmed: a person chose the name, so it may be one that a trusted group lists. Accept drops facts,
+// Accept enrols a waiting machine as a node, with the namespace, groups and labels of a join token, which need not be a
+// stored one. confirmed: a person chose the name, so it may be one that a trusted group lists. Accept drops facts,
 // labels and groups over their limits: the first session reports them.
 func (s *Enrolment) Accept(ctx context.Context, by Actor, key string, token pki.JoinToken, request pki.EnrolRequest, confirmed bool) (pki.Member, error) {
 	j := &joinRequest{ctx: ctx, by: by, key: key, token: token, request: request, confirmed: confirmed}

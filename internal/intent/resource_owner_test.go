@@ -274,7 +274,7 @@ func TestConcurrentAppliesConflict(t *testing.T) {
 	}
 }
 
-// impact returns the number of affected nodes that the test has set, in place of the planner's computation. It calls
+// impact returns the number of affected nodes that the test has set; the real planner would compute it. It calls
 // w.between after an apply has read its rows and before it writes.
 func (w *testService) impact(_ context.Context, writes []intent.Write, _ bool) (intent.Impact, error) {
 	if w.beforeApplyWrites != nil {

@@ -242,7 +242,7 @@ func (r *repository) commitLocked(ctx context.Context, by Actor, writes []Write)
 	return done, nil
 }
 
-// indexRow updates the in-memory index of a kind after a row was written or deleted.
+// indexRow updates the in-memory index for a row that was written or deleted.
 func (r *repository) indexRow(row Row, deleted bool) error {
 	switch row.Kind {
 	case tombstoneKind:

@@ -67,8 +67,8 @@ func rolloutWrite(next StoredRollout) (Write, error) {
 	return Write{Key: RolloutKey(next.Unit), Body: body, Expect: next.Revision}, nil
 }
 
-// Revert declares a directive and its technique as they were at an older revision, in one commit with the new state of their
-// roll-out if `with` is not nil. may says whether the author may change resources of a namespace.
+// Revert declares a directive and its technique as they were at an older revision; if `with` is not nil, the same
+// commit stores this roll-out. may says whether the author may change resources of a namespace.
 func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision int64, with *StoredRollout, may func(namespace string) error) error {
 	var writes []Write
 	revert := func(key Key) (was []byte, err error) {
@@ -138,7 +138,7 @@ func (s *Rollouts) checkRevertedSecrets(ctx context.Context, writes []Write) err
 	return cmp.Or(err, errors.Join(problems...))
 }
 
-// textAt returns the body that a resource had at a revision (nil if it did not exist then), and its present row.
+// textAt returns the JSON of a resource at an older revision (nil if it did not exist then), and its present row.
 func (s *Rollouts) textAt(ctx context.Context, key Key, revision int64) (body []byte, now Row, err error) {
 	if now, err = s.opts.Store.Get(ctx, key); err != nil {
 		return nil, now, err

@@ -28,7 +28,7 @@ func FuzzDecodeRollout(f *testing.F) {
 	})
 }
 
-// normal returns a roll-out in a comparable form: empty lists are nil, and times are in UTC.
+// normal returns a roll-out in a form that can be compared: empty lists are nil, and times are in UTC.
 func normal(r model.Rollout) model.Rollout {
 	r.StartedAt = r.StartedAt.UTC()
 	if len(r.Steps) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// reviewStored calls review for each stored resource of a kind whose JSON contains the text mark, except the applied
-// ones
+// reviewStored calls review for each stored resource of a kind whose JSON contains the text mark, except those that the
+// apply itself changes.
 func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review func(*model.Resource) error) error {
 	for row, err := range p.repo.rows(ctx, ListQuery{Kind: kind}) {
 		if err != nil {
@@ -129,7 +129,7 @@ func (p *proposal) refusePolicySecrets(ctx context.Context) (problems []error, e
 // secretSenders lists the kinds whose resources name secrets for nodes.
 var secretSenders = [...]string{"Check", "Template"}
 
-// sendsSecrets reports whether the server sends secrets to nodes with resources of a kind.
+// sendsSecrets reports whether the server sends secrets to the nodes that get resources of a kind.
 func sendsSecrets(kind string) bool { return slices.Contains(secretSenders[:], kind) }
 
 // firstDirectiveSecret returns the first secret of a directive whose value the server sends to nodes, or an empty text if the directive
@@ -174,8 +174,8 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 	return p.checkTrustedTargets(ctx, key, r.Kind, targets, secret)
 }
 
-// checkTrustedTargets refuses targets of a resource of a kind, which gives a secret of the server to nodes, if machines can join them by
-// themselves.
+// checkTrustedTargets refuses targets that machines can join by themselves, because the resource gives a secret of the
+// server to its nodes.
 func (p *proposal) checkTrustedTargets(ctx context.Context, key Key, kind string, targets *model.Targets, secret string) error {
 	what := strings.ToLower(kind)
 	for t, at := targets, "targets"; t != nil; t, at = t.Except, at+".except" {

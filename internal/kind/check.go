@@ -106,7 +106,7 @@ func detailsOfCheck(view View, s *model.CheckSpec) []Detail {
 	return list
 }
 
-// effectOfCheck returns a text that says on how many nodes a check will run after an apply
+// effectOfCheck returns a sentence about the number of nodes on which an applied check will run.
 func effectOfCheck(r *model.Resource, s *model.CheckSpec, l Placement, changed bool) (note, warning string) {
 	nodes := l.nodesText()
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// readSpecFlaws decodes a resource with this spec from YAML and returns the validation errors
+// readSpecFlaws decodes a resource whose spec is given in YAML, and returns the validation errors (flaws).
 func readSpecFlaws(kind, spec string) error {
 	_, err := All().Read("a.yaml", []byte("kind: "+kind+"\nmetadata: {name: a}\nspec: "+spec+"\n"))
 	return err

@@ -54,7 +54,7 @@ func (t *templateParts) validateRule(at string, r *model.DiscoveryRule, keys map
 	t.validateEntityFilter(at+".filter", r.Filter)
 }
 
-// hasScript reports whether steps have JavaScript.
+// hasScript reports whether one of the preprocessing steps is JavaScript.
 func hasScript(steps []model.Step) bool {
 	return slices.ContainsFunc(steps, func(s model.Step) bool { return s.Name == "javascript" })
 }

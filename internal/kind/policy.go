@@ -67,7 +67,8 @@ spec:
 	})
 }
 
-// componentDetails returns a line for each component. The components of a block follow it, and its name precedes theirs.
+// componentDetails returns one line of muster describe for each component of a technique. The components of a block
+// follow it, and its name precedes theirs.
 func componentDetails(methods []model.Method, prefix string) (list []Detail) {
 	for i := range methods {
 		m := &methods[i]
@@ -217,7 +218,8 @@ func validateTechnique(v *Validator, s *model.TechniqueSpec) {
 	validateReported(v, s)
 }
 
-// validateReported refuses a technique of which Rudder's agents run a part, or which gives them conditions or loops.
+// validateReported refuses techniques of which Rudder's own agents run only a part, and conditions or loops on
+// components that they run.
 func validateReported(v *Validator, s *model.TechniqueSpec) {
 	theirs, ours, modes := false, false, false
 	model.EachMethod(s.Methods, "spec.methods", func(at string, m *model.Method) {
@@ -251,7 +253,7 @@ func validateParameter(v *Validator, at string, p *model.Parameter, names map[st
 	}
 }
 
-// valueOr returns the number at a pointer, or zero.
+// valueOr returns the number to which a pointer points, or zero for a nil pointer.
 func valueOr(n *int) int {
 	if n == nil {
 		return 0

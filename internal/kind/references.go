@@ -25,7 +25,7 @@ type References struct {
 	list      []Reference
 }
 
-// Mention adds a reference to a resource that may be missing: apply only warns about a missing one.
+// Mention adds a reference to a resource that need not exist: apply only warns if it is missing.
 func (c *References) Mention(kind, field, name string) {
 	c.addReference(Reference{Kind: kind, Field: field, Text: name})
 }
@@ -82,7 +82,8 @@ func usersColumn[S model.Spec]() Column[S] {
 	return Column[S]{"USED BY", 0, func(v View, _ S) string { return dashIfEmpty(v.State.UsedBy) }}
 }
 
-// effectOfUsers describes which other resources use a resource, and on how many nodes their checks run
+// effectOfUsers returns a sentence about the resources that use a resource, and the nodes on which the checks among
+// them run.
 func effectOfUsers[S model.Spec](_ *model.Resource, _ S, l Placement, _ bool) (note, warning string) {
 	return "used by " + cmp.Or(l.UsedBy(" on "+l.nodesText()), "nothing yet"), ""
 }

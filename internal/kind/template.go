@@ -241,7 +241,7 @@ func (t *templateParts) validateFormulas(at string, list, items []model.Item) {
 	}
 }
 
-// macroValue returns the value of a macro, or a sample, so that an expression compiles.
+// macroValue returns the value of a macro, or a sample value if it has none, so that expressions can be compiled.
 func (t *templateParts) macroValue(macro string) (string, error) {
 	if model.IsEntityMacro(macro) {
 		return "1", nil

@@ -42,19 +42,19 @@ func (v *Validator) Flaw(field, hint, format string, args ...any) {
 	v.recordFlaw(false, field, hint, format, args)
 }
 
-// FlawIf records an error in a field if wrong is true.
+// FlawIf records an error in a field of the resource if wrong is true.
 func (v *Validator) FlawIf(wrong bool, field, hint, format string, args ...any) {
 	if wrong {
 		v.recordFlaw(false, field, hint, format, args)
 	}
 }
 
-// Missing records that a field is missing.
+// Missing records an error because a required field is missing.
 func (v *Validator) Missing(field, hint, format string, args ...any) {
 	v.recordFlaw(true, field, hint, format, args)
 }
 
-// MissingIf records that a field is missing if missing is true.
+// MissingIf records an error because a required field is missing, if missing is true.
 func (v *Validator) MissingIf(missing bool, field, hint, format string, args ...any) {
 	if missing {
 		v.recordFlaw(true, field, hint, format, args)
@@ -163,7 +163,7 @@ func (v *Validator) excludeRoute(field, route string, handlers []string) {
 	v.FlawIf(route != "" && len(handlers) > 0, field, "remove one: a route names handlers in its steps", "route and handlers exclude each other")
 }
 
-// Bound records an error if a list or mapping has too many elements.
+// Bound records an error if a list or mapping in a field has more elements than a limit.
 func (v *Validator) Bound(field string, n int) {
 	v.FlawIf(n > maxEntries, field, "", "%d entries, at most %d", n, maxEntries)
 }

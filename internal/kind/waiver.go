@@ -43,7 +43,7 @@ spec:
 	})
 }
 
-// waivedText names the components that a waiver covers.
+// waivedText formats the components that a waiver covers, for people.
 func waivedText(s *model.WaiverSpec) string {
 	of := s.Directive
 	if s.Technique != "" {

@@ -89,7 +89,8 @@ func (m NodeMode) EnforcesComponent(d *DirectiveDefinition, c *Component) bool {
 	return !auditsOnly && m.Enforces(cmp.Or(c.Mode, d.Mode))
 }
 
-// EnforcesAny reports whether a directive, or one of its components, changes the node unless Audit lists it.
+// EnforcesAny reports whether a directive, or one of its components, may change the node; it does not consider the list
+// Audit.
 func (m NodeMode) EnforcesAny(d *DirectiveDefinition) bool {
 	return m.Enforces(d.Mode) || d.ForcesComponents() && m.Enforces(ModeEnforce)
 }
@@ -137,10 +138,11 @@ const (
 // reportings has the names of the modes of reporting.
 var reportings = [...]string{"weighted", "worst-case-weighted-sum", "worst-case-weighted-one", "focus", "focus-worst", "disabled"}
 
-// Reportings returns the names of the modes of reporting.
+// Reportings returns the names of all reporting modes of blocks.
 func Reportings() []string { return slices.Clone(reportings[:]) }
 
-// ReportingOf returns the mode with a name, for an empty name ReportWeighted. ok is false for an unknown name.
+// ReportingOf returns the reporting mode with a name; an empty name means ReportWeighted. ok is false for an unknown
+// name.
 func ReportingOf(name string) (mode Reporting, ok bool) {
 	i := slices.Index(reportings[:], name)
 	return Reporting(max(i, 0)), i >= 0 || name == ""
@@ -149,7 +151,7 @@ func ReportingOf(name string) (mode Reporting, ok bool) {
 // String returns the name of the mode.
 func (r Reporting) String() string { return reportings[min(int(r), len(reportings)-1)] }
 
-// ComponentWithin reports whether a component has a name, or lies in the block or loop of this name.
+// ComponentWithin reports whether a component has a name, or is inside a block or loop of that name.
 func ComponentWithin(component, name string) bool {
 	rest, ok := strings.CutPrefix(component, name)
 	return ok && (rest == "" || rest[0] == '/' || rest[0] == '[')

@@ -147,7 +147,7 @@ func ParseLostAfter(text string) (Duration, error) {
 	return d, err
 }
 
-// Item returns the discovery rule as an item, whose values are texts (lists of entities in JSON).
+// Item returns the discovery rule in the form of an item whose values are JSON lists of entities.
 func (r *DiscoveryRule) Item() Item {
 	i := Item{Key: r.Key, Type: "text", Interval: r.Interval, From: r.From, Trapper: r.Trapper, NotCollected: r.NotCollected, Steps: r.Steps, Disabled: r.Disabled}
 	if i.Collected() {
@@ -202,7 +202,8 @@ func (s *TemplateSpec) AllItems() []Item {
 	return list
 }
 
-// DeclaresTrigger reports whether a Template has a trigger with a name, or a prototype that a discovered one with it can be made of.
+// DeclaresTrigger reports whether a Template has a trigger with this name, or a prototype of which discovery can make a
+// trigger with this name.
 func (s *TemplateSpec) DeclaresTrigger(name string) bool {
 	isOf := func(t Trigger) bool { _, ok := isInstanceOf(t.Name, name); return ok }
 	return slices.ContainsFunc(s.Triggers, func(t Trigger) bool { return t.Name == name }) ||
@@ -238,10 +239,10 @@ func EntityMacroLength(text string) int {
 	return 0
 }
 
-// IsEntityMacro reports whether a text is the macro of an entity.
+// IsEntityMacro reports whether a text is a macro of entities, such as {#FSNAME}, and nothing else.
 func IsEntityMacro(text string) bool { return text != "" && EntityMacroLength(text) == len(text) }
 
-// EntityMacros returns the macros of an entity in a text, in order.
+// EntityMacros returns the macros of entities, such as {#FSNAME}, that a text contains, in order.
 func EntityMacros(text string) (list []string) {
 	_ = ReplaceEntityMacros(text, func(macro string) (string, bool) {
 		list = append(list, macro)
@@ -250,7 +251,8 @@ func EntityMacros(text string) (list []string) {
 	return list
 }
 
-// ReplaceEntityMacros returns a text with values in place of the macros of an entity. A macro without a value stays.
+// ReplaceEntityMacros returns a text with an entity's values in place of its macros, such as {#FSNAME}. A macro without
+// a value stays.
 func ReplaceEntityMacros(text string, value func(macro string) (string, bool)) string {
 	if !strings.Contains(text, "{#") {
 		return text
@@ -278,8 +280,8 @@ func ReplaceEntityMacros(text string, value func(macro string) (string, bool)) s
 	}
 }
 
-// isInstanceOf reports whether a name can be made from a prototype's name by replacing its macros; fixed is the number of
-// bytes of the prototype outside of macros.
+// isInstanceOf reports whether a name can be a prototype's name with values in place of its macros; fixed is the number
+// of bytes of the prototype outside of macros.
 func isInstanceOf(prototype, name string) (fixed int, ok bool) {
 	rest, first := name, true
 	for {

@@ -330,8 +330,9 @@ func (o ResultDigest) Append(stream, number uint64) ResultDigest {
 	return o*orderStep + ResultDigest(x>>32)
 }
 
-// Prepend returns the digest of two joined lists of results: first the list of the digest others, then the list of
-// this digest. So the digest of a later list can be computed first and joined with the earlier list afterwards.
+// Prepend returns the digest of two lists of results joined together: the list with the digest others first, then the
+// list with this digest. So the digest of a later list can be computed first and joined with the earlier list
+// afterwards.
 func (o ResultDigest) Prepend(others ResultDigest, these uint64) ResultDigest {
 	for step := orderStep; these > 0; these >>= 1 {
 		if these&1 > 0 {

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestBuiltinChecksAndDefinitionsHaveNames converts the ids of built-in checks to names and to compiled definitions, and
-// back
+// TestBuiltinChecksAndDefinitionsHaveNames converts the ids of built-in checks to names and compiled definitions, and
+// back, and expects the same ids.
 func TestBuiltinChecksAndDefinitionsHaveNames(t *testing.T) {
 	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck, IdentityCheck, WatchdogCheck, StreamsCheck, LimitsCheck, MetricsCheck, FilesCheck, RolloutsCheck} {
 		name := BuiltinCheckName(id)
@@ -48,7 +48,8 @@ func TestEveryClassHasItsOwnStatusAndExitCode(t *testing.T) {
 	}
 }
 
-// TestStreamsAreTextInJSON encodes stream ids in JSON as text, because numbers above 2⁵³ lose digits.
+// TestStreamsAreTextInJSON expects stream ids to be encoded in JSON as text, because JSON numbers above 2⁵³ lose
+// digits.
 func TestStreamsAreTextInJSON(t *testing.T) {
 	for _, id := range []StreamID{0, 7, 1 << 53, 1<<64 - 1} {
 		data, err := json.Marshal(Event{Stream: id})
@@ -95,7 +96,8 @@ func TestCheckHostPort(t *testing.T) {
 	}
 }
 
-// TestNearestFindsTypingErrors finds similar words; two exchanged letters count as one typing error.
+// TestNearestFindsTypingErrors looks up misspelt words, and expects the similar word; two exchanged letters count as
+// one typing error.
 func TestNearestFindsTypingErrors(t *testing.T) {
 	for _, c := range []struct {
 		word, want string
@@ -172,8 +174,8 @@ func TestResultDigestIsStable(t *testing.T) {
 	}
 }
 
-// TestResultDigestSeparatesLists swaps, drops and repeats results in random lists, and expects each changed list to
-// have another digest
+// TestResultDigestSeparatesLists swaps, drops and repeats results in random lists, and expects the digest of each list
+// to change.
 func TestResultDigestSeparatesLists(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -235,8 +237,8 @@ func BenchmarkResultDigest(b *testing.B) {
 	}
 }
 
-// TestItemsCountAsTheirMaster counts the items of a Template by the source of their values; an item that is computed
-// from a master item counts like the master.
+// TestItemsCountAsTheirMaster counts the items of a Template by the source of their values, and expects an item that is
+// computed from a master item to count like the master.
 func TestItemsCountAsTheirMaster(t *testing.T) {
 	s := TemplateSpec{Items: []Item{
 		{Key: "load", Interval: Duration(time.Minute)}, {Key: "load1", From: "load"}, {Key: "load2", From: "load1"},

@@ -96,8 +96,8 @@ func FuzzParseOutput(f *testing.F) {
 	})
 }
 
-// FuzzQuantities parses random durations, sizes, thresholds, statuses and ids; accepted ones survive printing and
-// parsing.
+// FuzzQuantities parses random durations, sizes, thresholds, statuses and ids, and expects each valid one to be equal
+// after formatting and parsing it again.
 func FuzzQuantities(f *testing.F) {
 	for _, text := range []string{
 		"30s", "1h30m", "7d", "-5m", "0", "5", "1e3s", "99999999999d", "64KiB", "1.5GiB", "4 MB", "-1", "1e400GiB", "1e20B", "65536",

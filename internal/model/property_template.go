@@ -100,11 +100,10 @@ func parseTemplate(text string, shell, params bool) (*Template, error) {
 	return t, nil
 }
 
-// LiteralText returns a template without variables that expands to exactly this text, even if the text contains
-// braces.
+// LiteralText returns a template whose expansion is exactly this text, even if the text contains braces.
 func LiteralText(text string) string { return strings.ReplaceAll(text, "{{", literalBraces) }
 
-// TemplateLiteral returns the text from which LiteralText made the template
+// TemplateLiteral is the inverse of LiteralText: it returns the text from which LiteralText made the template.
 func TemplateLiteral(template string) string {
 	return strings.ReplaceAll(template, literalBraces, "{{")
 }
@@ -316,7 +315,8 @@ const ParameterPrefix = ".params."
 // ItemName is the name under which a template reads the element of a loop. ItemName, a dot and a field name read a field.
 const ItemName = ".item"
 
-// itemName returns the name under which a template reads a field of a loop's element; an empty field is the element itself.
+// itemName returns the name by which templates read a field of a loop's element, or the element itself if the field is
+// empty.
 func itemName(field string) string {
 	if field == "" {
 		return ItemName
@@ -330,7 +330,8 @@ func ItemField(name string) (field string, ok bool) {
 	return strings.TrimPrefix(rest, "."), ok
 }
 
-// methodVariable returns the name of the parameter or loop element at an offset, as a template reads it, and the offset after it.
+// methodVariable parses a parameter of the technique or an element of a loop at an offset of a template, and returns
+// its name and the offset after it.
 func methodVariable(text string, at int) (name string, end int, ok bool) {
 	for _, prefix := range []string{ParameterPrefix, ItemName + ".", ItemName} {
 		if !strings.HasPrefix(text[at:], prefix) {

@@ -17,7 +17,8 @@ type FieldReference struct {
 	value    reflect.Value
 }
 
-// EachReference calls visit for each field that names other resources, of a spec or of the part of one at a field.
+// EachReference calls visit for each field of a spec that names other resources; the spec may also be a part of one,
+// located at a field.
 func EachReference(field string, spec any, visit func(FieldReference)) {
 	eachReferringField(reflect.ValueOf(spec), field, func(field string, v reflect.Value, tag string) {
 		if tag != "" {
@@ -36,7 +37,8 @@ func EachTargets(spec Spec, visit func(field string, t *Targets)) {
 	})
 }
 
-// eachReferringField calls visit for each struct, and for each field with the tag ref, that a value of type Spec contains.
+// eachReferringField calls visit for each struct inside a value of type Spec, and for each of its fields that refers to
+// other resources (tag ref).
 func eachReferringField(v reflect.Value, at string, visit func(field string, v reflect.Value, tag string)) {
 	switch v.Kind() {
 	case reflect.Pointer:

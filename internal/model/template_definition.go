@@ -111,7 +111,8 @@ func (c *TemplateDefinition) Dependencies(name string) (names []string) {
 // MaxDependencies bounds the triggers on which one trigger depends.
 const MaxDependencies = 32
 
-// entityOf returns the function that gives macros the values that they have in the name of a discovered trigger.
+// entityOf returns a function that gives each macro of an entity the value that it has in the name of a discovered
+// trigger.
 func entityOf(prototype, name string) func(macro string) (string, bool) {
 	macros := EntityMacros(prototype)
 	if len(macros) == 0 {

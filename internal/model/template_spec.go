@@ -202,7 +202,8 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON decodes a mapping from a step's name to a text or a list of texts, optionally with onFail
+// UnmarshalJSON decodes a step written as a mapping: the step's name with a text or a list of texts, and optionally
+// onFail.
 func (s *Step) UnmarshalJSON(data []byte) error {
 	*s = Step{}
 	var fields map[string]json.RawMessage

@@ -141,7 +141,7 @@ type MacroValues struct {
 	secret   map[string]bool // names of the macros whose values are Secrets
 }
 
-// macroPattern is a value for the contexts that a regular expression matches.
+// macroPattern is the value of a macro for all contexts that match a regular expression.
 type macroPattern struct {
 	Macro
 	pattern *regexp.Regexp
@@ -180,7 +180,8 @@ func NewMacroValues(values map[string]string) (m *MacroValues, err error) {
 	return m, err
 }
 
-// value returns the value of a macro: of its context, of the first pattern that matches the context, or without context.
+// value returns the value of a macro: the one for its exact context, else the one of the first pattern that matches the
+// context, else the one without context.
 func (m *MacroValues) value(of Macro) (string, error) {
 	if m != nil {
 		if m.secret[of.Name] {
@@ -209,7 +210,7 @@ func (e *MissingMacroError) Error() string {
 	return fmt.Sprintf("the macro %s has no value here: add it to the macros of the template, or declare a Property with property: %s", e.Macro, strconv.Quote(e.Macro))
 }
 
-// markSecret makes a macro secret, in all contexts.
+// markSecret makes a macro secret in all its contexts, so that texts of the server cannot contain its value.
 func (m *MacroValues) markSecret(macro string) {
 	if m.secret == nil {
 		m.secret = map[string]bool{}
@@ -369,7 +370,7 @@ func (c *TemplateDefinition) MacroNames() (names []string) {
 	return slices.Compact(names)
 }
 
-// secretOf returns the secret of a macro in any context; nil: the macro is not secret.
+// secretOf returns the secret that is the value of a macro, whatever its context, or nil if the macro is not secret.
 func (c *TemplateDefinition) secretOf(macro string) *DefinitionSecret {
 	if len(c.Secrets) == 0 {
 		return nil

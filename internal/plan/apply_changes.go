@@ -18,7 +18,7 @@ type placement struct {
 	unit model.UnitID
 }
 
-// recomputation has the groups, checks and nodes to recompute after the planner has applied a list of edits
+// recomputation collects the groups, checks and nodes whose results the planner has to recompute after a list of edits.
 type recomputation struct {
 	fresh          []*conditionState            // new conditions, not evaluated yet
 	nodes          *roaring.Bitmap              // nodes whose groups and units have to be computed
@@ -127,7 +127,7 @@ type stopwatch struct {
 	laps []intent.StepTime
 }
 
-// lap records the time since the previous step under the name of the step that has just ended.
+// lap records the time since the last call as the duration of the named step.
 func (s *stopwatch) lap(step string) {
 	at := s.now()
 	s.laps = append(s.laps, intent.StepTime{Step: step, Duration: at.Sub(s.last)})

@@ -91,8 +91,8 @@ func TestAssignmentHasALimit(t *testing.T) {
 	}
 }
 
-// TestUnitsAreLeftOutByNeed gives a node too large directives, too many checks or a too large proxy node by a label, and expects the
-// rest to run: Waivers stay, and no unit is left out that need not be.
+// TestUnitsAreLeftOutByNeed gives a node too large directives, too many checks or, by a label, a too large proxy node.
+// It expects no more units to be left out of the assignment than necessary, and Waivers to stay.
 func TestUnitsAreLeftOutByNeed(t *testing.T) {
 	heavy := &model.Targets{Where: `node.labels.heavy == "yes"`}
 	count := func(h *testPlanner, node model.NodeID) (directives, waivers, checks int) {
@@ -161,7 +161,7 @@ func TestUnitsAreLeftOutByNeed(t *testing.T) {
 	})
 }
 
-// longComponents returns names of components that make a Waiver larger than any check of the tests.
+// longComponents returns component names for a Waiver that is larger than all other units of the test.
 func longComponents() (names []string) {
 	for i := range 1000 {
 		names = append(names, fmt.Sprintf("%0200d", i))

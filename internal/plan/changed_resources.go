@@ -29,7 +29,7 @@ func reverseEdits(edits []definitionEdit) []definitionEdit {
 	return back
 }
 
-// translation collects recorded changes of resources and converts them to edits of compiled definitions. Units stay
+// translation converts recorded changes of resources to edits of the planner's compiled definitions. Units stay
 // *declared until compile.
 type translation struct {
 	keys         []intent.Key
@@ -40,7 +40,7 @@ type translation struct {
 	broken       uint64
 }
 
-// newTranslation returns a translation without changes
+// newTranslation returns an empty translation.
 func newTranslation() *translation { return &translation{defs: map[intent.Key]any{}} }
 
 // translate decodes recorded changes and compiles them to edits of the planner's definitions. Of several changes of
@@ -153,7 +153,7 @@ func (t *translation) recordRemoval(c *intent.Change) {
 	}
 }
 
-// keyBeforeChange returns the key that a renamed resource had before the change.
+// keyBeforeChange returns the key (kind, namespace and name) that a renamed resource had before the change.
 func keyBeforeChange(c intent.Change) intent.Key {
 	return intent.Key{Kind: c.Key.Kind, Namespace: c.Key.Namespace, Name: c.Was}
 }
@@ -166,7 +166,7 @@ func (t *translation) set(key intent.Key, def any) {
 	t.defs[key] = def
 }
 
-// units returns the new definitions of checks and other resources that agents run.
+// units returns the new definitions of units: checks and other resources that are assigned to nodes.
 func (t *translation) units() (list []*unit) {
 	for _, key := range t.keys {
 		if u, ok := t.defs[key].(*unit); ok {
@@ -211,7 +211,8 @@ func (t *translation) compare(present map[intent.Key]any) {
 	}
 }
 
-// identity is the id of a node, group or check, which a rename does not change, or zero if the resource has no id.
+// identity is the permanent id of a node, group or check, which a rename does not change; zero means that the resource
+// has no id.
 type identity struct {
 	kind string
 	id   uint32
@@ -363,7 +364,7 @@ func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []
 	t.set(at, def)
 }
 
-// tryEdits applies edits, calls the function look to inspect the result, and undoes the edits. Assignments,
+// tryEdits applies edits, calls the function look to inspect the resulting fleet, and undoes the edits. Assignments,
 // generations and the directory stay. The caller holds compiling.
 func (p *Planner) tryEdits(edits []definitionEdit, look func(*recomputation)) {
 	p.mu.Lock()

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// compileCheck compiles a Check to a unit, which has its targets and the compiled text for agents. Its definition contains
-// the text of the Windows, Hooks, Secrets and Assets that the check names: an agent knows no other resources.
+// compileCheck compiles a Check to a unit: its targets and its definition for agents. Its definition contains the text
+// of the Windows, Hooks, Secrets and Assets that the check names: an agent knows no other resources.
 func compileCheck(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec, ns, id := d.spec.(*model.CheckSpec), d.key.Namespace, model.UnitID(d.id)
 	definition, err := checkDefinition(c, d, spec)
@@ -74,8 +74,8 @@ func compileCheck(c *unitCompiler, d *declaredResource) (*unit, error) {
 	return u, err
 }
 
-// checkDefinition compiles a check to a definition, the text for agents, with defaults and the content of referenced resources.
-// The ID comes later, see definitionStore.assignIDs.
+// checkDefinition compiles a check to its definition, the form in which agents receive it: with defaults, and with the
+// content of the resources that it names. The ID comes later, see definitionStore.assignIDs.
 func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec) (*model.CheckDefinition, error) {
 	ns := d.key.Namespace
 	out := &model.CheckDefinition{
@@ -144,8 +144,8 @@ func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec
 	return out, nil
 }
 
-// secret returns a Secret as agents get it under a name (of a variable or parameter): they read the value on their node, or ask the
-// server for it by the name of the Secret. ok is false if the Secret does not exist.
+// secret returns a Secret in the form for agents, under the name of a variable or parameter; agents read its value on
+// their node or ask the server for it. ok is false if the Secret does not exist.
 func (c *unitCompiler) secret(namespace, name, as string) (known model.DefinitionSecret, ok bool) {
 	found, at := c.resource("Secret", namespace, name)
 	known = model.DefinitionSecret{Env: as, Name: at.String()}
@@ -156,7 +156,8 @@ func (c *unitCompiler) secret(namespace, name, as string) (known model.Definitio
 	return known, ok
 }
 
-// asset returns an Asset as agents get it: without the addresses of its archives. ok is false if the Asset does not exist.
+// asset returns an Asset in the form for agents: without the addresses from which the server downloads its archives. ok
+// is false if the Asset does not exist.
 func (c *unitCompiler) asset(namespace, name string) (a model.DefinitionAsset, at route.Name, ok bool) {
 	found, at := c.resource("Asset", namespace, name)
 	spec, ok := found.(*model.AssetSpec)

@@ -247,7 +247,7 @@ func clearBit[K comparable](m map[K]*roaring.Bitmap, key K, id uint32) {
 	}
 }
 
-// set is a sorted list of group or check ids that all nodes with the same ids share. All nodes with the same list
+// set is a sorted list of group or check ids; all nodes with the same ids share one set. All nodes with the same list
 // share one set. ids, next and lost never change.
 type set[T ~uint32] struct {
 	ids        []T
@@ -279,8 +279,8 @@ func (s *set[T]) runsSecondBody(id T) bool {
 	return found
 }
 
-// sets stores each set of ids once, so that nodes with the same groups or checks share it. The empty set always
-// exists.
+// sets stores each set of ids once, so that all nodes with the same groups or checks share one set. The empty set
+// always exists.
 type sets[T ~uint32] struct {
 	byKey  map[string]*set[T]
 	empty  *set[T]
@@ -401,8 +401,8 @@ func remove[T ~uint32](list []T, v T) []T {
 	return slices.Delete(list, i, i+1)
 }
 
-// difference compares two sorted lists and calls removed for each value only in before, and added for each value only
-// in after. Both lists are sorted.
+// difference compares two sorted lists: it calls removed for each value that only before has, and added for each value
+// that only after has. Both lists are sorted.
 func difference[T ~uint32](before, after []T, removed, added func(T)) {
 	for len(before) > 0 || len(after) > 0 {
 		switch {

@@ -23,8 +23,8 @@ const (
 	maxDifferenceText    = 120 // bytes of one value
 )
 
-// unitImpacts returns the units that get, lose or change a definition on existing nodes by the edits of a pass, by kind
-// and name.
+// unitImpacts returns the units (checks and so on) whose definition is added to, removed from or changed on existing
+// nodes by the edits, by kind and name.
 func (f inspection) unitImpacts(p *recomputation) (list []intent.UnitImpact) {
 	gets, loses, changes := map[model.UnitID]*roaring.Bitmap{}, map[model.UnitID]*roaring.Bitmap{}, map[model.UnitID]*roaring.Bitmap{}
 	collect := func(placements []placement, into map[model.UnitID]*roaring.Bitmap) {
@@ -106,7 +106,7 @@ func (f inspection) unitImpacts(p *recomputation) (list []intent.UnitImpact) {
 	return list
 }
 
-// firstNames returns the names of the first nodes of a set, by name.
+// firstNames returns the alphabetically first names of the nodes in a set.
 func (f inspection) firstNames(of *unit, nodes *roaring.Bitmap, p *recomputation) (names []string) {
 	deleted := map[model.NodeID]*node{}
 	for _, n := range p.deleted {
@@ -159,8 +159,8 @@ func definitionDifferences(old, new *model.Definition) (lines []string) {
 	return lines
 }
 
-// fieldsOf returns the fields of a definition by their paths, such as components.motd.fileContent.path, with their values in JSON.
-// It leaves out the identity of the definition, and fields that are empty.
+// fieldsOf returns the fields of a definition by their paths, such as components.motd.fileContent.path, each with its
+// value in JSON. It leaves out the identity of the definition, and fields that are empty.
 func fieldsOf(d *model.Definition) map[string]string {
 	out := map[string]string{}
 	body := d.Body()

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// policyTargets has the targets by which one Policy puts a directive on nodes.
+// policyTargets has the targets by which one Policy assigns a directive to nodes.
 type policyTargets struct {
 	*targets
 	policy route.Name
@@ -100,7 +100,7 @@ func (u *unit) addSecrets(c *unitCompiler, definition *model.DirectiveDefinition
 	return nil
 }
 
-// addAssets adds the Assets with the files that components of a directive hold.
+// addAssets adds the Assets whose files the components of a directive write to nodes.
 func (u *unit) addAssets(c *unitCompiler, definition *model.DirectiveDefinition, technique string) error {
 	for i := range definition.Components {
 		component := &definition.Components[i]

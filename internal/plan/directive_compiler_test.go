@@ -122,8 +122,8 @@ func TestRudderDirectivesAreExpectations(t *testing.T) {
 	}
 }
 
-// TestOneDirectiveOfATechniqueRuns puts several directives of one technique on nodes: the smallest priority wins, then the
-// policy and then the directive whose name comes first, on each node of those that select it.
+// TestOneDirectiveOfATechniqueRuns assigns several directives of one technique to nodes, and expects one to run on each
+// node: the one with the smallest priority, else with the first policy name, else with the first directive name.
 func TestOneDirectiveOfATechniqueRuns(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n1", nil, "web")
@@ -190,8 +190,9 @@ func TestOneDirectiveOfATechniqueRuns(t *testing.T) {
 	expect("the winner was deleted", "", "", "n1 n2")
 }
 
-// TestModesOfNamespaceNodeAndDirective expects Rudder's order of modes: a fixed one of the namespace, audit of the node, then
-// the mode of the directive, of the node, of the namespace. A change gives the nodes a new assignment, and no new definition.
+// TestModesOfNamespaceNodeAndDirective expects the mode (audit or enforce) to be decided in Rudder's order: a fixed
+// mode of the namespace, audit of the node, then the modes of the directive, of the node and of the namespace. A change
+// gives the nodes a new assignment, and no new definition.
 func TestModesOfNamespaceNodeAndDirective(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Technique", "default", "motd", nil, motdTechnique("message"))

@@ -14,7 +14,8 @@ import (
 // the node, the one with the best precedence runs; it overrides the others there. The result depends only on the set of
 // directives, so it is computed once for all nodes with the same set.
 
-// precedence orders the directives of one technique: by priority, by the first policy that names the directive, by name.
+// precedence orders directives of one technique, of which only one runs on a node: by priority, by the name of their
+// first policy, then by their own name.
 type precedence struct {
 	technique route.Name
 	priority  int
@@ -22,12 +23,12 @@ type precedence struct {
 	name      string
 }
 
-// compare returns a negative number if this precedence wins over another of the same technique.
+// compare returns a negative number if this directive wins over another one of the same technique.
 func (a *precedence) compare(b *precedence) int {
 	return cmp.Or(cmp.Compare(a.priority, b.priority), strings.Compare(a.policy, b.policy), strings.Compare(a.name, b.name))
 }
 
-// reason returns, as a text for people, why this precedence wins over another.
+// reason returns a text that explains to people why this directive wins over another.
 func (a *precedence) reason(b *precedence) string {
 	switch {
 	case a.priority != b.priority:

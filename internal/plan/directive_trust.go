@@ -14,7 +14,7 @@ import (
 // that one of its policies selects by values that the machine reports (facts, labels and groups of its agent), the directive
 // only audits, unless it says trusted: facts. The property NodeModeProperty of the node lists such directives.
 
-// trust decides whether operators, or the machines themselves, chose the nodes of a directive.
+// trust decides whether operators chose the nodes of a directive, or the machines themselves did by their facts.
 type trust struct{ *fleet }
 
 // trustOf returns the trust decisions for the nodes of this fleet.
@@ -31,15 +31,16 @@ func (f trust) operatorsChose(u *unit, n *node) bool {
 	})
 }
 
-// operatorsList reports whether targets contain the node by a group or name that the machine cannot choose itself.
+// operatorsList reports whether targets select the node by a name, or by a group that the machine cannot join by
+// itself.
 func (f trust) operatorsList(t *targets, n *node, depth int) bool {
 	return t.where != nil && t.where.ReadsNothing() && f.conditions.matches(t.where).Contains(uint32(n.def.ID)) ||
 		slices.ContainsFunc(t.nodes, func(name route.Name) bool { return matchesNode(name, n.def.Name) }) ||
 		slices.ContainsFunc(t.groups, func(g directory.GroupID) bool { return f.operatorsAssigned(n, g, depth) })
 }
 
-// operatorsAssigned reports whether the node is in a group without its own choice: the group is trusted, or an operator or
-// join token put the node there.
+// operatorsAssigned reports whether the node got into a group without its own choice: the group is trusted, or an
+// operator or a join token put the node there.
 func (f trust) operatorsAssigned(n *node, g directory.GroupID, depth int) bool {
 	if !n.groups.has(g) || depth > maxTrustDepth {
 		return false
@@ -148,15 +149,15 @@ func (b *body) enforces() bool {
 	return d.Mode != model.ModeAudit || d.ForcesComponents()
 }
 
-// retrustUnit marks a directive if an edit may change whether operators chose its nodes.
+// retrustUnit marks a directive for recomputation if an edit may change whether operators chose its nodes.
 func (p *recomputation) retrustUnit(f *fleet, id model.UnitID, old, new *unit) {
 	if (trustOf(f).mayEnforce(old) || trustOf(f).mayEnforce(new)) && (old.trustsFacts != new.trustsFacts || !reflect.DeepEqual(old.policies, new.policies)) {
 		p.retrusted[id] = true
 	}
 }
 
-// retrustGroup marks the directives whose policies name an edited group, or a group that contains it, if the edit changes
-// which of its members an operator chose.
+// retrustGroup marks the directives of an edited group for recomputation, if the edit may change whether operators
+// chose its members.
 func (p *recomputation) retrustGroup(f *fleet, id directory.GroupID, old, new *groupDef) {
 	if old != nil && new != nil && old.trusted == new.trusted && reflect.DeepEqual(old.targets, new.targets) {
 		return

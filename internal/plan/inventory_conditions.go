@@ -7,12 +7,12 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// EntrySearch reports whether the inventory of a node has an entry that matches a term; known is false if the node has no inventory. One
-// goroutine at a time may call it.
+// EntrySearch is a function that reports whether the inventory of a node has an entry that matches a term; known is
+// false if the node has no inventory. One goroutine at a time may call it.
 type EntrySearch func(model.NodeID, *where.EntryTerm) (found, known bool)
 
-// SetInventories sets the function that makes searches in inventories, and evaluates the conditions of groups that read them: before the call
-// such a condition selects no node. It returns the nodes whose assignment changed.
+// SetInventories sets the function that creates searches in inventories, and evaluates the groups' conditions that read
+// inventories; before this call such a condition selects no node. It returns the nodes whose assignment changed.
 func (p *Planner) SetInventories(newSearch func() EntrySearch) []model.NodeID {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -28,8 +28,9 @@ func (p *Planner) SetInventories(newSearch func() EntrySearch) []model.NodeID {
 	return p.commit(newTranslation(), p.Revision(), all)
 }
 
-// EvaluateInventories evaluates the conditions of groups again that read a section which changed on a node, on that node. changed has the
-// sections by node (inventory.Section.Bit). It returns the nodes whose assignment changed.
+// EvaluateInventories evaluates those conditions of groups again, for the nodes whose inventories changed, that read a
+// changed section. changed has the sections by node (inventory.Section.Bit). It returns the nodes whose assignment
+// changed.
 func (p *Planner) EvaluateInventories(changed map[model.NodeID]uint32) []model.NodeID {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()

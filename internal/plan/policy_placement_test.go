@@ -7,7 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestPolicyCountsItsOwnNodesOnce expects that the outcome of a policy counts each of its nodes once, and no nodes of other policies.
+// TestPolicyCountsItsOwnNodesOnce expects the result of applying a policy to count each node of the policy once, and no
+// nodes of other policies.
 func TestPolicyCountsItsOwnNodesOnce(t *testing.T) {
 	h := newTestPlanner(t)
 	for _, name := range []string{"n1", "n2", "n3"} {

@@ -67,7 +67,7 @@ func (x *propertyIndex) remove(d *propertyDef) int {
 	return -1
 }
 
-// groupsWith calls fn for each group of a node that sets a property, in ascending order
+// groupsWith calls fn for each group of a node that sets the property, in ascending order.
 func (x *propertyIndex) groupsWith(n *node, name string, fn func(directory.GroupID)) {
 	s := x.sources[name]
 	if s == nil {
@@ -138,7 +138,7 @@ func (f *fleet) updatePropertyUsers(p *recomputation, at propertyPlace, resource
 	}
 }
 
-// source is one declared value of a property, with a text that names its scope
+// source is one declared value of a property, with a text that names the scope of the declaration.
 type source struct {
 	value json.RawMessage
 	from  string

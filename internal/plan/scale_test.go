@@ -15,10 +15,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// scaleFleet returns a planner with some thousand nodes and 454 groups by condition. A node is in some 40 groups,
-// nearly no two nodes in the same. 40 properties have values of the namespace, of groups and of nodes. putUnits
-// declares the 325 units (checks or directives); its function targets returns the targets of a unit by number. A node
-// gets some 120 of the units.
+// scaleFleet returns a planner with the large fleet of benchmarks: thousands of nodes, and 454 groups with conditions.
+// A node is in some 40 groups, nearly no two nodes in the same. 40 properties have values of the namespace, of groups
+// and of nodes. putUnits declares the 325 units (checks or directives); its function targets returns the targets of a
+// unit by number. A node gets some 120 of the units.
 func scaleFleet(tb testing.TB, nodes int, putUnits func(put func(kind, name string, spec model.Spec), targets func(int) *model.Targets)) *testPlanner {
 	const groups, properties = 454, scaleProperties
 	h := newTestPlanner(tb)
@@ -91,14 +91,15 @@ const (
 	scaleProperties = 40
 )
 
-// scaleChecks puts 325 checks on the scale fleet, of which each reads one property.
+// scaleChecks assigns 325 checks to the scale fleet (the large fleet of benchmarks); each check reads one property.
 func scaleChecks(put func(kind, name string, spec model.Spec), targets func(int) *model.Targets) {
 	for i := range scaleUnits {
 		put("Check", fmt.Sprintf("check%03d", i), commandCheck(fmt.Sprintf("check %d {{ .props.p%02d }}", i, i%scaleProperties), targets(i)))
 	}
 }
 
-// scaleDirective returns a directive of the scale fleet: every third has no mode, and one of ten reads a property.
+// scaleDirective returns a directive for the scale fleet (the large fleet of benchmarks): every third has no mode, and
+// one of ten reads a property.
 func scaleDirective(i int, text string) *model.DirectiveSpec {
 	priority := i % 11
 	if i%10 == 0 {
@@ -109,8 +110,9 @@ func scaleDirective(i int, text string) *model.DirectiveSpec {
 	return d
 }
 
-// scaleDirectives puts 325 directives of 250 techniques with 9 components on the scale fleet by 163 policies. 75 techniques have two
-// directives, of which one overrides the other on the nodes of both. 40 Waivers excuse a component each.
+// scaleDirectives assigns 325 directives to the scale fleet (the large fleet of benchmarks): they have 250 techniques
+// with 9 components each, and 163 policies. 75 techniques have two directives, of which one overrides the other on the
+// nodes of both. 40 Waivers excuse a component each.
 func scaleDirectives(put func(kind, name string, spec model.Spec), targets func(int) *model.Targets) {
 	for i := range 250 {
 		technique := &model.TechniqueSpec{Parameters: []model.Parameter{{Name: "text"}}}
@@ -139,8 +141,8 @@ func scaleDirectives(put func(kind, name string, spec model.Spec), targets func(
 	}
 }
 
-// BenchmarkPlanDirectives measures compiling fleets with 325 directives, of which some override others, with modes of a tenth of the nodes,
-// 40 Waivers and a roll-out that has reached a tenth of the nodes; an edit of a directive that all nodes have; and one fact.
+// BenchmarkPlanDirectives measures the planner on fleets with 325 directives, some overridden by others, with 40
+// Waivers and a roll-out: it compiles the fleet, then edits a directive of all nodes, then changes one fact.
 func BenchmarkPlanDirectives(b *testing.B) {
 	for _, nodes := range []int{3_000, 6_000, 12_000, 20_000} {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {

@@ -49,8 +49,8 @@ func rolloutWrite(t interface{ Fatal(...any) }, key intent.Key, r model.Rollout)
 	return intent.Write{Key: key, Body: body, Expect: -1}
 }
 
-// TestRolloutsFollowTheirRecords edits a directive with a roll-out and advances the stored roll-out, and expects the edit on
-// the nodes of the begun steps only, also after restarts, and on all nodes at its end.
+// TestRolloutsFollowTheirRecords edits a directive with a roll-out and advances the stored roll-out. It expects the
+// edit on the nodes of the steps that have begun, also after restarts, and in the end on all nodes.
 func TestRolloutsFollowTheirRecords(t *testing.T) {
 	h := newTestPlanner(t)
 	names := []string{"n1", "n2", "n3", "n4"}

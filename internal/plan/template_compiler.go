@@ -8,9 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// compileTemplate compiles a Template to a unit, which has its targets and the compiled text for agents. Items and
-// triggers that are disabled are left out; the order of the others is that of their keys and names, so that an edit
-// of the order changes nothing.
+// compileTemplate compiles a Template to a unit: its targets and its definition for agents. Items and triggers that are
+// disabled are left out; the order of the others is that of their keys and names, so that an edit of the order changes
+// nothing.
 func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec, ns := d.spec.(*model.TemplateSpec), d.key.Namespace
 	definition := &model.TemplateDefinition{Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID}, ValueMaps: spec.ValueMaps, Macros: spec.Macros}
@@ -76,8 +76,8 @@ func (named references) addReceivers(t *model.DefinitionTrigger) {
 	}
 }
 
-// compileRule compiles a discovery rule of a Template, by which agents find entities such as disks. Disabled
-// prototypes stay: an override may ask for them.
+// compileRule compiles a discovery rule of a Template, by which agents find things such as disks. Disabled prototypes
+// stay: an override may ask for them.
 func compileRule(rule *model.DiscoveryRule, named references) model.DefinitionRule {
 	out := rule.Definition()
 	for i := range out.Triggers {

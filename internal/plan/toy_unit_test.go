@@ -38,7 +38,8 @@ func compileToy(c *unitCompiler, d *declaredResource) (*unit, error) {
 	return u, err
 }
 
-// TestToyUnit declares a kind with a unit and its compile function, and expects its definition on the nodes of its targets.
+// TestToyUnit declares a resource of a test kind, and expects its compiled definition on the nodes that its targets
+// select.
 func TestToyUnit(t *testing.T) {
 	h := &testPlanner{t: t, memoryStore: newMemoryStore()}
 	h.p = New(Options{Store: h.memoryStore, Kinds: kind.All().With(kind.Define(kind.Definition[*toySpec]{

@@ -42,7 +42,8 @@ func compileWaiver(c *unitCompiler, d *declaredResource) (*unit, error) {
 	return u, nil
 }
 
-// selfChosen returns on how many nodes a Waiver lands that no operator has chosen for it.
+// selfChosen returns how many of a Waiver's nodes no operator has chosen: they were selected by values that the
+// machines themselves report.
 func (f inspection) selfChosen(u *placedUnit) (count int) {
 	t := u.def.targets
 	for id := range bitmapIDs(u.nodes.Bitmap) {
@@ -53,8 +54,8 @@ func (f inspection) selfChosen(u *placedUnit) (count int) {
 	return count
 }
 
-// waiverWarnings returns a warning if none of the nodes of a Waiver holds a directive that the waiver covers, one for nodes that may
-// have chosen it, and one for the components that no such directive has.
+// waiverWarnings returns the warnings about a Waiver: no node has a directive that it covers, nodes may have chosen it
+// by their facts, or it covers components that do not exist.
 func (f inspection) waiverWarnings(id model.UnitID) (out []string) {
 	own := f.units[id]
 	if own == nil || own.def == nil || own.def.definition.AsWaiver() == nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestWaiverReachesItsNodesAlone expects that a Waiver changes the assignments of its nodes alone and no definition of a directive,
-// that an edit of its reason changes nothing, and that a waiver without effect is warned about.
+// TestWaiverReachesItsNodesAlone expects a Waiver to change the assignments of its own nodes only, and no definition of
+// a directive. It expects an edit of the reason to change nothing, and a warning about a Waiver without effect.
 func TestWaiverReachesItsNodesAlone(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n1", nil, "all")

@@ -79,7 +79,7 @@ func (l *journalLife) save(t testing.TB, recorded uint64) {
 	}
 }
 
-// cut removes the journal segments that no consumer needs any more.
+// cut deletes the journal segments that no consumer needs any more.
 func (l *journalLife) cut(t testing.TB) {
 	t.Helper()
 	if floor := l.floor(); floor.Number > 0 {
@@ -230,7 +230,7 @@ type commitWaiter chan error
 // Committed sends the commit's error.
 func (w commitWaiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
-// write appends count entries to the journal, each in a commit of its own.
+// write appends `count` random entries to the journal, each in a commit of its own.
 func (f *testFleet) write(t testing.TB, log *journal.Log, count int) {
 	t.Helper()
 	kept := make(commitWaiter, 1)

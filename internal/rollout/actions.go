@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Verb is an action of a person on a roll-out.
+// Verb is an action that a person takes on a roll-out, such as approve, pause or undo.
 type Verb string
 
 // Verbs of roll-outs.

@@ -35,7 +35,7 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Driver advances roll-outs, and carries out the actions of people on them. It is safe for concurrent use.
+// Driver advances roll-outs step by step, and carries out the actions of people on them. It is safe for concurrent use.
 type Driver struct {
 	o         Options
 	listening time.Time
@@ -53,7 +53,7 @@ func (d *Driver) Failed() []string {
 	return nil
 }
 
-// noteFailed keeps the sentences of Failed.
+// noteFailed stores the sentences about failed roll-outs that Failed returns.
 func (d *Driver) noteFailed(list []intent.StoredRollout) {
 	var texts []string
 	for i := range list {
@@ -84,7 +84,7 @@ func (d *Driver) Run(ctx context.Context) error {
 	}
 }
 
-// AdvanceAll advances each roll-out by at most one step.
+// AdvanceAll advances each running roll-out by at most one step.
 func (d *Driver) AdvanceAll(ctx context.Context) error {
 	list, err := d.o.Stored.List(ctx)
 	if err != nil {
@@ -158,8 +158,8 @@ func (d *Driver) Fleet(r *model.Rollout) (*directory.Unit, *Fleet) {
 	return unit, f
 }
 
-// verdictOf returns the verdict on a run: compliant only if every component that counts is as declared or waived; the text
-// names the first other component.
+// verdictOf returns the verdict on a directive's last run on a node: compliant only if every component that counts is
+// compliant or waived. The text names the first other component.
 func verdictOf(run *compliance.Run, directive *model.DirectiveDefinition) (Verdict, string) {
 	if counts, _ := run.Codes.Sum(len(directive.Components), directive.Blocks); counts.Unfulfilled() == 0 {
 		return Compliant, ""

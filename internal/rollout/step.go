@@ -20,7 +20,7 @@ const (
 	NotCompliant                // at least one component is not as declared, or nobody knows
 )
 
-// Node is a node of the rolled-out unit, with the version that it has and the outcome of its last run.
+// Node is a node of the directive that is rolled out, with its version and the outcome of its last run.
 type Node struct {
 	ID        model.NodeID
 	Name      string
@@ -83,7 +83,7 @@ func ProgressOf(r *model.Rollout, f *Fleet) (p Progress) {
 	return p
 }
 
-// fail adds a node to the failed ones, with the reason.
+// fail adds a node to the failed nodes of the roll-out, with the reason.
 func (p *Progress) fail(n *Node, reason string) {
 	p.failed = append(p.failed, n.ID)
 	p.Failed = append(p.Failed, Failure{n.Name, reason})
@@ -97,14 +97,14 @@ func laterTime(a, b time.Time) time.Time {
 	return b
 }
 
-// waitOf returns the minimum time between two steps.
+// waitOf returns the minimum time between two steps of a roll-out.
 func waitOf(r *model.Rollout) time.Duration {
 	return time.Duration(cmp.Or(r.Spec.Wait, model.DefaultRolloutWait))
 }
 
-// Advance returns the next state of a roll-out, as its nodes require: it stops, begins its next step, or ends. changed is
-// false if it only waits. Of one list of nodes it makes one result, so that a restart goes on where the last stored result
-// is.
+// Advance returns the next state of a roll-out, decided from the states of its nodes: it stops, begins its next step,
+// or ends. changed is false if it only waits. Of one list of nodes it makes one result, so that a restart goes on where
+// the last stored result is.
 func Advance(r model.Rollout, f *Fleet) (next model.Rollout, changed bool) {
 	if r.State != model.RolloutRunning && r.State != model.RolloutPaused {
 		return r, false
@@ -134,7 +134,7 @@ func Advance(r model.Rollout, f *Fleet) (next model.Rollout, changed bool) {
 	return r, true
 }
 
-// failuresText returns the first failures, for people.
+// failuresText formats the first failed nodes of a roll-out, with their reasons, for people.
 func failuresText(list []Failure) string {
 	const most = 3
 	var parts []string
@@ -148,8 +148,8 @@ func failuresText(list []Failure) string {
 	return text
 }
 
-// beginStep begins a step: it gives the candidate to more nodes, and excuses any of them that is not compliant or not
-// connected now.
+// beginStep begins a step of a roll-out: it gives the new version to more nodes, and excuses those of them that already
+// fail or are not connected.
 func beginStep(r *model.Rollout, step string, f *Fleet) {
 	share, isShare := model.ParseShare(step)
 	order := slices.Clone(f.Nodes)

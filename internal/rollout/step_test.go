@@ -26,7 +26,7 @@ func testFleet(r *model.Rollout, n int, at time.Duration) *Fleet {
 	return f
 }
 
-// move gives each node the old or new version, as the roll-out says.
+// move gives each node of the test fleet the version that the roll-out says.
 func (f *Fleet) move(r *model.Rollout) {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
@@ -34,13 +34,13 @@ func (f *Fleet) move(r *model.Rollout) {
 	}
 }
 
-// running returns a running roll-out with these steps, before its first step.
+// running returns a running roll-out with these steps, none of which has begun.
 func running(steps ...string) model.Rollout {
 	return model.Rollout{Accepted: "a", Candidate: "b", State: model.RolloutRunning, Spec: model.RolloutSpec{Steps: steps, Wait: model.Duration(time.Minute)}}
 }
 
-// TestStepsWaitForReports advances a roll-out through its steps, and expects each to wait for its time and for the reports
-// of the nodes before, and the roll-out to end with the last one.
+// TestStepsWaitForReports advances a roll-out through its steps. It expects each step to wait for its time and for the
+// reports of the earlier nodes, and the roll-out to end after the last step.
 func TestStepsWaitForReports(t *testing.T) {
 	r := running("canary", "1%", "50%")
 	step := func(at time.Duration, want string, nodes int, change ...func(*Fleet)) {

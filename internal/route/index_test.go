@@ -34,8 +34,8 @@ func randomProblem(t *rapid.T) *Problem {
 	return m
 }
 
-// randomTargets returns random targets (nodes, groups and a condition); inner is true for targets within an except
-// clause, which has none itself.
+// randomTargets returns random targets (nodes, groups and a condition). If inner is true they belong to an except
+// clause, so they have no except clause themselves.
 func randomTargets(t *rapid.T, inner bool) *model.Targets {
 	x := &model.Targets{}
 	for _, n := range []string{"a", "b"} {

@@ -19,7 +19,7 @@ type Name struct{ Namespace, Name string }
 // String returns NAMESPACE/NAME.
 func (n Name) String() string { return n.Namespace + "/" + n.Name }
 
-// compare orders names by namespace, then name.
+// compare orders names by their namespace, then by their name within it.
 func (n Name) compare(other Name) int {
 	return cmp.Or(cmp.Compare(n.Namespace, other.Namespace), cmp.Compare(n.Name, other.Name))
 }
@@ -116,7 +116,7 @@ func (p *Problem) ResolveName(name string) (any, bool) {
 	return p.conditionNode().ResolveName(name)
 }
 
-// Parent returns nil, because a problem has no outer scope of variables.
+// Parent returns nil, because the variables of a problem's condition have no outer scope.
 func (p *Problem) Parent() interpreter.Activation { return nil }
 
 // Directory looks up nodes and problem sources: their names, and the labels, facts and groups of nodes.

@@ -111,7 +111,7 @@ func (t *Table) WithRoutes(list []Declaration) (*Table, error) {
 	return out, out.Apply(list)
 }
 
-// set compiles one declared Route, Silence or Window and stores it in the table. An error changes nothing. The caller
+// set compiles one declared Route, Silence or Window and puts it into the table. An error changes nothing. The caller
 // holds mu.
 func (t *Table) set(d Declaration) error {
 	name, zone := d.Name, d.Zone

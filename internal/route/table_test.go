@@ -31,7 +31,7 @@ func diskProblem() *Problem {
 		Source: Source{Name: Name{"default", "disk"}}, Status: model.Critical, Severity: model.High}
 }
 
-// oneStep returns a list with one route step that notifies the handlers at once.
+// oneStep returns the steps of a route that has a single step: it notifies the handlers at once.
 func oneStep(handlers ...string) []model.RouteStep { return []model.RouteStep{{To: handlers}} }
 
 // TestRoutesOfAProblem expects the routes of a problem: the route that its check names, else all matching routes, else the

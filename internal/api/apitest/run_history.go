@@ -13,14 +13,15 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// runHistory is a store with the runs of a test server, all in partition 0. The first request fills it.
+// runHistory is a history store with the directive runs of a test server, which are all in partition 0. The first
+// request fills it.
 type runHistory struct {
 	server *Server
 	store  *compliancelog.Store
 	once   sync.Once
 }
 
-// newRunHistory opens a store that closes with the test.
+// newRunHistory opens a store for the directive runs of a test, which is closed at the end of the test.
 func newRunHistory(r *Server) *runHistory {
 	store := testenv.Value(compliancelog.Open(r.T.Context(), filepath.Join(r.T.TempDir(), "compliance.db"), compliancelog.Options{Now: r.Now, Logger: slog.New(slog.DiscardHandler)}))(r.T)
 	r.T.Cleanup(func() { testenv.NoError(r.T, store.Close()) })
@@ -46,12 +47,12 @@ func (h *runHistory) written() *compliancelog.Store {
 	return h.store
 }
 
-// RunsAt returns the last runs up to a time, for compliance.History.
+// RunsAt returns the last runs of directives up to a time, as compliance.History requires.
 func (h *runHistory) RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]compliancelog.State, error) {
 	return h.written().At(ctx, compliancelog.Selection{Node: node}, at)
 }
 
-// Changes calls visit for each change of runs in a period, for compliance.History.
+// Changes calls visit for each change of directive runs in a period, as compliance.History requires.
 func (h *runHistory) Changes(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
 	return h.written().Changes(ctx, compliancelog.Selection{Node: node}, since, until, visit)
 }

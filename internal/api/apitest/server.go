@@ -92,13 +92,13 @@ type Server struct {
 	BeforeAction    func() // runs after the API ordered an action and before the action is applied; may be nil
 }
 
-// valueStores has the stores of values of items.
+// valueStores has the test server's stores of item values: numbers and texts.
 type valueStores struct {
 	Series series.Store
 	Texts  *textlog.Store
 }
 
-// directiveRuns has the last runs of directives.
+// directiveRuns has the last runs of directives on the test server's nodes.
 type directiveRuns struct {
 	Runs       map[model.NodeID][]reducer.Run // in place of the runs that RecordReport recorded
 	Compliance *reducer.View
@@ -293,7 +293,7 @@ func (r *Server) RolloutDriver() *rollout.Driver {
 	})
 }
 
-// runs returns the last runs of a node.
+// runs returns the last run of each directive on a node.
 func (r *Server) runs(node model.NodeID) []reducer.Run {
 	if list, set := r.Runs[node]; set {
 		return list
@@ -320,7 +320,7 @@ func (r *Server) takeChanges(now time.Time) []reducer.RunChange {
 	return list
 }
 
-// complianceOptions returns the parts of the server that answer about compliance.
+// complianceOptions returns the parts of the test server that answer requests about compliance.
 func (r *Server) complianceOptions() compliance.Options {
 	return compliance.Options{
 		Runs: r.runs, LastRun: r.lastRun, Changes: r.takeChanges, History: newRunHistory(r), Definition: r.Directory.Definition,
@@ -456,7 +456,8 @@ func (r *Server) RecordResult(namespace, node, check string, status model.Status
 	r.T.Fatalf("node %s does not hold check %s", node, check)
 }
 
-// RecordReport applies the report of a directive run on a node, of a definition of the directive.
+// RecordReport applies a report of a directive run on a node to the in-memory event state; definition is the
+// directive's version.
 func (r *Server) RecordReport(node model.NodeID, definition model.DefinitionID, report *wire.Report) {
 	r.T.Helper()
 	const now = 10_000_000 // of the agent's clock, in ms
@@ -488,7 +489,7 @@ func (r *Server) RecordText(namespace, node, key, text string) {
 	r.Texts.Append(0, journal.Position{Log: 1, Number: r.Texts.Position(0).Number + 1}, []textlog.Row{{Node: id, Key: key, At: r.Now().UnixNano(), Text: text}})
 }
 
-// findTexts finds texts; all are in partition 0.
+// findTexts searches the test server's text values, which are all in partition 0.
 func (r *Server) findTexts(ctx context.Context, q textlog.Query) ([]textlog.Row, bool, error) {
 	return r.Texts.Find(ctx, &q)
 }
@@ -508,7 +509,7 @@ func (r *Server) commitRecord(node model.NodeID, record *wire.Record) {
 	r.commit(node, wire.AppendRecord(nil, record))
 }
 
-// commit applies one encoded journal record about a node.
+// commit applies one encoded journal record about a node, as a commit of the journal would.
 func (r *Server) commit(node model.NodeID, record []byte) {
 	r.T.Helper()
 	r.mu.Lock()

@@ -76,8 +76,8 @@ func BenchmarkReport(b *testing.B) {
 
 const benchNodes, benchDirectives, benchOfNode, benchComponents = 12_000, 325, 96, 11
 
-// benchFleet is a fleet in memory: the last runs of directives on its nodes, and the sums of compliance under test,
-// computed from these runs.
+// benchFleet is a fleet in memory for benchmarks: the last runs of directives on its nodes, and the sums of compliance
+// computed from them.
 type benchFleet struct {
 	sums    *Sums
 	draft   *directory.Draft
@@ -155,7 +155,7 @@ func newBenchFleet() *benchFleet {
 	return f
 }
 
-// placedNodes is a directory that knows the nodes of each policy.
+// placedNodes is a directory for benchmarks that returns the nodes of each policy.
 type placedNodes struct {
 	view.Directory
 	nodes map[*model.Targets][]model.NodeID
@@ -172,7 +172,7 @@ func (p placedNodes) UnitByName(_, _, name string) (id model.UnitID, ok bool) {
 	return id + 1000, err == nil
 }
 
-// codes returns random codes, one in 30 not compliant.
+// codes returns random component codes, of which one in 30 is not compliant.
 func (f *benchFleet) codes() policy.Codes {
 	codes := policy.NewCodes(benchComponents)
 	for i := range benchComponents {
@@ -216,7 +216,7 @@ func (f *benchFleet) report(n int) {
 	}
 }
 
-// cpuTime returns the processor time that the process has used.
+// cpuTime returns the CPU time that this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for the own process

@@ -55,7 +55,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// complianceRequest is one request about compliance.
+// complianceRequest handles an HTTP request about compliance; its methods are the operations.
 type complianceRequest struct {
 	op.Request
 	judge
@@ -77,7 +77,8 @@ func Register(r *op.Routes, sums *Sums) {
 	op.Handle(at, op.Get("complianceEvidence", "/api/v1/reports/compliance/evidence", "reports", "Get the history of the directive runs of a node with its signatures", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).evidence)
 }
 
-// unit returns the directive with an id; nil: it is none. A list of the fleet asks for each a thousand times.
+// unit returns the directive with an id, or nil if the id belongs to no directive. A list of the fleet asks for each a
+// thousand times.
 func (s *complianceRequest) unit(id model.UnitID) *directory.Unit {
 	unit, known := s.units[id]
 	if !known {
@@ -347,7 +348,8 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 	return op.Answer(out), nil
 }
 
-// reportPast returns the rows of a past time, and the sum over the nodes that are included.
+// reportPast returns the compliance at a past time per policy, directive, node or group, and the total over the
+// included nodes.
 func (s *complianceRequest) reportPast(ctx context.Context, by string, included func(string) bool) (total row, rows map[rowName]*row, err error) {
 	policies, names, err := s.sums.present(ctx)
 	if err != nil {
@@ -368,8 +370,8 @@ func (s *complianceRequest) reportPast(ctx context.Context, by string, included 
 	return total, rows, nil
 }
 
-// showRows converts rows to the API type ComplianceSum, least compliant first. visible completes the name of a row, and reports whether the
-// caller may see the row.
+// showRows converts the rows of a report to the API type ComplianceSum, least compliant first. visible completes the
+// name of a row, and reports whether the caller may see the row.
 func showRows(rows map[rowName]*row, visible func(*rowName) bool) []v1.ComplianceSum {
 	type item struct {
 		rowName
@@ -393,7 +395,7 @@ func showRows(rows map[rowName]*row, visible func(*rowName) bool) []v1.Complianc
 	return shown
 }
 
-// show converts a row to the API type ComplianceSum.
+// show converts the counts of a report's row to the API type ComplianceSum.
 func (r *row) show(namespace, name string) v1.ComplianceSum {
 	out := v1.ComplianceSum{Namespace: namespace, Name: name, Nodes: r.nodes, Components: r.total.Total(), Percent: r.total.Compliance(2), Counts: showCounts(&r.total)}
 	if r.shared > 0 {

@@ -114,7 +114,7 @@ func (s *complianceRequest) overriddenOf(node model.NodeID) []directory.Override
 // maxReportDays bounds the days of a report.
 const maxReportDays = 400
 
-// daySums counts the changes of components in one day: drift, repairs, remediations and intended changes.
+// daySums counts how components changed in one day: by drift, by a repair, by remediation, or by an intended change.
 type daySums struct {
 	counts                                  policy.Counts // added and removed
 	drifted, repaired, remediated, intended int           // components
@@ -128,7 +128,7 @@ type component struct {
 	position int
 }
 
-// dayReport computes a report by day from the changes of runs.
+// dayReport computes the compliance report by day from the history of directive runs.
 type dayReport struct {
 	since int64 // Unix ms
 	first policy.Counts
@@ -138,7 +138,7 @@ type dayReport struct {
 	definition func(model.DefinitionID) *model.Definition
 }
 
-// blocks returns the blocks of the definition that a run was of.
+// blocks returns the blocks of the directive version that a run belongs to.
 func (r *dayReport) blocks(s *compliancelog.State) []model.Block {
 	d := r.definition(s.Definition).AsDirective()
 	if d == nil || len(d.Components) != s.Components {

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// judge computes the statuses of directives on nodes at one time.
+// judge decides the status of each component of directives on nodes, as of one time.
 type judge struct {
 	Options
 	now    time.Time
@@ -24,7 +24,7 @@ type judge struct {
 	codes  []policy.Status                  // of all directives since reset
 }
 
-// reset begins a new list of directives at a time; the codes of the last list are overwritten.
+// reset starts a new list of directives as of a time, and overwrites the codes of the last list.
 func (j *judge) reset(now time.Time) {
 	if !now.Equal(j.now) {
 		clear(j.due)
@@ -42,7 +42,7 @@ type nodeDirective struct {
 	until      time.Time                  // time alone changes no status until then; zero: never
 }
 
-// status returns the status of a component, as it counts now.
+// status returns the status of a component of the directive, as it counts now.
 func (d *nodeDirective) status(position int) policy.Status { return d.codes[position] }
 
 // counts returns how many components of the directive have each status by the modes of its blocks, and the worst of these
@@ -51,7 +51,7 @@ func (d *nodeDirective) counts() (counts policy.Counts, worst policy.Status) {
 	return policy.Sum(d.status, len(d.codes), d.definition.Blocks)
 }
 
-// directive returns the state of a directive on a node, whose last run is given; nil: none.
+// directive returns the state of a directive on a node, computed from its last run; the run is nil if there was none.
 func (j *judge) directive(node model.NodeID, unit *directory.Unit, run *reducer.Run) nodeDirective {
 	d := nodeDirective{node: node, definition: j.Version(unit, node).AsDirective(), run: run}
 	begin := j.begins[unit.ID]
@@ -115,8 +115,8 @@ func (j *judge) decide(d *nodeDirective, begin time.Time) {
 	d.until = j.horizon(current, run, decision)
 }
 
-// horizon returns the time when a decision expires although declarations, placements and runs (compliance.View.TakeChanges) stay equal;
-// zero: never. It ignores the due times of calendars.
+// horizon returns the time at which a decision may change although declarations, assignments and runs stay the same, or
+// zero if it never does. It ignores the due times of calendars.
 func (j *judge) horizon(current *policy.Expectation, run *policy.Run, decision policy.Decision) (at time.Time) {
 	later := func(t time.Time) {
 		if !t.Before(j.now) && (at.IsZero() || t.Before(at)) {
@@ -139,7 +139,8 @@ func (j *judge) horizon(current *policy.Expectation, run *policy.Run, decision p
 	return at
 }
 
-// lastDue returns the last time of a directive's calendar whose runs must have ended until now; zero: it has an interval.
+// lastDue returns the last time of a directive's calendar whose runs must have ended by now, or zero if the directive
+// has an interval.
 func (j *judge) lastDue(d *model.DirectiveDefinition) time.Time {
 	if d.Cron == "" {
 		return time.Time{}

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// slowDirectory is a directory whose Select waits, as it does during a pass of the planner.
+// slowDirectory is a directory whose method Select waits, as it does while the planner is busy.
 type slowDirectory struct {
 	view.Directory
 	called, release chan struct{}

@@ -43,7 +43,7 @@ type Sums struct {
 	unplaced   map[string]string // logged errors of policies, by name
 }
 
-// declarations has the directives and policies that are declared in a version of the directory.
+// declarations has the directives and policies that are declared in one version of the directory.
 type declarations struct {
 	placements directory.Placements
 	units      map[model.UnitID]*directory.Unit
@@ -51,7 +51,7 @@ type declarations struct {
 	policies   []model.Resource
 }
 
-// placedNode is a node with the assignment by which its pairs were judged.
+// placedNode is a node with the assignment from which the compliance of its directives was computed.
 type placedNode struct {
 	nodeTally
 	directory.PlacedNode
@@ -62,7 +62,7 @@ type placedNode struct {
 	deleted bool
 }
 
-// NewSums returns the sums of no nodes; the first refresh judges all.
+// NewSums returns Sums that have computed nothing yet; their first refresh computes the compliance of all nodes.
 func NewSums(o Options, stores view.Stores) *Sums {
 	return &Sums{stores: stores, judge: judge{Options: o}, tally: newTally(nil), nodes: map[model.NodeID]*placedNode{}, unplaced: map[string]string{}}
 }
@@ -78,7 +78,8 @@ func (s *Sums) Run(ctx context.Context) error {
 	return nil
 }
 
-// declarationTimes returns the time since which each directive is declared as it is now. Nobody may change the map.
+// declarationTimes returns, for each directive, the time since which its declaration is unchanged. Nobody may change
+// the map.
 func (s *Sums) declarationTimes(ctx context.Context) (map[model.UnitID]time.Time, error) {
 	declared, err := s.readDeclarations(ctx, s.Placements())
 	return declared.begins, err
@@ -96,7 +97,8 @@ func (s *Sums) report(ctx context.Context, by string, included func(namespace st
 	return total, rows, nil
 }
 
-// present returns the policies with their nodes and directives, and the names and groups of nodes.
+// present returns the policies with their nodes and directives, and the names and groups of all nodes, as of the last
+// refresh.
 func (s *Sums) present(ctx context.Context) (policies []*placedPolicy, names directory.Placements, err error) {
 	err = s.refresh(ctx)
 	s.mu.Lock()
@@ -107,7 +109,8 @@ func (s *Sums) present(ctx context.Context) (policies []*placedPolicy, names dir
 	return policies, s.placements, err
 }
 
-// refresh judges the changes since the last refresh. An error changes nothing.
+// refresh updates the sums for everything that changed since the last refresh: runs, declarations and assignments. An
+// error changes nothing.
 func (s *Sums) refresh(ctx context.Context) error {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
@@ -190,7 +193,8 @@ func (s *Sums) refresh(ctx context.Context) error {
 	return nil
 }
 
-// judgeNode replaces the counts of some directives of a node; all are given ascending.
+// judgeNode computes the counts of some directives of a node again and replaces the old counts; the directives are
+// given in ascending order.
 func (s *Sums) judgeNode(n *placedNode, directives []model.UnitID) {
 	var runs []reducer.Run
 	if n.all {
@@ -225,12 +229,12 @@ func (s *Sums) judgeNode(n *placedNode, directives []model.UnitID) {
 	s.tally.change(&n.nodeTally, pairs)
 }
 
-// findRun returns the index of a directive's run, or the index where to insert it.
+// findRun returns the index of a directive's run in a sorted list, or the index at which to insert it.
 func findRun(runs []reducer.Run, unit model.UnitID) (int, bool) {
 	return slices.BinarySearchFunc(runs, unit, func(r reducer.Run, unit model.UnitID) int { return cmp.Compare(r.Unit, unit) })
 }
 
-// compareCalendars adds the directives to changed whose calendar has another last due time than at the last refresh.
+// compareCalendars adds to changed the directives whose calendar has had another due time since the last refresh.
 func (s *Sums) compareCalendars(changed map[model.UnitID]bool) {
 	calendars := map[model.DefinitionID]time.Time{}
 	for id, unit := range s.units {
@@ -309,8 +313,8 @@ func (s *Sums) placePolicies(policies []model.Resource) (placed []*placedPolicy)
 	return placed
 }
 
-// declare takes the declarations of a new version of the directory, and adds the directives that are declared otherwise than before to
-// changed.
+// declare takes over the declarations of a new version of the directory, and adds the directives that are declared
+// differently than before to changed.
 func (s *Sums) declare(declared *declarations, changed map[model.UnitID]bool) {
 	for id, unit := range declared.units {
 		if s.units[id] != unit || !s.begins[id].Equal(declared.begins[id]) {
@@ -320,7 +324,7 @@ func (s *Sums) declare(declared *declarations, changed map[model.UnitID]bool) {
 	s.units, s.begins = declared.units, declared.begins
 }
 
-// placeNodes takes the assignments and groups of all nodes from a new version of the directory.
+// placeNodes takes over the assignments and groups of all nodes from a new version of the directory.
 func (s *Sums) placeNodes(placements directory.Placements) {
 	s.placements = placements
 	for _, n := range s.nodes {

@@ -28,7 +28,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestSumsEqualFullCount applies random operations, and expects each report to have the sums of the list of all directives on nodes.
+// TestSumsEqualFullCount applies random operations, and expects the sums in each report to equal those counted from the
+// list of all directives on nodes.
 func TestSumsEqualFullCount(t *testing.T) {
 	seeds := uint64(8)
 	if testing.Short() {
@@ -66,20 +67,20 @@ const randomTechniques = `
   {component: worst, reporting: worst-case-weighted-sum, block: [{component: d, filePresent: {path: /d}}, {component: e, filePresent: {path: /e}}, {component: f, filePresent: {path: /f}}]}]}}
 `
 
-// randomFleet is a server whose declarations, nodes and runs change at random.
+// randomFleet is a test server whose declarations, nodes and directive runs change at random.
 type randomFleet struct {
 	*apitest.Server
 	*rand.Rand
-	ran []ranDefinition
+	ran []assignedDefinition
 }
 
-// ranDefinition is a definition that a node has or had.
-type ranDefinition struct {
+// assignedDefinition is a compiled version of a directive that a node has now or had before.
+type assignedDefinition struct {
 	node       model.NodeID
 	definition *model.DirectiveDefinition
 }
 
-// pick returns one of the texts.
+// pick returns one of the texts, chosen at random.
 func (f *randomFleet) pick(list ...string) string { return list[f.IntN(len(list))] }
 
 // subset returns a random selection from a list of texts, joined by commas.
@@ -87,6 +88,7 @@ func (f *randomFleet) subset(list ...string) string {
 	return strings.Join(slices.DeleteFunc(list, func(string) bool { return f.IntN(2) == 0 }), ", ")
 }
 
+// applyDirective declares directive number i with random settings, and returns the declaration.
 func (f *randomFleet) applyDirective(i int) string {
 	text := fmt.Sprintf("{kind: Directive, metadata: {name: d%d, namespace: shared}, spec: {technique: %s, priority: %d, %s, parameters: {word: %s}}}",
 		i, []string{"once", "once", "often", "often"}[i], f.IntN(3), f.pick("interval: 5m", "interval: 10m", "interval: 10m, rollout: {steps: [40%, g1], wait: 1m}", "cron: '30 * * * *'"), f.pick("x", "y"))
@@ -94,6 +96,7 @@ func (f *randomFleet) applyDirective(i int) string {
 	return text
 }
 
+// applyPolicy declares policy number i with random targets and directives, and returns the declaration.
 func (f *randomFleet) applyPolicy(i int) string {
 	text := fmt.Sprintf("{kind: Policy, metadata: {name: p%d, namespace: shared, displayName: 'p%d'}, spec: {directives: [%s], disabled: %v, targets: {groups: [%s], nodes: [%s]}}}", i, f.IntN(1000),
 		cmp.Or(f.subset("d0", "d1", "d2", "d3"), "d0"), f.IntN(8) == 0, cmp.Or(f.subset("g0", "g1", "g2", "g3"), "g0"), f.subset("n0", "n1", "n4"))
@@ -101,6 +104,7 @@ func (f *randomFleet) applyPolicy(i int) string {
 	return text
 }
 
+// applyGroup declares group number i with random members, and returns the declaration.
 func (f *randomFleet) applyGroup(i int) string {
 	text := fmt.Sprintf("{kind: Group, metadata: {name: g%d, namespace: shared}, spec: {where: 'node.name in [%s]'}}", i, f.subset(`"n0"`, `"n1"`, `"n2"`, `"n3"`, `"n4"`, `"n5"`, `"m0"`))
 	f.Apply(text)
@@ -133,7 +137,7 @@ func (f *randomFleet) change() string {
 		if id, ok := f.Directory.NodeByName("default", name); ok {
 			testenv.Value(f.Intent.Retire(context.Background(), intent.Actor{User: "admin"}, []intent.Key{{Kind: "Node", Namespace: "default", Name: name}}, intent.ApplyOptions{Yes: true}))(f.T)
 			testenv.NoError(f.T, f.Planner.CatchUp(context.Background()))
-			f.ran = slices.DeleteFunc(f.ran, func(r ranDefinition) bool { return r.node == id })
+			f.ran = slices.DeleteFunc(f.ran, func(r assignedDefinition) bool { return r.node == id })
 		}
 		return "retire " + name
 	case 6, 7:
@@ -182,13 +186,13 @@ func (f *randomFleet) restart() {
 	})
 }
 
-// report reports a run of a definition that a node has, or had.
+// report records the report of a run, of a directive version that the node has now or had before.
 func (f *randomFleet) report() string {
 	nodes := f.Directory.Nodes("")
 	node := nodes[f.IntN(len(nodes))]
 	for _, d := range f.Directory.For(node).Definitions {
 		if c := d.AsDirective(); c != nil {
-			f.ran = append(f.ran, ranDefinition{node, c})
+			f.ran = append(f.ran, assignedDefinition{node, c})
 		}
 	}
 	if len(f.ran) == 0 {
@@ -216,7 +220,7 @@ func (f *randomFleet) report() string {
 	return fmt.Sprintf("report of node %d: definition %d %x; ", d.node, d.definition.ID, codes)
 }
 
-// get decodes the answer to a request.
+// get requests a path of the API and decodes the answer.
 func (f *randomFleet) get(path string, query url.Values, into any) {
 	f.T.Helper()
 	request := testenv.Value(http.NewRequest(http.MethodGet, f.URL+path+"?"+query.Encode(), http.NoBody))(f.T)
@@ -229,13 +233,14 @@ func (f *randomFleet) get(path string, query url.Values, into any) {
 	testenv.NoError(f.T, json.NewDecoder(answer.Body).Decode(into))
 }
 
-// countedRow is a row of a report, counted from the list.
+// countedRow is a row of a report that the test has counted from the list of directives on nodes.
 type countedRow struct {
 	total policy.Counts
 	nodes map[string]*policy.Counts
 }
 
-// countAll counts the rows by what, in a namespace or in all (empty), from the list of directives on nodes.
+// countAll counts the compliance by policy, directive, node or group from the list of directives on nodes; an empty
+// namespace means all.
 func (f *randomFleet) countAll(by, namespace string) map[string]*countedRow {
 	var list v1.ComplianceList
 	f.get("/api/v1/compliance", url.Values{"namespace": {namespace}, "limit": {"1000"}}, &list)
@@ -281,7 +286,7 @@ func (f *randomFleet) countAll(by, namespace string) map[string]*countedRow {
 	return rows
 }
 
-// policiesOf returns the names of the policies that put a directive on a node.
+// policiesOf returns the names of the policies that assign a directive to a node.
 func (f *randomFleet) policiesOf(node model.NodeID, directive string) map[string]bool {
 	found := map[string]bool{}
 	for i := range 4 {
@@ -295,7 +300,7 @@ func (f *randomFleet) policiesOf(node model.NodeID, directive string) map[string
 	return found
 }
 
-// compare compares all reports with a count of the list.
+// compare compares all reports of the server with the counts from the list of directives on nodes.
 func (f *randomFleet) compare(t *testing.T, done []string) {
 	t.Helper()
 	for _, by := range []string{"policy", "directive", "node", "group"} {
@@ -326,7 +331,7 @@ func (f *randomFleet) compare(t *testing.T, done []string) {
 	}
 }
 
-// differs returns the difference between a counted row and a row of a report; empty: none.
+// differs returns how a counted row differs from the report's row, or an empty text if they are equal.
 func (w *countedRow) differs(got v1.ComplianceSum) string {
 	for s, n := range w.total {
 		if got.Counts[policy.Status(s).String()] != n {
@@ -355,7 +360,7 @@ func (w *countedRow) differs(got v1.ComplianceSum) string {
 	return ""
 }
 
-// TestSumsOfKnownCases compares reports with counts that were made by hand.
+// TestSumsOfKnownCases compares the sums in reports of small cases with numbers that are written in the test.
 func TestSumsOfKnownCases(t *testing.T) {
 	f := &randomFleet{Server: apitest.NewServer(t)}
 	f.DeclareNodes("default", nil, "n0", "n1")
@@ -416,8 +421,8 @@ func TestSumsOfKnownCases(t *testing.T) {
 	expect("run of the changed definition", "n0 1 100.00 map[not applicable:1 repaired:1]; n1 1  map[pending:2]; all 2 100.00 map[not applicable:1 pending:2 repaired:1]; ")
 }
 
-// TestPolicyThatDoesNotCompile expects the sums of all others beside a stored policy whose targets do not compile, as another version may
-// leave one behind.
+// TestPolicyThatDoesNotCompile stores a policy whose targets do not compile, as another version may have done, and
+// expects the sums of all other policies to be right.
 func TestPolicyThatDoesNotCompile(t *testing.T) {
 	f := &randomFleet{Server: apitest.NewServer(t)}
 	f.DeclareNodes("default", nil, "n0")

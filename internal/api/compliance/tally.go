@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
-// tally has the compliance of nodes, summed up by directive and policy. A changed directive on a node moves the sums by its difference, so
-// that a report costs no look at other components.
+// tally has the compliance of all nodes, added up by directive and by policy. A changed directive on a node moves the
+// sums by its difference, so that a report costs no look at other components.
 type tally struct {
 	nodes      map[model.NodeID]*nodeTally
 	directives map[directiveRow]*row
@@ -21,13 +21,13 @@ type tally struct {
 	affected   []*policyTally                  // of one change
 }
 
-// directiveRow identifies a directive on the nodes of a namespace.
+// directiveRow identifies the sums of one directive over the nodes of one namespace.
 type directiveRow struct {
 	namespace string
 	directive model.UnitID
 }
 
-// nodeTally has the directives of a node.
+// nodeTally has the directives of one node, each with its counts.
 type nodeTally struct {
 	id        model.NodeID
 	namespace string
@@ -36,7 +36,7 @@ type nodeTally struct {
 	total     policy.Counts
 }
 
-// pair has the counts of a directive on a node.
+// pair has the component counts of one directive on one node.
 type pair struct {
 	directive model.UnitID
 	until     uint32 // time alone changes no count until then, Unix s
@@ -46,25 +46,25 @@ type pair struct {
 // noCounts has the counts of a directive that a node does not have.
 var noCounts unique.Handle[policy.Counts]
 
-// policyTally has the sums of a policy by namespace of the nodes.
+// policyTally has the sums of one policy for each namespace of its nodes.
 type policyTally struct {
 	*placedPolicy
 	rows map[string]*row
 }
 
-// placedPolicy is a policy with the nodes that it applies to and its directives.
+// placedPolicy is a policy with its directives and the nodes to which it applies.
 type placedPolicy struct {
 	namespace, name string
 	nodes           *roaring.Bitmap
 	directives      []model.UnitID // ascending
 }
 
-// equal reports whether two versions of a policy put equal directives on equal nodes.
+// equal reports whether two versions of a policy assign the same directives to the same nodes.
 func (p *placedPolicy) equal(o *placedPolicy) bool {
 	return p.namespace == o.namespace && p.name == o.name && slices.Equal(p.directives, o.directives) && p.nodes.Equals(o.nodes)
 }
 
-// row adds up the numbers of components by status over nodes.
+// row has the numbers of components by status, added up over nodes: one row of a report.
 type row struct {
 	total  policy.Counts
 	nodes  int
@@ -72,7 +72,7 @@ type row struct {
 	shared int   // such nodes
 }
 
-// add adds a node with its counts, or removes it (sign -1).
+// add adds the counts of one node to the row, or subtracts them if sign is -1.
 func (r *row) add(c *policy.Counts, sign int) {
 	r.nodes += sign
 	for i, n := range c {
@@ -84,7 +84,7 @@ func (r *row) add(c *policy.Counts, sign int) {
 	}
 }
 
-// merge adds the nodes of another row.
+// merge adds the counts of another row to this one.
 func (r *row) merge(o *row) {
 	r.total.Add(&o.total)
 	r.nodes, r.shares, r.shared = r.nodes+o.nodes, r.shares+o.shares, r.shared+o.shared
@@ -113,14 +113,14 @@ func share(c *policy.Counts) (of int64, ok bool) {
 	return fulfilled * wholeShare / total, true
 }
 
-// newTally returns the tally of no nodes under policies.
+// newTally returns a tally of these policies, in which no node is counted yet.
 func newTally(policies []*placedPolicy) *tally {
 	t := &tally{nodes: map[model.NodeID]*nodeTally{}, directives: map[directiveRow]*row{}}
 	t.place(policies)
 	return t
 }
 
-// place replaces the policies, and computes the sums of those that changed.
+// place replaces the policies, and computes the sums of those that changed again.
 func (t *tally) place(policies []*placedPolicy) {
 	before := map[string]*policyTally{}
 	for _, p := range t.policies {
@@ -144,7 +144,8 @@ func (t *tally) place(policies []*placedPolicy) {
 	}
 }
 
-// add adds a node to the sums of a policy, or removes it (sign -1), unless it has none of the directives.
+// add adds the counts of a node to the sums of the policy, or subtracts them if sign is -1, unless the node has none of
+// the policy's directives.
 func (p *policyTally) add(n *nodeTally, sign int) {
 	var sum policy.Counts
 	found := false
@@ -172,7 +173,7 @@ func addTo[K comparable](rows map[K]*row, key K, counts *policy.Counts, sign int
 	}
 }
 
-// find returns the index of a directive in the pairs of a node, or the index where to insert it.
+// find returns the index of a directive among those of the node, or the index at which to insert it.
 func (n *nodeTally) find(directive model.UnitID) (int, bool) {
 	low, high := 0, len(n.pairs)
 	for low < high {
@@ -223,7 +224,7 @@ func (t *tally) change(n *nodeTally, list []pair) {
 	t.add(n, list, 1)
 }
 
-// add adds the present counts of a node's directives to the sums, or removes them (sign -1).
+// add adds the present counts of a node's directives to the sums, or subtracts them if sign is -1.
 func (t *tally) add(n *nodeTally, list []pair, sign int) {
 	for _, p := range list {
 		if at, found := n.find(p.directive); found {
@@ -239,7 +240,7 @@ func (t *tally) add(n *nodeTally, list []pair, sign int) {
 	}
 }
 
-// remove removes a node.
+// remove removes a node and its counts from the sums.
 func (t *tally) remove(n *nodeTally) {
 	list := slices.Clone(n.pairs)
 	for i := range list {

@@ -194,7 +194,7 @@ type Options struct {
 	Actions Actions
 }
 
-// eventRequest is an HTTP request to one of the operations on events, with the services that answer it.
+// eventRequest handles an HTTP request about events; its methods are the operations.
 type eventRequest struct {
 	op.Request
 	Options

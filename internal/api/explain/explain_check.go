@@ -678,7 +678,7 @@ func repetitionsText(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// explainRequest is one request of muster why to the API.
+// explainRequest handles the HTTP request of muster why; its methods are the operations.
 type explainRequest struct{ op.Request }
 
 // Register adds the operations of muster why: they explain the state of a check or node.

@@ -21,7 +21,7 @@ type Options struct {
 	Collect func(model.NodeID) bool
 }
 
-// inventoryRequest is one request about inventories.
+// inventoryRequest handles an HTTP request about inventories; its methods are the operations.
 type inventoryRequest struct {
 	op.Request
 	Options

@@ -25,13 +25,13 @@ type Options struct {
 	Load func(most int) Load
 }
 
-// itemRequest is one API request about items (metrics of Templates).
+// itemRequest handles an HTTP request about items (metrics of Templates); its methods are the operations.
 type itemRequest struct {
 	op.Request
 	*operations
 }
 
-// operations is the state that all requests share.
+// operations has the state that all requests about items share.
 type operations struct {
 	Options
 	searches *op.Quota[string] // of texts, by user

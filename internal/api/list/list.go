@@ -218,8 +218,8 @@ type Labelled struct {
 	Where
 }
 
-// OfNode has the query parameters selector (on node labels) and where (a CEL condition), for lists whose rows belong
-// to nodes
+// OfNode has the query parameters selector (compared with node labels) and where (a CEL condition), for lists whose
+// rows belong to nodes.
 type OfNode struct {
 	Selector string `query:"selector" maxLength:"4096" doc:"Current labels of the node: env=prod,tier!=db. Rows of deleted nodes do not match."`
 	Where    string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items, and node.*: row.check == \"disk\" && node.labels.env == \"prod\""`

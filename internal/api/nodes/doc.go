@@ -22,7 +22,7 @@ type Options struct {
 	CA              func() v1.Authority // nil: none
 }
 
-// nodeRequest is one request about nodes.
+// nodeRequest handles an HTTP request about nodes and agents; its methods are the operations.
 type nodeRequest struct {
 	op.Request
 	Options

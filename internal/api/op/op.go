@@ -83,7 +83,7 @@ type OperationSet[R any] struct {
 	make func(Request) R
 }
 
-// NewOperationSet returns a set of operations; make creates the R of one request.
+// NewOperationSet returns an empty set of operations; the function make creates the R that handles one request.
 func NewOperationSet[R any](r *Routes, make func(Request) R) OperationSet[R] {
 	return OperationSet[R]{r, make}
 }

@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// accountRequest is one API request about users, logins and tokens.
+// accountRequest handles an HTTP request about users, logins or tokens; its methods are the operations.
 type accountRequest struct {
 	op.Request
 	passwordAttempts *authlimit.Limiter // throttles passwords by network

@@ -74,7 +74,7 @@ func (s *problemRequest) showProblem(p history.Problem) v1.Problem {
 		Check: p.Source.CommandName(p.SourceName)}
 }
 
-// problemRequest is one API request about problems and history.
+// problemRequest handles an HTTP request about problems, history or availability; its methods are the operations.
 type problemRequest struct{ op.Request }
 
 // Register adds the operations about problems, history and availability.

@@ -138,7 +138,7 @@ func (t *timeline) addDeliveries(ctx context.Context) error {
 	return nil
 }
 
-// textOfOthers returns the text " (with N others)", which a message about several problems gets in a timeline.
+// textOfOthers returns the text " (with N others)" for a message about several problems in a timeline.
 func textOfOthers(count int) string {
 	if count > 1 {
 		return fmt.Sprintf(" (with %d others)", count-1)
@@ -207,7 +207,7 @@ func (t *timeline) addSilence(key intent.Key, body []byte, created, ended time.T
 	}
 }
 
-// firstLine returns the first line of a text, without performance data.
+// firstLine returns the first line of a check's output, without performance data.
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	line, _, _ = strings.Cut(line, "|")

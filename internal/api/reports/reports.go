@@ -134,7 +134,7 @@ type Options struct {
 	Retention time.Duration // age of the oldest history; 0: unknown
 }
 
-// reportRequest is one request for a report.
+// reportRequest handles an HTTP request for a report; its methods are the operations.
 type reportRequest struct {
 	op.Request
 	Options

@@ -325,7 +325,7 @@ type Options struct {
 	PreviewRouting func(ctx context.Context, c dispatch.RoutingChange, edits *dispatch.ReceiverEdits) (taken []dispatch.AffectedProblems, late bool)
 }
 
-// resourceRequest is one request about resources.
+// resourceRequest handles an HTTP request about declared resources; its methods are the operations.
 type resourceRequest struct {
 	op.Request
 	Options

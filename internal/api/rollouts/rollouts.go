@@ -23,7 +23,7 @@ type Options struct {
 	InForce func(context.Context) // waits until the planner has compiled a change
 }
 
-// rolloutRequest is one request about roll-outs.
+// rolloutRequest handles an HTTP request about roll-outs; its methods are the operations.
 type rolloutRequest struct {
 	op.Request
 	Options
@@ -57,7 +57,7 @@ func Register(r *op.Routes, o Options) {
 	}
 }
 
-// actionInput is the input of an action on a roll-out.
+// actionInput has the parameters of a request to act on a roll-out: its path and the action.
 type actionInput struct {
 	op.NamedPath
 	Body v1.RolloutAction
@@ -111,7 +111,7 @@ func (s *rolloutRequest) get(ctx context.Context, in *op.NamedPath) (*op.Body[v1
 	return s.answer(ctx, key, id)
 }
 
-// answer returns the roll-out of a directive as an answer.
+// answer returns the roll-out of a directive in the form of an API answer.
 func (s *rolloutRequest) answer(ctx context.Context, key intent.Key, id model.UnitID) (*op.Body[v1.Rollout], error) {
 	r, err := s.Driver.Find(ctx, id, key.Name)
 	if err != nil {
@@ -124,7 +124,7 @@ func (s *rolloutRequest) answer(ctx context.Context, key intent.Key, id model.Un
 	return op.Answer(shown), nil
 }
 
-// do carries out an action of the caller on the roll-out of a directive.
+// do carries out the caller's action on the roll-out of a directive, such as approve or pause.
 func (s *rolloutRequest) do(ctx context.Context, verb rollout.Verb, need access.Need, in *actionInput) (*op.Body[v1.Rollout], error) {
 	key, id, err := s.directive(ctx, in.NamedPath)
 	if err != nil {

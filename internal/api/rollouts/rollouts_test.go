@@ -29,7 +29,7 @@ const declared = `
 {kind: Policy, metadata: {name: motd}, spec: {directives: [motd], targets: {where: "true"}}}
 `
 
-// rolloutServer is a test server with two connected nodes that report as the test says.
+// rolloutServer is a test server with two connected nodes, which report as the test tells them.
 type rolloutServer struct {
 	*apitest.Server
 	unit model.UnitID
@@ -58,7 +58,7 @@ func (s *rolloutServer) expect(method, path, token, body string, status int, par
 	}
 }
 
-// report records for each node a run of its present version of the directive, with this status.
+// report records, for each node, a run of the directive version that the node has, with this status.
 func (s *rolloutServer) report(status policy.Status) {
 	for _, node := range s.Directory.UnitNodes(s.unit) {
 		unit := s.Directory.SourceUnit(model.DirectiveSource(s.unit))
@@ -76,8 +76,8 @@ func (s *rolloutServer) step() {
 	testenv.NoError(s.T, s.Planner.CatchUp(s.T.Context()))
 }
 
-// TestRolloutOperations walks the operations with the roles that may use them: a roll-out is approved by another person, paused
-// and continued, stops, and is undone.
+// TestRolloutOperations calls all operations on roll-outs, in the roles that may use them: another person approves a
+// roll-out, which is paused, continued, stopped and undone.
 func TestRolloutOperations(t *testing.T) {
 	s := &rolloutServer{Server: apitest.NewServer(t)}
 	s.Runs = map[model.NodeID][]reducer.Run{}

@@ -162,7 +162,8 @@ type Options struct {
 	InForce func(context.Context)
 }
 
-// routingRequest is one API request about handlers, deliveries, silences or route tests.
+// routingRequest handles an HTTP request about handlers, deliveries, silences or route tests; its methods are the
+// operations.
 type routingRequest struct {
 	op.Request
 	Options

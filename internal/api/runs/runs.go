@@ -240,7 +240,7 @@ type Options struct {
 	New func() Runs // creates the runs of one request
 }
 
-// runRequest is one API request to run a check or a command on nodes.
+// runRequest handles an HTTP request to run a check or a command on nodes; its methods are the operations.
 type runRequest struct {
 	op.Request
 	Options

@@ -155,7 +155,7 @@ type Options struct {
 	Pending func() int
 }
 
-// serverRequest is one API request about the server itself.
+// serverRequest handles an HTTP request about the server itself; its methods are the operations.
 type serverRequest struct {
 	op.Request
 	Options

@@ -133,7 +133,8 @@ type EvidenceDefinition struct {
 	Bytes     []byte `json:"bytes" doc:"The definition as agents get it: message Definition of the protocol."`
 }
 
-// EvidenceEntry is one of: a run that differs from the one before it of its directive, a signature, the start of a chain
+// EvidenceEntry is one entry of the evidence: a run of a directive that differs from its last one, a signature, or the
+// start of a chain of signed runs.
 type EvidenceEntry struct {
 	Run       *EvidenceRun       `json:"run,omitempty"`
 	Signature *EvidenceSignature `json:"signature,omitempty"`

@@ -43,7 +43,7 @@ func plainValue(v any) (plain any, err error) {
 	return plainNumbers(plain), nil
 }
 
-// plainNumbers converts the JSON numbers within a value to int64 if they are whole, else to float64.
+// plainNumbers converts the JSON numbers inside a value: whole numbers to int64, all others to float64.
 func plainNumbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -148,7 +148,7 @@ func compareValues(a, b any) int {
 	return strings.Compare(fmt.Sprint(a), fmt.Sprint(b))
 }
 
-// boolRank returns 1 for true and 0 for false, so that boolean values can be compared.
+// boolRank converts true to 1 and false to 0, so that boolean values can be sorted.
 func boolRank(b bool) int {
 	if b {
 		return 1

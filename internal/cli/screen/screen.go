@@ -100,7 +100,7 @@ func (s *Screen) Printf(format string, args ...any) {
 	_, _ = io.WriteString(s.Out, string(s.Sprintf(format, args...)))
 }
 
-// Notef writes progress, warnings and hints to standard error.
+// Notef writes a formatted line about progress, a warning or a hint to standard error.
 func (s *Screen) Notef(format string, args ...any) {
 	_, _ = io.WriteString(s.Err, string(s.Sprintf(format, args...)))
 }
