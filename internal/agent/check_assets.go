@@ -52,7 +52,8 @@ func (c *checks) fetchAssets(definitions []*model.Definition) {
 	c.assets.Want(sums)
 }
 
-// assetFolder returns the folder of an asset's archive. It waits at most assetWait for the download.
+// assetFolder returns the folder into which an asset's archive is extracted, or an error while the archive is missing.
+// It waits at most assetWait for the download.
 func (c *checks) assetFolder(ctx context.Context, a *model.DefinitionAsset) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, assetWait)
 	defer cancel()
@@ -99,8 +100,8 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 	return list, ""
 }
 
-// untilAsset calls find until it succeeds or no archive arrives meanwhile. miss records a failure, so that the arrival of an archive
-// afterwards starts another run.
+// untilAsset calls the function find until it succeeds, or until no archive has arrived during the call. miss records a
+// failure, so that the arrival of an archive afterwards starts another run.
 func (c *checks) untilAsset(find func() bool, miss func()) {
 	for arrived := c.arrivals.Load(); !find(); {
 		miss()

@@ -61,7 +61,7 @@ type checkState struct {
 	last         atomic.Pointer[run.Result] // of a check whose command reads the last event; nil: no run yet
 }
 
-// openSchedulerAndAssets makes the scheduler of checks and opens the cache of assets.
+// openSchedulerAndAssets creates the scheduler of checks and opens the cache of assets.
 func (c *checks) openSchedulerAndAssets(node uuid.UUID) (err error) {
 	cfg := &c.agent.cfg
 	c.scheduler = schedule.New(schedule.Config{

@@ -127,13 +127,14 @@ func (d *directives) runDirective(ctx context.Context, definition *model.Definit
 	}
 }
 
-// awaitingAssets has the directives whose last run missed the archive of an asset.
+// awaitingAssets has the directives whose last run lacked the archive of an asset; they run again when the archive
+// arrives.
 type awaitingAssets struct {
 	mu    sync.Mutex
 	units map[model.UnitID]bool
 }
 
-// add adds a directive.
+// add adds a directive that lacks an archive.
 func (w *awaitingAssets) add(unit model.UnitID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -143,7 +144,7 @@ func (w *awaitingAssets) add(unit model.UnitID) {
 	w.units[unit] = true
 }
 
-// drain returns and removes all directives.
+// drain returns the directives that lack an archive, and empties the list.
 func (w *awaitingAssets) drain() map[model.UnitID]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

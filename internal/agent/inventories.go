@@ -117,8 +117,8 @@ func (x *inventories) collectIfDue(ctx context.Context) {
 	x.send(entries)
 }
 
-// compareBase forgets the base (the inventory that the server has, as the agent knows) if the server's checksum at the start of a
-// session shows another one; the next change then contains the complete inventory.
+// compareBase compares the checksum of the inventory that the server has with the one that the agent believes it has;
+// if they differ, the next change contains the complete inventory.
 func (x *inventories) compareBase(server uint64, waiting bool) {
 	if sum := inventory.Sum(x.base); x.baseKnown && (server == sum || waiting && server == x.before) {
 		return
@@ -160,7 +160,7 @@ func (x *inventories) send(entries []inventory.Entry) {
 	x.base, x.baseKnown = entries, true
 }
 
-// warn logs a fault of the collection, each text once.
+// warn logs a fault in the collection of the inventory; it logs each text only once.
 func (x *inventories) warn(message string) {
 	if !x.warned[message] && len(x.warned) < 100 {
 		x.warned[message] = true

@@ -24,7 +24,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// inventoryRig is an agent's inventory collector with its spool, and a simulated server that stores the inventory.
+// inventoryRig is a test setup: an agent's inventory collector with its spool, and a simulated server that stores the
+// inventory.
 type inventoryRig struct {
 	t        *testing.T
 	x        *inventories
@@ -37,7 +38,7 @@ type inventoryRig struct {
 	complete int // signals with complete inventories
 }
 
-// newInventoryRig returns a rig with an empty machine, a spool of at most maxSpool bytes, and an empty server.
+// newInventoryRig returns a test setup with an empty machine, a spool of at most maxSpool bytes, and an empty server.
 func newInventoryRig(t *testing.T, maxSpool int64) *inventoryRig {
 	r := &inventoryRig{t: t, files: fstest.MapFS{}, bootMs: 1000}
 	machine := Machine{BootMs: func() uint64 { return r.bootMs }, Boot: "b", Now: func() time.Time { return time.Unix(1e9, 0) }}
@@ -51,7 +52,7 @@ func newInventoryRig(t *testing.T, maxSpool int64) *inventoryRig {
 	return r
 }
 
-// restartAgent replaces the collection by a new one with the same spool.
+// restartAgent replaces the inventory collector by a new one with the same spool, as a restart of the agent does.
 func (r *inventoryRig) restartAgent(a *Agent) {
 	r.x = newInventories(a)
 	r.x.machine = func() *collector.Machine {
@@ -60,7 +61,8 @@ func (r *inventoryRig) restartAgent(a *Agent) {
 	}
 }
 
-// restoreServer replaces the server by one that has applied only some of the commits.
+// restoreServer replaces the server's inventory by an older one that has only some of the changes, as the restore of a
+// backup does.
 func (r *inventoryRig) restoreServer(commits int) {
 	r.shard = shard.New(shard.Options{})
 	r.view, r.last = reducer.New(r.shard), map[wire.StreamKey]uint64{}
@@ -75,7 +77,7 @@ func (r *inventoryRig) restoreServer(commits int) {
 	}
 }
 
-// setPackages writes the database of dpkg.
+// setPackages writes the file in which dpkg lists the installed packages of the test machine.
 func (r *inventoryRig) setPackages(versions map[string]int) {
 	text := ""
 	for name, version := range versions {
@@ -132,8 +134,9 @@ func (r *inventoryRig) deliver(acknowledge bool) {
 	}
 }
 
-// TestServerHasTheInventoryOfTheAgent changes packages, breaks sessions, restarts the agent, restores the server from older copies, and loses
-// signals, in random orders. After a session and a collection the server has the agent's inventory; complete inventories are the exception.
+// TestServerHasTheInventoryOfTheAgent changes packages, breaks sessions, restarts the agent, restores the server from
+// older copies and loses signals, in random order. It expects the server to get the agent's inventory in the end. After
+// a session and a collection the server has the agent's inventory; complete inventories are the exception.
 func TestServerHasTheInventoryOfTheAgent(t *testing.T) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 5))

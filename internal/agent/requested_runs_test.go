@@ -94,7 +94,7 @@ func TestRequestedCommandReturnsItsOutputAndStatus(t *testing.T) {
 	}
 }
 
-// TestCommandOutputIsStreamed expects output while the command runs.
+// TestCommandOutputIsStreamed expects the output of a requested command to arrive while the command runs.
 func TestCommandOutputIsStreamed(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	gate := filepath.Join(t.TempDir(), "gate")

@@ -17,7 +17,7 @@ import (
 // and its place in the chain, or none.
 const runChainPosition = "chain of directive runs"
 
-// signedRuns adds the runs of directives to the node's chain, signs them and appends them to the spool.
+// signedRuns adds the runs of directives to the node's chain of signed runs, and appends them to the spool.
 type signedRuns struct {
 	agent *Agent
 

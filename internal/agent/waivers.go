@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// waivers is the definitionRunner of Waivers. A Waiver runs nothing: the runner directives reads the Waivers of an assignment.
+// waivers is the definitionRunner of Waivers, which have nothing to run. A Waiver runs nothing: the runner directives
+// reads the Waivers of an assignment.
 type waivers struct{}
 
 // applyDefinitions does nothing, because Waivers are not run: directives read them from the assignment.

@@ -338,7 +338,7 @@ func metricHandlers(pipelines []string) (list []string) {
 	return list
 }
 
-// environment formats environment variables as a sorted list of NAME=VALUE
+// environment formats the environment variables of a check as a sorted list of NAME=VALUE.
 func environment(env map[string]string) (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, name+"="+env[name])
@@ -521,7 +521,7 @@ func setNonEmpty[T any](out map[string]any, name string, list []T) {
 	}
 }
 
-// orNil returns nil for an empty list, so that JSON shows null
+// orNil returns nil for an empty list, so that the JSON shows null, as Sensu does.
 func orNil[T any](list []T) any {
 	if len(list) == 0 {
 		return nil
@@ -529,7 +529,7 @@ func orNil[T any](list []T) any {
 	return list
 }
 
-// nonNil returns an empty list for nil, so that JSON shows []
+// nonNil returns an empty list for nil, so that the JSON shows [], as Sensu does.
 func nonNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -295,7 +295,8 @@ func (m *mailRetries) progressOf(key string) *mailProgress {
 	return m.by[key]
 }
 
-// storeProgress stores the results of a mail's recipients for the next attempt, or deletes them if p is nil.
+// storeProgress stores which recipients of a mail have received it, for the next attempt; a nil p deletes the stored
+// progress.
 func (m *mailRetries) storeProgress(key string, one *mailProgress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

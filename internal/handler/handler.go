@@ -236,7 +236,7 @@ func (o *Sender) secret(ctx context.Context, s model.Secret) (string, error) {
 	return value, err
 }
 
-// secretReader returns a function that returns the values of secrets, and collects them for redaction.
+// secretReader returns a function that reads the values of secrets and remembers them, so that outputs can be redacted.
 func (o *Sender) secretReader(ctx context.Context) func(model.Secret) (string, error) {
 	return func(s model.Secret) (string, error) { return o.secret(ctx, s) }
 }

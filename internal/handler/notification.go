@@ -177,7 +177,8 @@ const (
 	maxSummary = 200 // bytes of output in a title
 )
 
-// messageText returns the texts of a message for people; labels names the node labels to show.
+// messageText formats a notification for people: title, facts, output and commands; labels names the node labels to
+// show.
 func (o *Sender) messageText(n *Notification, labels []string) *messageText {
 	w := &messageText{title: n.title(), link: problemLink(o.opts.ProblemLink, n), color: n.colorClass()}
 	fact := func(name, format string, args ...any) {

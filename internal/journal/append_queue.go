@@ -141,7 +141,7 @@ func (q *batchQueue) hasFullBatch() bool {
 	return len(q.pending) > 1
 }
 
-// urgent reports whether an entry waits that is not patient.
+// urgent reports whether an entry in the queue is not patient, so that its commit must not wait long.
 func (q *batchQueue) urgent() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

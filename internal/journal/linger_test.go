@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// commitTimes is a Waiter that records when entries were committed, since its start.
+// commitTimes is a Waiter that records how long after its start each entry was committed.
 type commitTimes struct {
 	start time.Time
 	list  []time.Duration
@@ -23,8 +23,8 @@ func (c *commitTimes) Committed(uint64, journal.Position, error) {
 	c.list = append(c.list, time.Since(c.start))
 }
 
-// TestPatientEntriesWaitForOthers appends patient and other entries, and expects that no other entry waits longer than Linger, that it takes
-// patient ones with it, and that these wait for PatientLinger alone or until a batch is full.
+// TestPatientEntriesWaitForOthers appends patient and other entries. It expects the others to wait at most Linger and
+// to take waiting patient ones along, and patient entries alone to wait for PatientLinger or a full batch.
 func TestPatientEntriesWaitForOthers(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {

@@ -435,7 +435,8 @@ type Report struct {
 	Signed     []byte            // encoded SignedRun; empty: the agent has no key
 }
 
-// SignedRun is the link of a run in the chain of the node's runs, with the signature of the node. See policy.ChainEnd.
+// SignedRun is the part of a report that links a directive run to the node's earlier runs, in a chain of hashes, with
+// the node's signature. See policy.ChainEnd.
 type SignedRun struct {
 	Number      uint64 // of the run in the chain, from 1
 	UnixMs      uint64 // end of the run, by the clock of the agent, corrected to the server's
@@ -446,14 +447,14 @@ type SignedRun struct {
 	Certificate []byte   // of the node, DER; with the first run of an agent's life, of a day and of a key
 }
 
-// ReportException is the message, for people, that one component of a report gave.
+// ReportException is the message for people that a report has about one component.
 type ReportException struct {
 	Position uint32
 	Message  string
 }
 
-// Unexpected returns the exceptions, ascending by position, that are of no component of a directive with n components: Rudder's
-// agents reported components that its definition has not.
+// Unexpected returns the exceptions of a report about components beyond the n components of the directive: Rudder's
+// agents reported components that the directive does not have.
 func Unexpected(exceptions []ReportException, n int) []ReportException {
 	i, _ := slices.BinarySearchFunc(exceptions, uint32(n), func(e ReportException, at uint32) int { return cmp.Compare(e.Position, at) })
 	return exceptions[i:]
@@ -466,10 +467,10 @@ const (
 	MaxExceptionText    = 1024
 )
 
-// AppendSignedRun appends the link of a run in its chain in the encoding of Report.Signed.
+// AppendSignedRun appends the encoding of a SignedRun, as the field Report.Signed contains it.
 func AppendSignedRun(dst []byte, r *SignedRun) []byte { return encodeMessage(dst, r, codeSignedRun) }
 
-// Decode decodes Report.Signed into r, whose Certificate is a part of data.
+// Decode decodes the field Report.Signed into r; the decoded Certificate is a part of data.
 func (r *SignedRun) Decode(data []byte) error {
 	*r = SignedRun{}
 	return decodeMessage("SignedRun", data, r, codeSignedRun)
@@ -500,7 +501,7 @@ func ReportCertificate(body []byte) (der []byte, err error) {
 	return der, f.err
 }
 
-// Inventory is the body of a signal of kind inventory: a change of the set of entries that a node's inventory is.
+// Inventory is the body of a signal of kind inventory: a change of the node's inventory, or the whole inventory.
 type Inventory struct {
 	Complete bool   // nothing of an older inventory remains
 	Base     uint64 // sum of the inventory that changes; without Complete

@@ -115,6 +115,7 @@ func definitionCodec[T any](name string, code func(*coder, *T)) messageCodec {
 	}
 }
 
+// codecs returns a test codec for each message and journal record.
 func codecs() []messageCodec {
 	return []messageCodec{
 		frameCodec("Hello", AppendHello), frameCodec("Welcome", AppendWelcome), frameCodec("Refuse", AppendRefuse),

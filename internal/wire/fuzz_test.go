@@ -234,14 +234,15 @@ func FuzzReport(f *testing.F) {
 	fuzzBody(f, AppendReport)
 }
 
-// FuzzSignedRun decodes arbitrary bytes as the link of a run in its chain: each gives ErrMalformed or a link that encodes and decodes to the
-// same.
+// FuzzSignedRun decodes random bytes as a SignedRun, and expects ErrMalformed or a value that encodes and decodes to
+// the same.
 func FuzzSignedRun(f *testing.F) {
 	f.Add(AppendSignedRun(nil, &SignedRun{Number: 1, Previous: [32]byte{1}, Signature: [64]byte{2}, Certificate: []byte{3}}))
 	fuzzBody(f, AppendSignedRun)
 }
 
-// TestReportCertificateIsThatOfTheReport compares the certificate of an encoded report with that of the decoded one.
+// TestReportCertificateIsThatOfTheReport compares the certificate that ReportCertificate finds in an encoded report
+// with the one in the decoded report.
 func TestReportCertificateIsThatOfTheReport(t *testing.T) {
 	for _, signed := range []*SignedRun{nil, {Number: 1}, {Number: 2, Certificate: []byte{3, 4}}} {
 		r := Report{Components: 1, Codes: []byte{2}}
@@ -329,7 +330,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzDecodeMacros decodes random bytes as macros: those without an error encode and decode to the same.
+// FuzzDecodeMacros decodes random bytes as values of macros, and expects an error or values that encode and decode to
+// the same.
 func FuzzDecodeMacros(f *testing.F) {
 	f.Add(EncodeMacros(map[string]string{"{$A}": "1"}))
 	f.Fuzz(func(t *testing.T, text string) {

@@ -32,7 +32,7 @@ func goldenDefinition() *model.Definition {
 	}).Seal()
 }
 
-// bound returns a pointer to a number, for the lower or upper bound of a threshold.
+// bound returns a pointer to a number, for a bound of a threshold in test data.
 func bound(v float64) *float64 { return &v }
 
 // otherGoldenDefinition returns a test check that sets the fields which goldenDefinition leaves empty.

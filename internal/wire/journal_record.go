@@ -172,7 +172,7 @@ var recordMessages = [...]string{
 	RecordProxyResult: "ProxyResultRecord", RecordVerdict: "VerdictRecord", RecordSamples: "SamplesRecord", RecordDiscovery: "DiscoveryRecord",
 }
 
-// code encodes or decodes the fields of the record's message.
+// code encodes or decodes the fields of the message that the record contains.
 func (r *Record) code(c *coder) {
 	switch r.Kind {
 	case RecordSession:

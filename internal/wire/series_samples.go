@@ -25,7 +25,7 @@ type SampleBlock struct {
 	series []byte
 }
 
-// numberedText is a text in a block, with its number.
+// numberedText is a text in a block's table of strings, with its index.
 type numberedText struct {
 	text   string
 	number uint64
@@ -34,7 +34,7 @@ type numberedText struct {
 // samplesVersion is the first byte of a block.
 const samplesVersion = 1
 
-// Add adds samples of a series. The texts of the labels must not change until Append returns.
+// Add adds samples of a series to the block. The texts of the labels must not change until Append returns.
 func (b *SampleBlock) Add(labels []SeriesLabel, samples []Sample) {
 	b.series = binary.AppendUvarint(b.series, uint64(len(labels)))
 	for i := range labels {
@@ -71,7 +71,7 @@ func (b *SampleBlock) stringIndex(place int, text string) uint64 {
 	return n
 }
 
-// Reset empties the block and keeps its memory.
+// Reset empties the block of samples and keeps its memory for the next one.
 func (b *SampleBlock) Reset() {
 	clear(b.number)
 	clear(b.last[:cap(b.last)])
@@ -81,7 +81,7 @@ func (b *SampleBlock) Reset() {
 // Size returns the number of bytes of the block.
 func (b *SampleBlock) Size() int { return len(b.texts) + len(b.series) + 1 + binary.MaxVarintLen64 }
 
-// Append appends the encoded block.
+// Append appends the encoded block of samples to a buffer.
 func (b *SampleBlock) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(append(dst, samplesVersion), uint64(len(b.number)))
 	return append(append(dst, b.texts...), b.series...)
@@ -98,7 +98,7 @@ type SampleReader struct {
 	err   error
 }
 
-// Reset begins to read a block.
+// Reset starts to read another block of samples.
 func (r *SampleReader) Reset(block []byte) error {
 	r.texts, r.data, r.at, r.err = r.texts[:0], block, 1, nil
 	if len(block) == 0 || block[0] != samplesVersion {

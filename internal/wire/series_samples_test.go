@@ -16,7 +16,7 @@ func goldenSamples() []byte {
 	return b.Append(nil)
 }
 
-// seriesSamples is a series with its samples.
+// seriesSamples is a series of a test with its labels and samples.
 type seriesSamples struct {
 	labels  []SeriesLabel
 	samples []Sample

@@ -131,7 +131,7 @@ func (w *rawValues) convertTexts(o *Options, getenv func(string) string) (errs [
 	return errs
 }
 
-// fillFromEnvironment sets the flags that are not on the command line from environment variables, then from the
+// fillFromEnvironment sets the flags that are missing on the command line: from environment variables, then from the
 // settings file. mustExist: a settings file that was named must exist, except for join, which writes it.
 func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) string, mustExist bool) (errs []error) {
 	o.FlagValues = map[string]string{}

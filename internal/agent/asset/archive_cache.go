@@ -139,7 +139,7 @@ func folderBytes(dir string) (n int64) {
 	return n
 }
 
-// Want sets the archives that checks need; the cache downloads missing ones and may delete all others.
+// Want sets the list of archives that checks need: the cache downloads the missing ones, and may delete all others.
 func (c *Cache) Want(sums map[Sum]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -159,7 +159,7 @@ func runInBubble(t *testing.T, fn func(d *assetServer), change ...func(d *assetS
 	})
 }
 
-// brokenBody is a download that returns some bytes and then an error.
+// brokenBody is the body of a download that returns some bytes and then an error.
 type brokenBody struct {
 	io.Reader
 	err error
@@ -176,7 +176,7 @@ func (b brokenBody) Read(p []byte) (int, error) {
 // Close does nothing, because the download has no connection.
 func (brokenBody) Close() error { return nil }
 
-// hangingBody is a download that returns some bytes and then blocks until its request is cancelled.
+// hangingBody is the body of a download that returns some bytes and then blocks until its request is cancelled.
 type hangingBody struct {
 	io.Reader
 	ctx context.Context

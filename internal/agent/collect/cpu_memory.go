@@ -48,7 +48,7 @@ func (m *machine) readNames(path string) (names []string, err error) {
 	return names, nil
 }
 
-// read returns the content of a kernel file such as /proc/stat
+// read returns the content of a file of the kernel, such as /proc/stat.
 func (m *machine) read(path string) (string, error) {
 	data, err := os.ReadFile(filepath.Join("/", m.root, path))
 	if errors.Is(err, os.ErrNotExist) {

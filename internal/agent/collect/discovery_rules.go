@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/prep"
 )
 
-// ruleRun is a discovery rule whose items the agent collects, with the entities that it has found.
+// ruleRun is a discovery rule in operation: its compiled form, and the entities that it has found on this machine.
 type ruleRun struct {
 	*discovery.Rule
 	unit   model.UnitID
@@ -86,13 +86,14 @@ func (r *ruleRun) update(value item.Value, at int64) bool {
 	return true
 }
 
-// entityItem is an item of an entity. Its key may be part of a command of the shell only if plain is true.
+// entityItem is an item of an entity that a discovery rule has found. Its key may be part of a command of the shell
+// only if plain is true.
 type entityItem struct {
 	model.Item
 	plain bool
 }
 
-// items returns the items of the rule's entities that the agent collects.
+// items returns the items that the agent collects for the entities that the rule has found.
 func (r *ruleRun) items() (list []entityItem) {
 	for i := range r.state.Entities {
 		e := &r.state.Entities[i]
@@ -109,13 +110,13 @@ func (r *ruleRun) items() (list []entityItem) {
 	return list
 }
 
-// isPlain reports whether a text has no character with a meaning in the shell.
+// isPlain reports whether a text has no character that a shell interprets, so that it can stand in a command line.
 func isPlain(text string) bool {
 	return strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@%+=,-") == "" && !strings.HasPrefix(text, "-")
 }
 
-// updateRules passes the new values of a group of items to the discovery rules that depend on these items. If a rule
-// has found other entities, the wheel gets their items.
+// updateRules passes new values to the discovery rules that depend on them: value by value for a group of items. If a
+// rule has found other entities, the wheel gets their items.
 func (w *Wheel) updateRules(g *group, answers []answer, at int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -71,7 +71,7 @@ func typeSet(k *Key, i int) (map[string]bool, error) {
 	return set, nil
 }
 
-// path returns the file path in the first parameter of an item key
+// path returns the file path that the first parameter of an item key names.
 func (m *machine) path(k *Key) (string, error) {
 	if path := k.Parameter(0, ""); path != "" {
 		return filepath.Join("/", m.root, path), nil

@@ -62,7 +62,7 @@ type Wheel struct {
 	properties  model.PropertyValues
 }
 
-// group has the items of one Template with the same interval, which are collected together.
+// group has the items of one Template with equal intervals, which are collected at the same times.
 type group struct {
 	definition    model.DefinitionID
 	macros        string // those that Properties set, as the value blocks have them
@@ -329,7 +329,7 @@ const blockBytes = 256 << 10
 // maxText bounds one text, in bytes.
 const maxText = 64 << 10
 
-// cut truncates an item value that is a text to maxText bytes
+// cut truncates the text of an item value to maxText bytes; other values stay unchanged.
 func cut(v item.Value) item.Value {
 	if text := v.String(); v.Kind() == item.TextValue && len(text) > maxText {
 		return item.FromText(strings.ToValidUTF8(text[:maxText], ""))

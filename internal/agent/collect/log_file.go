@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// logPosition is the end of the lines of a log that the agent has read, in one file of the log. The bytes before Offset identify the
-// file, also after a rename; a copy of the file has them too.
+// logPosition is the position up to which the agent has read a log: a file of the log and the end of the last read
+// line. The bytes before Offset identify the file, also after a rename; a copy of the file has them too.
 type logPosition struct {
 	Inode  uint64 `json:"inode,omitempty"`
 	Offset int64  `json:"offset"`
@@ -30,7 +30,7 @@ type logPosition struct {
 // maxTail is the most bytes before a position that identify the file.
 const maxTail = 256
 
-// decodeLogPosition decodes a stored position; ok is false if the data contain no valid one.
+// decodeLogPosition decodes a position that the spool has stored; ok is false if the bytes are no valid position.
 func decodeLogPosition(data []byte) (p logPosition, ok bool) {
 	if len(data) == 0 || json.Unmarshal(data, &p) != nil || p.Offset < 0 || p.Tail < 0 || p.Tail > min(p.Offset, maxTail) {
 		return logPosition{}, false
@@ -38,7 +38,7 @@ func decodeLogPosition(data []byte) (p logPosition, ok bool) {
 	return p, true
 }
 
-// encode encodes a position.
+// encode encodes the position for the spool.
 func (p *logPosition) encode() []byte {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -104,7 +104,7 @@ func (l *logItem) files() (list []logFile, err error) {
 	return list, nil
 }
 
-// has reports whether a file contains, before the offset of the position, the bytes that were read there.
+// has reports whether a file is the one that was read up to this position, by the bytes before the position's offset.
 func (p *logPosition) has(f *logFile) bool {
 	if f.size < p.Offset || p.Tail == 0 {
 		return f.size >= p.Offset && p.Offset == 0 && p.Inode != 0 && f.inode == p.Inode
@@ -118,7 +118,7 @@ func (p *logPosition) has(f *logFile) bool {
 	return err == nil && tail == p.Tail && sum == p.Sum
 }
 
-// tailSum returns the hash and the number of the bytes (at most `most`) before an offset of a file.
+// tailSum returns a hash of the bytes before an offset of a file, and their number, at most `most`.
 func tailSum(file io.ReaderAt, offset, most int64) (tail int64, sum uint64, err error) {
 	b := make([]byte, min(offset, most))
 	if _, err := file.ReadAt(b, offset-int64(len(b))); err != nil {
@@ -159,7 +159,7 @@ func (p *logPosition) find(list []logFile) (index int, offset int64) {
 	return len(list), 0
 }
 
-// firstPlace returns the file and the start offset of the first collection of an item.
+// firstPlace returns the file and the offset at which the first collection of a log item starts.
 func (l *logItem) firstPlace(list []logFile) (index int, offset int64, err error) {
 	switch {
 	case l.skip && len(list) > 0:
@@ -268,7 +268,7 @@ func (r *logReader) next() (line []byte, err error) {
 	return nil, nil
 }
 
-// isLeft reports whether programs no longer write to the open file of the log, because a later file already has lines.
+// isLeft reports whether programs have left the open file of the log: a later file already has lines.
 func (r *logReader) isLeft() bool {
 	written := func(f logFile) bool { return f.size > 0 }
 	return r.now.UnixNano()-r.list[r.index].mtime >= int64(switchAfter) && slices.ContainsFunc(r.list[r.index+1:], written)

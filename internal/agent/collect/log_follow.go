@@ -112,8 +112,8 @@ func (c *logCollection) collect(ctx context.Context) error {
 	return c.emit()
 }
 
-// add adds the text of the last line to the block, and emits a full block. Each line of a collection is a nanosecond later than the
-// one before it.
+// add adds the text of the last read line to the block of values, and sends the block if it is full. Each line of a
+// collection is a nanosecond later than the one before it.
 func (c *logCollection) add(text string) error {
 	v := cut(item.FromText(text))
 	c.times = append(c.times, int64(c.startedAt%time.Millisecond)+int64(c.lines))
@@ -125,7 +125,7 @@ func (c *logCollection) add(text string) error {
 	return nil
 }
 
-// block returns the collected values as one signal, and empties the collection.
+// block returns the collected lines as one signal for the spool, and empties the collection.
 func (c *logCollection) block() *wire.Signal {
 	g := c.g
 	b := &wire.ValueBlock{Macros: g.macros, Rows: uint32(len(c.values))}

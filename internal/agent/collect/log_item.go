@@ -107,12 +107,14 @@ func parseLogItem(k *Key, text, root string) (*logItem, error) {
 	return l, nil
 }
 
-// noSingleValue is the measuring function of log items and always fails: Wheel.follow collects log items.
+// noSingleValue always returns an error: a log item has many values, so Wheel.follow collects it and not a measuring
+// function.
 func noSingleValue(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.Value{}, fmt.Errorf("%s has no single value", k.Name)
 }
 
-// value returns the value that a line gives; ok is false if the line does not match the item's regular expression.
+// value returns the value that a log item has for a line, and ok false if the line does not match the item's regular
+// expression.
 func (l *logItem) value(line string) (text string, ok bool) {
 	if l.match == nil {
 		return matchOutput(l.output, line, []int{0, len(line)}), true
@@ -139,7 +141,7 @@ func cleanLine(line []byte) string {
 	return strings.ToValidUTF8(strings.TrimRight(string(line), "\r\n"), "\uFFFD")
 }
 
-// positionName returns the spool's key for the position of a log item.
+// positionName returns the name under which the spool stores the read position of a log item.
 func positionName(unit model.UnitID, key string) string { return fmt.Sprintf("%d/%s", unit, key) }
 
 // PositionUnit returns the id of the Template in the key of a stored position, or zero if positionName did not make the key.

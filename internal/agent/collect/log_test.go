@@ -87,7 +87,7 @@ func (m *logMachine) write(name, text string) {
 	testenv.NoError(m.t, os.Chtimes(path, m.now, m.now))
 }
 
-// want compares the values that arrived since the last call with the expected ones.
+// want fails the test unless exactly these values have arrived since its last call.
 func (m *logMachine) want(values ...string) {
 	m.t.Helper()
 	for i := range max(len(m.values), len(values)) {

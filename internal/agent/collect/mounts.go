@@ -43,8 +43,8 @@ func discoverFileSystems(_ context.Context, m *machine, _ *Key) (item.Value, err
 	return jsonValue(rows)
 }
 
-// amounts has the total, free and used amount of a file system's bytes or inodes, as JSON fields of the item
-// vfs.fs.get.
+// amounts has the total, free and used amount of a file system's bytes (or inodes) and the percentages, as JSON fields
+// of the item vfs.fs.get.
 type amounts struct {
 	Total uint64  `json:"total"`
 	Free  uint64  `json:"free"`

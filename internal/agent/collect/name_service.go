@@ -119,7 +119,7 @@ func (m *machine) nameServer(k *Key) (string, error) {
 	return netip.AddrPortFrom(address, 53).String(), nil
 }
 
-// reverseName returns the name under which DNS has the name of an address.
+// reverseName returns the name under which DNS stores the host name of an IP address, such as 7.0.0.10.in-addr.arpa.
 func reverseName(address netip.Addr) string {
 	bytes, digits, zone := address.AsSlice(), []string{}, "in-addr.arpa"
 	if slices.Reverse(bytes); address.Is4() {
@@ -138,7 +138,8 @@ func reverseName(address netip.Addr) string {
 // errNoRecords is the error about an answer without records of the type.
 var errNoRecords = errors.New("the server has no such record")
 
-// ask returns the records, each as NAME TYPE VALUE.
+// ask sends the question to the DNS server until it answers, and returns the records of the answer, each as NAME TYPE
+// VALUE.
 func (q *nameQuery) ask(ctx context.Context) (records []string, err error) {
 	for range q.tries {
 		var answer dnsmessage.Message
@@ -210,7 +211,7 @@ func (q *nameQuery) try(ctx context.Context, network string) (answer dnsmessage.
 	}
 }
 
-// readMessage reads one message of DNS.
+// readMessage reads one DNS message from a connection.
 func readMessage(conn net.Conn, network string) ([]byte, error) {
 	if network == "udp" {
 		data := make([]byte, 4096)
@@ -226,7 +227,7 @@ func readMessage(conn net.Conn, network string) ([]byte, error) {
 	return data, err
 }
 
-// recordText returns the value of a record.
+// recordText returns the value of a DNS record as text.
 func recordText(body dnsmessage.ResourceBody) string {
 	name := func(n dnsmessage.Name) string { return strings.TrimSuffix(n.String(), ".") }
 	switch r := body.(type) {

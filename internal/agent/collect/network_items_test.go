@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// expectItem fails the test unless an item has a value, or an error with a part of a text.
+// expectItem fails the test unless an item has this value, or an error that contains this text.
 func expectItem(t *testing.T, key, want, wantError string) {
 	t.Helper()
 	value, err := measureKey(t, key)
@@ -37,7 +37,7 @@ func expectItem(t *testing.T, key, want, wantError string) {
 	}
 }
 
-// TestWebPages collects pages of a local server.
+// TestWebPages collects items about web pages of a local server, and compares their values.
 func TestWebPages(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header()["Date"] = nil
@@ -184,7 +184,7 @@ func newNameServer(t *testing.T) string {
 	return udp.LocalAddr().String()
 }
 
-// TestNameService asks a local DNS server for records of each type.
+// TestNameService asks a local DNS server for records of each type, and compares the values of the items.
 func TestNameService(t *testing.T) {
 	server := newNameServer(t)
 	for kind, want := range map[string]string{

@@ -22,7 +22,7 @@ func portParameter(k *Key, i int, otherwise string) (string, error) {
 	return port, nil
 }
 
-// truth converts true to the item value 1, and false to 0.
+// truth converts true to 1 and false to 0, as values of an item.
 func truth(ok bool) item.Value {
 	if ok {
 		return item.FromUnsigned(1)
@@ -39,7 +39,7 @@ func tcpPort(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	return truth(askService(ctx, net.JoinHostPort(k.Parameter(0, "127.0.0.1"), port), greeting{}) == nil), nil
 }
 
-// greeting describes the first line that a service such as SMTP sends on a new connection, as askService expects it.
+// greeting describes the first line that a service, such as SMTP, must send on a new connection.
 type greeting struct {
 	port   string
 	starts []string // of its first line, any of them; nil: it does not speak first

@@ -29,7 +29,8 @@ type slowCollectors struct {
 	pending map[string]*answer // by id: a collection that has not answered is not begun again
 }
 
-// answer is the value or error of a collector that runs in its own goroutine. done is closed when it is there.
+// answer is the result of a collector that runs in its own goroutine: the value of the item, or an error. done is
+// closed when it is there.
 type answer struct {
 	done  chan struct{}
 	value item.Value

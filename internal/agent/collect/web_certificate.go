@@ -17,13 +17,13 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// certificateTime is a time in the text of a certificate.
+// certificateTime is a time of a certificate, in the JSON format of Zabbix agent 2.
 type certificateTime struct {
 	Value     string `json:"value"`
 	Timestamp int64  `json:"timestamp"`
 }
 
-// certificateText is the value of web.certificate.get, with the fields of Zabbix agent 2.
+// certificateText is the JSON value of the item web.certificate.get, with the fields that Zabbix agent 2 has.
 type certificateText struct {
 	X509 struct {
 		Version            int             `json:"version"`
@@ -75,7 +75,8 @@ func webCertificate(ctx context.Context, _ *machine, k *Key) (item.Value, error)
 	return item.FromText(string(text)), nil
 }
 
-// describeCertificate describes the first certificate of a chain. roots are the trusted authorities; nil: the system's.
+// describeCertificate returns the description of the first certificate in a chain, with the fields that Zabbix agent 2
+// has. roots are the trusted authorities; nil: the system's.
 func describeCertificate(host string, chain []*x509.Certificate, roots *x509.CertPool, now time.Time) *certificateText {
 	c, out := chain[0], &certificateText{}
 	at := func(t time.Time) certificateTime {

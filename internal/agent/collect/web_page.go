@@ -42,7 +42,7 @@ func pageAddress(k *Key) (string, error) {
 	return "http://" + net.JoinHostPort(strings.Trim(host, "[]"), port) + "/" + strings.TrimLeft(path, "/"), nil
 }
 
-// readPage returns the head and the body of a page. A redirect is a page of its own.
+// readPage requests a web page and returns the HTTP header and the body of the answer. A redirect is a page of its own.
 func readPage(ctx context.Context, k *Key) (head, body []byte, err error) {
 	address, err := pageAddress(k)
 	if err != nil {

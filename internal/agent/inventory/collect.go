@@ -20,7 +20,7 @@ import (
 // DefaultDir is the default folder of scripts that print properties.
 const DefaultDir = "/etc/muster/inventory.d"
 
-// Machine has everything that an inventory is collected from.
+// Machine has the parts of a computer from which an inventory is collected: its files, programs and network.
 type Machine struct {
 	Root       fs.FS                            // the folder /
 	Facts      map[string]string                // of package facts
@@ -99,13 +99,13 @@ func (m *Machine) names(folder string) (names []string) {
 	return names
 }
 
-// exists reports whether a file exists.
+// exists reports whether a file of the machine exists.
 func (m *Machine) exists(name string) bool {
 	_, err := fs.Stat(m.Root, name)
 	return err == nil
 }
 
-// pairs returns one entry NAME, VALUE of a section for each non-empty value.
+// pairs returns an inventory entry with name and value for each value that is not empty.
 func pairs(section inventory.Section, values map[string]string) (list []inventory.Entry) {
 	for name, value := range values {
 		if value != "" {
@@ -115,7 +115,7 @@ func pairs(section inventory.Section, values map[string]string) (list []inventor
 	return list
 }
 
-// system returns the entries of the machine's software as a whole.
+// system returns the inventory entries about the operating system as a whole.
 func (m *Machine) system() []inventory.Entry {
 	values := map[string]string{}
 	for _, name := range []string{"hostname", "fqdn", "os", "distribution", "distributionVersion", "distributionName", "kernel", "arch", "virtualisation", "cloud", "cloudInstance", "cloudRegion", "cloudZone", "cloudType"} {
@@ -133,7 +133,7 @@ func (m *Machine) system() []inventory.Entry {
 	return pairs(inventory.System, values)
 }
 
-// hardware returns the entries of processors, memory and firmware.
+// hardware returns the inventory entries about processors, memory and firmware.
 func (m *Machine) hardware() []inventory.Entry {
 	values := map[string]string{"cpus": m.Facts["cpus"], "memory": m.Facts["memory"]}
 	for line := range strings.Lines(m.text("proc/cpuinfo")) {
@@ -156,7 +156,7 @@ func (m *Machine) hardware() []inventory.Entry {
 	return pairs(inventory.Hardware, values)
 }
 
-// kibibytes converts a number of KiB to bytes.
+// kibibytes converts a number of KiB to a number of bytes, both as text.
 func kibibytes(text string) string {
 	n, err := strconv.ParseUint(text, 10, 50)
 	if err != nil {
@@ -168,7 +168,7 @@ func kibibytes(text string) string {
 // passingInterfaces are the beginnings of names of interfaces that containers and virtual machines make and remove.
 var passingInterfaces = [...]string{"veth", "cali", "lxc", "tap", "vnet", "cni", "flannel"}
 
-// network returns the network interfaces.
+// network returns the inventory entries of the network interfaces.
 func (m *Machine) network() (list []inventory.Entry) {
 	addresses := m.Addresses()
 	for _, name := range m.names("sys/class/net") {
@@ -191,7 +191,7 @@ func (m *Machine) network() (list []inventory.Entry) {
 // networkFileSystems are the file systems whose devices are no files in /dev.
 var networkFileSystems = [...]string{"nfs", "nfs4", "cifs", "zfs", "ceph", "glusterfs", "9p", "virtiofs"}
 
-// storage returns disks and mounted file systems.
+// storage returns the inventory entries of disks and mounted file systems.
 func (m *Machine) storage() (list []inventory.Entry) {
 	for _, name := range m.names("sys/block") {
 		if strings.HasPrefix(name, "loop") || strings.HasPrefix(name, "ram") || strings.HasPrefix(name, "zram") {
@@ -221,7 +221,7 @@ func (m *Machine) storage() (list []inventory.Entry) {
 	return list
 }
 
-// accounts returns the users and groups in the files of /etc. It leaves out their real names.
+// accounts returns the inventory entries of the users and groups in the files of /etc. It leaves out their real names.
 func (m *Machine) accounts() (list []inventory.Entry) {
 	for line := range strings.Lines(m.text("etc/passwd")) {
 		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) == 7 {
@@ -239,7 +239,8 @@ func (m *Machine) accounts() (list []inventory.Entry) {
 // scriptTimeout bounds one script.
 const scriptTimeout = 30 * time.Second
 
-// scripts returns the paths of the programs in the folder of scripts. Files that others than their owner may write are left out.
+// scripts returns the paths of the operator's programs that print properties. Files that others than their owner may
+// write are left out.
 func (m *Machine) scripts() (list []string) {
 	entries, _ := os.ReadDir(m.ScriptsDir)
 	for _, e := range entries {

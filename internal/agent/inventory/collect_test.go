@@ -173,7 +173,8 @@ func TestRPMPackages(t *testing.T) {
 	}
 }
 
-// FuzzDecodeProperties decodes arbitrary output of a script: each gives an error or entries that a server accepts.
+// FuzzDecodeProperties decodes random bytes as the output of a script, and expects an error or entries that a server
+// accepts.
 func FuzzDecodeProperties(f *testing.F) {
 	f.Add([]byte(`{"rack": "b7", "n": 1.50, "": "x", "o": {"a": null}}`))
 	f.Fuzz(func(t *testing.T, output []byte) {

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// packages returns the installed packages of all package managers.
+// packages returns the inventory entries of the installed packages, of all package managers.
 func (m *Machine) packages(ctx context.Context) []inventory.Entry {
 	states := m.text("var/lib/dpkg/status")
 	for _, name := range m.names("var/lib/dpkg/updates") { // changes that dpkg writes to its status file at the end of its run
@@ -38,7 +38,8 @@ func (m *Machine) packages(ctx context.Context) []inventory.Entry {
 	return list
 }
 
-// debPackages returns the installed packages in dpkg's states. A later state of a package replaces an earlier one.
+// debPackages returns the inventory entries of the packages that dpkg's status file lists as installed. A later state
+// of a package replaces an earlier one.
 func debPackages(states string) (list []inventory.Entry) {
 	installed := map[[2]string]string{} // version by name and architecture; empty: not installed
 	for paragraph := range strings.SplitSeq(states, "\n\n") {
@@ -71,7 +72,7 @@ func debPackages(states string) (list []inventory.Entry) {
 	return list
 }
 
-// apkPackages returns the packages in apk's list.
+// apkPackages returns the inventory entries of the packages in apk's list.
 func apkPackages(installed string) (list []inventory.Entry) {
 	for paragraph := range strings.SplitSeq(installed, "\n\n") {
 		fields := map[string]string{}
@@ -92,7 +93,7 @@ const (
 	rpmFormat = `%{NAME}\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\t%{ARCH}\n`
 )
 
-// rpmPackages returns the packages that rpm lists.
+// rpmPackages returns the inventory entries of the packages that rpm lists.
 func (m *Machine) rpmPackages(ctx context.Context) (list []inventory.Entry) {
 	r := m.Runner.Run(ctx, run.Command{Argv: []string{"rpm", "-qa", "--qf", rpmFormat}, Timeout: rpmTimeout, MaxOutput: rpmMaxBytes})
 	if r.Status != model.OK || r.Cut > 0 {
@@ -107,7 +108,7 @@ func (m *Machine) rpmPackages(ctx context.Context) (list []inventory.Entry) {
 	return list
 }
 
-// firstLine returns the first line of an output.
+// firstLine returns the first line of a program's output.
 func firstLine(output []byte) string {
 	line, _, _ := strings.Cut(string(output), "\n")
 	return line
@@ -116,7 +117,7 @@ func firstLine(output []byte) string {
 // maxProperties bounds the properties of all scripts.
 const maxProperties = 1000
 
-// custom returns the properties that the operator's scripts print: each script prints a JSON object whose members are
+// custom returns the inventory entries that the operator's scripts print: each script prints a JSON object of
 // properties.
 func (m *Machine) custom(ctx context.Context) (list []inventory.Entry) {
 	for _, script := range m.scripts() {

@@ -82,8 +82,8 @@ func tlsHandshake(ctx context.Context, nc net.Conn, config *tls.Config, addr str
 	return conn, conn.HandshakeContext(ctx)
 }
 
-// withServerName returns the TLS configuration with the host of addr as server name (SNI), by which load balancers
-// choose a server.
+// withServerName returns the TLS configuration with the host of addr as server name (SNI), because load balancers
+// choose a server by this name.
 func withServerName(config *tls.Config, addr string) *tls.Config {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || config.ServerName != "" || net.ParseIP(host) != nil {

@@ -169,7 +169,7 @@ func newMemorySource() *memorySource {
 	return &memorySource{first: 1, notify: make(chan struct{}, 1), acked: make(chan uint64, 100)}
 }
 
-// add adds n results.
+// add adds n results to the messages in memory.
 func (s *memorySource) add(n int, urgent bool) {
 	s.mu.Lock()
 	for range n {

@@ -13,7 +13,7 @@ import (
 	rules "github.com/muster-fleet/muster/internal/policy"
 )
 
-// fileACL is entries of the access control list of a file or folder.
+// fileACL is the method that requires a file or folder to have certain entries in its access control list.
 type fileACL struct {
 	runner *run.Runner
 	*model.FileACLMethod
@@ -60,7 +60,7 @@ func (m *fileACL) check(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// apply sets the entries, or removes all beyond the mode.
+// apply sets the declared entries of the access control list, or removes all entries beyond the file's mode.
 func (m *fileACL) apply(ctx context.Context) error {
 	args := []string{"setfacl", "--remove-all"}
 	if !m.Absent {

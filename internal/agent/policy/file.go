@@ -46,7 +46,7 @@ func readRegular(path string) ([]byte, error) {
 	return data, err
 }
 
-// kindOf returns the kind of a file as text.
+// kindOf returns the kind of a file, such as a folder or a link, as text for messages.
 func kindOf(info fs.FileInfo) string {
 	switch mode := info.Mode(); {
 	case mode.IsRegular():
@@ -104,7 +104,7 @@ func writeAtomically(path string, data []byte, newMode fs.FileMode) (err error) 
 	return syncFolder(folder)
 }
 
-// syncFolder writes the names in a folder to the disk.
+// syncFolder syncs the names of the files in a folder to the disk.
 func syncFolder(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
@@ -138,7 +138,7 @@ type fileContent struct {
 	fetch func(context.Context) (string, error)
 }
 
-// content returns the content that the file has to have.
+// content returns the content that the file must have.
 func (m *fileContent) content(ctx context.Context) (string, error) {
 	if m.fetch == nil {
 		return m.Content, nil
@@ -146,7 +146,7 @@ func (m *fileContent) content(ctx context.Context) (string, error) {
 	return m.fetch(ctx)
 }
 
-// check compares the content and names the first line that differs.
+// check compares the file's content with the declared one, and names the first line that differs.
 func (m *fileContent) check(ctx context.Context) (string, error) {
 	content, err := m.content(ctx)
 	if err != nil {
@@ -187,12 +187,12 @@ func (m *fileContent) apply(ctx context.Context) error {
 // filePresent is the method that requires a file to exist, with any content.
 type filePresent struct{ path string }
 
-// check tests that the path is a file.
+// check checks that the path is an existing file.
 func (m *filePresent) check(context.Context) (string, error) {
 	return checkKind(m.path, "a file", fs.FileMode.IsRegular)
 }
 
-// apply makes an empty file.
+// apply creates an empty file at the path.
 func (m *filePresent) apply(context.Context) error {
 	f, err := os.OpenFile(m.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, newFileMode)
 	if err != nil {
@@ -201,7 +201,7 @@ func (m *filePresent) apply(context.Context) error {
 	return f.Close()
 }
 
-// checkKind tests that a path exists and is of one kind. It follows links.
+// checkKind checks that a path exists and is of a kind, such as a file or a folder. It follows links.
 func checkKind(path, kind string, is func(fs.FileMode) bool) (string, error) {
 	if !filepath.IsAbs(path) {
 		return "", fmt.Errorf("the path %q is not absolute", path)
@@ -218,10 +218,10 @@ func checkKind(path, kind string, is func(fs.FileMode) bool) (string, error) {
 	return "", nil
 }
 
-// fileAbsent is a file that does not exist.
+// fileAbsent is the method that requires a file not to exist.
 type fileAbsent struct{ path string }
 
-// check tests that nothing has the path.
+// check checks that nothing exists at the path.
 func (m *fileAbsent) check(context.Context) (string, error) {
 	if !filepath.IsAbs(m.path) {
 		return "", fmt.Errorf("the path %q is not absolute", m.path)
@@ -247,12 +247,12 @@ func (m *fileAbsent) apply(context.Context) error {
 // directory is the method that requires a folder to exist.
 type directory struct{ path string }
 
-// check tests that the path is a folder.
+// check checks that the path is an existing folder.
 func (m *directory) check(context.Context) (string, error) {
 	return checkKind(m.path, "a folder", fs.FileMode.IsDir)
 }
 
-// apply makes the folder and all missing folders above it.
+// apply creates the folder and all missing folders above it.
 func (m *directory) apply(context.Context) error { return os.MkdirAll(m.path, 0o755) }
 
 // fileLines is the method that requires a file to contain certain lines, or not to contain them.
@@ -314,7 +314,7 @@ type fileKeyValue struct {
 	newMode fs.FileMode
 }
 
-// value returns the value of a line with the key; ok is false for other lines.
+// value returns the value in a line that sets the key; ok is false for any other line.
 func (m *fileKeyValue) value(line string) (value string, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(line), m.Key)
 	if !ok {
@@ -336,7 +336,7 @@ func (m *fileKeyValue) separator() string {
 	return m.Separator
 }
 
-// check compares the value in each line with the key.
+// check compares the value in each line that sets the key with the declared one.
 func (m *fileKeyValue) check(context.Context) (string, error) {
 	data, err := readRegular(m.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -359,7 +359,7 @@ func (m *fileKeyValue) check(context.Context) (string, error) {
 	return "", nil
 }
 
-// apply replaces the lines with the key, or appends one.
+// apply replaces the lines that set the key, or appends such a line.
 func (m *fileKeyValue) apply(context.Context) error {
 	data, err := readRegular(m.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

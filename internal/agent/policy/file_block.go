@@ -12,20 +12,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// fileBlock is a block of lines between two marks in a file.
+// fileBlock is the method that requires a file to contain a block of lines between two marker lines.
 type fileBlock struct {
 	*model.FileBlockMethod
 	newMode fs.FileMode
 }
 
-// marks returns the lines before and after the block.
+// marks returns the marker lines before and after the block.
 func (m *fileBlock) marks() (begin, end string) {
 	comment := cmp.Or(m.Comment, "#")
 	return comment + " BEGIN " + m.Name, comment + " END " + m.Name
 }
 
-// find returns the lines of the file, and the indexes of the marks; begin is -1 where the file has no block. A block without an end is
-// an error: nobody knows which lines belong to it.
+// find returns the lines of the file and the indexes of the marker lines; begin is -1 if the file has no such block. A
+// block without an end is an error: nobody knows which lines belong to it.
 func (m *fileBlock) find() (lines []string, begin, end int, err error) {
 	data, err := readRegular(m.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +64,7 @@ func (m *fileBlock) check(context.Context) (string, error) {
 	return "", nil
 }
 
-// apply replaces, appends or removes the block with its marks.
+// apply replaces, appends or removes the block together with its marker lines.
 func (m *fileBlock) apply(context.Context) error {
 	lines, begin, end, err := m.find()
 	if err != nil {

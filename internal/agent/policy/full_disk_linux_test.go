@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFullDiskKeepsTheOldFile repairs a file on a file system without room: the repair is an error, the old content stays whole, and
-// other components go on.
+// TestFullDiskKeepsTheOldFile repairs a file on a full file system, and expects an error, the unchanged old file, and
+// the other components to run.
 func TestFullDiskKeepsTheOldFile(t *testing.T) {
 	n := newTestNode(t)
 	testenv.NoError(t, os.MkdirAll(n.path("small"), 0o755))

@@ -22,7 +22,8 @@ const (
 	maxAnswer   = 1 << 20
 )
 
-// check requests the URL and compares the answer with the declared one. No answer is a difference: the service is not as declared.
+// check requests the URL and compares the answer with the declared one. No answer is a difference: the service is not
+// as declared.
 func (m *httpAnswer) check(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, httpTimeout)
 	defer cancel()
@@ -51,7 +52,7 @@ func (m *httpAnswer) check(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// apply fails: the agent does not know how to repair an answer.
+// apply returns an error, because the agent cannot repair the answer of a URL.
 func (m *httpAnswer) apply(context.Context) error {
 	return errors.New("http only checks: repair the service with a component before it")
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// kernelModule is a module of the kernel that is loaded or is not.
+// kernelModule is the method that requires a kernel module to be loaded now and at each start, or not to be loaded.
 type kernelModule struct {
 	*Executor
 	*model.KernelModuleMethod
@@ -23,7 +23,7 @@ type kernelModule struct {
 // moduleName matches names of kernel modules.
 var moduleName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// loaded reports whether the kernel has the module, also as a part of itself. The kernel writes - in a name as _.
+// loaded reports whether the kernel has the module, loaded or built in. The kernel writes - in a name as _.
 func (m *kernelModule) loaded() (bool, error) {
 	if !moduleName.MatchString(m.Name) {
 		return false, fmt.Errorf("%q is no name of a kernel module", m.Name)
@@ -39,7 +39,7 @@ func (m *kernelModule) loaded() (bool, error) {
 	return err == nil, err
 }
 
-// boot returns the method that holds the line with the module in the file which loads modules at each start.
+// boot returns the method that keeps the module's line in the file of modules to load at each start.
 func (m *kernelModule) boot() *fileLines {
 	return &fileLines{FileLinesMethod: &model.FileLinesMethod{
 		Path: filepath.Join(cmp.Or(m.ModulesFolder, "/etc/modules-load.d"), "60-muster.conf"), Lines: []string{m.Name}, Absent: m.State == "absent",

@@ -21,7 +21,7 @@ var packageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]*(:[a-z0-9-]+)?
 // packageVersion matches versions of packages.
 var packageVersion = regexp.MustCompile(`^[A-Za-z0-9.+~:_^-]*$`)
 
-// packageManager is a package manager's way to ask for packages and to change them.
+// packageManager describes how to query, install and remove packages with one package manager, such as apt.
 type packageManager struct {
 	database string   // the program that knows the installed packages
 	query    []string // its arguments before the name
@@ -43,13 +43,14 @@ type packageProgram struct {
 // packages.
 var packageManagers = []packageManager{aptManager, rpmManager, apkManager}
 
-// packagePresence is a package of the machine's package manager.
+// packagePresence is the method that requires a package to be installed, perhaps in a certain version, or not to be
+// installed.
 type packagePresence struct {
 	runner *run.Runner
 	*model.PackageMethod
 }
 
-// findProgram returns the first of the names that is a program in the runner's PATH.
+// findProgram returns the first of several program names that exists in the runner's PATH.
 func findProgram(r *run.Runner, names ...string) (string, bool) {
 	path := os.Getenv("PATH")
 	for _, variable := range r.Environ {
@@ -67,7 +68,7 @@ func findProgram(r *run.Runner, names ...string) (string, bool) {
 	return "", false
 }
 
-// manager returns the package manager of the machine.
+// manager returns the package manager of this machine, such as apt.
 func (m *packagePresence) manager() (*packageManager, error) {
 	for i := range packageManagers {
 		if _, ok := findProgram(m.runner, packageManagers[i].database); ok {
@@ -77,7 +78,7 @@ func (m *packagePresence) manager() (*packageManager, error) {
 	return nil, errors.New("the machine has none of dpkg-query, rpm and apk")
 }
 
-// check asks the database for state and version of the package.
+// check asks the package database for the state and version of the package.
 func (m *packagePresence) check(ctx context.Context) (string, error) {
 	if !packageName.MatchString(m.Name) || !packageVersion.MatchString(m.Version) {
 		return "", fmt.Errorf("%q is no name and version of a package", strings.TrimSpace(m.Name+" "+m.Version))

@@ -15,7 +15,7 @@ var aptManager = packageManager{
 	}},
 }
 
-// aptArguments returns arguments of apt-get.
+// aptArguments returns the arguments for a call of apt-get that asks no questions.
 func aptArguments(args ...string) []string {
 	return append([]string{"-q", "-y", "-o", "DPkg::Lock::Timeout=30", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"}, args...)
 }

@@ -13,7 +13,7 @@ import (
 // copyOwner does nothing, because files have no numeric owner on this system.
 func copyOwner(string, fs.FileInfo) error { return nil }
 
-// filePermissions is mode, owner and group of a file or folder.
+// filePermissions is the method that requires a file or folder to have a certain mode, owner and group.
 type filePermissions struct{ *model.FilePermissionsMethod }
 
 // check returns an error, because only Unix has these permissions.
@@ -21,5 +21,5 @@ func (*filePermissions) check(context.Context) (string, error) {
 	return "", errors.New("filePermissions works on Unix alone")
 }
 
-// apply does nothing.
+// apply does nothing, because only Unix has these permissions.
 func (*filePermissions) apply(context.Context) error { return errors.ErrUnsupported }

@@ -26,7 +26,7 @@ func copyOwner(path string, of fs.FileInfo) error {
 	return os.Chown(path, int(stat.Uid), int(stat.Gid))
 }
 
-// filePermissions is mode, owner and group of a file or folder.
+// filePermissions is the method that requires a file or folder to have a certain mode, owner and group.
 type filePermissions struct{ *model.FilePermissionsMethod }
 
 // declaredOwner returns the declared mode bits and the numbers of the declared user and group; -1 for each that is not
@@ -63,7 +63,7 @@ func (m *filePermissions) declaredOwner() (mode, uid, gid int, err error) {
 	return mode, uid, gid, err
 }
 
-// numberOf parses the number of a user or group, or looks up its name.
+// numberOf returns the id of a user or group, which is given as a number or as a name.
 func numberOf(text, kind string, lookup func(string) (string, error)) (int, error) {
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return int(n), nil
@@ -75,7 +75,7 @@ func numberOf(text, kind string, lookup func(string) (string, error)) (int, erro
 	return strconv.Atoi(found)
 }
 
-// unixBits returns the permission bits of a mode as chmod writes them.
+// unixBits converts a file mode to the permission bits that chmod takes.
 func unixBits(mode fs.FileMode) int {
 	bits := int(mode.Perm())
 	for bit, flag := range map[int]fs.FileMode{0o4000: fs.ModeSetuid, 0o2000: fs.ModeSetgid, 0o1000: fs.ModeSticky} {
@@ -86,7 +86,7 @@ func unixBits(mode fs.FileMode) int {
 	return bits
 }
 
-// check compares mode, owner and group. It follows links.
+// check compares the mode, owner and group of the path with the declared ones. It follows links.
 func (m *filePermissions) check(context.Context) (string, error) {
 	mode, uid, gid, err := m.declaredOwner()
 	if err != nil {

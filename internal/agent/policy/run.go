@@ -111,7 +111,8 @@ type directiveRun struct {
 	ended       string
 }
 
-// newHider returns a Hider of secrets and of their lines, because a message may have one line of a file.
+// newHider returns a Hider of secret values and of each of their lines, because a message may contain one line of a
+// file.
 func newHider(secrets map[string]string) *hide.Hider {
 	var words []string
 	for _, value := range secrets {
@@ -123,7 +124,7 @@ func newHider(secrets map[string]string) *hide.Hider {
 	return hide.New(words)
 }
 
-// addMessage adds the message of a component, as far as the report has room.
+// addMessage adds the message of a component to the report, as far as the report has room.
 func (r *directiveRun) addMessage(position int, message string) {
 	message = strings.ToValidUTF8(strings.TrimSpace(string(r.hider.Redact([]byte(message)))), "\uFFFD")
 	if message == "" || len(r.exceptions) == wire.MaxReportExceptions || r.size > maxReportTexts {
@@ -134,7 +135,7 @@ func (r *directiveRun) addMessage(position int, message string) {
 	r.exceptions = append(r.exceptions, wire.ReportException{Position: uint32(position), Message: message})
 }
 
-// evaluate checks one component, and in enforce mode applies it and checks again.
+// evaluate runs one component: it checks the node and, in enforce mode, repairs a difference and checks again.
 func (r *directiveRun) evaluate(ctx context.Context, c *model.Component, enforce bool) (status rules.Status, message string) {
 	if c.When != "" {
 		condition, err := rules.ParseCondition(c.When)
@@ -188,7 +189,8 @@ func (r *directiveRun) evaluate(ctx context.Context, c *model.Component, enforce
 	return rules.Repaired, difference
 }
 
-// secretMethod is a method that reads a secret. Its difference has no text of the file: parts of a secret may stand in it.
+// secretMethod is a method that reads a secret, so that its messages must not show the difference. Its difference has
+// no text of the file: parts of a secret may stand in it.
 type secretMethod struct{ method }
 
 // check compares the node with the declaration. It does not report how they differ, because the difference may contain

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testNode is a folder in place of a machine, with an executor.
+// testNode is a temporary folder that stands for a machine, with an executor of directives.
 type testNode struct {
 	t *testing.T
 	Executor
@@ -50,17 +50,17 @@ func newTestNode(t *testing.T) *testNode {
 	return n
 }
 
-// path returns the path of a file of the node.
+// path returns the path of a file inside the test node's folder.
 func (n *testNode) path(name string) string { return filepath.Join(n.folder, name) }
 
-// write writes a file of the node.
+// write writes a file into the test node's folder.
 func (n *testNode) write(name, content string) {
 	n.t.Helper()
 	testenv.NoError(n.t, os.MkdirAll(filepath.Dir(n.path(name)), 0o755))
 	testenv.NoError(n.t, os.WriteFile(n.path(name), []byte(content), 0o755))
 }
 
-// read returns the content of a file of the node.
+// read returns the content of a file in the test node's folder.
 func (n *testNode) read(name string) string {
 	n.t.Helper()
 	data, err := os.ReadFile(n.path(name))
@@ -68,7 +68,7 @@ func (n *testNode) read(name string) string {
 	return string(data)
 }
 
-// directive compiles methods, in whose arguments $N stands for the node's folder.
+// directive compiles methods to a directive; $N in their arguments stands for the test node's folder.
 func (n *testNode) directive(enforce bool, methods string) *model.DirectiveDefinition {
 	n.t.Helper()
 	var technique model.TechniqueSpec
@@ -82,7 +82,7 @@ func (n *testNode) directive(enforce bool, methods string) *model.DirectiveDefin
 	return c
 }
 
-// run runs methods and returns their statuses, separated by commas, and all messages.
+// run runs methods on the test node and returns their statuses, separated by commas, and all messages.
 func (n *testNode) run(enforce bool, methods string) (statuses, messages string) {
 	n.t.Helper()
 	n.Enforce = true
@@ -94,7 +94,7 @@ func (n *testNode) run(enforce bool, methods string) (statuses, messages string)
 	return statusText(&r), exceptionText(&r)
 }
 
-// notWaived says that no Waiver covers a component.
+// notWaived returns false, because no Waiver covers a component in these tests.
 func notWaived(string) bool { return false }
 
 // statusText returns the statuses of a report, separated by commas.
@@ -106,7 +106,7 @@ func statusText(r *wire.Report) string {
 	return strings.Join(list, ", ")
 }
 
-// exceptionText returns the messages of a report, one a line.
+// exceptionText returns the messages of a report, one per line.
 func exceptionText(r *wire.Report) string {
 	var b strings.Builder
 	for _, e := range r.Exceptions {
@@ -366,7 +366,8 @@ func TestMethodsAuditRepairAndKeep(t *testing.T) {
 	}
 }
 
-// TestFailuresAreToldApart expects the status "could not check" if a check failed, and "error" if a repair failed.
+// TestFailuresAreToldApart expects the status "could not check" for a component whose check failed, and "error" for a
+// component whose repair failed.
 func TestFailuresAreToldApart(t *testing.T) {
 	n := newTestNode(t)
 	n.write("dpkg/held", "installed 1.0")
@@ -413,6 +414,8 @@ func TestFailuresAreToldApart(t *testing.T) {
 	}
 }
 
+// TestConditionsSkipComponents runs components with conditions, and expects those whose condition is false to be
+// skipped.
 func TestConditionsSkipComponents(t *testing.T) {
 	n := newTestNode(t)
 	methods := `{"component": "file", "fileContent": {"path": "$N/f", "content": "x"}},
@@ -430,7 +433,8 @@ func TestConditionsSkipComponents(t *testing.T) {
 	}
 }
 
-// TestAgentForbidsChanges runs an enforcing directive on a machine whose agent does not allow changes: it audits.
+// TestAgentForbidsChanges runs an enforcing directive with an agent whose settings forbid changes, and expects the
+// agent only to audit.
 func TestAgentForbidsChanges(t *testing.T) {
 	n := newTestNode(t)
 	c := n.directive(true, `{"component": "a", "filePresent": {"path": "$N/f"}}`)
@@ -447,8 +451,8 @@ func TestAgentForbidsChanges(t *testing.T) {
 	}
 }
 
-// TestWaivedComponentsAreOnlyAudited runs an enforcing directive with waived components: they are not repaired, those that
-// comply or are not applicable say so, and conditions find a waived component neither changed nor ok nor failed.
+// TestWaivedComponentsAreOnlyAudited runs an enforcing directive with waived components, and expects them to be audited
+// and not repaired, and conditions to see them as neither changed nor ok nor failed.
 func TestWaivedComponentsAreOnlyAudited(t *testing.T) {
 	n := newTestNode(t)
 	n.Enforce = true
@@ -466,7 +470,8 @@ func TestWaivedComponentsAreOnlyAudited(t *testing.T) {
 	}
 }
 
-// TestRunEndsAtItsTimeout expects no status for a component that was not evaluated to its end.
+// TestRunEndsAtItsTimeout runs a directive that exceeds its timeout, and expects no status for the components that were
+// not checked to their end.
 func TestRunEndsAtItsTimeout(t *testing.T) {
 	n := newTestNode(t)
 	c := n.directive(false, `{"component": "a", "filePresent": {"path": "$N/bin/apt-get"}}, {"component": "slow", "command": {"check": "exec sleep 60"}}, {"component": "c", "filePresent": {"path": "$N"}}`)
@@ -482,7 +487,7 @@ func TestRunEndsAtItsTimeout(t *testing.T) {
 	}
 }
 
-// TestReportsAreBounded expects that a report of many long messages fits into a frame.
+// TestReportsAreBounded expects the report of a directive with many long messages to fit into a protocol frame.
 func TestReportsAreBounded(t *testing.T) {
 	r := directiveRun{}
 	for i := range wire.MaxComponents {
@@ -495,7 +500,7 @@ func TestReportsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHTTPComparesAnswers asks a real server.
+// TestHTTPComparesAnswers runs the method http against a real local server, and compares the statuses.
 func TestHTTPComparesAnswers(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/down" {
@@ -518,7 +523,8 @@ func TestHTTPComparesAnswers(t *testing.T) {
 	}
 }
 
-// TestAccessControlListsRun sets and removes entries by the real programs of Debian's package acl.
+// TestAccessControlListsRun sets and removes entries of access control lists with the real programs of Debian's package
+// acl.
 func TestAccessControlListsRun(t *testing.T) {
 	testenv.Program(t, "setfacl", "acl")
 	n := newTestNode(t)
@@ -588,7 +594,8 @@ func TestLoopsAndBlocksRun(t *testing.T) {
 	}
 }
 
-// TestPowerCutLeavesAWholeFile kills a process that writes a file again and again: each time the file has one of the two contents.
+// TestPowerCutLeavesAWholeFile kills a process that replaces a file again and again, and expects the file always to
+// have the old or the new content as a whole.
 func TestPowerCutLeavesAWholeFile(t *testing.T) {
 	contents := []string{strings.Repeat("a", 1<<20), strings.Repeat("b", 1<<19)}
 	if path := os.Getenv("MUSTER_TEST_WRITE"); path != "" {
@@ -621,7 +628,8 @@ func TestPowerCutLeavesAWholeFile(t *testing.T) {
 	}
 }
 
-// TestUsersAndGroupsRun runs the real programs of Debian's package passwd on the files of a folder.
+// TestUsersAndGroupsRun runs the methods for users and groups with the real programs of Debian's package passwd, on
+// copies of /etc/passwd and /etc/group.
 func TestUsersAndGroupsRun(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Skip(t, "useradd needs root", "run the tests as root")
@@ -727,7 +735,7 @@ func TestPackageManagersAreRecorded(t *testing.T) {
 	}
 }
 
-// TestPackagesOfThisMachineAreRead audits packages with the real dpkg.
+// TestPackagesOfThisMachineAreRead audits packages with the real dpkg of this machine.
 func TestPackagesOfThisMachineAreRead(t *testing.T) {
 	testenv.Program(t, "dpkg-query", "dpkg")
 	n := newTestNode(t)
@@ -738,7 +746,8 @@ func TestPackagesOfThisMachineAreRead(t *testing.T) {
 	}
 }
 
-// TestModesOfComponents runs components with modes of their own: node and agent may still allow audits alone.
+// TestModesOfComponents runs components with policy modes of their own, and expects the modes of node and agent to
+// restrict them to audits.
 func TestModesOfComponents(t *testing.T) {
 	const methods = `{"component": "own", "filePresent": {"path": "$N/own"}},
 		{"component": "block", "mode": "audit", "block": [{"component": "audited", "filePresent": {"path": "$N/audited"}}]},
@@ -812,7 +821,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	run(true, "repaired, repaired, repaired, repaired, could not check, success")
 }
 
-// TestFilesOfAssets compares files with those of an archive, also as a template, and does not leave the archive.
+// TestFilesOfAssets compares files on the node with files of an asset's archive, also as templates, and expects paths
+// outside the archive to be refused.
 func TestFilesOfAssets(t *testing.T) {
 	n := newTestNode(t)
 	n.Enforce = true

@@ -14,12 +14,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// runProgram runs a program of the system and returns its exit code and output; an error: it did not run to its end.
+// runProgram runs a system program and returns its exit code and output; the error says why it did not run to its end.
 func runProgram(ctx context.Context, r *run.Runner, argv ...string) (code int, output string, err error) {
 	return runCommand(ctx, r, run.Command{Argv: argv, Env: map[string]string{"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}})
 }
 
-// runCommand runs a command and returns its exit code and output; an error: it did not run to its end.
+// runCommand runs a command of a component and returns its exit code and output; the error says why it did not run to
+// its end.
 func runCommand(ctx context.Context, r *run.Runner, c run.Command) (code int, output string, err error) {
 	c.AdHoc, c.MaxOutput = true, 16<<10
 	out := r.Run(ctx, c)
@@ -33,10 +34,10 @@ func runCommand(ctx context.Context, r *run.Runner, c run.Command) (code int, ou
 	return out.Code, text, nil
 }
 
-// lastLine returns the last line of an output.
+// lastLine returns the last line of a command's output.
 func lastLine(output string) string { return output[strings.LastIndexByte(output, '\n')+1:] }
 
-// service is the state of a unit of systemd.
+// service is the method that requires a systemd service to be running or stopped, and to be enabled or disabled.
 type service struct {
 	runner *run.Runner
 	*model.ServiceMethod
@@ -50,7 +51,7 @@ var (
 	disabledStates = []string{"disabled", "masked", "masked-runtime", "not-found"}
 )
 
-// check asks systemd for the states that are declared.
+// check asks systemd whether the service is running and enabled, as far as that is declared.
 func (m *service) check(ctx context.Context) (string, error) {
 	var wrong []string
 	for _, of := range []struct {
@@ -97,13 +98,13 @@ func (m *service) apply(ctx context.Context) error {
 	return nil
 }
 
-// sysctl is the value of a kernel parameter.
+// sysctl is the method that requires a kernel parameter to have a value now and at each start.
 type sysctl struct {
 	*Executor
 	*model.SysctlMethod
 }
 
-// path returns the file of the kernel parameter.
+// path returns the path of the kernel parameter in /proc/sys.
 func (m *sysctl) path() (string, error) {
 	if m.Key == "" || strings.ContainsAny(m.Key, "/\x00") || strings.Contains(m.Key, "..") {
 		return "", fmt.Errorf("%q is no kernel parameter", m.Key)
@@ -111,7 +112,7 @@ func (m *sysctl) path() (string, error) {
 	return filepath.Join(cmp.Or(m.ProcSys, "/proc/sys"), strings.ReplaceAll(m.Key, ".", "/")), nil
 }
 
-// check compares the present value, whatever white space is in it.
+// check compares the present value of the kernel parameter with the declared one, ignoring differences of white space.
 func (m *sysctl) check(context.Context) (string, error) {
 	path, err := m.path()
 	if err != nil {
@@ -143,7 +144,7 @@ func (m *sysctl) apply(ctx context.Context) error {
 	return kept.apply(ctx)
 }
 
-// command runs the commands of a component.
+// command is the method that checks and repairs the node by declared commands.
 type command struct {
 	runner *run.Runner
 	*model.CommandMethod

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// symlink is a symbolic link with a target.
+// symlink is the method that requires a symbolic link to exist with a certain target.
 type symlink struct{ *model.SymlinkMethod }
 
 // check compares the target of the symbolic link with the declared one.

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// timer is the units NAME.timer and NAME.service of systemd.
+// timer is the method that requires a systemd timer NAME.timer with its service NAME.service to exist, or not to exist.
 type timer struct {
 	*Executor
 	*model.TimerMethod
@@ -20,7 +20,7 @@ type timer struct {
 // timerName matches names of units without a suffix.
 var timerName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,200}$`)
 
-// files returns the methods that hold the two units.
+// files returns the methods that keep the files of the timer and its service.
 func (m *timer) files() ([]method, error) {
 	if !timerName.MatchString(m.Name) {
 		return nil, fmt.Errorf("%q is no name of a timer", m.Name)
@@ -42,12 +42,12 @@ func (m *timer) files() ([]method, error) {
 	}, nil
 }
 
-// running returns the method that holds the timer started, also with the machine.
+// running returns the method that keeps the timer running and enabled.
 func (m *timer) running() *service {
 	return &service{m.Runner, &model.ServiceMethod{Name: m.Name + ".timer", State: "running", Boot: "enabled"}}
 }
 
-// check compares the files, and the state of the timer.
+// check compares the files of the timer and its service, and the state of the timer, with the declared ones.
 func (m *timer) check(ctx context.Context) (string, error) {
 	files, err := m.files()
 	if err != nil {

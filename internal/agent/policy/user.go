@@ -14,7 +14,7 @@ import (
 // accountName matches names of users and groups that useradd and groupadd accept.
 var accountName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
 
-// account returns the fields of a user in etc/passwd, or of a group in etc/group; nil: there is none.
+// account returns the fields of a user in /etc/passwd or of a group in /etc/group, or nil if it does not exist.
 func (x *Executor) account(file, name string) ([]string, error) {
 	if !accountName.MatchString(name) {
 		return nil, fmt.Errorf("%q is no name of a user or group", name)
@@ -51,7 +51,7 @@ type localUser struct {
 	*model.UserMethod
 }
 
-// check compares the user's fields in etc/passwd.
+// check compares the user's fields in /etc/passwd with the declared ones.
 func (m *localUser) check(context.Context) (string, error) {
 	found, err := m.account("passwd", m.Name)
 	switch {
@@ -87,7 +87,7 @@ func (m *localUser) check(context.Context) (string, error) {
 	return fmt.Sprintf("user %s has %s", m.Name, strings.Join(wrong, ", ")), nil
 }
 
-// apply adds, changes or removes the user.
+// apply adds, changes or removes the user in /etc/passwd.
 func (m *localUser) apply(ctx context.Context) error {
 	found, err := m.account("passwd", m.Name)
 	if err != nil {
@@ -119,7 +119,7 @@ type localGroup struct {
 	*model.UserGroupMethod
 }
 
-// check compares the group in etc/group.
+// check compares the group in /etc/group with the declared one.
 func (m *localGroup) check(context.Context) (string, error) {
 	found, err := m.account("group", m.Name)
 	switch {
@@ -137,7 +137,7 @@ func (m *localGroup) check(context.Context) (string, error) {
 	return "", nil
 }
 
-// apply adds, changes or removes the group.
+// apply adds, changes or removes the group in /etc/group.
 func (m *localGroup) apply(ctx context.Context) error {
 	found, err := m.account("group", m.Name)
 	if err != nil {

@@ -111,13 +111,13 @@ func statusOfExceeded(critical, warning bool) model.Status {
 	return model.OK
 }
 
-// rangeAtMost returns the range from 0 to v.
+// rangeAtMost returns the range of values from 0 to v, for a threshold.
 func rangeAtMost(v float64) *model.Range { return &model.Range{End: v} }
 
-// rangeAtLeast returns the range of values from v up.
+// rangeAtLeast returns the range of all values of at least v, for a threshold.
 func rangeAtLeast(v float64) *model.Range { return &model.Range{Start: v, End: math.Inf(1)} }
 
-// rangeAround returns the range from -v to v.
+// rangeAround returns the range of values from -v to v, for a threshold.
 func rangeAround(v float64) *model.Range { return &model.Range{Start: -v, End: v} }
 
 // noBound returns NaN: it stands for a missing minimum or maximum in performance data.
@@ -200,8 +200,8 @@ const (
 	minTrend    = time.Hour // shorter trends are not extrapolated
 )
 
-// Memory keeps values of one check from run to run, such as the previous counters for a rate. The zero value is
-// ready.
+// Memory has the values that a probe remembers from run to run of one check, such as the previous counters for a rate.
+// The zero value is ready.
 type Memory struct {
 	mu            sync.Mutex
 	trends        map[string]*trend

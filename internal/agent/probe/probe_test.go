@@ -36,7 +36,7 @@ func assertProbe(t *testing.T, env *Env, name string, args map[string]string, st
 	return string(text)
 }
 
-// argMap returns a map from argument names to values, given as an alternating list.
+// argMap converts an alternating list of names and values to a map of arguments.
 func argMap(pairs ...string) map[string]string {
 	m := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {

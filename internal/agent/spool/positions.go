@@ -41,7 +41,7 @@ func (p *positionSet) setUnsynced(of laneNumber) {
 	p.unsynced[of] = true
 }
 
-// add adds a position that was read from the log, unless the set has a newer one of the same name.
+// add adds a position from the log to the set, unless the set has a newer position of the same source.
 func (p *positionSet) add(of storedPosition) {
 	if p.byName == nil {
 		p.byName = map[string]storedPosition{}
@@ -58,14 +58,14 @@ func (p *positionSet) next(at *Position) storedPosition {
 	return of
 }
 
-// append encodes a position.
+// append appends the encoded position to a log record.
 func (of *storedPosition) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, of.change)
 	dst = append(binary.AppendUvarint(dst, uint64(len(of.name))), of.name...)
 	return append(binary.AppendUvarint(dst, uint64(len(of.value))), of.value...)
 }
 
-// decodePosition decodes a position at the begin of data.
+// decodePosition decodes a stored position at the start of data.
 func decodePosition(data []byte) (of storedPosition, rest []byte, ok bool) {
 	text := func() []byte {
 		size, n := binary.Uvarint(data)
@@ -95,8 +95,8 @@ func (p *positionSet) record(epoch uint64) []byte {
 	return data
 }
 
-// AppendWith adds a signal to the spool, as Append does, together with the position after the signal's values. The spool sends the
-// signal when both are on disk, or while the disk refuses.
+// AppendWith adds a signal to the spool as Append does, together with the position that the collector has reached after
+// the signal's values. The spool sends the signal when both are on disk, or while the disk refuses.
 func (s *Spool) AppendWith(signal *wire.Signal, at *Position) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (p *positionSet) noteSynced(of laneNumber, notify chan struct{}) {
 	}
 }
 
-// noteEpoch records that the spool's state of the present epoch (run of the spool) is on disk.
+// noteEpoch records that the state of the spool's present run (epoch) is on disk.
 func (p *positionSet) noteEpoch(notify chan struct{}) {
 	p.newEpoch = false
 	maps.DeleteFunc(p.unsynced, func(_ laneNumber, recordAwaited bool) bool { return !recordAwaited })

@@ -10,8 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestPositionsLeaveOutAndRepeatNothing reads numbered lines, appends each with its position, and cuts the power at any time, also between a
-// batch and its acknowledgement. After each start the reader continues at its position. The server gets each line once.
+// TestPositionsLeaveOutAndRepeatNothing appends numbered lines, each with its read position, and cuts the power at any
+// time, also between a batch and its acknowledgement. It expects each line once at the server. After each start the
+// reader continues at its position. The server gets each line once.
 func TestPositionsLeaveOutAndRepeatNothing(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -63,7 +63,7 @@ func (f *FS) List(dir string) ([]string, error) {
 // MkdirAll creates a folder and its parents in memory.
 func (f *FS) MkdirAll(dir string) error { return f.mem.MkdirAll(dir, 0o700) }
 
-// SyncDir syncs the names in a folder to the disk in memory.
+// SyncDir makes the present names in a folder survive a later Crash, as a sync of a real folder does.
 func (f *FS) SyncDir(dir string) error {
 	d, err := f.mem.OpenDir(dir)
 	if err != nil {
