@@ -59,7 +59,7 @@ type Server struct {
 	handlers httpHandlers
 }
 
-// base has the values that every component of the server uses: configuration, clock, log, metrics.
+// base holds values that every component of the server uses: configuration, clock, log, metrics.
 type base struct {
 	cfg      *config.Server
 	log      *slog.Logger

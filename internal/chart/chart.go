@@ -10,7 +10,7 @@ package chart
 
 import "math"
 
-// Chart is the data of a drawing.
+// Chart holds the lines, axes, bands and marks of one diagram, and its texts.
 type Chart struct {
 	ID      string // of the element; unique on its page
 	Title   string
@@ -23,7 +23,7 @@ type Chart struct {
 	Marks   []Mark
 }
 
-// Axis divides and labels one direction.
+// Axis describes the horizontal or vertical axis of a chart: its name, scale, range and number format.
 type Axis struct {
 	Name     string // heads the column of the table
 	Scale    Scale
@@ -32,7 +32,7 @@ type Axis struct {
 	From, To float64              // the least range
 }
 
-// Scale maps values to distances.
+// Scale selects how an axis maps values to distances, such as linear or logarithmic.
 type Scale int
 
 // The scales.
@@ -43,7 +43,7 @@ const (
 	Nines         // of percentiles: 90, 99, 99.9 are equally far apart
 )
 
-// Line is one series. Points are in the order of X; a Y that is not a number is a gap.
+// Line is one series of points, in the order of X. Points are in the order of X; a Y that is not a number is a gap.
 type Line struct {
 	Name   string
 	Value  string // of the whole line, beside its name; may be empty
@@ -65,7 +65,7 @@ type Band struct {
 	From, To float64
 }
 
-// Mark is one moment, with a short sign at the upper edge.
+// Mark is a moment on the horizontal axis, shown by a short sign at the upper edge of the chart.
 type Mark struct {
 	Sign, Name string
 	Tone       string
@@ -75,6 +75,7 @@ type Mark struct {
 // Gap returns the value of an absent point.
 func Gap() float64 { return math.NaN() }
 
+// absent reports whether a value is NaN or infinite, so that no point is drawn.
 func absent(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
 
 // ranges returns the ranges that all lines cover in both directions.
@@ -91,8 +92,10 @@ func (c *Chart) ranges() (x, y span) {
 	return x, y
 }
 
+// span is a range of values.
 type span struct{ from, to float64 }
 
+// newSpan returns the least range of an axis, before the values of the lines widen it.
 func newSpan(a Axis) span {
 	if a.From != a.To {
 		return span{a.From, a.To}
@@ -103,6 +106,7 @@ func newSpan(a Axis) span {
 	return span{math.Inf(1), math.Inf(-1)}
 }
 
+// add widens the range so that it contains a value.
 func (s *span) add(v float64) { s.from, s.to = min(s.from, v), max(s.to, v) }
 
 // Text formats a value of the axis exactly.

@@ -8,8 +8,10 @@ import (
 	"testing"
 )
 
+// plain formats a number in the shortest form.
 func plain(v float64) string { return fmt.Sprintf("%g", v) }
 
+// TestAxesAreDividedAsPeopleCount checks the labels of axes with linear, logarithmic, time and percentile scales.
 func TestAxesAreDividedAsPeopleCount(t *testing.T) {
 	for _, c := range []struct {
 		scale    Scale
@@ -48,6 +50,7 @@ func TestAxesAreDividedAsPeopleCount(t *testing.T) {
 	}
 }
 
+// TestGapsStayGaps draws a line with a missing point, and expects that the path is interrupted there.
 func TestGapsStayGaps(t *testing.T) {
 	d := Chart{X: Axis{Name: "x", Format: plain, From: 0, To: 3}, Y: Axis{Format: plain}, Lines: []Line{
 		{Name: "a", Filled: true, Points: []Point{{0, 1}, {1, 2}, {2, Gap()}, {3, 2}}},
@@ -93,6 +96,8 @@ func TestNamesDoNotCoverEachOther(t *testing.T) {
 	}
 }
 
+// TestTemplateTakesADrawing executes the HTML template with a drawing, and looks for the escaped title and the data in
+// the result.
 func TestTemplateTakesADrawing(t *testing.T) {
 	set := template.Must(template.New("").Parse(Template()))
 	var b strings.Builder

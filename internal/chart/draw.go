@@ -45,20 +45,21 @@ type Path struct {
 	Dashed     bool
 }
 
-// Stretch is a band. Room names the least width that has space for its name: any, wide or none.
+// Stretch is a band in a drawing, a named part of the horizontal axis. Room names the least width that has space for
+// its name: any, wide or none.
 type Stretch struct {
 	Name, Tone  string
 	From, Width float64
 	Room        string
 }
 
-// Moment is a mark at one place of the horizontal axis.
+// Moment is a mark and its place on the horizontal axis, in percent of the width.
 type Moment struct {
 	Mark
 	At float64
 }
 
-// Key names a line beside its end.
+// Key is the name of a line, written beside the end of the line.
 type Key struct {
 	Name, Tone string
 	At         float64
@@ -135,7 +136,7 @@ func (d *Drawing) label(across, up ruler) {
 	}
 }
 
-// room is a class: "wide" where the name fits on a wide screen, "any" on a phone too.
+// room is a CSS class: "wide" if the name of the band fits on a wide screen, "any" if it fits on a phone too.
 func room(name string, percent float64, chart bool) string {
 	need := 7*float64(len([]rune(name))) + 6 // pixels
 	switch {
@@ -149,7 +150,7 @@ func room(name string, percent float64, chart bool) string {
 	return "none"
 }
 
-// path draws through all points, with gaps.
+// path returns the SVG path through all points of a line, interrupted at gaps.
 func (l Line) path(across, up ruler) Path {
 	p := Path{Tone: l.Tone, Dashed: l.Dashed}
 	var line, area, dots strings.Builder
@@ -187,6 +188,8 @@ func (l Line) path(across, up ruler) Path {
 	return p
 }
 
+// round rounds a value to two decimals.
 func round(v float64) float64 { return math.Round(v*100) / 100 }
 
+// number formats a coordinate with at most one decimal.
 func number(v float64) string { return strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64) }

@@ -10,8 +10,7 @@ import (
 // height: two lines of text in a small drawing.
 const apart = 19
 
-// keys names each line at the height of its end, and moves names apart that would
-// cover each other.
+// keys writes the name of each line at the height of the line's end, and moves overlapping names apart.
 func (d *Drawing) keys(up ruler) {
 	for _, l := range d.Lines {
 		k := Key{Name: l.Name, Tone: l.Tone, Dashed: l.Dashed, At: 50, Of: l.Of, Value: l.Value}
@@ -41,7 +40,7 @@ func (d *Drawing) keys(up ruler) {
 	}
 }
 
-// table has a row for each place on the horizontal axis where a line has a point.
+// table makes the table of the chart's values, with one row for each X of a point.
 func (d *Drawing) table(across ruler) {
 	d.Head = []string{d.X.Name}
 	var xs []float64

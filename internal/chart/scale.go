@@ -2,21 +2,20 @@ package chart
 
 import "math"
 
-// tick is one division of an axis.
+// tick is a division line of an axis, with or without a label.
 type tick struct {
 	at    float64
 	label bool
 }
 
-// ruler places values between 0 and 1.
+// ruler maps the values of an axis to places between 0 and 1, and holds the division lines.
 type ruler struct {
 	scale    Scale
 	from, to float64 // as projected
 	ticks    []tick
 }
 
-// newRuler divides the range of an axis into about n parts, and widens it to whole
-// ones where it is vertical.
+// newRuler divides the range of an axis into about n parts, and widens the range to whole parts if widen is set.
 func newRuler(a Axis, s span, n int, widen bool) ruler {
 	if math.IsInf(s.from, 0) || math.IsInf(s.to, 0) {
 		s = span{0, 1}
@@ -35,6 +34,7 @@ func newRuler(a Axis, s span, n int, widen bool) ruler {
 	return r
 }
 
+// project returns the logarithm or another function of a value that the axis shows evenly.
 func (r *ruler) project(v float64) float64 {
 	switch r.scale {
 	case Log:
@@ -45,7 +45,7 @@ func (r *ruler) project(v float64) float64 {
 	return v
 }
 
-// place is where v lies between the ends, 0 to 1.
+// place returns the place of a value on the axis, from 0 at its start to 1 at its end.
 func (r *ruler) place(v float64) float64 {
 	if r.to == r.from {
 		return 0.5
@@ -53,6 +53,7 @@ func (r *ruler) place(v float64) float64 {
 	return min(1, max(0, (r.project(v)-r.from)/(r.to-r.from)))
 }
 
+// even divides a linear axis into equal steps.
 func (r *ruler) even(s span, step float64, widen bool) {
 	if s.to <= s.from {
 		s.to = s.from + step
@@ -66,7 +67,7 @@ func (r *ruler) even(s span, step float64, widen bool) {
 	}
 }
 
-// decades divides by powers of ten, and by 2 and 5 where there are few.
+// decades divides a logarithmic axis at powers of ten, and also at 2 and 5 times these if they are few.
 func (r *ruler) decades(s span) {
 	s.from = max(s.from, 1e-6)
 	s.to = max(s.to, s.from*1.01)
@@ -88,7 +89,7 @@ func (r *ruler) decades(s span) {
 	}
 }
 
-// nines divides percentiles: 50, 90, 99, 99.9 …
+// nines divides an axis of percentiles at 50, 90, 99, 99.9 and so on.
 func (r *ruler) nines(s span) {
 	r.from, r.to = 0, r.project(s.to)
 	for _, p := range []float64{0, 50, 90, 99, 99.9, 99.99, 99.999, 99.9999, 99.99999} {
@@ -98,7 +99,7 @@ func (r *ruler) nines(s span) {
 	}
 }
 
-// niceStep is the next of 1, 2, 2.5, 5 times a power of ten.
+// niceStep returns the smallest step that is at least about and is 1, 2, 2.5 or 5 times a power of ten.
 func niceStep(about float64) float64 {
 	if about <= 0 || math.IsNaN(about) || math.IsInf(about, 0) {
 		return 1
@@ -112,7 +113,7 @@ func niceStep(about float64) float64 {
 	return 10 * unit
 }
 
-// clockStep is the next division of a clock, in seconds.
+// clockStep returns the smallest step of seconds, minutes or hours that is at least about, in seconds.
 func clockStep(about float64) float64 {
 	steps := []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 6 * 3600, 12 * 3600, 86400}
 	for _, s := range steps {

@@ -23,8 +23,8 @@ const (
 	aggregateTimeout = 10 * time.Second // for all selections of a formula
 )
 
-// calculation computes the values of one moment for all nodes. Nodes of a namespace share the values of formulas over
-// several nodes, and the counts of items.
+// calculation computes the values of all computed items for one moment. Nodes of a namespace share the values of
+// formulas over several nodes, and the counts of items.
 type calculation struct {
 	engine     *Engine
 	now        time.Time
@@ -32,7 +32,7 @@ type calculation struct {
 	surveys    map[string]*survey // by namespace
 }
 
-// aggregateKey names the value of an aggregate.
+// aggregateKey identifies an aggregate over several nodes by its compiled formula and namespace.
 type aggregateKey struct {
 	program   *trigger.Program
 	namespace string
@@ -119,7 +119,7 @@ func (c *calculation) selected(ctx context.Context, s *trigger.Selection, namesp
 	return list, set.Err()
 }
 
-// match tells groups of nodes and tags of items.
+// match looks up the groups of nodes and the tags of items that a filter of an aggregate names.
 type match struct {
 	directory Directory
 	namespace string
@@ -132,7 +132,7 @@ func (c *calculation) newMatch(namespace string) *match {
 	return &match{c.engine.opts.Directory, namespace, map[string]map[model.NodeID]bool{}, map[string]*model.TemplateDefinition{}}
 }
 
-// selects reports whether the filter of a selection takes a series.
+// selects reports whether the filter of an aggregate selects a series, given its labels and item key.
 func (m *match) selects(s *trigger.Selection, of labels.Labels, key string) bool {
 	return s.Matches(func(group string) bool {
 		members := m.groups[group]

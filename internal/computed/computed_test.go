@@ -148,7 +148,7 @@ func TestTagsOfDeletedTemplate(t *testing.T) {
 	}
 }
 
-// inNamespace returns a store in which a query sees the series of one namespace.
+// inNamespace returns a view of a series store that shows only the series of one namespace.
 func inNamespace(store storage.Queryable, namespace string) storage.Queryable {
 	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {
 		q, err := store.Querier(from, to)
@@ -167,7 +167,7 @@ func (q namespaceQuerier) Select(ctx context.Context, sorted bool, hints *storag
 	return q.Querier.Select(ctx, sorted, hints, append(matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelNamespace, q.namespace))...)
 }
 
-// decodeEntry reads the values of a journal entry, by key.
+// decodeEntry returns the node of a journal entry and its values by item key.
 func decodeEntry(t *testing.T, entry journal.Entry, items []model.Item) (model.NodeID, map[string]string) {
 	var r wire.Record
 	testenv.NoError(t, r.Decode(entry.Data))

@@ -63,8 +63,7 @@ func New(o Options) *Engine { return &Engine{opts: o} }
 // Count returns the number of written values since the start of the server.
 func (e *Engine) Count() uint64 { return e.written.Load() }
 
-// form has the computed items of a Template, compiled with one set of macro values, and the nodes that have these
-// values.
+// form is a Template's computed items, compiled with one set of macro values, and the nodes with these values.
 type form struct {
 	definition *model.TemplateDefinition
 	macros     string // as in wire.ValueBlock

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Server tells the engine about the server that it runs in.
+// Server holds values about the running server that internal items report.
 type Server struct {
 	Version string
 	Started time.Time
@@ -23,7 +23,7 @@ type Server struct {
 	Available func(node model.NodeID) (status model.Status, ok bool)
 }
 
-// survey has the counts of the items of some nodes.
+// survey counts items, unsupported items and triggers of the nodes in a namespace.
 type survey struct {
 	items, unsupported, triggers int
 	perSecond                    float64 // values that the agents collect
@@ -49,7 +49,7 @@ func (s *survey) add(server *Server, node model.NodeID, now time.Time) {
 	s.triggers += server.Triggers(node)
 }
 
-// survey returns the counts of a namespace.
+// survey returns the item counts of a namespace, counted once per calculation.
 func (c *calculation) survey(namespace string) *survey {
 	s := c.surveys[namespace]
 	if s == nil {
@@ -69,7 +69,8 @@ const (
 	unavailable         = 2
 )
 
-// internal measures the server, or the namespace of a node. Counts are of that namespace.
+// internal returns the value of an internal item, such as the uptime of the server or the number of items in the
+// namespace.
 func (c *calculation) internal(k *model.InternalKey, namespace string, node model.NodeID) (item.Value, error) {
 	server := &c.engine.opts.Server
 	count := func(n int) (item.Value, error) { return item.FromUnsigned(uint64(max(n, 0))), nil }

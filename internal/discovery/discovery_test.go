@@ -34,7 +34,7 @@ func compileRule(t *testing.T, d *model.DefinitionRule) *Rule {
 	return testenv.Value(Compile(d, values))(t)
 }
 
-// keysOf returns the keys of the items, and the names and severities of the triggers, that a rule makes of its entities.
+// keysOf returns the item keys, and the names and severities of triggers, that a rule creates from its entities.
 func keysOf(r *Rule, s *State) (list []string) {
 	for i := range s.Entities {
 		for _, one := range r.Items(s, &s.Entities[i]) {

@@ -74,7 +74,7 @@ func compileFilter(f *model.DiscoveryFilter, values *model.MacroValues) (*filter
 	return out, err
 }
 
-// letters returns the default id of the n-th condition, as in Zabbix: A to Z, then AA, AB and so on.
+// letters returns the default id of the condition with index i, as in Zabbix: A to Z, then AA, AB and so on.
 func letters(i int) string {
 	if i < 26 {
 		return string(rune('A' + i))
@@ -128,7 +128,7 @@ type formula struct {
 	parts     []*formula
 }
 
-// holds evaluates the formula with the results of its conditions.
+// holds returns the result of the formula for these results of its conditions.
 func (f *formula) holds(conditions []bool) bool {
 	switch f.operator {
 	case "not":

@@ -22,7 +22,7 @@ func (s *State) values(e *Entity) func(string) (string, bool) {
 	}
 }
 
-// changes has the overrides of items and triggers that apply to one entity.
+// changes holds the overrides of items and triggers that apply to one entity.
 type changes struct {
 	items    []model.ItemOverride
 	triggers []model.TriggerOverride
@@ -91,8 +91,9 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 // maxKey bounds the key of an item, in bytes.
 const maxKey = 2048
 
-// Replacer returns an expression with values in place of the macros of an entity; key replaces those in keys of items.
-// The server passes trigger.ReplaceEntityMacros. The agent evaluates no expressions and does not link package trigger.
+// Replacer replaces the macros of an entity in an expression; value returns the value of a macro, and key replaces
+// macros inside item keys. The server passes trigger.ReplaceEntityMacros. The agent evaluates no expressions and does
+// not link package trigger.
 type Replacer func(expression string, value func(macro string) (string, bool), key func(key string) string) (string, error)
 
 // SetFormulas writes the formulas of the items of an entity. A formula that does not parse stays as it is.

@@ -204,7 +204,7 @@ func (r *Rule) Update(old *State, value string, at int64) (s *State, fault strin
 	return s, fault, nil
 }
 
-// TracedEntity is an entity of a list, and whether the filter selects it, for trying out a rule.
+// TracedEntity is an entity of a tried-out rule, with its macros and whether the filter accepts it.
 type TracedEntity struct {
 	Macros, Values []string // those that the filter, the prototypes and the overrides read; absent ones are left out
 	Accepted       bool

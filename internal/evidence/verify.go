@@ -123,7 +123,7 @@ func (v *verification) readCertificates() {
 	}
 }
 
-// beginChain sets the link that the next run continues.
+// beginChain takes the link of a new chain, from which the next run continues.
 func (v *verification) beginChain(x *v1.EvidenceBegin) {
 	if len(x.Link) != policy.LinkBytes {
 		v.fault("the link before run %d has %d bytes", x.Number, len(x.Link))
@@ -142,7 +142,7 @@ func (v *verification) beginChain(x *v1.EvidenceBegin) {
 	}
 }
 
-// run adds a run of the evidence to the chain and counts it.
+// run appends a run of the evidence to the chain and counts it.
 func (v *verification) run(x *v1.EvidenceRun) {
 	at := x.At
 	if x.SignedMs != 0 {
@@ -173,7 +173,7 @@ func (v *verification) run(x *v1.EvidenceRun) {
 	}
 }
 
-// signature checks a signature of the runs before it.
+// signature verifies a signature over the runs since the previous signature.
 func (v *verification) signature(x *v1.EvidenceSignature) {
 	at := time.UnixMilli(int64(x.SignedMs))
 	if len(x.Assignment) != 32 || len(x.Certificate) != 32 || len(x.Signature) != policy.SignatureBytes {

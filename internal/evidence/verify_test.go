@@ -55,7 +55,7 @@ func signedEvidence(t testing.TB) *v1.Evidence {
 	return e
 }
 
-// TestChangesOfEvidenceAreFound changes each part of right evidence, and expects the fault.
+// TestChangesOfEvidenceAreFound changes each part of valid evidence, and expects a fault for it.
 func TestChangesOfEvidenceAreFound(t *testing.T) {
 	e := signedEvidence(t)
 	if found := Verify(e); len(found.Faults) > 0 || found.Runs != 3 || found.Covered != 3 || found.Signatures != 2 {
@@ -87,7 +87,8 @@ func TestChangesOfEvidenceAreFound(t *testing.T) {
 	}
 }
 
-// TestRunsBeforeTheFirstLinkAreNotCovered puts a run before the first link, and expects that no signature covers it.
+// TestRunsBeforeTheFirstLinkAreNotCovered inserts a run before the first link of the chain, and expects that no
+// signature covers it.
 func TestRunsBeforeTheFirstLinkAreNotCovered(t *testing.T) {
 	e := signedEvidence(t)
 	invented := *e.Entries[1].Run
@@ -97,7 +98,8 @@ func TestRunsBeforeTheFirstLinkAreNotCovered(t *testing.T) {
 	}
 }
 
-// TestEachBreakIsReported moves the time of a break out of the period, and expects the break in the findings.
+// TestEachBreakIsReported gives the start of a chain a reason and a time outside the period, and expects a break in the
+// findings.
 func TestEachBreakIsReported(t *testing.T) {
 	e := signedEvidence(t)
 	e.Entries[0].Start.Reason, e.Entries[0].Start.SignedMs = "runs before it are missing", 1

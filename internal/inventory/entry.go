@@ -147,7 +147,8 @@ type Change struct {
 // Entry returns the entry after a change, or the removed entry.
 func (c Change) Entry() Entry { return cmp.Or(c.After, c.Before) }
 
-// Pair combines removed and added entries into changes: two entries of one section and name become one replacement.
+// Pair combines removed and added entries into changes: two entries with the same section and name become one
+// replacement.
 func Pair(added, removed []Entry) (list []Change) {
 	name := func(e Entry) string { first, _, _ := strings.Cut(string(e), "\x00"); return first }
 	used := make([]bool, len(removed))

@@ -139,8 +139,7 @@ func compareRPMPart(a, b string) int {
 	return cmp.Compare(min(len(a), 1), min(len(b), 1))
 }
 
-// caretOrder compares a version that continues with a caret (^) with another one that does not: it is newer only if the
-// other one has ended.
+// caretOrder compares two versions after the character ^ in one of them; other is the rest of the version without it.
 func caretOrder(other string) int {
 	if other == "" {
 		return 1
@@ -148,8 +147,7 @@ func caretOrder(other string) int {
 	return -1
 }
 
-// apkPart is the kind of a part of an apk version, such as a number or a suffix; if one version lacks the other's part, the order
-// of kinds decides.
+// apkPart is the kind of a part of an apk version, such as number or suffix.
 type apkPart int
 
 const (
@@ -295,7 +293,7 @@ func cutLetters(s string) (letters, rest string) {
 	return s[:n], s[n:]
 }
 
-// hasFirst reports whether a text begins with a character.
+// hasFirst reports whether the first byte of a text is c.
 func hasFirst(s string, c byte) bool { return s != "" && s[0] == c }
 
 // isDigit reports whether a byte is an ASCII digit.

@@ -73,7 +73,7 @@ func TestRPMVersionsCompareAsRPMDoes(t *testing.T) {
 	}
 }
 
-// pairCount returns the number of random pairs that a test compares.
+// pairCount returns how many random pairs of versions a test compares.
 func pairCount() int {
 	if testing.Short() {
 		return 300

@@ -24,33 +24,33 @@ func (c *compact) field(number int, kind byte) {
 	c.last = number
 }
 
-// zigzag appends a signed number.
+// zigzag appends a signed integer in zigzag encoding.
 func (c *compact) zigzag(v int64) { c.data = binary.AppendVarint(c.data, v) }
 
-// integer appends a field of 32 bits.
+// integer appends a field with a 32-bit integer.
 func (c *compact) integer(number int, v int64) {
 	c.field(number, typeI32)
 	c.zigzag(v)
 }
 
-// long appends a field of 64 bits.
+// long appends a field with a 64-bit integer.
 func (c *compact) long(number int, v int64) {
 	c.field(number, typeI64)
 	c.zigzag(v)
 }
 
-// bytes appends a text without a field.
+// bytes appends the length and bytes of a text, without a field header.
 func (c *compact) bytes(text string) {
 	c.data = append(binary.AppendUvarint(c.data, uint64(len(text))), text...)
 }
 
-// text appends a field with a text.
+// text appends a text field.
 func (c *compact) text(number int, text string) {
 	c.field(number, typeBinary)
 	c.bytes(text)
 }
 
-// list begins a field with a list; its elements follow.
+// list appends the header of a list field; the caller then appends the elements.
 func (c *compact) list(number int, kind byte, size int) {
 	c.field(number, typeList)
 	if size < 15 {
@@ -60,16 +60,16 @@ func (c *compact) list(number int, kind byte, size int) {
 	c.data = binary.AppendUvarint(append(c.data, 15<<4|kind), uint64(size))
 }
 
-// structure begins a field with a struct.
+// structure appends the header of a struct field; end closes the struct.
 func (c *compact) structure(number int) {
 	c.field(number, typeStruct)
 	c.element()
 }
 
-// element begins a struct that is an element of a list.
+// element begins a struct inside a list; end closes it.
 func (c *compact) element() { c.outer, c.last = append(c.outer, c.last), 0 }
 
-// end ends the struct that is open, or the whole message.
+// end closes the innermost open struct, or the whole message.
 func (c *compact) end() {
 	c.data = append(c.data, 0)
 	if n := len(c.outer); n > 0 {

@@ -117,7 +117,7 @@ func (s *blockSums) nextBlock() (counts Counts) {
 	return counts
 }
 
-// worst returns the worst status that is counted; nothing counted: NotApplicable.
+// worst returns the worst status whose count is not zero, or NotApplicable if all are zero.
 func (c *Counts) worst() Status {
 	worst := NotApplicable
 	for s, n := range c {

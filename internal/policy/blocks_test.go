@@ -146,7 +146,8 @@ func TestBlocksCountAsInThePlainForm(t *testing.T) {
 	}
 }
 
-// TestReportingModes has one vector per mode: three components that are compliant, non-compliant and in error.
+// TestReportingModes computes the compliance of a block in each reporting mode, from components that are compliant,
+// non-compliant and in error.
 func TestReportingModes(t *testing.T) {
 	statuses := []Status{Compliant, NonCompliant, Error, Compliant}
 	for reporting, want := range map[model.Reporting]string{
@@ -252,7 +253,7 @@ func TestLoopsAndBlocksBecomeComponents(t *testing.T) {
 	}
 }
 
-// elements returns a list of texts.
+// elements returns a parameter value that is a list of texts.
 func elements(list ...string) (v model.ParameterValue) {
 	for _, text := range list {
 		v.Elements = append(v.Elements, model.LoopItem{"": model.Scalar(text)})

@@ -73,7 +73,7 @@ type scope struct {
 	mode   string // of the innermost block with a mode
 }
 
-// addMethods adds components that stand next to each other.
+// addMethods adds the components of the methods of one block or technique.
 func (c *compiler) addMethods(methods []model.Method, in scope) error {
 	for i := range methods {
 		m := &methods[i]

@@ -52,14 +52,14 @@ func renameComponents(text string, rename func(string) string) (string, error) {
 	return b.String() + text[at:], nil
 }
 
-// any reports whether the status of a component satisfies the function of. For the name of a block or loop one of its
-// components is enough.
-func (s *Scope) any(name string, of func(Status) bool) bool {
+// any calls matches with the status of a component; if the name belongs to a block or loop, one matching component is
+// enough.
+func (s *Scope) any(name string, matches func(Status) bool) bool {
 	if status, ran := s.Statuses[name]; ran {
-		return of(status)
+		return matches(status)
 	}
 	for component, status := range s.Statuses {
-		if model.ComponentWithin(component, name) && of(status) {
+		if model.ComponentWithin(component, name) && matches(status) {
 			return true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// TestConditionsReadComponentsAndFacts evaluates conditions on the statuses of components and on facts of a node.
 func TestConditionsReadComponentsAndFacts(t *testing.T) {
 	scope := &Scope{
 		Facts:    map[string]string{"os": "linux"},
@@ -41,6 +42,7 @@ func TestConditionsReadComponentsAndFacts(t *testing.T) {
 	}
 }
 
+// FuzzCondition parses random conditions, and expects that each valid one can be evaluated.
 func FuzzCondition(f *testing.F) {
 	for _, text := range []string{`changed("a") && !ok("b") || (failed("c"))`, `facts["os"] != "linux"`, `ok("`, `((((`} {
 		f.Add(text)
@@ -52,8 +54,8 @@ func FuzzCondition(f *testing.F) {
 	})
 }
 
-// TestPercentsFollowRudder has vectors by the arithmetic of the facts: each but the largest is truncated, a non-zero one is
-// never shown as zero, and the largest is the rest.
+// TestPercentsFollowRudder compares percentages with Rudder's rounding: each but the largest is truncated, a non-zero
+// one is never shown as zero, and the largest is the rest.
 func TestPercentsFollowRudder(t *testing.T) {
 	for _, c := range []struct {
 		counts    Counts
@@ -85,6 +87,8 @@ func TestPercentsFollowRudder(t *testing.T) {
 	}
 }
 
+// TestCodesKeepTheOrderOfComponents writes the statuses of 0 to 8 components into codes, and expects to read the same
+// statuses.
 func TestCodesKeepTheOrderOfComponents(t *testing.T) {
 	for n := range 9 {
 		c := NewCodes(n)
@@ -162,6 +166,8 @@ func TestDecisionTable(t *testing.T) {
 	}
 }
 
+// TestCompileBindsParameters compiles a technique with parameters, and expects their values in the compiled methods and
+// errors for wrong values.
 func TestCompileBindsParameters(t *testing.T) {
 	no := model.TextValue("no")
 	technique := &model.TechniqueSpec{
@@ -210,7 +216,7 @@ func TestCompileBindsParameters(t *testing.T) {
 	}
 }
 
-// texts returns values of parameters by name.
+// texts returns parameter values from alternating names and texts.
 func texts(pairs ...string) map[string]model.ParameterValue {
 	values := map[string]model.ParameterValue{}
 	for i := 0; i < len(pairs); i += 2 {

@@ -21,7 +21,7 @@ const (
 	UnexpectedNone                    // the run names no definition though the node has had one for long
 )
 
-// Expectation is the definition of a directive that a node has to run from Begin on, until End.
+// Expectation states that a node has to run a definition of a directive from Start until End.
 type Expectation struct {
 	Start    time.Time
 	End      time.Time // zero: it is in force

@@ -20,7 +20,8 @@ const (
 	SignatureBytes = 64 // r and s of ECDSA on P-256, big-endian
 )
 
-// Link is the hash of a run that differs from the one before it, and of the link before. The zero Link begins a chain.
+// Link chains the runs of a node: it is the hash of a changed run and of the previous link. The zero Link begins a
+// chain.
 type Link [LinkBytes]byte
 
 // LinkedRun has the fields of a run that its link covers.
@@ -54,7 +55,7 @@ func (l *Link) Next(r *LinkedRun) (next Link) {
 	return sha256.Sum256(append(b, r.Codes...))
 }
 
-// bit returns 1 for true and 0 for false.
+// bit converts a bool to 1 or 0.
 func bit(v bool) byte {
 	if v {
 		return 1

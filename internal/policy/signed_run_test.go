@@ -34,7 +34,8 @@ func TestEachFieldOfARunChangesItsLink(t *testing.T) {
 	}
 }
 
-// TestSignaturesCoverTheEnd expects that a signature is wrong for each other end and for another key, and that a position has number and link.
+// TestSignaturesCoverTheEnd changes each field of a signed end of a chain, and the key, and expects that the signature
+// is invalid; it also encodes a chain position.
 func TestSignaturesCoverTheEnd(t *testing.T) {
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	other := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)

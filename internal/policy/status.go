@@ -87,7 +87,7 @@ func Worst(a, b Status) Status {
 // Counts is how many components have each status.
 type Counts [Statuses]int
 
-// Add adds other counts.
+// Add adds the counts of o to these counts.
 func (c *Counts) Add(o *Counts) {
 	for i := range c {
 		c[i] += o[i]

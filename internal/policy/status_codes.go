@@ -36,7 +36,7 @@ func (c Codes) Check(n int) error {
 	}
 	for i := range len(c) * 2 {
 		if s := c.At(i); !s.Reported() || i >= n && s != 0 {
-			return fmt.Errorf("code %d of component %d", s, i)
+			return fmt.Errorf("the status code %d of component %d is unknown", s, i)
 		}
 	}
 	return nil

@@ -247,7 +247,7 @@ func (q *Queue) countDropped(data []byte, err error) {
 	}
 }
 
-// waiter receives the outcome of an entry's commit.
+// waiter is a channel that receives the error of a commit to the log.
 type waiter chan error
 
 // Committed sends the error of the commit to the waiting goroutine.

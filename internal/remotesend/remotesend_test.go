@@ -30,7 +30,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// receiver is a store that takes remote write.
+// receiver is an HTTP server that accepts remote write requests and counts their samples.
 type receiver struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -71,14 +71,14 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// count returns the number of different samples.
+// count returns the number of different samples that arrived.
 func (r *receiver) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.values)
 }
 
-// has reports whether samples of a node arrived.
+// has reports whether a sample of this node arrived.
 func (r *receiver) has(node string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,7 +90,7 @@ func (r *receiver) has(node string) bool {
 	return false
 }
 
-// change changes the behaviour of the receiver.
+// change changes fields of the receiver under its lock.
 func (r *receiver) change(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -168,7 +168,7 @@ func TestQueueSendsEachSample(t *testing.T) {
 	}
 }
 
-// TestRefusedSampleCostsNoOther sends samples of which the store refuses some.
+// TestRefusedSampleCostsNoOther lets the store refuse some samples, and expects that all others arrive.
 func TestRefusedSampleCostsNoOther(t *testing.T) {
 	r := newReceiver(t)
 	r.refuses, r.late = "bad", 999
@@ -195,7 +195,8 @@ func TestRefusedSampleCostsNoOther(t *testing.T) {
 	}
 }
 
-// TestRedirectIsNoSuccess lets the store answer with a redirect to a page.
+// TestRedirectIsNoSuccess lets the store answer with a redirect to a login page, and expects that the samples stay in
+// the log.
 func TestRedirectIsNoSuccess(t *testing.T) {
 	r := newReceiver(t)
 	r.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -276,7 +277,8 @@ func appendLarge(q *Queue, count uint64) {
 	}
 }
 
-// TestLogAtBudgetMovesOn fills the log up to its budget while the store is down, and expects that Run makes room.
+// TestLogAtBudgetMovesOn fills the log to its budget while the store is down, and expects that Run drops the oldest
+// samples.
 func TestLogAtBudgetMovesOn(t *testing.T) {
 	r := newReceiver(t)
 	r.down = true
@@ -332,7 +334,8 @@ func TestSilentStoreDelaysNoAppend(t *testing.T) {
 	testenv.NoError(t, <-done)
 }
 
-// TestMarkBelowTail opens a log after a kill between a cut and its mark.
+// TestMarkBelowTail reopens a log whose saved position points to removed entries, because the process was killed after
+// it had removed them.
 func TestMarkBelowTail(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t)
 	q := r.open(t, dir, nil)
@@ -388,7 +391,8 @@ func TestFullQueueDropsOldest(t *testing.T) {
 	}
 }
 
-// TestOptionsAreRefused lists settings that are refused, and the selector of those that are sent.
+// TestOptionsAreRefused opens queues with invalid settings and expects errors, then checks which nodes a valid Match
+// selects.
 func TestOptionsAreRefused(t *testing.T) {
 	for _, o := range []Options{{URL: "metrics.example.org"}, {URL: "ftp://x/"}, {URL: "http://u:p@x/"}, {URL: "http://x/", Match: "{"}, {URL: "http://x/", CAFile: "/nosuch"}} {
 		o.Dir, o.Logger, o.Registerer = t.TempDir(), slog.New(slog.DiscardHandler), prometheus.NewRegistry()

@@ -53,7 +53,7 @@ func newMetrics(r prometheus.Registerer, q *Queue) metrics {
 	return metrics{samples.WithLabelValues("sent"), samples.WithLabelValues("refused"), samples.WithLabelValues("dropped")}
 }
 
-// State tells how far the other store is behind.
+// State holds the delay, the waiting samples and the last error of the other store.
 type State struct {
 	Lag     time.Duration // age of the oldest sample that waits
 	Bytes   int64         // of samples that wait
@@ -64,7 +64,7 @@ type State struct {
 	Refusal   error     // its reason; nil: none is refused
 }
 
-// State returns the present state.
+// State returns the present delay, waiting bytes and last error.
 func (q *Queue) State() State {
 	q.mu.Lock()
 	s, oldest, position := q.refusals, q.oldest, q.position
@@ -145,10 +145,10 @@ func (q *Queue) pause(ctx context.Context, wait time.Duration) {
 	_ = pause.For(ctx, wait)
 }
 
-// full reports whether the oldest samples have to make room.
+// full reports whether the log uses over three quarters of its budget, so that the oldest samples must be dropped.
 func (q *Queue) full() bool { return q.log.Stats().SizeBytes > q.opts.Budget*3/4 }
 
-// cutSeldom calls cut once per markInterval.
+// cutSeldom calls cut if the last call is at least markInterval ago.
 func (q *Queue) cutSeldom(ctx context.Context) {
 	now := q.opts.Now()
 	if now.Sub(q.marked) < markInterval {
@@ -184,7 +184,7 @@ func (q *Queue) cut(ctx context.Context) error {
 // errFull ends the reading of the log when there are enough samples.
 var errFull = errors.New("enough samples are read")
 
-// batch has the samples of some commits of the log.
+// batch holds the samples that one request sends, read from some commits of the log.
 type batch struct {
 	series    []prompb.TimeSeries
 	samples   int
@@ -225,7 +225,7 @@ func (q *Queue) read(ctx context.Context, full func(*batch) bool) (*batch, error
 	return b, nil
 }
 
-// leave moves the position behind a batch, and reports what its reader skipped.
+// leave moves the read position behind a sent or dropped batch, and logs damaged and malformed entries in it.
 func (q *Queue) leave(b *batch) {
 	q.metrics.dropped.Add(float64(b.malformed))
 	if (b.skipped || b.malformed > 0) && !q.warned {
@@ -345,7 +345,8 @@ func (q *Queue) send(ctx context.Context, list []prompb.TimeSeries) error {
 	return q.send(ctx, second)
 }
 
-// halves divides a list of series into two. A list with one series is divided by its samples.
+// halves divides a list of series into two, or, if there is only one series, divides its samples. A list with one
+// series is divided by its samples.
 func halves(list []prompb.TimeSeries) (first, second []prompb.TimeSeries) {
 	if half := len(list) / 2; half > 0 {
 		return list[:half], list[half:]
@@ -368,7 +369,7 @@ func (q *Queue) noteRefused(samples int, reason error) {
 	}
 }
 
-// warning is the time of the last warning of a kind.
+// warning limits how often one kind of warning is logged; it holds the time of the last.
 type warning struct{ last time.Time }
 
 // isDue reports whether the next warning may follow now.

@@ -201,8 +201,8 @@ func (e *Engine) refresh(ctx context.Context, atStart bool) error {
 	return nil
 }
 
-// end stops a rule group: its series get staleness markers, so that queries find no further values. The problems of a
-// disabled group close; the planner has removed the events of a deleted one.
+// end stops evaluating a rule group, and writes staleness markers, so that queries find no later values of its series.
+// The problems of a disabled group close; the planner has removed the events of a deleted one.
 func (e *Engine) end(ctx context.Context, g *Group, disabled bool) {
 	now := e.opts.Now()
 	if g.Group != nil {

@@ -197,8 +197,8 @@ var loads = map[string][]float64{
 	"web2": {1, 1, 1, 5, 5, 1, 9},
 }
 
-// TestRulesAgreeWithPrometheus evaluates rules of each form here, and has promtool, which evaluates them as Prometheus does,
-// compare all recorded series and all alerts at each step.
+// TestRulesAgreeWithPrometheus evaluates rules of every form in Muster and in Prometheus's promtool, and compares all
+// recorded series and all alerts at each step.
 func TestRulesAgreeWithPrometheus(t *testing.T) {
 	promtool := testenv.Program(t, "promtool", "prometheus")
 	r := newRig(t, groupOfRules())

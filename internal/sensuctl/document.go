@@ -43,7 +43,7 @@ func (r *request) readDocument() (doc *document, same bool, err error) {
 	return doc, same, err
 }
 
-// equalsForm reports whether a document declares what the server shows of a resource.
+// equalsForm reports whether a document equals the server's resource in Sensu's format.
 func (r *request) equalsForm(doc *document, form any) (bool, error) {
 	data, err := json.Marshal(form)
 	if err != nil {

@@ -162,7 +162,7 @@ func (r *request) listResources() (answer, error) {
 	return r.selectForms(forms, next)
 }
 
-// formsOf converts resources to Sensu's JSON format.
+// formsOf converts a list of resources to objects in Sensu's JSON format.
 func formsOf[T any](r *request, items []T, form func(*request, T) (object, error)) (forms []object, err error) {
 	for _, item := range items {
 		o, err := form(r, item)

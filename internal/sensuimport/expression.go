@@ -261,7 +261,7 @@ var attributeWords = []struct {
 	{regexp.MustCompile(`node\.(name|namespace)\b`), `entity.$1`},
 }
 
-// Attributes converts a condition over proxy nodes to Sensu's expressions over entities. not ok: an import of the
+// Attributes converts a condition that selects proxy nodes to Sensu's entity attributes. not ok: an import of the
 // expressions makes another condition.
 func Attributes(where string) (expressions []string, ok bool) {
 	expressions = []string{"entity.entity_class == 'proxy'"} // Muster's condition selects proxy nodes only

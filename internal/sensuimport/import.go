@@ -83,7 +83,7 @@ const (
 	secretsNote = "a Secret is in the environment, in files or in Vault: muster explain secret"
 )
 
-// leaveOut returns a function that notes why Muster does not need an object.
+// leaveOut returns a function that leaves an object out of the import and notes the reason.
 func leaveOut(reason string) func(*object) {
 	return func(o *object) {
 		o.noteChange("left out: %s", reason)

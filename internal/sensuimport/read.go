@@ -188,8 +188,8 @@ func (f *objectFields) value(name string) any {
 	return f.values[name]
 }
 
-// valueOf returns the value of a field if it has type T, else zero. A value of another type counts as unread, and a note
-// reports the field.
+// valueOf returns the value of a field, or the zero value if the field is absent or has another type than T. A value of
+// another type counts as unread, and a note reports the field.
 func valueOf[T any](f *objectFields, name string) T {
 	v, ok := f.value(name).(T)
 	if !ok && f.values[name] != nil {
@@ -287,8 +287,7 @@ func (f *objectFields) objects(name string) (list []*objectFields) {
 	return list
 }
 
-// add wraps an object inside this one, so that unread also reports its unread fields. unread of the outer object also
-// returns the inner fields that nobody read.
+// add returns the fields of an object nested in this one, and includes them when unread lists fields that nobody read.
 func (f *objectFields) add(name string, v map[string]any) *objectFields {
 	inner := newFields(strings.TrimPrefix(f.path+"."+name, "."), v)
 	f.inner = append(f.inner, inner)

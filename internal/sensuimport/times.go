@@ -181,8 +181,8 @@ func repeatedSpans(begin, end time.Time, rules []string) (spans []model.WindowSp
 	return spans, nil
 }
 
-// Subdue converts a Window that an import made from a check's subdue back to that subdue. not ok: the window is not
-// from a subdue.
+// Subdue converts a Window that the import of a check's subdue made back to the subdue. not ok: the window is not from
+// a subdue.
 func Subdue(w *model.WindowSpec) (subdue map[string]any, ok bool) {
 	in, err := time.LoadLocation(w.TimeZone)
 	if err != nil || len(w.Spans) == 0 {

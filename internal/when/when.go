@@ -108,8 +108,8 @@ func NextCron(expr string, location *time.Location, now time.Time) (time.Time, e
 	}
 }
 
-// LastCron returns the last time before now that a cron expression matches on the wall clock of a time zone, to the hour that a
-// change of daylight saving moves; zero: it matches never.
+// LastCron returns the last time before now that a cron expression matches on the wall clock of a time zone, to the
+// hour that a change of daylight saving moves; zero if the expression never matches.
 func LastCron(expr string, location *time.Location, now time.Time) time.Time {
 	in := now.In(location)
 	for range 3 {

@@ -68,7 +68,7 @@ func (n *Node) SetInventory(hasEntry func(*EntryTerm) (found, known bool)) { n.h
 // errNoInventory is the value of terms over the inventory of a node that has none.
 var errNoInventory = types.NewErr("the node has no inventory")
 
-// UseTerms sets the terms of the condition that is evaluated next.
+// UseTerms sets the inventory terms of the condition that the node is evaluated for next.
 func (n *Node) UseTerms(terms []*EntryTerm) { n.terms = terms }
 
 // nodeVariables declares the CEL variables of a node.

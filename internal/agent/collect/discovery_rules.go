@@ -115,8 +115,8 @@ func isPlain(text string) bool {
 	return strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@%+=,-") == "" && !strings.HasPrefix(text, "-")
 }
 
-// updateRules passes new values to the discovery rules that depend on them: value by value for a group of items. If a
-// rule has found other entities, the wheel gets their items.
+// updateRules passes the new values of a group of items to the discovery rules that depend on these items. If a rule
+// has found other entities, the wheel gets their items.
 func (w *Wheel) updateRules(g *group, answers []answer, at int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

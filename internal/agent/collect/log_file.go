@@ -252,7 +252,7 @@ func (r *logReader) next() (line []byte, err error) {
 			more, err = r.lines.ReadSlice('\n')
 			n += len(more)
 		}
-		left := r.isLeft()
+		left := r.isAbandoned()
 		switch {
 		case err == nil, errors.Is(err, bufio.ErrBufferFull), err == io.EOF && n > 0 && left: // the last line of a rotated file may have no end
 			r.offset += int64(n)
@@ -268,8 +268,9 @@ func (r *logReader) next() (line []byte, err error) {
 	return nil, nil
 }
 
-// isLeft reports whether programs have left the open file of the log: a later file already has lines.
-func (r *logReader) isLeft() bool {
+// isAbandoned reports whether programs no longer write to the open file of the log, because a later file of the log
+// already has lines.
+func (r *logReader) isAbandoned() bool {
 	written := func(f logFile) bool { return f.size > 0 }
 	return r.now.UnixNano()-r.list[r.index].mtime >= int64(switchAfter) && slices.ContainsFunc(r.list[r.index+1:], written)
 }

@@ -21,5 +21,5 @@ func (*filePermissions) check(context.Context) (string, error) {
 	return "", errors.New("filePermissions works on Unix alone")
 }
 
-// apply does nothing, because only Unix has these permissions.
+// apply returns an error, because only Unix has these permissions.
 func (*filePermissions) apply(context.Context) error { return errors.ErrUnsupported }

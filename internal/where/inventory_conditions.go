@@ -22,7 +22,7 @@ import (
 // A condition reads an inventory by terms such as inventory.packages.exists(p, p.name == "openssl"). Compile takes each term out of the
 // condition and leaves a boolean variable in its place: a term is evaluated once for each distinct entry of the fleet, not for each node.
 
-// EntryTerm is a term of a condition over the entries of one section of an inventory.
+// EntryTerm is a part of a condition that tests the entries of one section of an inventory, such as packages.
 type EntryTerm struct {
 	Section inventory.Section
 	Name    string // name that an entry must have; empty: any
@@ -223,10 +223,10 @@ func (v entryValue) field(key celref.Val) (value string) {
 	return value
 }
 
-// Get evaluates p.name.
+// Get returns a field of the entry, for CEL expressions such as p.name.
 func (v entryValue) Get(index celref.Val) celref.Val { return types.String(v.field(index)) }
 
-// IsSet evaluates has(p.version).
+// IsSet reports whether a field is not empty, for CEL expressions such as has(p.version).
 func (v entryValue) IsSet(field celref.Val) celref.Val { return types.Bool(v.field(field) != "") }
 
 // ConvertToNative returns an error: nothing needs an entry as a Go value.
