@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// session is what an agent needs of link.Session.
+// session is the part of link.Session that an agent uses.
 type session interface {
 	Read() error
 	SendFrame(key wire.StreamKey, last uint64, frame []byte) error
@@ -35,8 +35,8 @@ type session interface {
 // real agents', because a storm is what is measured.
 const maxBackoff = time.Second
 
-// agent is one simulated machine. Its lock guards everything below it; the sender
-// that owns it and its reader meet there.
+// agent is one simulated machine. Its lock guards everything below it; the sender that owns it and its reader meet
+// there.
 type agent struct {
 	run   *run
 	class *class
@@ -65,7 +65,7 @@ type agent struct {
 	facts map[string]string // as this session was told
 }
 
-// presence is when an agent had a session. Guarded by the agent's lock.
+// presence holds the times at which an agent had a session. Guarded by the agent's lock.
 type presence struct {
 	here     int64             // since when it is on the network with a session, ns; zero: it is not …
 	stays    []observe.Stay    // … and when it was before
@@ -74,7 +74,7 @@ type presence struct {
 	absences []observe.Absence // … and when it was so before
 }
 
-// outgoing is what an agent sends. Guarded by the agent's lock.
+// outgoing holds the signals that an agent has still to send or to get acknowledged. Guarded by the agent's lock.
 type outgoing struct {
 	filling   *frame
 	held      []*frame // closed, not acknowledged, by number; the first sent of them are sent
@@ -91,9 +91,8 @@ type outgoing struct {
 
 var errLeft = errors.New("the run is over")
 
-// live opens a session and hands it to a goroutine of its own, as often as it is needed
-// until ctx ends. Dialling and shaking hands want a stack of eight kilobytes, and waiting
-// for what the server says four: who waits has not dialled.
+// live opens a session and starts a goroutine that reads it; it tries again until ctx ends. A goroutine that has
+// dialled keeps a stack of eight kilobytes, and one that only reads needs four, so another goroutine reads.
 func (a *agent) live(ctx context.Context, readers *sync.WaitGroup) {
 	const first = 50 * time.Millisecond
 	for wait := first; a.await(ctx); wait = min(2*wait, maxBackoff) {
@@ -120,12 +119,13 @@ func (a *agent) live(ctx context.Context, readers *sync.WaitGroup) {
 	}
 }
 
-// listen reads until the session ends, and has the next one opened.
+// listen reads a session until it ends, then opens the next one.
 func (a *agent) listen(ctx context.Context, readers *sync.WaitGroup, s session) {
 	err := s.Read()
 	readers.Go(func() { a.again(ctx, readers, err) })
 }
 
+// again handles the end of a session, waits if the server asked for a pause, and opens the next session.
 func (a *agent) again(ctx context.Context, readers *sync.WaitGroup, err error) {
 	a.left(ctx, err)
 	var leaving *link.LeavingError
@@ -135,6 +135,7 @@ func (a *agent) again(ctx context.Context, readers *sync.WaitGroup, err error) {
 	a.live(ctx, readers)
 }
 
+// open opens a session, when few others are being opened.
 func (a *agent) open(ctx context.Context) (session, error) {
 	select {
 	case a.run.opening <- struct{}{}:
@@ -160,7 +161,7 @@ const (
 	stalled = "stalled" // code of the refusal by which a server that stood still asks for results again
 )
 
-// left notes the end of a session; one that the run itself ends is no loss.
+// left counts the end of a session as a loss, unless the run itself ended it.
 func (a *agent) left(ctx context.Context, err error) {
 	a.mu.Lock()
 	if a.session != nil {
@@ -181,7 +182,7 @@ func (a *agent) left(ctx context.Context, err error) {
 	}
 }
 
-// cause is err in words that many sessions share: without the port of this one.
+// cause returns the text of an error without the local port, so that many sessions share one text.
 func cause(err error) string {
 	text := err.Error()
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Source != nil {

@@ -10,8 +10,8 @@ import (
 // statsEvery is how often a simulated agent tells about itself, as real ones do.
 const statsEvery = int64(time.Minute)
 
-// tellAboutItself sends what is true of a simulated agent: it starts no process, skips no
-// run and keeps its spool in this process's memory.
+// tellAboutItself sends statistics of the agent once a minute: a simulated agent starts no process, skips no run and
+// keeps its spool in memory.
 func (a *agent) tellAboutItself(now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -27,7 +27,7 @@ func (a *agent) tellAboutItself(now int64) {
 	_ = a.session.Stats(&x) // the session's reader hears why it broke
 }
 
-// tellFacts says what is true of the machine, where the session was told otherwise.
+// tellFacts sends the facts of the machine if they changed after the session began.
 func (a *agent) tellFacts() {
 	if a.run.cfg.Facts == nil {
 		return

@@ -16,13 +16,13 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// stopping says whether machines die without a word.
+// stopping reports whether a fault of the scenario stops machines.
 func stopping(sc *scenario.Scenario) bool {
 	return slices.ContainsFunc(sc.Faults, func(f scenario.Fault) bool { return f.Stop != nil })
 }
 
-// hearAlerts arranges that the run hears of what its faults bring about. It is nil where
-// they bring about no alerts, and where nobody is logged in.
+// hearAlerts starts a listener for the alerts that the scenario's faults cause, or returns nil if there are none or
+// there is no login.
 func (r *run) hearAlerts(ctx context.Context) (*alerts.Listener, error) {
 	sc := r.cfg.Scenario
 	stops, struck := stopping(sc), alerts.Failing(sc)
@@ -58,7 +58,7 @@ func (r *run) hearAlerts(ctx context.Context) (*alerts.Listener, error) {
 	return l, l.Declare(ctx)
 }
 
-// facing is the address of this machine that the server under test reaches.
+// facing returns the address of this machine from which it connects to the server under test.
 func (r *run) facing() string {
 	if c, err := net.Dial("udp", r.cfg.Server); err == nil { // nothing is sent
 		defer c.Close()
@@ -69,7 +69,7 @@ func (r *run) facing() string {
 	return "127.0.0.1"
 }
 
-// watch has the alerts of a check's state judged.
+// watch records the results of a check for the alerts that w expects.
 func (a *agent) watch(check int16, w *alerts.Witness) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,8 +83,7 @@ func (a *agent) watch(check int16, w *alerts.Witness) {
 // that came: a delivery that failed is tried again after seconds.
 const patience = 15 * time.Second
 
-// concludeAlerts waits until nothing is missing any more, or nothing has come for a while, and
-// hears of machines no more.
+// concludeAlerts waits until all expected alerts came, or none came for a while, then stops watching the machines.
 func (r *run) concludeAlerts(ctx context.Context, d *faultScript) {
 	if r.alarms == nil {
 		return
@@ -98,14 +97,14 @@ func (r *run) concludeAlerts(ctx context.Context, d *faultScript) {
 	r.log.Append(observe.Line{Alerts: r.alertsSeen(d)})
 }
 
-// alertsMissing reports whether alerts have not come yet.
+// alertsMissing reports whether an expected alert has not come yet.
 func (r *run) alertsMissing(d *faultScript) bool {
 	seen := r.alertsSeen(d)
 	_, missing := judge.Alerts(seen)
 	return missing > 0 || judge.Messages(seen, r.since, nil).Missing > 0
 }
 
-// alertsSeen returns the alerts so far, and the strikes that they are of.
+// alertsSeen returns the alerts so far, and the faults that cause them.
 func (r *run) alertsSeen(d *faultScript) *observe.Alerts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,7 +131,8 @@ func (r *run) alertsSeen(d *faultScript) *observe.Alerts {
 	return out
 }
 
-// alerts returns a strike whose alerts are judged. Caller holds the lock.
+// alerts returns the part of a strike by which its alerts are judged: its times and the states that it affects. Caller
+// holds the lock.
 func (d *faultScript) alerts(x *strike, row int, index map[string]int) observe.Strike {
 	begin := d.run.begin.Load()
 	s := observe.Strike{Fault: row, At: x.at - begin}
@@ -164,7 +164,7 @@ func (d *faultScript) alerts(x *strike, row int, index map[string]int) observe.S
 	return s
 }
 
-// awayTimes returns the outages of the server that the script caused since an instant.
+// awayTimes returns the times since begin in which faults kept the server away.
 func (d *faultScript) awayTimes(begin int64) (list []observe.Stay) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -180,20 +180,19 @@ func (d *faultScript) awayTimes(begin int64) (list []observe.Stay) {
 	return list
 }
 
-// serverAway says whether the script had the server itself away at some time from one
-// instant to another. Caller holds the lock.
+// serverAway reports whether a fault kept the server away at some time between from and to. Caller holds the lock.
 func (d *faultScript) serverAway(from, to int64) bool {
 	return slices.ContainsFunc(d.strikes, func(x *strike) bool { return x.away(from, to) })
 }
 
-// attended says whether the machine had a session all the time.
+// attended reports whether the machine had a session from from to to without interruption.
 func (a *agent) attended(from, to int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.ContainsFunc(a.present(), func(s observe.Stay) bool { return s.From <= from && s.To >= to })
 }
 
-// numbers are those of its signals.
+// numbers returns the last settled, sent and numbered signal of the agent.
 func (a *agent) numbers() streamed.Numbers {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -210,8 +209,8 @@ func (a *agent) line(s *sign) *streamed.Result {
 	return r
 }
 
-// hearStream arranges that the run is told of every result. It is nil where the scenario
-// does not ask for it, and where nobody is logged in.
+// hearStream starts a listener for the handler that receives every result, or returns nil if the scenario does not ask
+// for it or there is no login.
 func (r *run) hearStream(ctx context.Context) (*streamed.Peer, error) {
 	s := r.cfg.Scenario.Stream
 	if r.cfg.API == nil || s == nil {

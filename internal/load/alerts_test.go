@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// alarmed is a run of three machines with one watched check each, without a server: the
-// test says what the results are, and what is told.
+// alarmed is a run of three machines with one watched check each, without a server: the test calls its methods in place
+// of the server.
 type alarmed struct {
 	t      *testing.T
 	run    *run
@@ -28,6 +28,7 @@ type alarmed struct {
 
 const watchedCheck = "web-http-000"
 
+// newAlarmed returns a run with a listener and three agents.
 func newAlarmed(t *testing.T) *alarmed {
 	x := &alarmed{t: t}
 	r := &run{epoch: time.Now(), cfg: Config{Scenario: &scenario.Scenario{}}}
@@ -47,7 +48,7 @@ func newAlarmed(t *testing.T) *alarmed {
 	return x
 }
 
-// result acknowledges one, as a session does.
+// result lets agent i have a result acknowledged.
 func (x *alarmed) result(i int, status model.Status) {
 	a := x.agents[i]
 	a.mu.Lock()
@@ -56,7 +57,7 @@ func (x *alarmed) result(i int, status model.Status) {
 	a.ledger.pass(a.stream, a.ledger.settled()+1, &sign{check: 0, status: status, intended: a.run.now()}, true)
 }
 
-// post is a delivery; again: with the key of the one before.
+// post posts an alert of machine i to the listener; again repeats the key of the post before.
 func (x *alarmed) post(i int, kind string, again bool) {
 	if !again {
 		x.keys++
@@ -71,7 +72,7 @@ func (x *alarmed) post(i int, kind string, again bool) {
 	}
 }
 
-// keepalive is what the watch says; an empty problem: there is none.
+// keepalive sends the listener the state of machine i's keepalive; an empty problem means that there is none.
 func (x *alarmed) keepalive(i int, problem string) {
 	e := &v1.Event{Event: model.Event{Namespace: simulated.Namespace, Node: simulated.MemberName("web", i), Check: model.KeepaliveCheckName}}
 	if problem != "" {
@@ -80,7 +81,8 @@ func (x *alarmed) keepalive(i int, problem string) {
 	x.run.alarms.Event(e)
 }
 
-// Results, deliveries and the watch of keepalives are seen as they were: a delivery with a key that came is none.
+// TestAlertsAreSeen sends results, alerts and keepalive states, and expects all of them in the record, without an alert
+// whose key came before.
 func TestAlertsAreSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newAlarmed(t)
@@ -123,8 +125,8 @@ func TestAlertsAreSeen(t *testing.T) {
 	})
 }
 
-// A fault stops a machine that churn had taken the network from: it stands still until the fault is over, whenever churn
-// would have had it back.
+// TestAMachineThatIsOfflineStops stops a machine that is offline because of churn, and expects that it comes back only
+// at the end of the fault.
 func TestAMachineThatIsOfflineStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newAlarmed(t)

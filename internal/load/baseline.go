@@ -9,11 +9,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// firstWord is how long a server may say nothing while the baseline is read. It may have millions of
-// states to say: as long as they come, nobody is in a hurry.
+// firstWord limits how long a server may send nothing while the baseline is read. It may have millions of states: as
+// long as they come, the run waits.
 const firstWord = time.Minute
 
-// readBaseline reads the event states from before the run; without a view there are none.
+// readBaseline reads the event states on the server before the run; without a view it returns none.
 func (r *run) readBaseline(ctx context.Context) (before observe.States, err error) {
 	if r.cfg.Before == nil {
 		return nil, nil
@@ -36,7 +36,7 @@ func (r *run) readBaseline(ctx context.Context) (before observe.States, err erro
 	return before, nil
 }
 
-// hangs is why a run ends before it has sent anything.
+// hangs returns the error of a server that sends no baseline.
 func (r *run) hangs() error {
 	err := model.Errorf(model.Unavailable, "the server does not say what it holds: nothing came for %s, and nothing was sent to it", firstWord)
 	if r.cfg.AdminURL == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// A server that does not say what it holds before anything is sent ends the run after a minute without a
-// word, with what to type; one that says it slowly does not, and Ctrl-C is no fault of the server.
+// TestAServerThatHangsBeforeTheRun reads the baseline from servers that hang or answer slowly, and expects an error
+// with a hint after a minute of silence only; it also cancels the run.
 func TestAServerThatHangsBeforeTheRun(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, c := range map[string]struct {
@@ -48,12 +48,13 @@ func TestAServerThatHangsBeforeTheRun(t *testing.T) {
 	}
 }
 
-// slowly says one state after the other, and then does something else.
+// slowly is a view that sends one state every 50 seconds, then calls then.
 type slowly struct {
 	states int
 	then   func(context.Context) error
 }
 
+// Each sends the states, then calls then.
 func (s slowly) Each(ctx context.Context, fn func(observe.EventState) error) error {
 	for i := range s.states {
 		pause.For(ctx, 50*time.Second)

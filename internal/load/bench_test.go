@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// silent takes frames and says nothing.
+// silent is a session that accepts frames and never answers.
 type silent struct{}
 
 func (silent) Read() error                                    { return nil }
@@ -24,7 +24,7 @@ func (silent) Tick(time.Time)                                 {}
 func (silent) Bye(string)                                     {}
 func (silent) Close()                                         {}
 
-// BenchmarkGenerate is one output of 100 bytes.
+// BenchmarkGenerate generates one output of 100 bytes.
 func BenchmarkGenerate(b *testing.B) {
 	d := &outputs.Digits{Size: 100, Changes: 0.02}
 	var out []byte
@@ -34,8 +34,8 @@ func BenchmarkGenerate(b *testing.B) {
 	}
 }
 
-// BenchmarkFrame is all that the loader does for one result of 2,000 agents, five to a
-// frame, but for the session: timetable, output, frame, acknowledgement, ledger, tally.
+// BenchmarkFrame does the loader's work for the results of 2,000 agents, without the session: timetable, output, frame,
+// acknowledgement, ledger, tally.
 func BenchmarkFrame(b *testing.B) {
 	const agents, checks, perFrame = 2000, 40, 5
 	cfg, err := Config{Server: "x:1", Scenario: scenario.Uniform{Agents: agents, Checks: checks, PerFrame: perFrame}.Scenario()}.withDefaults()

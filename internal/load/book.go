@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// book has the tallies of one sender's agents since the last line of the observation log.
+// book counts the results of one sender's agents since the last line of the observation log.
 type book struct {
 	of *run
 
@@ -21,11 +21,12 @@ type book struct {
 	wrong   uint64                 // signals that had to be refused, and were acknowledged
 }
 
+// newBook returns an empty book.
 func newBook(r *run) *book {
 	return &book{of: r, reasons: map[string]uint64{}}
 }
 
-// inTime is how long beyond its linger a result may wait for its answer so that it counts as held.
+// inTime limits how long beyond its linger a result may wait for its answer and still counts as in time.
 const inTime = time.Second
 
 // tally returns the tally of a part. Caller holds the lock.
@@ -73,9 +74,8 @@ func (b *book) alike(f *frame, from, to int) (*observe.Tally, int) {
 	return b.tally(i), to
 }
 
-// current counts results of a frame that were acknowledged so long beyond their linger to the
-// parts in which that was: without the linger, so that a rate at which nothing piles up is
-// that which is offered, also where it changes. Caller holds the lock.
+// current counts acknowledged results in the parts of the timetable in which they were answered, less their linger: so
+// the count equals the offered rate if no backlog grows, even where the rate changes. Caller holds the lock.
 func (b *book) current(f *frame, from, to int, beyond int64, kept uint64) {
 	first, last := f.each[from].intended+beyond, f.each[to-1].intended+beyond
 	if s := b.of.present(); kept < uint64(to-from) || s.at(first) == s.at(last) {
@@ -87,7 +87,7 @@ func (b *book) current(f *frame, from, to int, beyond int64, kept uint64) {
 	}
 }
 
-// spoolFull counts a result that a full spool did not take.
+// spoolFull counts a result that an agent dropped because its spool was full.
 func (b *book) spoolFull(intended int64, class int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +96,7 @@ func (b *book) spoolFull(intended int64, class int) {
 	t.Class(class).Meant++
 }
 
-// offer notes how many results were meant to be made in a second of the timetable.
+// offer counts the intended results of a second of the timetable.
 func (b *book) offer(second int, results uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +106,7 @@ func (b *book) offer(second int, results uint32) {
 	b.offered[second] += uint64(results)
 }
 
-// waited notes for how long so many people or agents waited from an instant on.
+// waited records how long people or agents waited, times times, from the time at on.
 func (r *run) waited(figure string, at, took, times int64) {
 	part := r.present().at(at)
 	if part < 0 || times == 0 {
@@ -117,7 +117,7 @@ func (r *run) waited(figure string, at, took, times int64) {
 	r.beside.tally(part).Wait(figure, took, times)
 }
 
-// takeBooks returns what all books counted, and begins them anew.
+// takeBooks returns the counts of all books, and clears the books.
 func (r *run) takeBooks() (parts map[int]*observe.Tally, offered map[int]uint64) {
 	parts, offered = map[int]*observe.Tally{}, map[int]uint64{}
 	take := func(b *book) {
@@ -168,8 +168,7 @@ func (r *run) counts() *observe.Counts {
 	return c
 }
 
-// secondOf is the second of an instant since the timetable's beginning; negative: before
-// it, or nothing is timed by seconds.
+// secondOf returns the second of the timetable that contains a time, or -1 before its start or without a timetable.
 func (r *run) secondOf(at int64) int {
 	begin := r.begin.Load()
 	if begin == 0 || at < begin {

@@ -14,15 +14,14 @@ import (
 	"github.com/muster-fleet/muster/internal/load/simulated"
 )
 
-// churn is how machines come and go by themselves, at the rates of their classes: who is
-// next, and when, follows from the seed.
+// churn lets machines come and go at the rates of their classes, at times and in an order drawn from the seed.
 type churn struct {
 	run   *run
 	flows []*flow
 	back  []cue // machines that get their network again, the earliest first
 }
 
-// flow is one kind of coming and going of one class.
+// flow is one kind of churn of one class, such as its reconnects.
 type flow struct {
 	members []int
 	random  *rand.Rand
@@ -31,7 +30,7 @@ type flow struct {
 	do      func(ctx context.Context, member int)
 }
 
-// newChurn has a flow for each rate above zero.
+// newChurn returns a churn with a flow for each rate above zero.
 func (s *faultScript) newChurn() *churn {
 	r := s.run
 	c := &churn{run: r}
@@ -60,7 +59,7 @@ func (s *faultScript) newChurn() *churn {
 	return c
 }
 
-// ifMine does to an agent of this process what others do to theirs.
+// ifMine returns a function that calls do if this process plays the member.
 func (r *run) ifMine(do func(a *agent)) func(context.Context, int) {
 	return func(_ context.Context, member int) {
 		if a := r.seats[member]; a != nil {
@@ -69,10 +68,10 @@ func (r *run) ifMine(do func(a *agent)) func(context.Context, int) {
 	}
 }
 
-// wait is until the next one: they come as independent people do.
+// wait moves the time of the next event of the flow, by an exponentially distributed interval.
 func (f *flow) wait() { f.at += int64(f.every * f.random.ExpFloat64()) }
 
-// next is the earliest of all; never: there is none.
+// next returns the next event of all flows and its time; never if there is none.
 func (c *churn) next() cue {
 	first := cue{at: never}
 	if len(c.back) > 0 {
@@ -86,7 +85,7 @@ func (c *churn) next() cue {
 	return first
 }
 
-// step goes on behind the earliest.
+// step removes the next event and schedules the following one of its flow.
 func (c *churn) step() {
 	first := c.next().at
 	if len(c.back) > 0 && c.back[0].at == first {
@@ -101,8 +100,8 @@ func (c *churn) step() {
 	}
 }
 
-// offline takes the network from a machine for a while; it goes on making results, and
-// sends them when it is back.
+// offline returns a function that disconnects a machine for a while; it goes on making results, and sends them when it
+// is back.
 func (c *churn) offline(length time.Duration) func(*agent) {
 	return func(a *agent) {
 		if a.vanish(false) {
@@ -112,7 +111,7 @@ func (c *churn) offline(length time.Duration) func(*agent) {
 	}
 }
 
-// over brings all back.
+// over connects all machines that are offline again.
 func (c *churn) over() {
 	for _, b := range c.back {
 		b.do(context.Background())
@@ -120,15 +119,14 @@ func (c *churn) over() {
 	c.back = nil
 }
 
-// renames is how often nodes were to get another name.
+// renames counts the renames of nodes and those that failed.
 type renames struct {
 	asked, failed int
 	why           string // the first failure
 }
 
-// rename gives a node another name, or its old one again. It is the API that does it, asked
-// by the loader that leads; the machine's session begins anew. One that failed while the
-// script had the server away is none that was asked for.
+// rename renames a node by the API, or gives it its old name again; only the leading loader does so. The machine's
+// session begins anew. A rename that failed while a fault kept the server away does not count.
 func (s *faultScript) rename(ctx context.Context, member int) {
 	r := s.run
 	if r.cfg.follows() {
@@ -166,7 +164,7 @@ func (s *faultScript) rename(ctx context.Context, member int) {
 	}
 }
 
-// call gives a member's agent the name that its node has now, whoever plays it.
+// call records the new name of a member's node, on whatever loader plays it.
 func (r *run) call(member int, name string) {
 	if r.seats[member] != nil {
 		r.renamedTo(member, name)
@@ -178,14 +176,14 @@ func (r *run) call(member int, name string) {
 	r.cfg.Joint.Renamed(member, name)
 }
 
-// called is what its node is called now.
+// called returns the present name of the agent's node.
 func (a *agent) called() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.name
 }
 
-// nameOf is what a member's node is called now.
+// nameOf returns the present name of a member's node.
 func (r *run) nameOf(member int) string {
 	if a := r.seats[member]; a != nil {
 		return a.called()
@@ -195,7 +193,7 @@ func (r *run) nameOf(member int) string {
 	return cmp.Or(r.renamed[member], r.cfg.Members[member].Name)
 }
 
-// String says what failed; empty: nothing did.
+// String describes the failed renames, or returns an empty text if there are none.
 func (n *renames) String() string {
 	if n.failed == 0 {
 		return ""
@@ -203,8 +201,7 @@ func (n *renames) String() string {
 	return fmt.Sprintf("%d of %d renames failed: %s", n.failed, n.asked, n.why)
 }
 
-// away says whether the script had the server away at some time from one instant to another. A
-// nil receiver has nobody away.
+// away reports whether a fault kept the server away at some time between from and to. A nil receiver returns false.
 func (s *faultScript) away(from, to int64) bool {
 	if s == nil {
 		return false

@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// A rename that failed fails the run, unless the script had the server away meanwhile.
+// TestRenamesThatFail lets a rename fail, and expects that the run fails, unless a fault kept the server away
+// meanwhile.
 func TestRenamesThatFail(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
@@ -54,8 +55,8 @@ func TestRenamesThatFail(t *testing.T) {
 	}
 }
 
-// The server is away from the strike until what it asked for is done; one that stands
-// still until it goes on.
+// TestWhenTheServerIsAway checks the time in which a server counts as away: from the fault until it has restarted or
+// continued.
 func TestWhenTheServerIsAway(t *testing.T) {
 	for _, c := range []struct {
 		strike   strike

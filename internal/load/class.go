@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// class is a scenario's class as it is played: what its agents share.
+// class is a class of the scenario with the values that its agents share.
 type class struct {
 	spec     *scenario.Class
 	number   int
@@ -34,7 +34,7 @@ type class struct {
 	fewest int // checks in the smallest assignment seen; -1: none seen
 }
 
-// playing is one check of a class.
+// playing is one check of a class, as its agents run it.
 type playing struct {
 	full     string // on the server
 	interval int64  // ns of virtual time
@@ -45,7 +45,7 @@ type playing struct {
 	first    int    // number of its first place in the timetable, among the agent's; with robin it has none
 }
 
-// places is how many the check has in each agent's timetable.
+// places returns how many slots the check has in each agent's timetable.
 func (k *playing) places() int {
 	switch {
 	case k.robin != nil:
@@ -56,7 +56,7 @@ func (k *playing) places() int {
 	return 1
 }
 
-// newClasses reads a scenario that has defaults where it said nothing.
+// newClasses makes the classes of a scenario whose defaults are filled in.
 func newClasses(c *Config) ([]*class, error) {
 	var list []*class
 	things := simulated.Things(c.Scenario)
@@ -108,7 +108,7 @@ func newClasses(c *Config) ([]*class, error) {
 	return list, nil
 }
 
-// lay puts the checks in order, and gives each its places in the timetable.
+// lay sorts the checks, and gives each its slots in the timetable.
 func (c *class) lay() {
 	slices.SortStableFunc(c.checks, func(a, b playing) int {
 		if (a.about != nil) == (b.about != nil) {
@@ -131,18 +131,18 @@ func (c *class) lay() {
 	}
 }
 
-// defaultLinger is for how long agents let a result wait for company.
+// defaultLinger is how long agents hold a result back so that others join its frame.
 const defaultLinger = 500 * time.Millisecond
 
-// checkSet is an assignment as its class plays it, shared by all agents that hold the
-// same: a definition for each check.
+// checkSet is the checks of an assignment as a class plays them, shared by all agents with the same assignment: a
+// definition for each check.
 type checkSet struct {
 	definitions []*model.CheckDefinition
 	things      [][]model.NodeID               // nodes that each check reports on; nil if no check reports on other nodes
 	turns       map[wire.RoundRobinRun]placing // member that has each turn
 }
 
-// checkSet is nil while an assignment lacks a check of the class.
+// checkSet returns the check set of an assignment, or nil if the assignment lacks a check of the class.
 func (r *run) checkSet(c *class, held *link.Assignment) *checkSet {
 	r.mu.Lock()
 	defer r.mu.Unlock()

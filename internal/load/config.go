@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Config is one run. Zero fields get the default named beside them.
+// Config configures one run. Zero fields get the default named beside them.
 type Config struct {
 	Server string // host:port of the agents' listener
 	// TLS makes the configuration of one agent's connection; nil: plain, on loopback.
@@ -60,9 +60,10 @@ type Config struct {
 	labels []string // of what is not judged
 }
 
-// follows reports whether another loader leads.
+// follows reports whether another loader leads the run.
 func (c *Config) follows() bool { return c.Part.Number > 0 }
 
+// withDefaults returns the configuration with defaults in place of absent fields, or an error if the run is impossible.
 func (c Config) withDefaults() (Config, error) {
 	if c.Server == "" && c.ServerTLS == "" {
 		return c, model.Errorf(model.Invalid, "no server given").WithHint("--server 127.0.0.1:8443")
@@ -90,7 +91,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// takeObjectives makes goals of the scenario's objectives, without those that omit names.
+// takeObjectives makes the scenario's objectives goals of the run, except those named in omit.
 func (c *Config) takeObjectives(omit []string) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Scenario.Objectives)) {
 		if slices.Contains(omit, name) {
@@ -106,7 +107,7 @@ func (c *Config) takeObjectives(omit []string) error {
 	return nil
 }
 
-// busiest is the highest rate that a scenario asks for, as a multiple of its own.
+// busiest returns the highest rate of a scenario, relative to its own rate.
 func busiest(sc *scenario.Scenario) float64 {
 	most := 1.0
 	for _, p := range newScore(sc.Phases, 0) {
@@ -115,7 +116,7 @@ func busiest(sc *scenario.Scenario) float64 {
 	return most
 }
 
-// drain returns the time that the scenario gives the last acknowledgements.
+// drain returns how long the scenario waits for the last acknowledgements.
 func (c *Config) drain() time.Duration {
 	most := model.Duration(0)
 	for _, p := range c.Scenario.Phases {
@@ -124,7 +125,7 @@ func (c *Config) drain() time.Duration {
 	return cmp.Or(time.Duration(most), 30*time.Second)
 }
 
-// plan sums the scenario up for the report.
+// plan summarizes the scenario for the report.
 func (c *Config) plan() report.Plan {
 	p := report.Plan{Agents: len(c.Members), Offered: c.Scenario.Rate(), Seed: c.Scenario.Seed}
 	for _, x := range newScore(c.Scenario.Phases, 0) {
@@ -149,7 +150,7 @@ func (c *Config) plan() report.Plan {
 	return p
 }
 
-// check says what of a configuration cannot be played.
+// check returns an error if the run cannot be played.
 func (c *Config) check() error {
 	switch {
 	case len(c.Members) == 0:

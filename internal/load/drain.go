@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// rest waits for the last acknowledgements.
+// rest waits until all signals are acknowledged, or the drain is over.
 func (m muster) rest(ctx context.Context) {
 	deadline := time.Now().Add(m.cfg.drain())
 	for time.Now().Before(deadline) && ctx.Err() == nil {
@@ -30,17 +30,17 @@ func (m muster) rest(ctx context.Context) {
 	}
 }
 
-// endWithin is how long, beside what draining may take, each of the things may take that are asked of
-// a server once all is sent: a server that hangs then must not hang the run.
+// endWithin limits each request after the last result, in addition to the drain, so that a server that hangs does not
+// hang the run.
 const endWithin = 2 * time.Minute
 
-// ending is a context for one of them.
+// ending returns a context for one request after the last result.
 func (c *Config) ending(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := c.drain() + endWithin
 	return context.WithTimeoutCause(ctx, limit, model.Errorf(model.Unavailable, "that was not over after %s", limit))
 }
 
-// becauseOf is the error of what was done within a context, or why that ended.
+// becauseOf returns the cause of the end of ctx if it ended, else err.
 func becauseOf(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)

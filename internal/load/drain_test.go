@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// A server that does not say in the end what it holds leaves a report, with the ledger alone, that
-// says so: one that refuses, and one that never answers.
+// TestStatesThatCannotBeRead lets the view of a server fail or hang at the end of a run, and expects a report from the
+// ledger alone that says so.
 func TestStatesThatCannotBeRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		look func(ctx context.Context) error
@@ -34,7 +34,7 @@ func TestStatesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// How a server ended by itself is said, with what it never answered.
+// TestAServerThatFell expects in the report how the server's process ended, and the results that it did not answer.
 func TestAServerThatFell(t *testing.T) {
 	rep := playOn(t, Config{Scenario: scenario.Uniform{Agents: 5, Checks: 4, Interval: time.Second, Steady: 5 * time.Second}.Scenario(), Fell: func() string { return "signal: killed" }},
 		&ideal{checks: 4, fault: func(number uint64, _ *wire.Signal) fault {

@@ -58,10 +58,10 @@ func (r *run) waitReady(ctx context.Context, rep *reporting) error {
 	}
 }
 
-// own is the number of agents that this process plays.
+// own returns the number of agents that this process plays.
 func (r *run) own() int { return r.cfg.Part.share(len(r.cfg.Members)) }
 
-// evenly starts the own agents over the ramp.
+// evenly calls start for each own agent, evenly spread over the ramp.
 func (r *run) evenly(ctx context.Context, all *sync.WaitGroup, start func(i int)) {
 	r.opened = r.now()
 	ramp, began := r.ramp(), time.Now()
@@ -75,7 +75,7 @@ func (r *run) evenly(ctx context.Context, all *sync.WaitGroup, start func(i int)
 	})
 }
 
-// ramp is how long agents take to connect, one after the other.
+// ramp returns the time over which agents connect one after the other.
 func (r *run) ramp() time.Duration {
 	if p := r.cfg.Scenario.Phases; len(p) > 0 {
 		return time.Duration(p[0].Ramp)
@@ -86,11 +86,13 @@ func (r *run) ramp() time.Duration {
 // muster is the driver of runs against Muster.
 type muster struct{ *run }
 
+// describe adds the hash of the plan to the report.
 func (m muster) describe(rep *reporting) (err error) {
 	rep.Plan.Digest, err = m.planHash()
 	return err
 }
 
+// open opens the sessions of all agents.
 func (m muster) open(ctx context.Context) (leave func()) {
 	live, stop := context.WithCancel(ctx)
 	var readers sync.WaitGroup
@@ -102,10 +104,12 @@ func (m muster) open(ctx context.Context) (leave func()) {
 	}
 }
 
+// ready returns how many agents had a session, and how many hold their checks.
 func (m muster) ready() (connected, ready int) {
 	return int(m.first.Load()), int(m.run.ready.Load())
 }
 
+// stuck returns an error if agents make no progress for too long.
 func (m muster) stuck(idle time.Duration) error {
 	if idle > 30*time.Second+2*m.ramp()/time.Duration(m.own()) {
 		return m.whyNot()
@@ -139,6 +143,7 @@ func (m muster) whyNot() error {
 // howPrepared is the hint for a server without the scenario's nodes and checks.
 const howPrepared = "muster load prepare with the same scenario and seed, with the server stopped; or leave --server out: the run then has a server of its own"
 
+// sessions returns the number of open sessions and of failed attempts.
 func (m muster) sessions() (open int, failed uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,6 +153,7 @@ func (m muster) sessions() (open int, failed uint64) {
 	return int(m.connected.Load()), failed
 }
 
+// play plays the timetables of all senders.
 func (m muster) play(ctx context.Context) {
 	var playing sync.WaitGroup
 	for _, s := range m.senders {
@@ -156,7 +162,7 @@ func (m muster) play(ctx context.Context) {
 	playing.Wait()
 }
 
-// bye ends all sessions as planned.
+// bye closes all sessions as agents do at a planned stop.
 func (m muster) bye() {
 	for _, a := range m.agents {
 		a.mu.Lock()
@@ -170,7 +176,7 @@ func (m muster) bye() {
 	}
 }
 
-// Forever plays without measuring until ctx ends. Agents that are not ready yet are waited for.
+// Forever plays a scenario without measuring it until ctx ends. Agents that are not ready yet are waited for.
 func Forever(ctx context.Context, cfg Config) error {
 	r, err := readyRun(cfg)
 	if err != nil {
@@ -179,6 +185,7 @@ func Forever(ctx context.Context, cfg Config) error {
 	return r.forever(ctx)
 }
 
+// forever plays the run until ctx ends, after all agents hold their checks.
 func (r *run) forever(ctx context.Context) error {
 	var house sync.WaitGroup
 	defer house.Wait()

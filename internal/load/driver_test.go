@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Agents send until they are told to stop.
+// TestForever plays a scenario without an end, and expects that the agents send until it is canceled.
 func TestForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &ideal{nodes: map[wire.StreamID]*idealNode{}, checks: 6, commit: time.Millisecond}

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/observe"
 )
 
-// edge is the use of both processes where a part begins or ends.
+// edge is the use of loader and server so far, at the start or end of a part of the timetable.
 type edge struct {
 	observe.Edge
 	asks bool // for the server's metrics

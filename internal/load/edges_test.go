@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// A server that hangs where a phase ends answers nobody. The watch looks at the run all the same:
-// every second has its sample, Ctrl-C is heard at once, and what the server says late is of that edge.
+// TestServerHangsWhereAPhaseEnds lets the server's metrics hang at the end of a phase. It expects a sample of every
+// second all the same, that Ctrl-C ends the run at once, and that the late metrics count at that edge.
 func TestServerHangsWhereAPhaseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &ideal{nodes: map[wire.StreamID]*idealNode{}, commit: 4 * time.Millisecond, checks: 2}
@@ -56,7 +56,7 @@ func TestServerHangsWhereAPhaseEnds(t *testing.T) {
 	})
 }
 
-// A watch that was held up tells each second once, and none of another.
+// TestSecondsThatAreLookedAtLate lets the watch run late, and expects each second in the log once, with its own counts.
 func TestSecondsThatAreLookedAtLate(t *testing.T) {
 	r := partOf(t, Part{Number: 0, Of: 1})
 	begin := int64(7 * time.Second)

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// strike is one fault as it struck: whom, when and with what. Who judges what came of it
-// reads it once the run has played. Guarded by the script's lock while it plays.
+// strike is a fault of the scenario with the agents that it strikes, and the times at which it did. Judges read it
+// after the run. Guarded by the script's lock while it plays.
 type strike struct {
 	fault   scenario.Fault
 	index   int          // in the scenario
@@ -29,11 +29,11 @@ type strike struct {
 	err     error        // likewise
 }
 
-// struckChecks are, of each class that is struck, which of its checks.
+// struckChecks lists the checks that a fault strikes, by class.
 type struckChecks map[*class][]int
 
-// away says whether the server was away, or may have been, at some time from one instant to
-// another. Caller holds the script's lock.
+// away reports whether this fault kept the server away, or may have done so, at some time between from and to. Caller
+// holds the script's lock.
 func (s *strike) away(from, to int64) bool {
 	if s.fault.Server == "" || s.at == 0 || s.at > to {
 		return false
@@ -41,8 +41,7 @@ func (s *strike) away(from, to int64) bool {
 	return s.over == 0 || s.over >= from
 }
 
-// choose picks whom of some classes a fault strikes, by the seed: members of the fleet, whoever
-// plays them.
+// choose draws the members of the fleet that a fault strikes, by the seed, from the classes that of accepts.
 func (r *run) choose(index int, p *scenario.Pick, of func(c *class) bool) []int {
 	random := rand.New(rand.NewPCG(r.cfg.Scenario.Seed, uint64(index)))
 	all := r.among(func(c *class) bool { return p.Of(c.spec) && of(c) })
@@ -63,7 +62,7 @@ func (r *run) choose(index int, p *scenario.Pick, of func(c *class) bool) []int 
 	return all[:n]
 }
 
-// among are the members of some classes.
+// among returns the members of the classes that wanted accepts.
 func (r *run) among(wanted func(c *class) bool) (list []int) {
 	for m := range r.cfg.Members {
 		if wanted(r.classes[r.cfg.Members[m].Class]) {
@@ -73,7 +72,7 @@ func (r *run) among(wanted func(c *class) bool) (list []int) {
 	return list
 }
 
-// mine are those of some members that this process plays.
+// mine returns the agents of this process among some members.
 func (r *run) mine(members []int) (list []*agent) {
 	for _, m := range members {
 		if a := r.seats[m]; a != nil {
@@ -83,13 +82,13 @@ func (r *run) mine(members []int) (list []*agent) {
 	return list
 }
 
-// label of a member's node, as it was prepared.
+// label returns a label of a member's node.
 func (r *run) label(member int, name string) string {
 	m := &r.cfg.Members[member]
 	return simulated.MemberLabels(r.classes[m.Class].spec, m.Number)[name]
 }
 
-// plan is the strike of a fault, before it strikes.
+// plan makes the strike of a fault, before it strikes.
 func (r *run) plan(index int) (*strike, error) {
 	f := r.cfg.Scenario.Faults[index]
 	s := &strike{fault: f, index: index}
@@ -107,6 +106,7 @@ func (r *run) plan(index int) (*strike, error) {
 	return s, nil
 }
 
+// planFailing adds the failing checks, their agents and their status to the strike of a fault.
 func (r *run) planFailing(s *strike) error {
 	f := s.fault.Fail
 	s.status = model.Critical
@@ -139,7 +139,7 @@ func (r *run) planFailing(s *strike) error {
 	return nil
 }
 
-// what a fault is, in the scenario's words, and for how long.
+// what describes a fault and its duration in the scenario's words.
 func what(f *scenario.Fault) string {
 	text := f.What()
 	if f.For > 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// A phase of faults is measured by itself: what it does to latency is no part of the run's
-// figures, its own objectives bind it, and those of the run do not.
+// TestFaultPhase plays a phase with faults, and expects that it has figures and objectives of its own, apart from those
+// of the run.
 func TestFaultPhase(t *testing.T) {
 	made := func(limit scenario.Limit) *scenario.Scenario {
 		sc := towns(scenario.Phase{Name: "usual", Steady: sec(22), Warmup: sec(2)},

@@ -11,8 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// faultScript plays what goes wrong in a run: the scenario's faults at their times, and the
-// coming and going of machines beside them.
+// faultScript plays the scenario's faults at their times, and the churn of machines.
 type faultScript struct {
 	run    *run
 	beside sync.WaitGroup
@@ -21,13 +20,13 @@ type faultScript struct {
 	strikes []*strike // of the scenario's faults, in its order
 }
 
-// cue is one act of a script.
+// cue is an action at a time of the run.
 type cue struct {
 	at int64 // ns since the run was made
 	do func(ctx context.Context)
 }
 
-// newScript plans the strikes: whom they strike follows from the seed.
+// newScript plans the strikes of all faults.
 func (r *run) newScript() (*faultScript, error) {
 	s := &faultScript{run: r}
 	for i := range r.cfg.Scenario.Faults {
@@ -40,8 +39,8 @@ func (r *run) newScript() (*faultScript, error) {
 	return s, nil
 }
 
-// play ends with the last part. Machines without network get it back then; machines that
-// stand still and are not started again take what they hold with them.
+// play plays all cues until the timetable ends. Machines that churn disconnected come back then; machines that a fault
+// stopped until the end lose the results that they hold.
 func (s *faultScript) play(ctx context.Context) {
 	r := s.run
 	defer s.beside.Wait()
@@ -74,7 +73,7 @@ func (s *faultScript) play(ctx context.Context) {
 	}
 }
 
-// cues are the strikes and their ends, by time.
+// cues returns the start and the end of each strike, sorted by time.
 func (s *faultScript) cues() (list []cue) {
 	r := s.run
 	zero := r.present().zero()
@@ -89,7 +88,7 @@ func (s *faultScript) cues() (list []cue) {
 	return list
 }
 
-// effects are what a fault does to each agent that it strikes, and the end of that; nil: nothing. A cut is a storm.
+// effects returns what a fault does to each agent, and what its end does; nil means nothing. A cut is a storm.
 func (x *strike) effects() (strike, undo func(a *agent)) {
 	switch f := &x.fault; {
 	case f.Stop != nil:
@@ -104,7 +103,7 @@ func (x *strike) effects() (strike, undo func(a *agent)) {
 	return nil, nil
 }
 
-// each does something to each agent; nil: nothing.
+// each calls do for each agent, unless do is nil.
 func each(agents []*agent, do func(a *agent)) {
 	if do == nil {
 		return
@@ -114,7 +113,7 @@ func each(agents []*agent, do func(a *agent)) {
 	}
 }
 
-// strike does what a fault says.
+// strike starts a fault.
 func (s *faultScript) strike(ctx context.Context, x *strike) {
 	r := s.run
 	s.mu.Lock()
@@ -143,7 +142,7 @@ func (s *faultScript) strike(ctx context.Context, x *strike) {
 	}[f.Server])
 }
 
-// undo ends it.
+// undo ends a fault.
 func (s *faultScript) undo(_ context.Context, x *strike) {
 	s.mu.Lock()
 	x.until = s.run.now()
@@ -159,7 +158,7 @@ func (s *faultScript) undo(_ context.Context, x *strike) {
 	}
 }
 
-// log writes that a fault starts, or is over.
+// log writes the start or the end of a fault to the observation log.
 func (s *faultScript) log(x *strike, over bool) {
 	at := s.run.sinceStart()
 	f := observe.Fault{Number: x.index, Places: x.places, What: what(&x.fault), At: at.Seconds(), Over: over, Server: x.fault.Server == "kill" || x.fault.Server == "restart"}
@@ -172,7 +171,7 @@ func (s *faultScript) log(x *strike, over bool) {
 	s.run.log.Append(observe.Line{At: at, Fault: &f})
 }
 
-// act does what may take long.
+// act runs an action that may take long in a goroutine, and keeps its error.
 func (s *faultScript) act(x *strike, do func() error) {
 	s.beside.Go(func() {
 		err := do()
@@ -187,7 +186,7 @@ func (s *faultScript) act(x *strike, do func() error) {
 	})
 }
 
-// over ends what would never end: the ledger has to close.
+// over ends faults without a duration, so that every agent's ledger can be compared.
 func (s *faultScript) over(ctx context.Context) {
 	for _, x := range s.strikes {
 		switch {
@@ -204,7 +203,7 @@ func (s *faultScript) over(ctx context.Context) {
 	}
 }
 
-// failed is the first fault that could not be played.
+// failed returns the error of the first fault that could not be played.
 func (s *faultScript) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +215,7 @@ func (s *faultScript) failed() error {
 	return nil
 }
 
-// be makes an agent send results that must be refused, or no more.
+// be starts or stops sending results that the server must refuse.
 func (a *agent) be(wrong bool) {
 	a.mu.Lock()
 	a.fate.wrong = wrong

@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// What is made for an agent before it connects, as its certificate, is part of what it takes.
+// TestAgentsCountFromTheFirst expects that the memory of an agent includes its TLS configuration, which is made before
+// it connects.
 func TestAgentsCountFromTheFirst(t *testing.T) {
 	const agents, each = 500, 64 << 10
 	cfg := Config{Server: "127.0.0.1:1", Bare: Resident(), Scenario: &scenario.Scenario{Name: "bytes", Seed: 1,

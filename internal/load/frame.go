@@ -6,8 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// frame is consecutive signals on their way, encoded once: what is sent, and sent
-// again after a reconnect, is a copy behind a new header.
+// frame is a batch of consecutive signals, encoded once: each sending copies it behind a new header.
 type frame struct {
 	first   uint64 // number of the first signal
 	due     int64  // when it should leave, ns since the beginning
@@ -17,7 +16,7 @@ type frame struct {
 	each    []sign
 }
 
-// sign is what is to be known of one signal until it is acknowledged.
+// sign holds the data of one signal that the ledger needs until it is acknowledged.
 type sign struct {
 	intended int64
 	end      int32  // of its bytes in signals
@@ -28,11 +27,12 @@ type sign struct {
 	status   model.Status
 }
 
+// reset empties the frame for other signals.
 func (f *frame) reset(first uint64, due int64) {
 	*f = frame{first: first, due: due, signals: f.signals[:0], each: f.each[:0]}
 }
 
-// add appends a signal; r is what its body says, of a keepalive nothing.
+// add appends a signal; r is its decoded result, empty for a keepalive.
 func (f *frame) add(s *wire.Signal, r *wire.Result, intended int64, check int) {
 	f.signals = wire.AppendSignal(f.signals, s)
 	d := sign{intended: intended, end: int32(len(f.signals)), check: int16(check), status: r.Status}
@@ -42,11 +42,11 @@ func (f *frame) add(s *wire.Signal, r *wire.Result, intended int64, check int) {
 	f.each = append(f.each, d)
 }
 
-// last is the number of the last signal.
+// last returns the number of the last signal.
 func (f *frame) last() uint64 { return f.first + uint64(len(f.each)) - 1 }
 
-// appendTo writes the frame behind the room that a connection needs, without what is
-// acknowledged.
+// appendTo appends the frame to dst, without the signals that are acknowledged, and leaves room for the WebSocket
+// header.
 func (f *frame) appendTo(dst []byte, stream wire.StreamID, nowMs uint64) []byte {
 	rest := f.signals
 	if f.done > 0 {

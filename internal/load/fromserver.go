@@ -10,9 +10,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// OpenedSession: what the server keeps is acknowledged, the rest is sent again.
+// OpenedSession settles the signals that the server already has, and sends the rest again.
 func (a *agent) OpenedSession(s *link.Session, w *wire.Welcome) { a.welcome(s, w) }
 
+// welcome takes over the settings of a new session.
 func (a *agent) welcome(s session, w *wire.Welcome) {
 	a.mu.Lock()
 	a.session, a.node, a.maxBatch = s, w.Node, s.MaxBatch()
@@ -43,17 +44,17 @@ func (a *agent) welcome(s session, w *wire.Welcome) {
 	a.mu.Unlock()
 }
 
-// Assigned: from now on results can name definitions.
+// Assigned stores the agent's assignment, so that results can name its definitions.
 func (a *agent) Assigned(_ *link.Session, held *link.Assignment) { a.assign(held) }
 
+// assign stores an assignment and tells the run's changes of intent about it.
 func (a *agent) assign(held *link.Assignment) {
 	now := a.run.now()
 	a.keep(held, a.run.checkSet(a.class, held), now)
 	a.run.changes.Assigned(a, held, now)
 }
 
-// keep holds an assignment, like an agent that has it on disk: the next session need not send
-// it again.
+// keep stores an assignment, as an agent does on its disk: the server need not send it to the next session.
 func (a *agent) keep(held *link.Assignment, set *checkSet, now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -67,9 +68,10 @@ func (a *agent) keep(held *link.Assignment, set *checkSet, now int64) {
 	a.run.ready.Add(1)
 }
 
-// Acked counts what is kept and what is refused, and goes on sending.
+// Acked settles acknowledged and refused signals, and sends more.
 func (a *agent) Acked(_ *link.Session, ack *wire.Ack) { a.ack(ack) }
 
+// ack settles the signals of an acknowledgement, and sends more.
 func (a *agent) ack(ack *wire.Ack) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,17 +85,17 @@ func (a *agent) ack(ack *wire.Ack) {
 	a.pump()
 }
 
-// RoundRobinRuns: runs that are given to this machine now.
+// RoundRobinRuns runs the round-robin checks that the server gives this agent now.
 func (a *agent) RoundRobinRuns(_ *link.Session, t *wire.RoundRobinRuns) {
 	for _, g := range t.Runs {
 		a.turn(g)
 	}
 }
 
-// Reply answers nothing: a simulated machine asks nothing.
+// Reply does nothing, because a simulated agent sends no requests.
 func (a *agent) Reply(*link.Session, *wire.Exchange) {}
 
-// RunNow is answered and not played: a simulated machine has nothing to run.
+// RunNow answers with a text and runs nothing.
 func (a *agent) RunNow(s *link.Session, r *wire.Run) {
 	if r.ID == 0 || r.Cancel {
 		return
@@ -101,8 +103,8 @@ func (a *agent) RunNow(s *link.Session, r *wire.Run) {
 	_ = s.SendRunOutput(&wire.RunOutput{ID: r.ID, Output: []byte("a simulated agent runs nothing\n"), Last: true, DurationMs: 5})
 }
 
-// Slow is done as agents do: for a while frames linger longer and nothing leaves
-// before. It is counted, because a server that asks for it is overloaded.
+// BackPressure slows the agent down as real agents do: for a while frames linger longer and none leaves before. It is
+// counted, because a server that asks for it is overloaded.
 func (a *agent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	now := time.Duration(a.run.now())
 	a.mu.Lock()
@@ -114,7 +116,7 @@ func (a *agent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	a.run.cfg.Log.Debug("server asks to slow down", "agent", a.called(), "lingerMs", m.LingerMs, "lastsMs", m.LastsMs, "reason", m.Reason)
 }
 
-// ServerStops: Read ends next, and live comes back after the time that the server names.
+// ServerStops does nothing: Read returns next, and live reconnects after the time that the server names.
 func (a *agent) ServerStops(*link.Session, time.Duration, string) {}
 
 var _ link.Handler = (*agent)(nil)

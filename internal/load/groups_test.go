@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// quarters are towns whose classes share groups, and checks of those.
+// quarters returns the scenario towns with classes in common groups and checks of these groups.
 func quarters(phases ...scenario.Phase) *scenario.Scenario {
 	sc := towns(phases...)
 	sc.Agents[0].Groups, sc.Agents[1].Groups = []string{"linux", "eu"}, []string{"linux"}
@@ -22,8 +22,8 @@ func quarters(phases ...scenario.Phase) *scenario.Scenario {
 	return sc
 }
 
-// An agent in two groups that a check targets runs it once, and of each check that is each
-// group's own, both. The rate, the states and the ledger are of that.
+// TestGroupsOverlap expects that an agent in two groups of a check runs it once, and runs both checks that exist once
+// per group; rates, states and ledgers count so.
 func TestGroupsOverlap(t *testing.T) {
 	sc := quarters(scenario.Phase{Steady: sec(20)})
 	held := func(i int) (names []string) {
@@ -50,8 +50,8 @@ func TestGroupsOverlap(t *testing.T) {
 	}
 }
 
-// What is made on a server: a group of each class, groups made of those, and each check once,
-// with all the groups that it targets.
+// TestResourcesOfGroups expects the resources on the server: a group of each class, groups of these, and each check
+// once with all its target groups.
 func TestResourcesOfGroups(t *testing.T) {
 	groups, checks := map[string][]string{}, map[string][]string{}
 	for _, r := range simulated.Resources(quarters()) {
@@ -76,7 +76,8 @@ func TestResourcesOfGroups(t *testing.T) {
 	}
 }
 
-// A check of groups fails on agents of all classes that hold it, or of one. The plan says so, and groups are part of it.
+// TestChecksOfGroupsFail lets a check of groups fail, on agents of all classes or of one. The plan says so, and groups
+// are part of it.
 func TestChecksOfGroupsFail(t *testing.T) {
 	for _, c := range []struct {
 		fail   scenario.FailCheck
@@ -117,8 +118,8 @@ func TestChecksOfGroupsFail(t *testing.T) {
 	}
 }
 
-// A fault that names a group strikes agents of all its classes and no others, and the seed says
-// which.
+// TestAGroupIsPicked lets a fault strike a group, and expects agents of all its classes and no others, drawn by the
+// seed.
 func TestAGroupIsPicked(t *testing.T) {
 	struck := func(p scenario.Pick, seed uint64) (members []int, by map[string]int) {
 		t.Helper()

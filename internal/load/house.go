@@ -7,20 +7,18 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// house is the timetable of what agents do beside their results: sessions tick, and who has sent
-// nothing for a while says that it lives. Each agent has its place in every round, so that they do
-// not speak all at once.
+// house is the timetable of session ticks and keepalives, in rounds: each agent has a time of its own in every round.
 type house struct{ begun, every, agents int64 }
 
-// houseTick is the shortest sleep of who keeps the house.
+// houseTick is the shortest sleep of keepHouse.
 const houseTick = 5 * time.Millisecond
 
-// turn is when an agent's turn is meant to be.
+// turn returns the time of an agent's tick in a round.
 func (h house) turn(agent int, round int64) int64 {
 	return h.begun + round*h.every + int64(agent)*h.every/h.agents
 }
 
-// next is an agent's first turn from an instant on.
+// next returns the time of an agent's first tick that is not before at.
 func (h house) next(agent int, at int64) int64 {
 	first := h.turn(agent, 0)
 	if at <= first {
@@ -29,8 +27,7 @@ func (h house) next(agent int, at int64) int64 {
 	return h.turn(agent, (at-first+h.every-1)/h.every)
 }
 
-// houseEvery is how often the house is kept: at least twice in the shortest time in which
-// a node must be heard of.
+// houseEvery returns the time between two rounds: at most half of the shortest keepalive interval.
 func (r *run) houseEvery() time.Duration {
 	every := 5 * time.Second
 	for i := range r.cfg.Scenario.Agents {
@@ -41,8 +38,8 @@ func (r *run) houseEvery() time.Duration {
 	return every
 }
 
-// keepHouse ticks the sessions and sends keepalives. Rounds that it missed are over: what was
-// meant in them is sent in the next, and its lag says how late.
+// keepHouse ticks the sessions and sends keepalives. It skips rounds whose time is over: their keepalives leave in the
+// next round, with the delay as their lag.
 func (r *run) keepHouse(ctx context.Context) {
 	h := house{r.now(), int64(r.houseEvery()), int64(len(r.agents))}
 	for round := int64(0); h.agents > 0; round = max(round+1, (r.now()-h.begun)/h.every) {

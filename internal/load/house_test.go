@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Every agent has a turn in each round, at a time of its own.
+// TestHouseTurns checks the times of ticks: each agent has one in each round, at a time of its own.
 func TestHouseTurns(t *testing.T) {
 	h := house{begun: 1000, every: 500, agents: 10}
 	for _, c := range []struct {
@@ -25,7 +25,7 @@ func TestHouseTurns(t *testing.T) {
 	}
 }
 
-// resting is a run of agents that have nothing to say but that they live.
+// resting plays a run whose agents send keepalives only.
 func resting(t *testing.T) (r *run, end func()) {
 	t.Helper()
 	srv := &ideal{nodes: map[wire.StreamID]*idealNode{}, commit: 4 * time.Millisecond}
@@ -60,7 +60,7 @@ func lagOf(r *run) (worst time.Duration, frames int64) {
 	return worst, frames
 }
 
-// Signs of life are sent when they are meant to be, one machine after the other.
+// TestSignsOfLife expects that keepalives leave at their planned times, one agent after the other.
 func TestSignsOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, end := resting(t)
@@ -89,8 +89,8 @@ func TestSignsOfLife(t *testing.T) {
 	})
 }
 
-// One that leaves late is timed from when it was meant, and what the server says of that machine
-// meanwhile is this loader's doing.
+// TestSignsOfLifeThatAreLate delays keepalives, and expects that their lag counts from the planned time, and that a
+// silence problem of that machine is blamed on the loader.
 func TestSignsOfLifeThatAreLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, end := resting(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Joint connects the loaders that play one run together; internal/load/join has both of its sides. A follower is a log
-// and a clock: it plays its part as if alone, and the lead writes the lines of its log to its own, and judges them
+// Joint connects the loaders that play one run together; internal/load/join implements both sides. A follower plays its
+// part as if alone and sends the lines of its log to the lead; the lead adds them to its own log, and judges all lines
 // together. Lists have one entry for each follower, in order. A lost loader ends the context of the run.
 type Joint interface {
 	// Connect waits until all loaders are prepared to play this plan.
@@ -35,7 +35,7 @@ type Joint interface {
 	Finish(ctx context.Context) error
 }
 
-// Joined is a follower.
+// Joined describes a follower of the run.
 type Joined struct {
 	Number int           // from 1
 	Name   string        // of its machine
@@ -44,7 +44,7 @@ type Joined struct {
 	Arrived
 }
 
-// Arrived has the cost of a loader's sessions, once all its agents hold their checks.
+// Arrived holds the time and memory that a loader's sessions took until all its agents hold their checks.
 type Arrived struct {
 	Connect    float64 `json:"connect"` // seconds until all had sessions …
 	Ready      float64 `json:"ready"`   // … and checks
@@ -52,7 +52,7 @@ type Arrived struct {
 	Goroutines float64 `json:"goroutines"`
 }
 
-// Alone implements Joint for a run of one loader. Both sides of a joined run embed it.
+// Alone implements Joint for a run with a single loader. Both sides of a joined run embed it.
 type Alone struct{}
 
 // Connect implements Joint.
@@ -84,7 +84,7 @@ func (Alone) Lines() []observe.Line { return nil }
 // Finish implements Joint.
 func (Alone) Finish(context.Context) error { return nil }
 
-// beginning returns when the timetable begins, in ns since the run was made.
+// beginning returns the start of the timetable, in ns since the run was made.
 func (r *run) beginning(ctx context.Context) (int64, error) {
 	at, err := r.cfg.Joint.Begin(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func (r *run) beginning(ctx context.Context) (int64, error) {
 	return begin, nil
 }
 
-// handOver ends a follower's part: the lead gets the rest of its log.
+// handOver sends the lead the rest of a follower's log.
 func (r *run) handOver(ctx context.Context, w *watch) error {
 	w.finish()
 	ledgers := r.ledgers()
@@ -107,7 +107,7 @@ func (r *run) handOver(ctx context.Context, w *watch) error {
 	return r.cfg.Joint.Finish(ctx)
 }
 
-// awaitMeasured waits for the rest of the followers' logs.
+// awaitMeasured waits for the rest of the followers' logs, and checks their ledgers.
 func (r *run) awaitMeasured(ctx context.Context) error {
 	if err := r.cfg.Joint.Finish(ctx); err != nil {
 		return err
@@ -121,7 +121,7 @@ func (r *run) awaitMeasured(ctx context.Context) error {
 	return nil
 }
 
-// collect writes the lines of the followers to the log.
+// collect writes the followers' new lines to the log.
 func (r *run) collect() {
 	for _, line := range r.cfg.Joint.Lines() {
 		r.log.Append(line)
@@ -142,7 +142,7 @@ func (r *run) othersLedgers() (list []observe.Ledgers) {
 	return list
 }
 
-// fits refuses ledgers that are not those of a loader's agents.
+// fits returns an error unless ledgers are those of all agents of a loader.
 func (r *run) fits(number int, l *observe.Ledgers) error {
 	part := Part{Number: number, Of: r.cfg.Part.Of}
 	if want := part.share(len(r.cfg.Members)); len(l.Agents) != want {
@@ -163,7 +163,7 @@ func (r *run) fits(number int, l *observe.Ledgers) error {
 	return nil
 }
 
-// tooLate is the error of a follower that heard an order too late to carry it out with the others.
+// tooLate returns the error of a follower that received an order too late to carry it out with the others.
 func tooLate(late int64, what string) error {
 	busy := ""
 	if load := usage.Machine().Load; load != "" {
@@ -172,8 +172,8 @@ func tooLate(late int64, what string) error {
 	return model.Errorf(model.Unavailable, "heard %s too late that %s: the connection to the loader that leads is too slow, or this machine is too busy%s", time.Duration(late).Round(time.Millisecond), what, busy)
 }
 
-// another plays the score that the lead plays from an instant on. A score that only ends sooner is played
-// however late its order arrives: results sent meanwhile are in the ledger, and are not measured.
+// another replaces the timetable from a time on, as the lead orders. A timetable that only ends sooner is played
+// however late the order arrives: results sent meanwhile are in the ledger, and are not measured.
 func (r *run) another(from time.Duration, spans []observe.Part) error {
 	begin := r.begin.Load()
 	if err := score(spans).check(len(r.cfg.Scenario.Phases)); err != nil {
@@ -189,7 +189,7 @@ func (r *run) another(from time.Duration, spans []observe.Part) error {
 	return nil
 }
 
-// renamedTo gives an agent the present name of its node.
+// renamedTo sets the present name of an agent's node.
 func (r *run) renamedTo(member int, name string) {
 	if member < 0 || member >= len(r.seats) || r.seats[member] == nil {
 		return

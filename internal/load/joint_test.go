@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// A loader that hears late that the run ends, ends late, and hands over how late; one that would have
-// to play something else than it did is lost to the run, and does not blame the connection alone.
+// TestAScoreThatIsHeardLate sends a follower late orders, and expects that a late end is carried out and reported, and
+// that another change is an error with both possible causes.
 func TestAScoreThatIsHeardLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		late   time.Duration

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// found is a scenario whose last phases are at rates of what its steps find.
+// foundPhases returns phases whose rates are multiples of the saturation that a phase of steps finds.
 func foundPhases() []scenario.Phase {
 	return []scenario.Phase{
 		{Step: sec(10), By: 0.5, To: 4},
@@ -18,8 +18,8 @@ func foundPhases() []scenario.Phase {
 	}
 }
 
-// A server that takes 130 results a second carries 120, which is ×1.5: what follows is at
-// rates of that, and the overload breaks it.
+// TestOverloadIsOfWhatStepsFound runs steps against a server with 130 results a second, and expects the saturation
+// ×1.5, and that the overload relative to it breaks.
 func TestOverloadIsOfWhatStepsFound(t *testing.T) {
 	sc := towns(foundPhases()...)
 	sc.Objectives = map[string]scenario.Limit{"p99": "2s"}
@@ -47,8 +47,8 @@ func TestOverloadIsOfWhatStepsFound(t *testing.T) {
 	}
 }
 
-// A machine that stumbles once ends no search: the step that broke is played once more, its
-// first attempt counts for nothing, and the verdict says so.
+// TestAStepIsPlayedOnceMore stalls the loader once in a step, and expects that the step is repeated, that its first
+// attempt does not count, and that the verdict says so.
 func TestAStepIsPlayedOnceMore(t *testing.T) {
 	for name, c := range map[string]struct {
 		step  int // s
@@ -86,7 +86,7 @@ func TestAStepIsPlayedOnceMore(t *testing.T) {
 	}
 }
 
-// Steps of which none held measured nothing: the run says so, and has not passed.
+// TestNoStepHeld lets the first step break, and expects that the run fails and says that nothing was measured.
 func TestNoStepHeld(t *testing.T) {
 	rep := playOn(t, Config{Scenario: towns(scenario.Phase{Step: sec(10), By: 0.5, To: 2})}, &ideal{perSecond: 60})
 	failed := rep.Failed()
@@ -98,7 +98,7 @@ func TestNoStepHeld(t *testing.T) {
 	}
 }
 
-// What the phases that follow are worth is said where steps found nothing.
+// TestNothingWasFound expects a sentence about phases whose rate depends on steps that found nothing.
 func TestNothingWasFound(t *testing.T) {
 	const unmeasured = "not measured in this run, asked at most 40 s" // of the objective
 	for name, c := range map[string]struct {
@@ -132,8 +132,8 @@ func TestNothingWasFound(t *testing.T) {
 	}
 }
 
-// A rate that is found while a phase at it plays already holds from then on; what was
-// played before is not measured, and steps that find another one decide for themselves.
+// TestRatesAreSetWhereTheyAreFound sets the saturation while a later phase already plays, and expects the new rate from
+// that time on, until other steps find another.
 func TestRatesAreSetWhereTheyAreFound(t *testing.T) {
 	phases := []scenario.Phase{{Step: sec(10), By: 0.5, To: 2}, {Steady: sec(10), Rate: 0.5, Of: scenario.Saturation}, {Steady: sec(10)},
 		{Step: sec(10), By: 1, To: 2}, {Steady: sec(10), Rate: 3, Of: scenario.Saturation}}

@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// ledger is what one agent knows of its signals: each is acknowledged, refused, or still
-// on its way. Numbers are settled in order and without holes, so that acked + refused is
-// also the last number settled. Guarded by the agent's lock.
+// ledger records what became of an agent's signals: each is acknowledged, refused, or without an answer. Numbers are
+// settled in order and without holes, so that acked + refused is also the last number settled. Guarded by the agent's
+// lock.
 type ledger struct {
 	sent    uint64                    // signals numbered
 	acked   uint64                    // of those, kept
@@ -32,11 +32,11 @@ type ledger struct {
 	gone    bool                      // the fault script left its machine dead: nobody waits for what it holds
 }
 
-// settled is the last number whose fate is known.
+// settled returns the last signal number whose outcome is known.
 func (l *ledger) settled() uint64 { return l.acked + l.refused }
 
-// pass settles the next number of a stream. heard: its acknowledgement came by the session
-// that would also have told of a refusal.
+// pass settles the next signal of a stream as acknowledged or refused. heard tells that the acknowledgement came in the
+// session that would also have reported a refusal.
 func (l *ledger) pass(stream wire.StreamID, number uint64, s *sign, heard bool) (reason string, refused bool) {
 	var e *observe.Entry
 	if s.check >= 0 && s.about == 0 { // else the pair counts it
@@ -67,20 +67,21 @@ func (l *ledger) pass(stream wire.StreamID, number uint64, s *sign, heard bool) 
 	return "", false
 }
 
+// more adds one to a counter that stops at its maximum.
 func more(n uint16) uint16 { return n + uint16(min(1, math.MaxUint16-n)) }
 
-// digest is four bytes of a result's status and output, never zero.
+// digest returns four bytes of a hash of a result's status and output, never zero.
 func digest(status model.Status, output []byte) uint32 { return fold(status, xxhash.Sum64(output)) }
 
-// Digest is that of a result as a view shows it, for Kept.
+// Digest returns the digest of a result in a view, for observe.EventState.
 func Digest(status model.Status, output string) uint32 {
 	return fold(status, xxhash.Sum64String(output))
 }
 
+// fold combines a status and a hash into a digest.
 func fold(status model.Status, sum uint64) uint32 { return max(1, uint32(sum>>8)^uint32(status)<<30) }
 
-// believe says up to which number an acknowledgement is to be settled, and writes down
-// what cannot be right in it.
+// believe returns the signal number up to which an acknowledgement is valid, and records contradictions in it.
 func (a *agent) believe(l wire.StreamLast) uint64 {
 	switch settled := a.ledger.settled(); {
 	case l.Stream != a.stream || l.Lane != wire.Live:
@@ -97,7 +98,7 @@ func (a *agent) believe(l wire.StreamLast) uint64 {
 	return min(l.Last, a.ledger.shown)
 }
 
-// refuse notes a refusal until the acknowledgement passes its number.
+// refuse keeps a refusal until the acknowledgement passes its number.
 func (a *agent) refuse(r *wire.RefusedSignal) {
 	l := &a.ledger
 	switch settled := l.settled(); {
@@ -113,30 +114,32 @@ func (a *agent) refuse(r *wire.RefusedSignal) {
 	}
 }
 
-// accuse notes an answer that no answer may be. Caller holds the lock.
+// accuse records an answer that contradicts the protocol. Caller holds the lock.
 func (a *agent) accuse(kind string, number uint64, format string, args ...any) {
 	a.run.breaches.add(observe.Breach{Kind: kind, Node: a.node, Name: a.name, Number: number, Problem: fmt.Sprintf(format, args...)})
 }
 
-// breaches are those of all agents. Its lock is taken under the agents'.
+// breaches collects the protocol breaches that all agents recorded. Its lock is taken under the agents'.
 type breaches struct {
 	mu   sync.Mutex
 	list observe.Breaches
 }
 
+// add adds a breach.
 func (b *breaches) add(x observe.Breach) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.list.Add(x)
 }
 
+// copy returns a copy of the breaches.
 func (b *breaches) copy() observe.Breaches {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return observe.Breaches{Kinds: maps.Clone(b.list.Kinds), First: slices.Clone(b.list.First)}
 }
 
-// ledgers returns those of this loader's agents, which have to be at rest.
+// ledgers returns the ledgers of this loader's agents, which must no longer receive answers.
 func (r *run) ledgers() observe.Ledgers {
 	l, known := observe.Ledgers{Breaches: r.breaches.copy()}, map[*checkSet]int{}
 	for member, a := range r.seats {
@@ -165,7 +168,7 @@ func (r *run) ledgers() observe.Ledgers {
 	return l
 }
 
-// sinceBegin returns spans as ns since the start of the timetable.
+// sinceBegin converts spans to ns since the start of the timetable.
 func (r *run) sinceBegin(list []observe.Stay) (out []observe.Stay) {
 	begin := r.begin.Load()
 	for _, s := range list {
@@ -177,8 +180,7 @@ func (r *run) sinceBegin(list []observe.Stay) (out []observe.Stay) {
 	return out
 }
 
-// unanswered counts the results that a session took and nobody answered. Caller holds
-// the lock.
+// unanswered counts the sent results without an answer, by check. Caller holds the lock.
 func (a *agent) unanswered() (open map[int16]uint64) {
 	a.eachUnanswered(func(s *sign) {
 		if s.about > 0 {
@@ -192,6 +194,7 @@ func (a *agent) unanswered() (open map[int16]uint64) {
 	return open
 }
 
+// eachUnanswered calls fn for each sent signal without an answer.
 func (a *agent) eachUnanswered(fn func(s *sign)) {
 	for _, f := range a.held {
 		for i := f.done; i < len(f.each) && f.first+uint64(i) <= a.ledger.shown; i++ {

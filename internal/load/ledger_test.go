@@ -32,21 +32,21 @@ const (
 	pickyCheck  = 0 // some of its results are refused; mutants leave it alone
 )
 
-// What nobody sees who looks at counts and last numbers alone.
+// These mutants leave counts and last numbers as they should be.
 const (
 	dropsAndDoubles = "drops one result and applies the next one of its state twice"
 	turnsRound      = "applies two results of a state in the wrong order"
 )
 
-// modelBatch is one that was appended, with the refusals judged then.
+// modelBatch is an appended batch, with the refusals decided when it came.
 type modelBatch struct {
 	first   uint64
 	signals []wire.Signal
 	void    map[uint64]bool
 }
 
-// modelNode is what the server knows of one agent. The queue is lost in a crash, and
-// what is said to a connection with that connection.
+// modelNode holds what the server knows of one agent. A crash loses the queue, and the end of a connection loses the
+// answers to it.
 type modelNode struct {
 	agent  *agent
 	stream wire.StreamID
@@ -61,15 +61,17 @@ type modelNode struct {
 	told    uint64 // highest number that the agent was told is kept
 }
 
+// modelConn is a connection of an agent to the model server.
 type modelConn struct {
 	silent
 	node   *modelNode
 	server *modelServer
 }
 
-// Close ends the session, as the loader does and as the network does.
+// Close ends the session, as the loader or the network does.
 func (c *modelConn) Close() { c.node.cut() }
 
+// cut ends the node's connection.
 func (n *modelNode) cut() {
 	if n.conn != nil {
 		n.conn, n.refused = nil, nil
@@ -79,7 +81,7 @@ func (n *modelNode) cut() {
 	}
 }
 
-// modelServer is all nodes, and the mutant that it is.
+// modelServer is a server in memory that makes one mistake, the one named by mutant.
 type modelServer struct {
 	rng     *rand.Rand
 	nodes   []*modelNode
@@ -90,13 +92,13 @@ type modelServer struct {
 	tainted map[*observe.EventState]bool // states whose last result is not the one that was sent
 }
 
-// modelOwed is a result that was not applied when it was its turn.
+// modelOwed is a result that the server skipped, to apply it later.
 type modelOwed struct {
 	of     *observe.EventState
 	number uint64
 }
 
-// wrong says whether to do the wrong thing now.
+// wrong reports whether the server makes its mistake now.
 func (s *modelServer) wrong(mutant string) bool {
 	if s.struck || s.mutant != mutant || s.rng.IntN(4) > 0 {
 		return false
@@ -105,6 +107,7 @@ func (s *modelServer) wrong(mutant string) bool {
 	return true
 }
 
+// SendFrame decodes a frame and queues its signals.
 func (c *modelConn) SendFrame(_ wire.StreamKey, _ uint64, frame []byte) error {
 	n, s := c.node, c.server
 	if n.conn != c {
@@ -136,7 +139,7 @@ func (c *modelConn) SendFrame(_ wire.StreamKey, _ uint64, frame []byte) error {
 	return nil
 }
 
-// checkOf is the index of a result's check; -1 for a keepalive.
+// checkOf returns the index of a result's check, or -1 for a keepalive.
 func checkOf(s *wire.Signal) int {
 	if s.Kind != wire.SignalResult {
 		return -1
@@ -144,7 +147,7 @@ func checkOf(s *wire.Signal) int {
 	return int(s.Definition) - 50
 }
 
-// commit makes the oldest batch durable and visible.
+// commit applies the oldest queued batch of a node.
 func (s *modelServer) commit(n *modelNode) {
 	if len(n.queue) == 0 {
 		return
@@ -211,12 +214,12 @@ func (s *modelServer) commit(n *modelNode) {
 	n.acked = n.last
 }
 
-// sound: it has a result that no mutant may touch unseen.
+// sound reports whether a batch has a result that every mistake would make visible.
 func sound(b modelBatch) bool {
 	return slices.ContainsFunc(b.signals, func(s wire.Signal) bool { return checkOf(&s) > pickyCheck })
 }
 
-// tell delivers what is to be said.
+// tell sends a node's agent the pending acknowledgement and refusals.
 func (s *modelServer) tell(n *modelNode) {
 	if n.conn == nil {
 		return
@@ -241,7 +244,7 @@ func (s *modelServer) tell(n *modelNode) {
 	n.agent.ack(ack)
 }
 
-// connect is a handshake: the server first commits what an older session appended.
+// connect opens a session of an agent; the server first commits the batches of the session before.
 func (s *modelServer) connect(n *modelNode) {
 	n.cut()
 	for len(n.queue) > 0 {
@@ -257,8 +260,7 @@ func (s *modelServer) connect(n *modelNode) {
 	n.told = max(n.told, last)
 }
 
-// crash ends all connections and loses what is not committed; commits more are made
-// while it dies, which nobody hears of.
+// crash ends all connections and loses queued batches, after some more commits without an acknowledgement.
 func (s *modelServer) crash(commits int) {
 	for _, n := range s.nodes {
 		n.cut()
@@ -269,7 +271,7 @@ func (s *modelServer) crash(commits int) {
 	}
 }
 
-// Each makes the server the view of its own states.
+// Each calls fn for each event state of the server.
 func (s *modelServer) Each(_ context.Context, fn func(observe.EventState) error) error {
 	for _, n := range s.nodes {
 		for _, k := range n.states {
@@ -281,7 +283,7 @@ func (s *modelServer) Each(_ context.Context, fn func(observe.EventState) error)
 	return nil
 }
 
-// script plays so many random steps, then lets everything come to rest.
+// script plays random steps against a model server, delivers all that is pending, and returns the comparison.
 func script(t *testing.T, seed uint64, mutant string) (*report.Balance, *modelServer) {
 	t.Helper()
 	s := &modelServer{rng: rand.New(rand.NewPCG(seed, 7)), mutant: mutant, tainted: map[*observe.EventState]bool{}}
@@ -360,6 +362,8 @@ func script(t *testing.T, seed uint64, mutant string) (*report.Balance, *modelSe
 	return b, s
 }
 
+// TestLedgerNeverAccusesASoundServer plays 300 random runs against a correct server, and expects a ledger without
+// differences.
 func TestLedgerNeverAccusesASoundServer(t *testing.T) {
 	var all report.Balance
 	for seed := range uint64(300) {
@@ -377,6 +381,8 @@ func TestLedgerNeverAccusesASoundServer(t *testing.T) {
 	}
 }
 
+// TestLedgerCatchesEveryMutant plays random runs against servers with one mistake each, and expects that the ledger
+// finds it.
 func TestLedgerCatchesEveryMutant(t *testing.T) {
 	for _, mutant := range []string{
 		"drops one result", "applies twice", "gives a batch the numbers of the one before",
@@ -408,7 +414,7 @@ func TestLedgerCatchesEveryMutant(t *testing.T) {
 	}
 }
 
-// There are 1.5 million states in one process.
+// TestEntryIsSmall limits the memory of ledger entries, because a process may have 1.5 million of them.
 func TestEntryIsSmall(t *testing.T) {
 	if size := unsafe.Sizeof(observe.Entry{}); size > 20 {
 		t.Errorf("%d bytes per state, at most 20", size)
@@ -418,8 +424,7 @@ func TestEntryIsSmall(t *testing.T) {
 	}
 }
 
-// BenchmarkBalance compares 1.5 million states; what the ledgers keep of each, and what
-// comparing takes beyond that, is measured on the heap.
+// BenchmarkBalance compares 1.5 million states, and measures the memory of the ledgers and of the comparison.
 func BenchmarkBalance(b *testing.B) {
 	const agents, checks = 15_000, 100
 	s := &flat{agents: agents, checks: checks}
@@ -457,13 +462,14 @@ func BenchmarkBalance(b *testing.B) {
 	b.ReportMetric(float64(s.peak-before-kept)/agents/checks, "B/state-comparing")
 }
 
-// flat is a view in which every state is as it should be.
+// flat is a view in which every state is as expected.
 type flat struct {
 	agents, checks int
 	heap           func()
 	peak           uint64
 }
 
+// Each calls fn for each state, and measures the heap meanwhile.
 func (f *flat) Each(_ context.Context, fn func(observe.EventState) error) error {
 	for n := range f.agents {
 		for c := range f.checks {

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// partOf is one loader's run of the towns.
+// partOf returns the run of one loader, with its part of the scenario towns.
 func partOf(t *testing.T, p Part) *run {
 	t.Helper()
 	cfg, err := Config{Server: "127.0.0.1:1", Scenario: towns(scenario.Phase{Steady: sec(10)}), Part: p, Sources: 2}.withDefaults()
@@ -29,7 +29,7 @@ func partOf(t *testing.T, p Part) *run {
 	return r
 }
 
-// ledgersOf returns the ledgers of a loader, all of whose agents hold their checks.
+// ledgersOf returns the ledgers of a loader whose agents all hold their checks.
 func ledgersOf(t *testing.T, p Part) observe.Ledgers {
 	t.Helper()
 	r := partOf(t, p)
@@ -49,7 +49,7 @@ func ledgersOf(t *testing.T, p Part) observe.Ledgers {
 	return r.ledgers()
 }
 
-// Ledgers that are not a loader's own, or not whole, are refused.
+// TestLedgersThatDoNotFit changes the ledgers of a follower, and expects that the lead refuses them.
 func TestLedgersThatDoNotFit(t *testing.T) {
 	lead, own := partOf(t, Part{Number: 0, Of: 3}), Part{Number: 1, Of: 3}
 	for name, spoil := range map[string]func(l *observe.Ledgers){
@@ -73,7 +73,8 @@ func TestLedgersThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A score arrives as it is, whenever each loader's beginning was; what is none is refused.
+// TestScoresTravel converts a timetable to the time of another loader, and expects the same parts; it expects an error
+// for invalid ones.
 func TestScoresTravel(t *testing.T) {
 	phases := []scenario.Phase{{Steady: sec(4), Warmup: sec(1)}, {Step: sec(5), Rate: 1, By: 1, To: 4}, {Steady: sec(3), Rate: 0.5}}
 	s := newScore(phases, 1000).cut(1000 + 12e9)
@@ -99,7 +100,7 @@ func TestScoresTravel(t *testing.T) {
 	}
 }
 
-// Loaders on one machine connect from addresses of their own.
+// TestLoadersHaveAddressesOfTheirOwn expects that loaders on one machine connect from different addresses.
 func TestLoadersHaveAddressesOfTheirOwn(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -124,7 +125,7 @@ func TestLoadersHaveAddressesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// The machine's share has the loaders that are on it, and no others.
+// TestLoadersElsewhereAreNotOfThisMachine expects that the machine's share of CPU time counts only the loaders on it.
 func TestLoadersElsewhereAreNotOfThisMachine(t *testing.T) {
 	g := &usage.Gained{}
 	g.Add(usage.SoFar{}, usage.SoFar{At: 10e9, Loader: usage.Process{CPU: 2e9, RSS: 100}})
@@ -135,8 +136,7 @@ func TestLoadersElsewhereAreNotOfThisMachine(t *testing.T) {
 	}
 }
 
-// Sessions last while what was counted is written: what they hear meanwhile is in the way of
-// nobody, and does not change what is on its way.
+// TestCountsWhileSessionsLast reads the counts of a run while sessions receive answers, for the race detector.
 func TestCountsWhileSessionsLast(t *testing.T) {
 	r := partOf(t, Part{Number: 1, Of: 3})
 	r.deal()

@@ -4,7 +4,7 @@ import (
 	"sync"
 )
 
-// lingering is a frame that leaves when due unless it has left before.
+// lingering is a frame that waits for more results until due.
 type lingering struct {
 	agent *agent
 	frame *frame
@@ -12,10 +12,10 @@ type lingering struct {
 	due   int64
 }
 
-// dues is a heap of them, the earliest first: agents that were asked to slow down
-// linger longer than the others.
+// dues is a heap of waiting frames, the earliest first.
 type dues []lingering
 
+// push adds a frame.
 func (d *dues) push(l lingering) {
 	h := append(*d, l)
 	i := len(h) - 1
@@ -30,7 +30,7 @@ func (d *dues) push(l lingering) {
 	*d = h
 }
 
-// pop takes the earliest of at least one.
+// pop removes and returns the earliest frame; there must be one.
 func (d *dues) pop() lingering {
 	h := *d
 	first, last := h[0], h[len(h)-1]
@@ -57,9 +57,8 @@ func (d *dues) pop() lingering {
 	return first
 }
 
-// inbox is where frames wait for their sender that began with a turn: turns come on the
-// goroutines that read, and frames leave by their sender's timetable. Its lock is taken
-// under the agents'.
+// inbox holds frames that a round-robin run began, until their sender takes them over. Its lock is taken under the
+// agents'.
 type inbox struct {
 	wake chan struct{}
 
@@ -68,9 +67,10 @@ type inbox struct {
 	over bool // the sender has gone: what is made leaves at once
 }
 
+// newInbox returns an empty inbox.
 func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
 
-// put hands over a frame; false: nobody would send it.
+// put adds a frame; it returns false if the sender has ended and would not send it.
 func (x *inbox) put(l lingering) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -86,7 +86,7 @@ func (x *inbox) put(l lingering) bool {
 	return true
 }
 
-// takeIn takes over what came.
+// takeIn moves the frames of the inbox into the sender's heap.
 func (s *sender) takeIn() {
 	if s.inbox == nil {
 		return
@@ -100,7 +100,7 @@ func (s *sender) takeIn() {
 	s.inbox.came = s.inbox.came[:0]
 }
 
-// woken is nil where nobody wakes the sender.
+// woken returns the channel that wakes the sender, or nil without an inbox.
 func (s *sender) woken() <-chan struct{} {
 	if s.inbox == nil {
 		return nil
@@ -108,8 +108,8 @@ func (s *sender) woken() <-chan struct{} {
 	return s.inbox.wake
 }
 
-// closes is until when a sender with nothing to do waits for turns; never: it is done, and
-// takes no more.
+// closes returns the time until which an idle sender waits for round-robin runs; never means that it is done and
+// accepts no more.
 func (s *sender) closes(now int64) int64 {
 	if s.inbox == nil {
 		return never

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Whatever order they come in, the earliest leaves first.
+// TestDuesLeaveInOrder pushes frames in random order, and expects that the earliest is popped first.
 func TestDuesLeaveInOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var d dues

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// fate is what a scenario does to a machine. Guarded by the agent's lock.
+// fate holds what faults and churn do to a machine. Guarded by the agent's lock.
 type fate struct {
 	line    *cable        // of the present session
 	back    chan struct{} // the machine is off the network until it is closed; nil: it is on it
@@ -23,7 +23,7 @@ type fate struct {
 	forced  map[int16]forced // statuses that a fault gives to checks
 }
 
-// forced is the status that a fault gives to the results of a state. The intended time of a result decides, as it does
+// forced is the status that a fault gives to the results of a check. The intended time of a result decides, as it does
 // when alerts are judged: a sender that is behind makes results of the time before the fault after it began.
 type forced struct {
 	status      model.Status
@@ -31,16 +31,17 @@ type forced struct {
 	sent        bool  // a result had the status
 }
 
-// cable is the connection of one agent. Where the network is gone, what is written is lost.
+// cable is the TCP connection of one agent; without network it drops what is written.
 type cable struct {
 	*net.TCPConn
 	lost    atomic.Bool
 	traffic *traffic
 }
 
-// traffic is what all cables carried, in bytes of TCP: TLS is in it.
+// traffic counts the bytes that all cables sent and received.
 type traffic struct{ sent, received atomic.Int64 }
 
+// Write writes p, or drops it if the network is gone.
 func (l *cable) Write(p []byte) (int, error) {
 	if l.lost.Load() {
 		return len(p), nil
@@ -50,16 +51,17 @@ func (l *cable) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Read reads and counts bytes.
 func (l *cable) Read(p []byte) (int, error) {
 	n, err := l.TCPConn.Read(p)
 	l.traffic.received.Add(int64(n))
 	return n, err
 }
 
-// cableOf is the context's key of the agent whose connection is opened.
+// cableOf is the context key of the agent that opens a connection.
 type cableOf struct{}
 
-// strung hands a new connection to the agent that opens it.
+// strung wraps a new connection of an agent in a cable.
 func strung(ctx context.Context, c net.Conn) net.Conn {
 	tcp, isTCP := c.(*net.TCPConn)
 	a, _ := ctx.Value(cableOf{}).(*agent)
@@ -74,8 +76,8 @@ func strung(ctx context.Context, c net.Conn) net.Conn {
 	return l
 }
 
-// vanish takes a machine off the network without a word; a dead one makes nothing either, and one
-// that has no network may die. It says whether it was there.
+// vanish disconnects a machine from the network without closing its connection; a dead machine also makes no results.
+// It reports whether the machine had a network.
 func (a *agent) vanish(dead bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,7 +95,7 @@ func (a *agent) vanish(dead bool) bool {
 	return true
 }
 
-// appear undoes vanish: a dead machine has booted, and what was spooled is sent.
+// appear ends vanish: a dead machine boots, and the spooled results are sent.
 func (a *agent) appear() {
 	a.mu.Lock()
 	f := &a.fate
@@ -112,7 +114,7 @@ func (a *agent) appear() {
 	hangUp(s, l)
 }
 
-// online gives a machine its network again; one that stands still has no use for it.
+// online connects a machine to the network again, unless it is dead.
 func (a *agent) online() {
 	a.mu.Lock()
 	dead := a.fate.dead
@@ -122,8 +124,7 @@ func (a *agent) online() {
 	}
 }
 
-// reconnect ends a session from the agent's side; rebooted: the next one is of another
-// boot.
+// reconnect closes the agent's session, so that it opens another; rebooted also changes its boot id.
 func (a *agent) reconnect(rebooted bool) {
 	a.mu.Lock()
 	if a.session == nil || a.fate.back != nil {
@@ -139,6 +140,7 @@ func (a *agent) reconnect(rebooted bool) {
 	s.Close()
 }
 
+// hangUp closes a session and its connection.
 func hangUp(s session, l *cable) {
 	if s != nil {
 		s.Close()
@@ -148,21 +150,21 @@ func hangUp(s session, l *cable) {
 	}
 }
 
-// excuse says that the session ends because the scenario wants it. Caller holds the lock.
+// excuse marks the end of the session as caused by the scenario. Caller holds the lock.
 func (a *agent) excuse() { a.stands(false, true) }
 
-// uncount takes it from the connected. Caller holds the lock.
+// uncount removes the agent from the connected ones. Caller holds the lock.
 func (a *agent) uncount() { a.stands(false, a.fate.excused) }
 
-// count puts it among the connected, if its machine is on the network. Caller holds the lock.
+// count adds the agent to the connected ones, if its machine is on the network. Caller holds the lock.
 func (a *agent) count() {
 	if a.fate.back == nil {
 		a.stands(true, false)
 	}
 }
 
-// stands notes whether it is connected, or excused. Who goes from one to the other was never
-// away: whoever looks meanwhile sees no loss. Caller holds the lock.
+// stands records whether the agent is connected, or excused, and updates the counts of the run in one step. An agent
+// that changes from one to the other never counts as lost. Caller holds the lock.
 func (a *agent) stands(counted, excused bool) {
 	f, r := &a.fate, a.run
 	was := f.counted || f.excused
@@ -176,6 +178,7 @@ func (a *agent) stands(counted, excused bool) {
 	}
 }
 
+// step returns 1 for true and -1 for false.
 func step(up bool) int64 {
 	if up {
 		return 1
@@ -183,7 +186,7 @@ func step(up bool) int64 {
 	return -1
 }
 
-// await waits until the machine is on the network; false: the run is over first.
+// await waits until the machine is on the network; it returns false if the run ends before.
 func (a *agent) await(ctx context.Context) bool {
 	a.mu.Lock()
 	back := a.fate.back
@@ -197,7 +200,7 @@ func (a *agent) await(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// bootID is another one after each boot. Caller holds the lock.
+// bootID returns the boot id of the machine, another one after each boot. Caller holds the lock.
 func (a *agent) bootID() string {
 	if a.fate.boots == 0 {
 		return a.run.bootID
@@ -205,15 +208,14 @@ func (a *agent) bootID() string {
 	return uuid.NewSHA1(a.uid, []byte{byte(a.fate.boots), byte(a.fate.boots >> 8)}).String()
 }
 
-// hang lets it run nothing, or again what it should; it keeps its session, and says that it
-// lives.
+// hang stops the agent from running checks, or lets it run them again; it keeps its session and sends keepalives.
 func (a *agent) hang(hangs bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.fate.hung = hangs
 }
 
-// force gives a status to the results of checks that are intended at a time or later, until release.
+// force gives a status to results of checks whose intended time is not before from, until release.
 func (a *agent) force(checks []int, status model.Status, from int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -225,7 +227,7 @@ func (a *agent) force(checks []int, status model.Status, from int64) {
 	}
 }
 
-// release ends force: results that are intended at a time or later have their own status.
+// release ends force for results whose intended time is not before until.
 func (a *agent) release(checks []int, until int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// dropping replaces one result by a keepalive, in the first batch that begins at a number or later.
+// dropping is a journal that replaces one result by a keepalive, in the first batch from a number on.
 type dropping struct {
 	journal.Journal
 	from uint64
@@ -22,6 +22,7 @@ type dropping struct {
 	done bool
 }
 
+// Append appends entries, one of them changed.
 func (j *dropping) Append(ctx context.Context, entries ...journal.Entry) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -33,6 +34,7 @@ func (j *dropping) Append(ctx context.Context, entries ...journal.Entry) error {
 	return j.Journal.Append(ctx, entries...)
 }
 
+// drop replaces a result in an encoded batch by a keepalive.
 func (j *dropping) drop(data []byte) []byte {
 	var r wire.Record
 	var b wire.Batch
@@ -57,7 +59,7 @@ func (j *dropping) drop(data []byte) []byte {
 	return data
 }
 
-// One lost result of a million is found, and no other is accused.
+// TestOneLostOfAMillion loses one result of a million, and expects that the ledger finds this one and no other.
 func TestOneLostOfAMillion(t *testing.T) {
 	if testing.Short() || testenv.Race {
 		t.Skip("short or with the race detector: a million results")

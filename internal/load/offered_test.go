@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// While a run lasts, whoever looks sees what was meant to be sent in the second that has just
-// ended, also where the next result is a long time off; and in the end all of it, once.
+// TestOfferedIsKnownAtOnce reads the log while a run lasts, and expects the planned results of each second as soon as
+// it has ended, even if the next result is far off, and all results at the end.
 func TestOfferedIsKnownAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		agents, every, seconds int

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// operate lets the scenario's operators work until ctx ends.
+// operate plays the scenario's API users until ctx ends.
 func (r *run) operate(ctx context.Context) []report.Worked {
 	if r.cfg.API == nil {
 		return nil // said by leftUndone
@@ -24,7 +24,7 @@ func (r *run) operate(ctx context.Context) []report.Worked {
 	return p.Work(ctx)
 }
 
-// machines are the agents of this process.
+// machines returns the agents of this process.
 func (r *run) machines() []people.Machine {
 	list := make([]people.Machine, len(r.agents))
 	for i, a := range r.agents {
@@ -33,7 +33,7 @@ func (r *run) machines() []people.Machine {
 	return list
 }
 
-// beside is the run as people see it who work at the speed of a pipeline.
+// beside gives API users and changes of intent access to the run, in the virtual time of their pipeline.
 type beside struct {
 	run      *run
 	pipeline string
@@ -57,31 +57,31 @@ func (b beside) Renamed(member int, name string) bool {
 	return soon || b.run.nameOf(member) != name
 }
 
-// Here is what a machine is called, and whether it has a session.
+// Here returns the present name of the machine's node, and whether it has a session.
 func (a *agent) Here() (name string, here bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.name, a.session != nil
 }
 
-// Class is the class of a machine.
+// Class returns the class of the machine.
 func (a *agent) Class() *scenario.Class { return a.class.spec }
 
-// Held is the assignment of a machine, and since when it has it.
+// Held returns the assignment of the machine, and the time since which it has it.
 func (a *agent) Held() (held *link.Assignment, since int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.assigned, a.assignedAt
 }
 
-// Stayed says whether a machine has a session, and had it for a while.
+// Stayed reports whether the machine has a session for longer than judge.Slack.
 func (a *agent) Stayed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.session != nil && a.run.now()-a.since > judge.Slack
 }
 
-// Otherwise tells the server of other facts; false: the machine has no session.
+// Otherwise sends the server other facts; it returns false if the machine has no session.
 func (a *agent) Otherwise(facts map[string]string) bool {
 	a.mu.Lock()
 	s := a.session
@@ -90,15 +90,15 @@ func (a *agent) Otherwise(facts map[string]string) bool {
 	return s != nil && s.SendFacts(&wire.Facts{Facts: facts}) == nil
 }
 
-// Says whether a distribution is what the machine said last, in the session that it has.
+// Says reports whether distribution is the last one that the machine sent in its present session.
 func (a *agent) Says(distribution string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.session != nil && a.facts["distribution"] == distribution
 }
 
-// unheard are, by class, the checks whose messages the run does not listen to, and the
-// keepalive: what people may silence. Nil for a class: all of them.
+// unheard returns by class the checks whose alerts the run does not judge, and the keepalive: users may silence these.
+// Nil for a class means all its checks.
 func (r *run) unheard() [][]string {
 	heard, list := alerts.Listened(r.cfg.Scenario), make([][]string, len(r.classes))
 	for i, c := range r.classes {
@@ -117,8 +117,7 @@ func (r *run) unheard() [][]string {
 	return list
 }
 
-// meanwhile lets people work, and intent change, until the func that it returns is called:
-// that waits for them and fills the report.
+// meanwhile starts API users and changes of intent; the returned function stops them and adds them to the report.
 func (r *run) meanwhile(ctx context.Context, rep *reporting) func() {
 	while, end := context.WithCancel(ctx)
 	var both sync.WaitGroup
@@ -134,7 +133,7 @@ func (r *run) meanwhile(ctx context.Context, rep *reporting) func() {
 	}
 }
 
-// leftUndone says what of the scenario nobody could do, where there is no login.
+// leftUndone lists the parts of the scenario that were not played because there is no login.
 func (r *run) leftUndone() (list []string) {
 	sc := r.cfg.Scenario
 	if r.cfg.API != nil {

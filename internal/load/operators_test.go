@@ -13,8 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// What a run without a login leaves undone stands in its report, all of it: nobody takes
-// alerts that were never listened for for alerts that came.
+// TestLeftUndoneIsSaid plays a run without a login, and expects that its report names all parts that need one.
 func TestLeftUndoneIsSaid(t *testing.T) {
 	sc := &scenario.Scenario{
 		Faults:    []scenario.Fault{{Stop: &scenario.Pick{Count: 1}}},
@@ -41,8 +40,8 @@ func TestLeftUndoneIsSaid(t *testing.T) {
 	}
 }
 
-// Each acknowledged result has a line, also one about a proxy node, which is that node's; keepalives
-// and what was refused have none.
+// TestWhichResultsAreLines expects a stream line for each acknowledged result, under the proxy node's name if it is
+// about one, and none for keepalives and refused results.
 func TestWhichResultsAreLines(t *testing.T) {
 	r := &run{epoch: time.Now()}
 	k, err := streamed.Listen(streamed.Run{Address: "127.0.0.1", Now: r.now, Since: func(int64) float64 { return 0 }, OwnName: observe.OwnName})

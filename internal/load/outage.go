@@ -10,8 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// storm cuts connections at once, as the end of a server does: each in a goroutine of its
-// own, for one after the other the first are back before the last are cut.
+// storm closes connections at the same time, as the end of a server does, each in a goroutine of its own.
 func (s *faultScript) storm(ctx context.Context, agents []*agent) {
 	s.beside.Go(func() { s.run.waitServing(ctx) })
 	for _, a := range agents {
@@ -24,10 +23,11 @@ func (s *faultScript) storm(ctx context.Context, agents []*agent) {
 	}
 }
 
-// away is how many agents of this process have no session, and should.
+// away returns how many agents of this process have no session although they should.
 func (r *run) away() int { return max(0, len(r.agents)-int(r.accounted.Load())) }
 
-// miss notes that an agent has no session and should, or has one again. Caller holds the lock.
+// miss records that an agent lost its session although it should have one, or that it has one again. Caller holds the
+// lock.
 func (a *agent) miss(here bool) {
 	if !here {
 		a.missed = a.run.now()
@@ -37,14 +37,14 @@ func (a *agent) miss(here bool) {
 	}
 }
 
-// acking notes the first acknowledgement after an absence. Caller holds the lock.
+// acking records the first acknowledgement after an absence. Caller holds the lock.
 func (a *agent) acking() {
 	if n := len(a.absences); n > 0 && a.absences[n-1].Acked == 0 {
 		a.absences[n-1].Acked = a.run.now()
 	}
 }
 
-// missing returns the absences as ns since the start of the timetable. Caller holds the lock.
+// missing returns the agent's absences in ns since the start of the timetable. Caller holds the lock.
 func (a *agent) missing() (list []observe.Absence) {
 	begin := a.run.begin.Load()
 	for _, x := range a.absences {
@@ -60,7 +60,7 @@ func (a *agent) missing() (list []observe.Absence) {
 	return list
 }
 
-// look has the server asked whether it is ready, from the first agent lost on.
+// look starts to ask the server whether it is ready, when the first agent is lost.
 func (w *watch) look(ctx context.Context, beside *sync.WaitGroup) {
 	lost := w.run.away() > 0
 	if lost && !w.lost {
@@ -69,8 +69,8 @@ func (w *watch) look(ctx context.Context, beside *sync.WaitGroup) {
 	w.lost = lost
 }
 
-// waitServing asks readyz until it says yes, and writes when. Its patience is long: in a
-// storm this process is busier than the server, and must not take that for silence.
+// waitServing asks readyz until the server is ready, and logs the time. Its timeout is long, because in a storm of
+// reconnects this process is busier than the server.
 func (r *run) waitServing(ctx context.Context) {
 	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 	for r.cfg.AdminURL != "" && ctx.Err() == nil {

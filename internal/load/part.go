@@ -8,19 +8,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Part is which of a joined run's agents one loader plays: every Of-th, so that each has
-// some of every class. The zero Part is all of them. The plan is that of the whole, whatever
-// the parts: who plays an agent changes nothing of what it does when.
+// Part selects the agents that one loader of a joined run plays: every Of-th, so that each loader has some of every
+// class. The zero Part has all agents. The plan of an agent does not depend on the loader that plays it.
 type Part struct {
 	Number int `json:"number"` // from 0, which is the loader that leads
 	Of     int `json:"of"`
 	Here   int `json:"here"` // of them, those on this machine, this one included
 }
 
-// owns says whether a member of the fleet is of this part.
+// owns reports whether a member of the fleet is in this part.
 func (p Part) owns(member int) bool { return p.Of < 2 || member%p.Of == p.Number }
 
-// share is how many of n members are.
+// share returns how many of n members are in this part.
 func (p Part) share(n int) int {
 	if p.Of < 2 {
 		return n
@@ -28,7 +27,7 @@ func (p Part) share(n int) int {
 	return (n - p.Number + p.Of - 1) / p.Of
 }
 
-// place is the i-th own agent's among all that have sessions at the same time.
+// place returns the index of the i-th own agent among the agents of all loaders.
 func (r *run) place(i int) int {
 	if p := r.cfg.Part; p.Of > 1 {
 		return i*p.Of + p.Number
@@ -36,8 +35,7 @@ func (r *run) place(i int) int {
 	return i
 }
 
-// Joinable says whether several loaders can play a scenario together: nil, or an
-// Unsupported error with the reason.
+// Joinable returns an Unsupported error if several loaders cannot play the scenario together, else nil.
 func (c Config) Joinable() error {
 	sc, out := c.Scenario, "leave --loaders out"
 	for _, x := range []struct {
@@ -59,4 +57,5 @@ func (c Config) Joinable() error {
 	return nil
 }
 
+// String returns the number of the loader, such as loader 1 of 3.
 func (p Part) String() string { return fmt.Sprintf("loader %d of %d", p.Number+1, max(1, p.Of)) }

@@ -11,8 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// planned is who does what when, of one loader: each slot of the timetable, each strike,
-// and each coming and going of the first minute.
+// planned lists what one loader would do: each slot of the timetable, each strike, and the churn of the first minute.
 func planned(t *testing.T, sc *scenario.Scenario, p Part) (list []string) {
 	t.Helper()
 	cfg, err := Config{Server: "x:1", Scenario: sc, Part: p, Senders: 2}.withDefaults()
@@ -59,8 +58,7 @@ func planned(t *testing.T, sc *scenario.Scenario, p Part) (list []string) {
 	return list
 }
 
-// The same run, whether one loader plays it or three: who sends what when, whom faults
-// strike, who comes and goes.
+// TestPartsPlayTheSamePlan plans a run for one loader and for three, and expects the same results, faults and churn.
 func TestPartsPlayTheSamePlan(t *testing.T) {
 	sc := towns(scenario.Phase{Steady: sec(60)})
 	for i := range sc.Agents {
@@ -88,7 +86,7 @@ func TestPartsPlayTheSamePlan(t *testing.T) {
 	}
 }
 
-// What one clock or one ledger has to judge is for one loader.
+// TestJoinable expects that several loaders refuse scenarios that need the clock or the ledger of a single one.
 func TestJoinable(t *testing.T) {
 	for name, change := range map[string]func(*scenario.Scenario){
 		"":       func(sc *scenario.Scenario) { sc.Faults = []scenario.Fault{{Cut: &scenario.Pick{}}, {Server: "kill"}} },
@@ -106,7 +104,7 @@ func TestJoinable(t *testing.T) {
 	}
 }
 
-// The number of agents is split without a rest, and each member has one owner.
+// TestPartShares divides agents between loaders, and expects that each agent has exactly one.
 func TestPartShares(t *testing.T) {
 	for agents := 1; agents < 40; agents++ {
 		for n := 1; n <= agents; n++ {

@@ -6,8 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/observe"
 )
 
-// phaseAt is the name of the phase of an instant, and its number in the scenario, from 1; empty
-// and 0: none.
+// phaseAt returns the name and the number, from 1, of the phase at a time, or an empty name and 0.
 func (r *run) phaseAt(at int64) (name string, nth int) {
 	s := r.present()
 	if i := s.at(at); i >= 0 {
@@ -16,10 +15,10 @@ func (r *run) phaseAt(at int64) (name string, nth int) {
 	return "", 0
 }
 
-// since is an instant in seconds since the measurement began.
+// since converts a time to seconds since the measurement began.
 func (r *run) since(at int64) float64 { return time.Duration(at - r.present().zero()).Seconds() }
 
-// pass reads both processes where a part begins or ends, and judges steps.
+// pass records the use of loader and server at the start and end of parts, and judges steps.
 func (w *watch) pass(now int64) {
 	s := w.run.present()
 	for n := w.passed; n <= len(s) && len(s) > 0; n++ {
@@ -36,7 +35,7 @@ func (w *watch) pass(now int64) {
 	w.step(now)
 }
 
-// finish writes what was seen since the last second.
+// finish logs the counts since the last second, and judges the last step.
 func (w *watch) finish() {
 	w.run.logSecond(w.seconds, nil)
 	w.step(never)

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// hashOf is the hash of a configuration's plan.
+// hashOf returns the hash of a configuration's plan.
 func hashOf(cfg Config) (string, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -29,11 +29,10 @@ func hashOf(cfg Config) (string, error) {
 	return r.planHash()
 }
 
-// noControl acts on nothing: nothing is played.
+// noControl is a Control for plans that are not played.
 type noControl struct{ Control }
 
-// planOf writes down what a run of a scenario would do, without playing it: who sends what
-// when with which status, whom faults strike, who comes and goes.
+// planOf lists what a run of a scenario would do: the time and status of each result, the struck agents, and the churn.
 func planOf(t *testing.T, sc *scenario.Scenario) string {
 	t.Helper()
 	cfg, err := Config{Server: "127.0.0.1:1", Scenario: sc, API: &client.Client{}, Control: noControl{}, Senders: 2,
@@ -102,7 +101,8 @@ func planOf(t *testing.T, sc *scenario.Scenario) string {
 	return b.String()
 }
 
-// The same seed is the same plan, of every scenario that is shipped; another seed another.
+// TestEveryScenarioHasOnePlanForASeed plans each shipped scenario twice with one seed and once with another, and
+// expects equal and different plans.
 func TestEveryScenarioHasOnePlanForASeed(t *testing.T) {
 	played := 0
 	for _, name := range scenario.Names() {
@@ -136,9 +136,9 @@ func TestEveryScenarioHasOnePlanForASeed(t *testing.T) {
 	}
 }
 
-// The same seed is the same plan for every version of the program, on every machine: who compares runs of
-// two releases has the same timetable in both. Whoever means to change a plan says so in CHANGELOG.md, for
-// figures of before and after are of other runs then, and writes down here what it is now.
+// TestPlansStayAsTheyAre expects a fixed plan of a scenario and seed, so that runs of two releases have the same
+// timetable. A change of a plan needs a line in CHANGELOG.md, because figures before and after it are of different
+// runs, and the new hash here.
 func TestPlansStayAsTheyAre(t *testing.T) {
 	for name, want := range map[string]string{
 		"sensu-4000x40x5s":  "0fe781d72bf6464e",

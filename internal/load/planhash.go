@@ -12,10 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// planHash is the same for two runs that play the same, of all loaders' parts together: the
-// machines and their names, when each check runs, the first statuses and words, whom each fault strikes,
-// who comes and goes first, and how fast virtual time runs. It is in run.json: another version of this
-// program that plays another plan for the same seed is seen there.
+// planHash returns a hash of the plan of all loaders together: the machines and their names, when each check runs, the
+// first statuses and outputs, the agents that each fault strikes, the first churn, and the speed of virtual time. It is
+// in run.json, where it shows whether two versions of this program play the same plan.
 func (r *run) planHash() (string, error) {
 	h := sha256.New()
 	base := uint64(0)
@@ -76,9 +75,10 @@ func (r *run) planHash() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)[:8]), nil
 }
 
-// firstComings is how many of those who come and go are in the hash: what follows is of the same numbers.
+// firstComings is the number of churn events in the hash; later ones follow from the same random numbers.
 const firstComings = 50
 
+// hashChurn hashes the first events of churn.
 func (s *faultScript) hashChurn(h hash.Hash) {
 	churn := s.newChurn()
 	for i, f := range churn.flows {
@@ -94,7 +94,7 @@ func (s *faultScript) hashChurn(h hash.Hash) {
 	}
 }
 
-// hashWords has what the first machine of each class says first of each check.
+// hashWords hashes the first output of each check on the first machine of each class.
 func (r *run) hashWords(h hash.Hash) {
 	for _, c := range r.classes {
 		for i := range c.checks[:c.own] {
@@ -105,7 +105,7 @@ func (r *run) hashWords(h hash.Hash) {
 	}
 }
 
-// checksOf are those that a strike strikes, class by class.
+// checksOf returns the checks that a fault strikes, class by class.
 func (r *run) checksOf(x *strike) (list []int) {
 	for _, c := range r.classes {
 		list = append(list, x.checks[c]...)
@@ -113,6 +113,7 @@ func (r *run) checksOf(x *strike) (list []int) {
 	return list
 }
 
+// numbers hashes some numbers.
 func numbers(h hash.Hash, list ...uint64) {
 	for _, n := range list {
 		_ = binary.Write(h, binary.LittleEndian, n)

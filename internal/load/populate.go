@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// populate makes the agents.
+// populate makes the agents of this process.
 func (r *run) populate() error {
 	dialers := make([]func(context.Context, string, string) (net.Conn, error), r.cfg.Sources)
 	for i := range dialers {
@@ -40,8 +40,8 @@ func (r *run) populate() error {
 	return nil
 }
 
-// dialer connects from the i-th loopback address, so that ports suffice. Loaders that play
-// a run together have addresses of their own.
+// dialer returns a function that connects from the i-th loopback address, so that there are enough local ports. Each
+// loader of a joined run uses addresses of its own.
 func (r *run) dialer(i int) func(context.Context, string, string) (net.Conn, error) {
 	d := &net.Dialer{}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {

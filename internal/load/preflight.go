@@ -6,9 +6,9 @@ import (
 	"github.com/muster-fleet/muster/internal/load/preflight"
 )
 
-// Preflight names what on this machine would break a run, all at once, as an error; and
-// what would spoil its figures. It opens and starts nothing, and looks at the machine for
-// a second and a half.
+// Preflight checks whether this machine can hold a run: it returns all missing resources as an error, and conditions
+// that would distort figures as warnings. It opens and starts nothing, and measures the machine for a second and a
+// half.
 func Preflight(c Config) (warnings []string, err error) {
 	if c, err = c.withDefaults(); err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func Preflight(c Config) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// before is what is asked of a machine before the run begins.
+// before returns the resources that the run needs, for preflight.
 func (c Config) before() preflight.Run {
 	return preflight.Run{Scenario: c.Scenario, Servers: cmp.Or(c.Server, c.ServerTLS), Sources: c.Sources, Loaders: c.Part.Of, Here: c.Part.Here,
 		OwnServer: c.Control != nil, Data: c.Data}

@@ -17,14 +17,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// about is whom a check about proxy nodes is about, shared by all agents of its class.
+// about holds the proxy nodes that a check reports on, shared by all agents of its class.
 type about struct {
 	names []string // of the proxy nodes
 	pairs []pair   // the check's event states, one for each of them
 }
 
-// pair is the event state of one proxy node and one check: many agents send results of it.
-// Its lock is taken under the agents'.
+// pair is the event state of one proxy node and one check, for which many agents send results. Its lock is taken under
+// the agents'.
 type pair struct {
 	name  string // of the proxy node
 	thing int    // its number among the scenario's: what it says is by that, whoever runs the check
@@ -41,10 +41,10 @@ type pair struct {
 	watched *alerts.Witness
 }
 
-// lateUnit is what sign.late counts in, ns.
+// lateUnit is the unit of sign.late, in ns.
 const lateUnit = int64(1e7)
 
-// newAbout has the things of some kinds.
+// newAbout returns the proxy nodes of a check's groups.
 func newAbout(things []simulated.Thing, sc *scenario.Scenario, k *scenario.Check) *about {
 	var list []int
 	for i, x := range things {
@@ -60,13 +60,14 @@ func newAbout(things []simulated.Thing, sc *scenario.Scenario, k *scenario.Check
 	return a
 }
 
-// offsetAbout is when in its interval an agent runs a check about a proxy node, from 0 to 1.
+// offsetAbout returns the offset of a check about a proxy node within its interval, from 0 to 1.
 func (r *run) offsetAbout(class *class, index, c, about int) float64 {
 	own := outputs.Mix(r.cfg.Scenario.Seed ^ uint64(class.number)<<48 ^ uint64(index)<<16 ^ uint64(c))
 	return outputs.Share(outputs.Mix(own ^ uint64(about)))
 }
 
-// hash adds what a check about proxy nodes, or one that agents run in turn, is and says first.
+// hash hashes the first statuses and outputs of a check about proxy nodes, and the name and interval of a round-robin
+// check.
 func (k *playing) hash(h hash.Hash, c int) {
 	if k.robin != nil {
 		fmt.Fprintln(h, "in turn", k.full, k.interval)
@@ -81,8 +82,8 @@ func (k *playing) hash(h hash.Hash, c int) {
 	}
 }
 
-// meet finds the numbers of those whom a class's checks are about; false: the assignment
-// does not name them all yet. The run's lock is held.
+// meet finds the node ids of the proxy nodes in an assignment; it returns false if one is missing. The run's lock is
+// held.
 func (s *checkSet) meet(c *class, held *link.Assignment) bool {
 	ids := make(map[string]model.NodeID, len(held.ProxyChecks.Nodes))
 	for i := range held.ProxyChecks.Nodes {
@@ -116,7 +117,7 @@ func (s *checkSet) meet(c *class, held *link.Assignment) bool {
 	return true
 }
 
-// thingsOf are those that a check is about; of one about the agents themselves nobody, once.
+// thingsOf returns the proxy nodes that a check reports on, or one zero id for a check about the agents themselves.
 func (s *checkSet) thingsOf(check int) []model.NodeID {
 	if s.things == nil || s.things[check] == nil {
 		return []model.NodeID{0}
@@ -124,8 +125,8 @@ func (s *checkSet) thingsOf(check int) []model.NodeID {
 	return s.things[check]
 }
 
-// next is the status of the next result, and whether that is another than the one before. A
-// number that came already, as of a turn that another agent takes over, says the same again.
+// next returns the status of the next result, and whether it differs from the status before. A repeated number, such as
+// of a round-robin run that another agent takes over, returns the same status.
 func (p *pair) next(says outputs.Generator, c int, definition *model.CheckDefinition, seq uint64, intended int64) (model.Status, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,14 +145,14 @@ func (p *pair) next(says outputs.Generator, c int, definition *model.CheckDefini
 	return status, changed
 }
 
-// force gives a status to the results that are intended at a time or later, until release.
+// force gives a status to results whose intended time is not before from, until release.
 func (p *pair) force(status model.Status, from int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.forced = &forced{status: status, from: from}
 }
 
-// release ends force: results that are intended at a time or later have their own status.
+// release ends force for results whose intended time is not before until.
 func (p *pair) release(until int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -160,8 +161,7 @@ func (p *pair) release(until int64) {
 	}
 }
 
-// passed counts a result about a proxy node, of a turn or of which a line has to come, that was
-// acknowledged or refused.
+// passed records the outcome of a result in its pair, its round-robin run or its stream line.
 func (a *agent) passed(number uint64, s *sign, heard, refused bool, now int64) {
 	if s.check < 0 {
 		return
@@ -178,8 +178,8 @@ func (a *agent) passed(number uint64, s *sign, heard, refused bool, now int64) {
 	}
 }
 
-// passed: results of several agents are in the server's order where one was made after the
-// other was acknowledged; else nobody knows which was last.
+// passed records the outcome of a result; the order of two agents' results is known only if one was made after the
+// other was acknowledged.
 func (p *pair) passed(stream wire.StreamID, number uint64, s *sign, heard, refused bool, now int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -217,7 +217,7 @@ func (p *pair) passed(stream wire.StreamID, number uint64, s *sign, heard, refus
 // the server surely takes the later one for the later one, whatever their frames waited for.
 const surelyLater = int64(2e9)
 
-// choosePairs picks the proxy nodes for which checks of a class fail.
+// choosePairs draws the proxy nodes for which checks of a class fail.
 func (r *run) choosePairs(index int, pick *scenario.Pick, c *class, checks []int) (list []*pair) {
 	n := len(c.checks[checks[0]].about.pairs)
 	order := rand.New(rand.NewPCG(r.cfg.Scenario.Seed, uint64(index))).Perm(n)
@@ -235,7 +235,7 @@ func (r *run) choosePairs(index int, pick *scenario.Pick, c *class, checks []int
 	return list
 }
 
-// pairLedgers returns the event states of proxy nodes.
+// pairLedgers returns the ledger of each proxy node and check.
 func (r *run) pairLedgers() (list []observe.Pair) {
 	type place struct {
 		node  model.NodeID

@@ -13,9 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// tape is a recorded stream as a class plays it: decoded once, for all copies of its nodes and
-// all senders. Agent i of the class is node i%nodes of the recording, in its copy i/nodes. A
-// node's checks are the class's first ones, in the order in which it sent them first.
+// tape is a recorded stream as a class plays it, decoded once for all copies of its nodes and all senders. Agent i of
+// the class is node i%nodes of the recording, in its copy i/nodes. A node's checks are the class's first ones, in the
+// order in which it sent them first.
 type tape struct {
 	length int64 // ns of virtual time; then it begins anew
 	nodes  int
@@ -24,7 +24,7 @@ type tape struct {
 	seed   uint64
 }
 
-// taped is one result, in scenario.TapedSignal bytes.
+// taped is one recorded result.
 type taped struct {
 	at     uint32 // ms
 	node   uint32
@@ -33,7 +33,7 @@ type taped struct {
 	status model.Status
 }
 
-// newTape reads a class's recorded stream; its errors say what to do.
+// newTape reads the recorded stream of a class.
 func newTape(r *scenario.Recorded, seed uint64, interval time.Duration) (*tape, error) {
 	in, file, err := stream.Open(r.File)
 	if err != nil {
@@ -67,7 +67,7 @@ func newTape(r *scenario.Recorded, seed uint64, interval time.Duration) (*tape, 
 	return t, nil
 }
 
-// shift is how much later than the recording a copy runs: the first one not at all.
+// shift returns the delay of a copy behind the recording; the first copy has none.
 func (t *tape) shift(copy int) int64 {
 	if copy == 0 {
 		return 0
@@ -75,21 +75,22 @@ func (t *tape) shift(copy int) int64 {
 	return int64(outputs.Share(outputs.Mix(t.seed^0x7a9e^uint64(copy)<<20))*float64(t.within)) % t.length
 }
 
-// Status and Output say what was recorded, by the number of a result, in which its place is.
+// Status returns the recorded status of the result with this sequence number.
 func (t *tape) Status(_, _ int, _ *model.CheckDefinition, seq uint64, _ model.Status, _ bool) model.Status {
 	return t.said(seq).status
 }
 
-// Output has the recorded length, as far as a frame has room for it.
+// Output returns an output with the recorded length, limited to the size of a frame.
 func (t *tape) Output(dst []byte, a, c int, definition *model.CheckDefinition, seq uint64, status model.Status) []byte {
 	d := outputs.Digits{Size: min(int(t.said(seq).output), scenario.MaxOutput), Seed: t.seed}
 	return d.Output(dst, a, c, definition, seq, status)
 }
 
+// said returns the recorded result of a sequence number.
 func (t *tape) said(seq uint64) *taped { return &t.times[seq&(1<<48-1)%uint64(len(t.times))] }
 
-// reel plays a tape for one copy of its nodes, as far as they are one sender's. A copy that is
-// moved begins with what its shift leaves over at the end, so that each plays all of the tape.
+// reel plays a tape for one copy of its nodes, limited to the agents of one sender. A copy that is moved begins with
+// what its shift leaves over at the end, so that each plays all of the tape.
 type reel struct {
 	tape   *tape
 	agents []int32 // by node: its place among the sender's; -1: another sender has it
@@ -98,7 +99,7 @@ type reel struct {
 	round  uint64
 }
 
-// newReel is nil where the sender has none of the copy's agents.
+// newReel returns a reel of one copy, or nil if the sender has none of its agents.
 func newReel(t *tape, copy int, agents []int32) *reel {
 	shift := t.shift(copy)
 	r := &reel{tape: t, agents: agents, begin: shift}
@@ -113,7 +114,7 @@ func newReel(t *tape, copy int, agents []int32) *reel {
 	return r
 }
 
-// seek moves on to a result of an agent that the sender has; there is one.
+// seek moves to the next result of an agent that the sender has.
 func (r *reel) seek() {
 	for {
 		if r.next == len(r.tape.times) {
@@ -126,8 +127,10 @@ func (r *reel) seek() {
 	}
 }
 
+// due returns the virtual time of the next result.
 func (r *reel) due() int64 { return r.begin + int64(r.tape.times[r.next].at)*1e6 }
 
+// take returns the next result and moves on.
 func (r *reel) take(s *sender) item {
 	at := &r.tape.times[r.next]
 	what := item{agent: int(r.agents[at.node]), check: int(at.check), seq: r.round*uint64(len(r.tape.times)) + uint64(r.next)}
@@ -136,7 +139,7 @@ func (r *reel) take(s *sender) item {
 	return what
 }
 
-// reels are those of a sender's agents: one for each copy of each class with a tape.
+// reels returns one reel for each copy of each class with a tape.
 func (s *sender) reels() (list []track) {
 	type of struct {
 		class *class

@@ -65,14 +65,14 @@ func recordedFleet(t *testing.T, seed uint64, times int, phases string) (*scenar
 	return sc, list, h
 }
 
-// toldOnce is one result as the timetable has it.
+// toldOnce is one result of the timetable.
 type toldOnce struct {
 	at     int64 // ms of real time
 	status model.Status
 	output int
 }
 
-// timetable plays all senders against the clock of their score, and nobody else.
+// recordedTimetable plays the timetables of all senders without a server, and returns the results by agent and check.
 func recordedTimetable(t *testing.T, sc *scenario.Scenario, senders int) (r *run, told map[*agent]map[int][]toldOnce) {
 	t.Helper()
 	cfg, err := Config{Server: "127.0.0.1:1", Scenario: sc, Senders: senders}.withDefaults()
@@ -115,8 +115,8 @@ func recordedTimetable(t *testing.T, sc *scenario.Scenario, senders int) (r *run
 	return r, told
 }
 
-// Played once, as long as it is, each agent sends what its node did, at the same times; so
-// does each copy, moved and turned round. Whoever shares the agents out changes nothing.
+// TestATapeIsPlayed plays a recording, and expects that each agent sends the results of its recorded node at the same
+// times, and that each copy does so later; the number of senders changes nothing.
 func TestATapeIsPlayed(t *testing.T) {
 	for seed := range uint64(6) {
 		sc, list, h := recordedFleet(t, seed, 4, "[{steady: 60s}]")
@@ -174,8 +174,8 @@ func TestATapeIsPlayed(t *testing.T) {
 	}
 }
 
-// A phase that is longer than the recording begins it anew, a shorter one cuts it, and one at
-// another rate is faster.
+// TestATapeIsAsLongAsThePhases expects that a longer phase repeats the recording, a shorter one cuts it, and a higher
+// rate plays it faster.
 func TestATapeIsAsLongAsThePhases(t *testing.T) {
 	for phases, want := range map[string]float64{"[{steady: 60s}]": 1, "[{steady: 150s}]": 2.5, "[{steady: 20s}]": 1. / 3, "[{steady: 30s, rate: 2}, {steady: 60s}]": 2} {
 		sc, list, h := recordedFleet(t, 5, 3, phases)
@@ -195,7 +195,7 @@ func TestATapeIsAsLongAsThePhases(t *testing.T) {
 	}
 }
 
-// A file that was changed since the scenario was read is not played.
+// TestATapeThatBecameAnother changes a recording after the scenario was read, and expects an error.
 func TestATapeThatBecameAnother(t *testing.T) {
 	sc, _, _ := recordedFleet(t, 5, 1, "[{steady: 60s}]")
 	another, _, _ := recordedFleet(t, 6, 1, "[{steady: 60s}]")
@@ -232,7 +232,7 @@ func TestATapeThatBecameAnother(t *testing.T) {
 	}
 }
 
-// asks is a system that keeps the time.
+// asks is a target that asks agents for their results.
 type asks struct{ Target }
 
 func (asks) Name() string { return "asks" }

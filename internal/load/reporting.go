@@ -13,14 +13,14 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// reporting is a report while its run is played, with what only the run needs of it.
+// reporting is the report of a run that is still played.
 type reporting struct {
 	*report.Report
 	ready  usage.SoFar // when the first round held its checks
 	intent error       // of the API, where it was to be changed
 }
 
-// newReport begins one.
+// newReport begins the report of a run.
 func newReport(c Config) *reporting {
 	r := &report.Report{Schema: report.Schema, Began: time.Now().UTC(), Command: os.Args, Machine: usage.Machine()}
 	v := version.Get()
@@ -31,10 +31,11 @@ func newReport(c Config) *reporting {
 	return &reporting{Report: r}
 }
 
+// ms converts a duration to milliseconds.
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// connected notes the cost of sessions, once all agents of all loaders hold their
-// checks and before any result.
+// connected records time and memory of the sessions, once all agents of all loaders hold their checks and before the
+// first result.
 func (rep *reporting) connected(ctx context.Context, r *run, idle usage.SoFar) (err error) {
 	debug.FreeOSMemory() // agents, without the garbage of connecting
 	own := float64(r.own())
@@ -65,7 +66,7 @@ func (rep *reporting) connected(ctx context.Context, r *run, idle usage.SoFar) (
 	return nil
 }
 
-// hostname is how this machine calls itself.
+// hostname returns the name of this machine.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// A run that was allowed to be late is valid, and says so wherever its figures are shown.
+// TestAllowedToBeLate raises the allowed lag of a run, and expects a label in the report.
 func TestAllowedToBeLate(t *testing.T) {
 	for lag, labels := range map[time.Duration]int{0: 0, 50 * time.Millisecond: 0, 1500 * time.Millisecond: 1} {
 		c, err := Config{Server: "127.0.0.1:1", Scenario: scenario.Uniform{}.Scenario(), MaxLag: lag}.withDefaults()
@@ -23,6 +23,7 @@ func TestAllowedToBeLate(t *testing.T) {
 	}
 }
 
+// TestParseKept parses lines of event states, valid and malformed.
 func TestParseKept(t *testing.T) {
 	for text, want := range map[string]observe.EventState{
 		"7 8 9 18446744073709551615 11 5 1 0":          {Node: 7, Check: 8, Results: 9, Stream: 1<<64 - 1, Number: 11, Digest: 5, Expired: true},
@@ -39,7 +40,7 @@ func TestParseKept(t *testing.T) {
 	}
 }
 
-// Any text is eight numbers, or no event state.
+// FuzzState parses random lines, and expects that only lines of eight numbers are event states.
 func FuzzState(f *testing.F) {
 	f.Add("1 2 3 4 5 6 0 7")
 	f.Fuzz(func(t *testing.T, text string) {

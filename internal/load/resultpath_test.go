@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// pathOptions describe a server of session, journal with fsync, view and acknowledgement: the path of a result,
+// pathOptions describes a server with only the path of a result: session, journal with fsync, view and acknowledgement,
 // without intent, API and reactions.
 type pathOptions struct {
 	dir      string             // of journal and CA
@@ -35,7 +35,7 @@ type pathOptions struct {
 	sessions func(journal.Journal) journal.Journal // makes the journal that sessions append to, which may lie; nil: the real one
 }
 
-// resultPath is such a server.
+// resultPath is a server with only the path of a result.
 type resultPath struct {
 	*pathFleet
 	opts      pathOptions
@@ -47,7 +47,7 @@ type resultPath struct {
 	server *muster.Server
 }
 
-// openPath opens the journal; run replays it.
+// openPath opens the journal of a server; run replays it.
 func openPath(o pathOptions) (*resultPath, error) {
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
 	s := &resultPath{pathFleet: newPathFleet(o.scenario), opts: o, ready: make(chan struct{})}
@@ -79,7 +79,7 @@ func openPath(o pathOptions) (*resultPath, error) {
 	return s, err
 }
 
-// run serves until ctx ends.
+// run serves agents until ctx ends.
 func (s *resultPath) run(ctx context.Context) error {
 	// The view and the journal outlive the sessions: the last commits are applied.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))

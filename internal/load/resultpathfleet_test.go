@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// pathFleet is what a stage asks of intent and planner, in memory: who may come, and what they
-// run. Nothing of it changes but the nodes' keys, which come with their first sessions.
+// pathFleet holds the nodes and assignments of a resultPath, in place of intent and planner. Only the nodes' keys
+// change, in their first sessions.
 type pathFleet struct {
 	nodes       map[uuid.UUID]core.Node // guarded by mu
 	mu          sync.RWMutex
@@ -25,13 +25,14 @@ type pathFleet struct {
 	definitions []*model.Definition // of all classes, by number
 }
 
+// enlisted is a node that may connect.
 type enlisted struct {
 	uid   uuid.UUID
 	name  string
 	class int
 }
 
-// orders are what each node of a class runs.
+// orders is the assignment of the nodes of a class.
 type orders struct {
 	definitions []*model.Definition
 	hash        [32]byte
@@ -44,7 +45,7 @@ const (
 	pathNamespace = 2
 )
 
-// newPathFleet has a scenario's machines and checks.
+// newPathFleet returns the nodes and assignments of a scenario.
 func newPathFleet(sc *scenario.Scenario) *pathFleet {
 	f := &pathFleet{nodes: map[uuid.UUID]core.Node{}}
 	definitions := map[string]*model.Definition{}
@@ -68,7 +69,7 @@ func newPathFleet(sc *scenario.Scenario) *pathFleet {
 	return f
 }
 
-// check makes one more.
+// check adds a check definition.
 func (f *pathFleet) check(name string, interval, ttl time.Duration) *model.Definition {
 	n := firstCheck + len(f.definitions)
 	c := &model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(n), Unit: model.CheckID(n), Namespace: pathNamespace, Name: name},
@@ -79,7 +80,7 @@ func (f *pathFleet) check(name string, interval, ttl time.Duration) *model.Defin
 	return &c.Definition
 }
 
-// order is what the next class runs.
+// order adds the assignment of the next class.
 func (f *pathFleet) order(o orders) {
 	if len(o.definitions) > 0 {
 		o.hash = wire.AssignmentHash(o.definitions, nil, nil)
@@ -87,12 +88,13 @@ func (f *pathFleet) order(o orders) {
 	f.classes = append(f.classes, o)
 }
 
+// enlist adds a node that may connect.
 func (f *pathFleet) enlist(uid uuid.UUID, name string, class int) {
 	f.nodes[uid] = core.Node{ID: model.NodeID(firstNode + len(f.list)), Name: name, Namespace: pathNamespace}
 	f.list = append(f.list, enlisted{uid, name, class})
 }
 
-// node is nil for a number that nobody has.
+// node returns the node with this id, or nil.
 func (f *pathFleet) node(id model.NodeID) *enlisted {
 	if i := int(id) - firstNode; i >= 0 && i < len(f.list) {
 		return &f.list[i]
@@ -100,7 +102,7 @@ func (f *pathFleet) node(id model.NodeID) *enlisted {
 	return nil
 }
 
-// Lookup implements muster.Nodes, with the next four.
+// Lookup returns the node with this uid, for muster.Nodes.
 func (f *pathFleet) Lookup(uid uuid.UUID) (core.Node, bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -108,10 +110,10 @@ func (f *pathFleet) Lookup(uid uuid.UUID) (core.Node, bool) {
 	return n, ok
 }
 
-// Retirement: nobody is retired.
+// Retirement returns that no node is retired.
 func (f *pathFleet) Retirement(uuid.UUID, string) muster.Retirement { return muster.Retirement{} }
 
-// FirstKey takes whichever comes first, as long as the fleet lives.
+// FirstKey keeps the key of a node's first session and refuses later other ones.
 func (f *pathFleet) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,15 +125,15 @@ func (f *pathFleet) FirstKey(uid uuid.UUID, key string) (onRecord, holder string
 	return n.Key, ""
 }
 
-// RecordAgent does nothing: there is no intent.
+// RecordAgent does nothing, because there is no intent.
 func (f *pathFleet) RecordAgent(core.Node, *wire.Hello) (limit, reason string) { return "", "" }
 
-// Namespace: the server's defaults but for the outputs.
+// Namespace returns the default limits.
 func (f *pathFleet) Namespace(model.NamespaceID) core.NamespaceLimits {
 	return core.NamespaceLimits{Namespace: "load"}
 }
 
-// For implements directory.Assignments, with the next two.
+// For returns the assignment of a node, for directory.Assignments.
 func (f *pathFleet) For(id model.NodeID) *directory.Assignment {
 	n := f.node(id)
 	if n == nil {
@@ -141,7 +143,7 @@ func (f *pathFleet) For(id model.NodeID) *directory.Assignment {
 	return &directory.Assignment{Node: id, UID: n.uid, Generation: wire.Generation{Epoch: 1, Revision: 1}, Hash: k.hash, Definitions: k.definitions}
 }
 
-// Definition finds a definition.
+// Definition returns the definition with this id, or nil.
 func (f *pathFleet) Definition(id model.DefinitionID) *model.Definition {
 	if i := int(id) - firstCheck; i >= 0 && i < len(f.definitions) {
 		return f.definitions[i]
@@ -149,10 +151,10 @@ func (f *pathFleet) Definition(id model.DefinitionID) *model.Definition {
 	return nil
 }
 
-// CheckDefinition finds the definition of a check.
+// CheckDefinition returns the check definition with this id, or nil.
 func (f *pathFleet) CheckDefinition(id model.DefinitionID) *model.CheckDefinition {
 	return f.Definition(id).AsCheck()
 }
 
-// Subscribe: nothing ever changes.
+// Subscribe does nothing, because assignments never change.
 func (f *pathFleet) Subscribe(func(directory.Change)) {}

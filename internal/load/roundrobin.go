@@ -21,7 +21,8 @@ import (
 // the loader knows them too: what a turn was meant for is the beginning of its interval,
 // however late it is given, and an interval without a run is one that the server missed.
 
-// robin is a check whose runs are given in turn, shared by all agents of its class.
+// robin is a round-robin check, whose runs the server gives to one agent after the other; all agents of its class share
+// it.
 type robin struct {
 	interval int64 // ns
 	rounds   []round
@@ -31,21 +32,22 @@ type robin struct {
 	phases   []int64 // where in the interval each round's begins, on the server's clock; nil: nobody holds the check yet
 }
 
-// taken is how long it took until another agent had a turn, of those that were measured. Its
-// lock is taken under all others.
+// taken counts the times until another agent got a run that the first one did not finish. Its lock is taken under all
+// others.
 type taken struct {
 	mu sync.Mutex
 	h  observe.Histogram
 }
 
+// note counts a time.
 func (t *taken) note(took int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.h.Record(took, 1)
 }
 
-// round is the turns of one proxy node; of a check about the agents themselves there is one.
-// Its lock is taken under the agents'.
+// round records the runs of a round-robin check, for one proxy node or for the agents themselves. Its lock is taken
+// under the agents'.
 type round struct {
 	mu    sync.Mutex
 	slot  int64  // the last of which a turn was given …
@@ -60,14 +62,13 @@ type round struct {
 	stuck map[int64]stall
 }
 
-// stall is an interval's turn that was given to agents that the script had struck.
+// stall counts runs of an interval that the server gave to agents that a fault had struck.
 type stall struct {
 	since int64
 	times int64
 }
 
-// regiven is a turn of an interval that somebody had already, who had time left or whose run was
-// acknowledged: wrong, if he had his session all the time.
+// regiven is a run that the server gave to a second agent while the first one still had time, or after it had finished.
 type regiven struct {
 	slot       int64
 	first, by  *agent
@@ -75,12 +76,13 @@ type regiven struct {
 	before, at int64 // when first had got it, and when by did
 }
 
-// placing is whose a turn is: of a check, and the number of its round.
+// placing names the check and the round to which a run belongs.
 type placing struct {
 	check int16
 	round uint16
 }
 
+// newRobin returns a robin without runs.
 func newRobin(k *scenario.Check, about *about) *robin {
 	n := 1
 	if about != nil {
@@ -89,7 +91,7 @@ func newRobin(k *scenario.Check, about *about) *robin {
 	return &robin{interval: int64(k.Interval), rounds: make([]round, n)}
 }
 
-// learn is told the numbers that the server gave, from which its intervals follow.
+// learn computes the intervals of the check from the ids that the server gave it and its proxy nodes.
 func (b *robin) learn(definition *model.CheckDefinition, things []model.NodeID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,8 +109,8 @@ func (b *robin) learn(definition *model.CheckDefinition, things []model.NodeID) 
 	}
 }
 
-// early is how much earlier than by its own clock the loader may be given a turn: the server's
-// clock is another one, where the server is not the run's own.
+// early returns how much earlier than by its own clock the loader may get a run, because the clock of another machine
+// differs.
 func (b *robin) early(r *run) int64 {
 	if r.cfg.Control != nil {
 		return int64(1e7)
@@ -116,23 +118,22 @@ func (b *robin) early(r *run) int64 {
 	return min(b.interval/4, int64(1e9))
 }
 
-// slotAt is the interval of a round in which an instant is, and begins is when one began, in
-// ns since the run was made.
+// slotAt returns the number of the interval of a round that contains a time, in ns since the run was made.
 func (b *robin) slotAt(r *run, round int, at int64) int64 {
 	return (r.epoch.UnixNano() + at - b.phases[round]) / b.interval
 }
 
+// begins returns the start of an interval of a round, in ns since the run was made.
 func (b *robin) begins(r *run, round int, slot int64) int64 {
 	return slot*b.interval + b.phases[round] - r.epoch.UnixNano()
 }
 
-// first is the first interval of a round that begins at an instant or after it.
+// first returns the first interval of a round that starts at a time or later.
 func (b *robin) first(r *run, round int, at int64) int64 {
 	return b.slotAt(r, round, at-1) + 1
 }
 
-// turn runs what this machine is given the turn of, if it can. The timetable's beginning and
-// end bind it: what an interval before it or after it would have is not run.
+// turn runs a round-robin check now, if the agent can and the interval is within the timetable.
 func (a *agent) turn(g wire.RoundRobinRun) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -174,7 +175,7 @@ func (a *agent) turn(g wire.RoundRobinRun) {
 	}
 }
 
-// given notes that an agent has the turn of an interval.
+// given records that the server gave an agent the run of an interval.
 func (b *robin) given(n int, a *agent, first, slot, now int64, able bool) {
 	t := &b.rounds[n]
 	t.mu.Lock()
@@ -204,7 +205,7 @@ func (b *robin) given(n int, a *agent, first, slot, now int64, able bool) {
 	t.stuck[slot] = stall{t.since, x.times + 1}
 }
 
-// ran notes a run that was acknowledged, by when it was meant.
+// ran records an acknowledged run in the interval of its intended time.
 func (b *robin) ran(r *run, n int, intended, now int64) {
 	t := &b.rounds[n]
 	slot := b.slotAt(r, n, intended)
@@ -222,7 +223,7 @@ func (b *robin) ran(r *run, n int, intended, now int64) {
 	})
 }
 
-// runs is how many an interval had. Caller holds the lock.
+// runs returns the number of runs of an interval. Caller holds the lock.
 func (t *round) runs(i int64) byte {
 	if i < 0 || i >= int64(len(t.marks)) {
 		return 0
@@ -230,7 +231,7 @@ func (t *round) runs(i int64) byte {
 	return t.marks[i] & observe.RunsMost
 }
 
-// mark changes what is known of an interval. Caller holds the lock.
+// mark changes the record of an interval. Caller holds the lock.
 func (t *round) mark(i int64, f func(byte) byte) {
 	if i < 0 {
 		return
@@ -241,7 +242,7 @@ func (t *round) mark(i int64, f func(byte) byte) {
 	t.marks[i] = f(t.marks[i])
 }
 
-// roundRobin returns the runs that were given in turn, once all is acknowledged; nil: there are none.
+// roundRobin returns the recorded round-robin runs after all acknowledgements, or nil if there are none.
 func (r *run) roundRobin(d *faultScript) *observe.RoundRobin {
 	if !r.cfg.Scenario.Turns() {
 		return nil
@@ -265,7 +266,7 @@ func (r *run) roundRobin(d *faultScript) *observe.RoundRobin {
 	return x
 }
 
-// round returns the runs of one round.
+// round returns the recorded runs of one round.
 func (r *run) round(c *class, k *playing, n int) observe.Round {
 	b, begin := k.robin, r.begin.Load()
 	base := b.first(r, n, begin)
@@ -286,7 +287,7 @@ func (r *run) round(c *class, k *playing, n int) observe.Round {
 	return out
 }
 
-// of is a check with whom its n-th round is about.
+// of names the check and the proxy node of its n-th round.
 func (k *playing) of(n int) string {
 	if k.about == nil {
 		return k.full

@@ -26,13 +26,13 @@ agents:
 phases: [{steady: 60s}]
 `
 
-// turning is a run whose agents hold their checks, at an instant of its timetable that begins
-// after a second. Its clock stands where the test puts it.
+// turning is a run whose agents hold a round-robin check; the test sets its clock.
 type turning struct {
 	*run
 	ping *playing
 }
 
+// playTurns returns a run with agents that hold their checks.
 func playTurns(t *testing.T) *turning {
 	t.Helper()
 	sc, err := scenario.Parse("turns.yaml", []byte(inTurn))
@@ -66,8 +66,7 @@ func playTurns(t *testing.T) *turning {
 
 func sec64(n float64) int64 { return int64(n * 1e9) }
 
-// turn has an agent given the turn of an interval of the first switch, counted from the
-// timetable's beginning, so long after it began; run: it is run and acknowledged.
+// turn gives an agent the run of an interval, after a delay; run also has it run and acknowledged.
 func (p *turning) turn(agent int, interval int64, after time.Duration, able, run bool) {
 	b, a := p.ping.robin, p.agents[agent]
 	first := b.first(p.run, 0, p.begin.Load())
@@ -78,13 +77,13 @@ func (p *turning) turn(agent int, interval int64, after time.Duration, able, run
 	}
 }
 
-// ranAt has a run of an interval of the first switch acknowledged, so long after it began.
+// ranAt has a run of an interval acknowledged, after a delay.
 func (p *turning) ranAt(interval int64, after time.Duration) {
 	b := p.ping.robin
 	b.ran(p.run, 0, p.begins(interval), p.begins(interval)+int64(after))
 }
 
-// An interval is due where the server's clock has it, whatever the loader's beginning.
+// TestTurnsStandOnTheServersClock expects intervals by the server's clock, whenever the timetable of the loader starts.
 func TestTurnsStandOnTheServersClock(t *testing.T) {
 	p := playTurns(t)
 	b, check := p.ping.robin, model.CheckID(2)
@@ -104,7 +103,8 @@ func TestTurnsStandOnTheServersClock(t *testing.T) {
 	}
 }
 
-// Runs are seen as they were given: those that came, those of agents that a fault had struck, those given again.
+// TestRunsInTurnAreSeen gives agents runs, and expects those that finished, those of struck agents, and those given
+// again in the record.
 func TestRunsInTurnAreSeen(t *testing.T) {
 	p := playTurns(t)
 	p.turn(0, 0, 0, true, true)
@@ -124,8 +124,8 @@ func TestRunsInTurnAreSeen(t *testing.T) {
 	}
 }
 
-// A run that is given again is seen where who had it had time left, or had it acknowledged; else it tells how quickly
-// others take over.
+// TestRunsInTurnAreGivenAgain gives a run to a second agent, and expects a fault if the first one still had time or had
+// finished, else the time of the takeover.
 func TestRunsInTurnAreGivenAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		story        func(p *turning)
@@ -183,14 +183,14 @@ func TestRunsInTurnAreGivenAgain(t *testing.T) {
 	}
 }
 
-// begins is when an interval of the first switch begins, counted from the timetable's beginning.
+// begins returns the start of an interval of the first switch, since the start of the timetable.
 func (p *turning) begins(interval int64) int64 {
 	b := p.ping.robin
 	return b.begins(p.run, 0, b.first(p.run, 0, p.begin.Load())+interval)
 }
 
-// What agents run of what they are given is meant when its interval began, and nothing is
-// run before the timetable begins or by an agent that hangs.
+// TestTurnsAreRun gives agents runs, and expects results whose intended time is the start of the interval, and none
+// before the timetable starts or from an agent that hangs.
 func TestTurnsAreRun(t *testing.T) {
 	p := playTurns(t)
 	a, b := p.agents[0], p.ping.robin
@@ -226,7 +226,8 @@ func TestTurnsAreRun(t *testing.T) {
 	}
 }
 
-// The last result of a pair is one that no other was surely behind.
+// TestTheLastResultOfAPair lets several agents report on one proxy node, and expects all results that may be the last
+// one on the server.
 func TestTheLastResultOfAPair(t *testing.T) {
 	sign := func(at float64, status model.Status) *sign {
 		return &sign{intended: sec64(at), status: status, digest: uint32(at*10) + 1}

@@ -26,7 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// run is one run's shared state.
+// run is the shared state of a run.
 type run struct {
 	fleet
 	timetable
@@ -58,7 +58,7 @@ type run struct {
 	renames     renames
 }
 
-// fleet is the machines of a run.
+// fleet holds the machines of a run.
 type fleet struct {
 	classes []*class
 	states  uint64   // of the whole fleet
@@ -66,7 +66,7 @@ type fleet struct {
 	seats   []*agent // by member of the fleet; nil: another loader plays it
 }
 
-// timetable is what is played when, and how far it is.
+// timetable holds the plan of a run and its progress.
 type timetable struct {
 	senders []*sender
 	steps   bool // the score may change while it is played
@@ -78,7 +78,7 @@ type timetable struct {
 	drained int64                          // when nothing was on its way any more, ns
 }
 
-// sessions are those of all agents of this process, counted.
+// sessions counts the sessions of all agents of this process.
 type sessions struct {
 	opening   chan struct{} // one token per connection being opened
 	opened    int64         // when the agents began to connect, ns
@@ -90,7 +90,7 @@ type sessions struct {
 	traffic   traffic
 }
 
-// joint is what a run has that several loaders play, see joint.go.
+// joint holds what a run of several loaders needs.
 type joint struct {
 	late     atomic.Int64   // how late the order to end arrived, ns
 	joined   []Joined       // followers
@@ -110,13 +110,13 @@ func Run(ctx context.Context, cfg Config) (*report.Report, error) {
 	return r.do(ctx)
 }
 
-// Resident is the memory of this process in bytes, without what it has no use for any more.
+// Resident returns the memory of this process in bytes, after unused memory went back to the system.
 func Resident() int64 {
 	debug.FreeOSMemory()
 	return usage.OfProcess(0).RSS
 }
 
-// readyRun is a run that this machine can hold.
+// readyRun returns a run after the checks of the machine.
 func readyRun(cfg Config) (*run, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -128,6 +128,7 @@ func readyRun(cfg Config) (*run, error) {
 	return newRun(cfg)
 }
 
+// newRun returns a run with its agents and driver.
 func newRun(cfg Config) (*run, error) {
 	classes, err := newClasses(&cfg)
 	if err != nil {
@@ -142,7 +143,7 @@ func newRun(cfg Config) (*run, error) {
 	return r, nil
 }
 
-// undriven returns a run without agents and without a driver.
+// undriven returns a run without agents and driver.
 func undriven(cfg Config) *run {
 	r := &run{cfg: cfg, epoch: time.Now(), bootID: uuid.NewString(), definitions: map[model.DefinitionID]*model.Definition{},
 		failures: map[string]uint64{}, losses: map[string]uint64{}}
@@ -159,7 +160,7 @@ func undriven(cfg Config) *run {
 	return r
 }
 
-// present is the score that is played.
+// present returns the present timetable.
 func (r *run) present() score {
 	if s := r.score.Load(); s != nil {
 		return *s
@@ -167,26 +168,27 @@ func (r *run) present() score {
 	return nil
 }
 
-// follow begins to play a score.
+// follow replaces the timetable.
 func (r *run) follow(s score) { r.score.Store(&s) }
 
-// sequence is the number of a result: unique in the run, the same for the same plan.
+// sequence returns the sequence number of a result, unique in the run and the same for the same plan.
 func (r *run) sequence(state uint64, cycle uint32) uint64 {
 	return uint64(cycle)*r.states + state
 }
 
-// now is nanoseconds since the run was made.
+// now returns the time in ns since the run was made.
 func (r *run) now() int64 { return int64(time.Since(r.epoch)) }
 
 // bootedBefore is for how long the agents' machines run when the run is made.
 const bootedBefore = time.Minute
 
-// boot is the agents' boot clock: they all booted a while before the run.
+// boot returns the agents' boot clock, as if all machines had booted some time before the run.
 func (r *run) boot() uint64 { return r.bootMs(r.now()) }
 
+// bootMs converts a time of the run to the agents' boot clock, in ms.
 func (r *run) bootMs(ns int64) uint64 { return uint64((ns + int64(bootedBefore)) / 1e6) }
 
-// definition decodes each definition once for all agents.
+// definition decodes a definition, once for all agents.
 func (r *run) definition(id model.DefinitionID, body []byte) (*model.Definition, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -200,6 +202,7 @@ func (r *run) definition(id model.DefinitionID, body []byte) (*model.Definition,
 	return c, err
 }
 
+// failed counts an error of opening a session.
 func (r *run) failed(a *agent, err error) {
 	r.mu.Lock()
 	r.failures[cause(err)]++
@@ -207,6 +210,7 @@ func (r *run) failed(a *agent, err error) {
 	r.cfg.Log.Debug("no session", "agent", a.called(), "error", err)
 }
 
+// lost counts an error that ended a session.
 func (r *run) lost(a *agent, err error) {
 	if err == nil {
 		err = errors.New("closed")
@@ -217,7 +221,7 @@ func (r *run) lost(a *agent, err error) {
 	r.cfg.Log.Debug("session ended", "agent", a.called(), "error", err)
 }
 
-// do is the run from top to bottom.
+// do plays the run and returns its report.
 func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 	rep := newReport(r.cfg)
 	if err := r.driver.describe(rep); err != nil {
@@ -317,7 +321,7 @@ func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 	return judge.Checks(r.log.Checks())
 }
 
-// notWhole says that a log could not be written.
+// notWhole returns the error of an observation log that could not be written.
 func notWhole(err error) string {
 	return fmt.Sprintf("the observation log is not whole, and the run cannot be judged again: %v", err)
 }
@@ -331,7 +335,7 @@ func (r *run) logStart(rep *reporting, begin int64) {
 	r.log.Append(observe.Line{Score: s})
 }
 
-// logMeasured writes the last line.
+// logMeasured writes the last line of the log.
 func (r *run) logMeasured(rep *reporting, unread, fault string) {
 	m := &observe.Measured{Report: rep.Report, Drained: time.Duration(r.drained - r.begin.Load()).Seconds(), Senders: r.cfg.Senders, Spool: r.cfg.Spool, Intent: textOf(rep.intent), Fault: fault,
 		Renames: r.renames.String(), Unread: unread}
@@ -341,6 +345,7 @@ func (r *run) logMeasured(rep *reporting, unread, fault string) {
 	r.log.Append(observe.Line{At: r.sinceStart(), Measured: m})
 }
 
+// textOf returns the text of an error, or an empty text for nil.
 func textOf(err error) string {
 	if err == nil {
 		return ""
@@ -351,14 +356,14 @@ func textOf(err error) string {
 // sinceStart returns the time since the start of the timetable.
 func (r *run) sinceStart() time.Duration { return time.Duration(r.now() - r.begin.Load()) }
 
-// performance is the timetable while it is played.
+// performance holds the goroutines that play the timetable.
 type performance struct {
 	script     *faultScript
 	playing    sync.WaitGroup // agents and script
 	closeHouse context.CancelFunc
 }
 
-// perform plays the timetable from an instant on, and keeps house meanwhile.
+// perform plays the timetable from a time on, and sends ticks and keepalives meanwhile.
 func (r *run) perform(ctx context.Context, house *sync.WaitGroup, begin int64) (*performance, error) {
 	r.follow(newScore(r.cfg.Scenario.Phases, begin))
 	r.deal()
@@ -377,10 +382,10 @@ func (r *run) perform(ctx context.Context, house *sync.WaitGroup, begin int64) (
 	return p, nil
 }
 
-// until is how long it is until an instant of the run.
+// until returns the duration until a time of the run.
 func (r *run) until(at time.Duration) time.Duration { return at - time.Duration(r.now()) }
 
-// deal shares the agents out between the senders, each with a book of its own.
+// deal divides the agents between the senders, and gives each sender a book of its own.
 func (r *run) deal() {
 	shares := make([][]*agent, r.cfg.Senders)
 	for i, a := range r.agents {

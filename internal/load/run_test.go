@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// ideal is a server in memory, with the faults that a ledger must see. It keeps a
-// batch some milliseconds after it came, and then acknowledges it.
+// ideal is a server in memory that can be made to fail in one way. It keeps a batch some milliseconds after it came,
+// and then acknowledges it.
 type ideal struct {
 	checks int
 	commit time.Duration
@@ -48,7 +48,7 @@ type ideal struct {
 	sizes    []int // of batches
 }
 
-// kill ends all sessions and lets nobody in for a time. Called in a bubble.
+// kill ends all sessions and accepts none for a while.
 func (s *ideal) kill(down time.Duration) {
 	s.mu.Lock()
 	s.down = true
@@ -89,7 +89,7 @@ type idealSession struct {
 	once  sync.Once
 }
 
-// connect takes a moment, in a bubble.
+// connect opens a session after a moment of the test's clock.
 func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire.Hello, _ *link.Assignment, a *agent) (session, error) {
 	time.Sleep(3 * time.Millisecond)
 	s.mu.Lock()
@@ -188,15 +188,15 @@ func (x *idealSession) SendFrame(key wire.StreamKey, last uint64, frame []byte) 
 	return nil
 }
 
-// sent is a batch that is not kept yet.
+// sent is a received batch that is not applied yet.
 type sent struct {
 	key     wire.StreamKey
 	first   uint64
 	signals []wire.Signal
 }
 
-// keep applies what is new of the oldest batch and acknowledges it, also when the
-// session has gone: then only the next Welcome tells.
+// keep applies the new results of the oldest batch and acknowledges it; if the session has ended, the next Welcome does
+// so.
 func (x *idealSession) keep() {
 	s := x.srv
 	s.mu.Lock()
@@ -259,7 +259,7 @@ func (x *idealSession) Tick(time.Time) {}
 func (x *idealSession) Bye(string)     { x.Close() }
 func (x *idealSession) Close()         { x.once.Do(func() { close(x.gone) }) }
 
-// Each makes the server the view of its own states.
+// Each calls fn for each event state of the server.
 func (s *ideal) Each(ctx context.Context, fn func(observe.EventState) error) error {
 	look := s.look
 	if s.looks++; s.looks == 1 { // one after the other
@@ -282,13 +282,14 @@ func (s *ideal) Each(ctx context.Context, fn func(observe.EventState) error) err
 	return nil
 }
 
-// play runs the whole against an ideal server, on the bubble's clock.
+// play plays a whole run against an ideal server, with the test's clock.
 func play(t *testing.T, u scenario.Uniform, srv *ideal) *report.Report {
 	t.Helper()
 	u.Checks = cmp.Or(u.Checks, 4)
 	return playOn(t, Config{Scenario: u.Scenario()}, srv)
 }
 
+// playOn plays a whole run against an ideal server, with the test's clock.
 func playOn(t *testing.T, cfg Config, srv *ideal) *report.Report {
 	t.Helper()
 	var rep *report.Report
@@ -312,6 +313,7 @@ func playOn(t *testing.T, cfg Config, srv *ideal) *report.Report {
 	return rep
 }
 
+// TestRunIsBalanced plays a run without faults, and expects that ledger and server agree.
 func TestRunIsBalanced(t *testing.T) {
 	srv := &ideal{}
 	rep := play(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second, Warmup: time.Second}, srv)
@@ -336,6 +338,7 @@ func TestRunIsBalanced(t *testing.T) {
 	}
 }
 
+// TestPerFrame plays a run with eight results per frame, and expects that frames hold eight.
 func TestPerFrame(t *testing.T) {
 	rep := play(t, scenario.Uniform{Agents: 3, Rate: 300, Checks: 40, PerFrame: 8, Steady: 10 * time.Second}, &ideal{})
 	if !rep.OK() || rep.Batch.P50 != 8 || rep.Batch.Max != 8 {
@@ -343,6 +346,7 @@ func TestPerFrame(t *testing.T) {
 	}
 }
 
+// TestStormLosesNothing closes all connections once, and expects one outage and no lost result.
 func TestStormLosesNothing(t *testing.T) {
 	srv := &ideal{}
 	sc := scenario.Uniform{Agents: 50, Checks: 4, Interval: time.Second, Steady: 10 * time.Second}.Scenario()
@@ -359,13 +363,14 @@ func TestStormLosesNothing(t *testing.T) {
 	}
 }
 
-// killer is the control of an ideal server that is away for five seconds once it is killed.
+// killer is a Control of an ideal server: a killed server is away for five seconds.
 type killer struct {
 	noControl
 	srv    *ideal
 	failed error
 }
 
+// Kill kills the server, or returns the error of the test.
 func (k killer) Kill(context.Context) error {
 	if k.failed == nil {
 		k.srv.kill(5 * time.Second)
@@ -373,8 +378,8 @@ func (k killer) Kill(context.Context) error {
 	return k.failed
 }
 
-// The server dies in the middle and comes back after five seconds: the outage is timed
-// from the command, and nothing is lost or sent twice to be kept.
+// TestServerDiesHalfway kills the server in a run, and expects an outage from the kill on, and no lost or doubled
+// result.
 func TestServerDiesHalfway(t *testing.T) {
 	srv := &ideal{}
 	sc := scenario.Uniform{Agents: 50, Checks: 4, Interval: time.Second, Steady: 20 * time.Second}.Scenario()
@@ -393,8 +398,8 @@ func TestServerDiesHalfway(t *testing.T) {
 	}
 }
 
-// After Slow frames linger as asked, and a change of status does not leave early, for as
-// long as was asked.
+// TestSlowIsHonoured lets the server ask agents to slow down, and expects that frames linger as long as asked, even
+// with changed statuses.
 func TestSlowIsHonoured(t *testing.T) {
 	beyond := 0.0 // ms, p99
 	mean := func(slow wire.BackPressure) (all, last float64) {
@@ -427,7 +432,8 @@ func TestSlowIsHonoured(t *testing.T) {
 	}
 }
 
-// An agent whose server keeps nothing makes results until its spool is full.
+// TestSpoolIsBounded plays against a server that acknowledges nothing, and expects that agents make results until their
+// spool is full.
 func TestSpoolIsBounded(t *testing.T) {
 	srv := &ideal{fault: func(uint64, *wire.Signal) fault { return mute }}
 	sc := scenario.Uniform{Agents: 3, Checks: 4, Interval: time.Second, Steady: 20 * time.Second, Drain: time.Second}.Scenario()
@@ -439,8 +445,8 @@ func TestSpoolIsBounded(t *testing.T) {
 	}
 }
 
-// A frame leaves before it holds more than the server takes, and an output that no frame of
-// this server takes is cut: no agent is stuck with what it cannot send.
+// TestFramesFitTheServer limits the frames of a server, and expects that agents send smaller frames and cut longer
+// outputs.
 func TestFramesFitTheServer(t *testing.T) {
 	sized := func(name string, n int, bytes model.Size) scenario.Check {
 		return scenario.Check{Name: name, Count: n, Interval: sec(1), Output: scenario.Output{Bytes: bytes}}
@@ -471,7 +477,7 @@ func TestFramesFitTheServer(t *testing.T) {
 	}
 }
 
-// A silent agent says that it lives.
+// TestKeepalives plays agents without results, and expects keepalives.
 func TestKeepalives(t *testing.T) {
 	srv := &ideal{}
 	rep := play(t, scenario.Uniform{Agents: 2, Checks: 1, Interval: 10 * time.Minute, Steady: 3 * time.Minute}, srv)
@@ -480,7 +486,7 @@ func TestKeepalives(t *testing.T) {
 	}
 }
 
-// The ledger sees one wrong result among thousands.
+// TestLedgerSeesFaults lets the server handle one result wrongly, and expects that the ledger finds it among thousands.
 func TestLedgerSeesFaults(t *testing.T) {
 	once := func(f fault) func(uint64, *wire.Signal) fault {
 		done := false
@@ -516,6 +522,7 @@ func TestLedgerSeesFaults(t *testing.T) {
 	})
 }
 
+// TestConfigSaysWhatIsWrong expects errors that name what is wrong in a configuration.
 func TestConfigSaysWhatIsWrong(t *testing.T) {
 	for _, c := range []struct {
 		cfg  Config
@@ -532,7 +539,7 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// run.json keeps what the table and the summary show.
+// TestReportIsKept saves and reads a report, and expects the same text.
 func TestReportIsKept(t *testing.T) {
 	rep := play(t, scenario.Uniform{Agents: 5, Interval: time.Second, Steady: 5 * time.Second}, &ideal{})
 	rep.Title = "a run"

@@ -9,13 +9,13 @@ import (
 	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
-// moment is a second of the ramp, whose place is known once the timetable starts.
+// moment is a second of the ramp; its time relative to the measurement is known once the timetable starts.
 type moment struct {
 	report.Sample
 	at int64 // ns since the run was made
 }
 
-// sample looks at the second that has just ended; -1: of the ramp.
+// sample samples the second that has just ended; -1 means a second of the ramp.
 func (w *watch) sample(now int64, second int) {
 	r, u := w.run, w.run.usage()
 	open, failed := r.driver.sessions()
@@ -45,7 +45,7 @@ func (w *watch) sample(now int64, second int) {
 	}
 }
 
-// place fills in when a second of the timetable was, whenever it was looked at.
+// place sets the time and phase of a sample of the timetable, even if it was taken late.
 func (w *watch) place(s *report.Sample, second int) {
 	r := w.run
 	began := r.begin.Load() + int64(second)*int64(time.Second)
@@ -53,7 +53,7 @@ func (w *watch) place(s *report.Sample, second int) {
 	s.Phase, s.Nth = r.phaseAt(began)
 }
 
-// logRamp writes the seconds of the ramp, once the timetable has started.
+// logRamp writes the samples of the ramp to the log, once the timetable has started.
 func (w *watch) logRamp() {
 	zero := w.run.present().zero()
 	for _, m := range w.ramp {
@@ -63,14 +63,14 @@ func (w *watch) logRamp() {
 	w.ramp = nil
 }
 
-// seen shows a second that all loaders told to who looks.
+// seen passes a sample of all loaders to Config.Progress.
 func (r *run) seen(s *report.Sample) {
 	if r.cfg.Progress != nil {
 		r.cfg.Progress(*s)
 	}
 }
 
-// inside fills in what the server said of itself since the sample before.
+// inside adds the changes of the server's metrics since the sample before.
 func (w *watch) inside(s *report.Sample) {
 	m, before := w.meter.Read(), w.prevMeter
 	if m.At == before.At || m.Sums == nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// towns is a scenario of two classes: checks of two intervals, and phases.
+// towns returns a scenario of two classes with checks of two intervals.
 func towns(phases ...scenario.Phase) *scenario.Scenario {
 	return &scenario.Scenario{Name: "towns", Seed: 5, Phases: phases, Agents: []scenario.Class{
 		{Name: "web", Count: 20, Linger: sec(1), Checks: []scenario.Check{
@@ -21,8 +21,8 @@ func towns(phases ...scenario.Phase) *scenario.Scenario {
 	}}
 }
 
-// Ten seconds at the scenario's own rate are 20×(0.5+3) + 10 results a second; at half
-// as many again, half as many more. Every state is compared with the view.
+// TestScenarioIsPlayed plays two phases, and expects 20×(0.5+3) + 10 results a second in one, and half as many more in
+// the other. Every state must agree with the view.
 func TestScenarioIsPlayed(t *testing.T) {
 	sc := towns(scenario.Phase{Ramp: sec(5)}, scenario.Phase{Steady: sec(14), Warmup: sec(4)}, scenario.Phase{Name: "more", Steady: sec(10), Rate: 1.5}, scenario.Phase{Drain: sec(5)})
 	cfg := Config{Scenario: sc}
@@ -62,7 +62,8 @@ func TestScenarioIsPlayed(t *testing.T) {
 	}
 }
 
-// A server that takes 130 results a second, and no more, is found by steps.
+// TestStepsFindTheLimit plays steps against a server that takes 130 results a second, and expects the highest rate
+// below.
 func TestStepsFindTheLimit(t *testing.T) {
 	sc := towns(scenario.Phase{Step: sec(10), By: 0.5, To: 4}, scenario.Phase{Name: "after", Steady: sec(5), Rate: 0.5})
 	sc.Objectives = map[string]scenario.Limit{"p99": "2s", "rate": "100"}
@@ -94,8 +95,8 @@ func TestStepsFindTheLimit(t *testing.T) {
 	}
 }
 
-// The last step of a run breaks like any other, though nothing is played behind it: what it came
-// to is not what holds.
+// TestTheLastStepBreaks plays steps up to one that breaks at the end of the run, and expects that its rate is not the
+// saturation.
 func TestTheLastStepBreaks(t *testing.T) {
 	sc := towns(scenario.Phase{Step: sec(10), By: 0.5, To: 2})
 	sc.Objectives = map[string]scenario.Limit{"p99": "2s"}
@@ -108,7 +109,7 @@ func TestTheLastStepBreaks(t *testing.T) {
 	}
 }
 
-// Overload and return: the phase that must settle says when it did.
+// TestSettles plays an overload and a return, and expects the time until the server has settled.
 func TestSettles(t *testing.T) {
 	sc := towns(scenario.Phase{Steady: sec(10)}, scenario.Phase{Name: "overload", Steady: sec(10), Rate: 2}, scenario.Phase{Name: "return", Steady: sec(30), Rate: 0.5, Settle: sec(20)})
 	rep := playOn(t, Config{Scenario: sc}, &ideal{perSecond: 120})
@@ -122,7 +123,7 @@ func TestSettles(t *testing.T) {
 	}
 }
 
-// Same seed, same plan; another seed, another one.
+// TestSameSeedSamePlan expects the same plan for the same seed, and another for another seed.
 func TestSameSeedSamePlan(t *testing.T) {
 	hash := func(seed uint64) string {
 		sc := towns(scenario.Phase{Steady: sec(10)})
@@ -148,7 +149,8 @@ func TestSameSeedSamePlan(t *testing.T) {
 
 const goldenPlan = "c529b897571b201f"
 
-// What a scenario does to machines, and the ledger closes.
+// TestFaultsStrike plays faults of several kinds, and expects that they strike and that the ledger agrees with the
+// server.
 func TestFaultsStrike(t *testing.T) {
 	sc := towns(scenario.Phase{Steady: sec(40)})
 	sc.Faults = []scenario.Fault{
@@ -189,8 +191,7 @@ func TestFaultsStrike(t *testing.T) {
 	}
 }
 
-// Machines come and go and lose the network for a while; nothing of it is an outage, and
-// nothing is lost.
+// TestChurn lets machines reconnect, restart and go offline, and expects no outage and no lost result.
 func TestChurn(t *testing.T) {
 	sc := towns(scenario.Phase{Steady: sec(60)})
 	sc.Agents[0].Churn = scenario.Churn{Reconnects: "30/min", Restarts: "20/min", Offline: "20/min", OfflineFor: sec(5)}
@@ -219,6 +220,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
+// TestScenarioSaysWhatCannotBePlayed plays impossible scenarios, and expects errors that name the reason.
 func TestScenarioSaysWhatCannotBePlayed(t *testing.T) {
 	for _, c := range []struct {
 		change func(*scenario.Scenario)

@@ -9,18 +9,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// part is a stretch of the run in which virtual time, the scenario's own, runs at one
-// rate. Times are ns since the run was made.
+// part is an interval of the run in which the scenario's virtual time runs at one rate. Times are ns since the run was
+// made.
 type part = observe.Part
 
-// score maps virtual time to real time: parts follow each other without holes. It never
-// changes; a phase that ends early is another score.
+// score maps virtual time to real time, by consecutive parts. It never changes: a phase that ends early makes a new
+// score.
 type score []part
 
-// forever is one part at the scenario's own rate.
+// forever returns a score with one part at the scenario's own rate.
 func forever(begin, end int64) score { return score{{From: begin, To: end, Rate: 1}} }
 
-// newScore lays the phases that send out behind each other.
+// newScore returns the score of the phases that send results.
 func newScore(phases []scenario.Phase, begin int64) (s score) {
 	held := 1.0
 	add := func(phase int, length time.Duration, rate float64, measured bool) {
@@ -48,7 +48,7 @@ func newScore(phases []scenario.Phase, begin int64) (s score) {
 	return s
 }
 
-// and moves a part behind the last one, where there is one.
+// and appends a part after the last one.
 func (s score) and(p part) score {
 	if n := len(s); n > 0 {
 		p.From, p.To, p.Virtual = s[n-1].To, s[n-1].To+p.To-p.From, s.ended()
@@ -56,14 +56,14 @@ func (s score) and(p part) score {
 	return append(s, p)
 }
 
-// ended is the virtual time of the end.
+// ended returns the virtual time at the end.
 func (s score) ended() int64 {
 	p := &s[len(s)-1]
 	return p.Virtual + int64(float64(p.To-p.From)*p.Rate)
 }
 
-// real is when something is meant to happen that the timetable has at a virtual time;
-// never behind the end. hint is the part that the answer before lay in: time goes on.
+// real returns the real time of a virtual time, at most the end. hint is the part of the answer before, because callers
+// ask in order.
 func (s score) real(virtual int64, hint *int) int64 {
 	for ; *hint < len(s); *hint++ {
 		p := &s[*hint]
@@ -74,7 +74,7 @@ func (s score) real(virtual int64, hint *int) int64 {
 	return never
 }
 
-// at is the part that an instant lies in; -1: none.
+// at returns the index of the part that contains a time, or -1.
 func (s score) at(real int64) int {
 	for i := len(s) - 1; i >= 0; i-- {
 		if real >= s[i].From {
@@ -87,6 +87,7 @@ func (s score) at(real int64) int {
 	return -1
 }
 
+// end returns the end of the last part.
 func (s score) end() int64 {
 	if len(s) == 0 {
 		return 0
@@ -94,7 +95,7 @@ func (s score) end() int64 {
 	return s[len(s)-1].To
 }
 
-// zero is when the measurement begins: the report's times are counted from there.
+// zero returns the start of the measurement, from which the report counts times.
 func (s score) zero() int64 {
 	for _, p := range s {
 		if p.Measured {
@@ -104,8 +105,7 @@ func (s score) zero() int64 {
 	return s.end()
 }
 
-// saturated gives the parts behind an instant whose rates are of the saturation that the
-// steps of a phase find their rates: held is that of the last one that held.
+// saturated returns a score in which later phases have rates relative to held, the rate of the last step that held.
 func (s score) saturated(phases []scenario.Phase, steps int, held float64, real int64) (out score) {
 	found := false // further steps, which find another one
 	for _, p := range s {
@@ -123,7 +123,7 @@ func (s score) saturated(phases []scenario.Phase, steps int, held float64, real 
 	return out
 }
 
-// endsSooner says whether this is another score up to some instant, and nothing behind that.
+// endsSooner reports whether this score is the other one, cut off at some time.
 func (s score) endsSooner(than score) bool {
 	n := len(s)
 	if n == 0 || n > len(than) {
@@ -140,7 +140,7 @@ func (s score) endsSooner(than score) bool {
 	return sooner && last == than[n-1]
 }
 
-// cut ends the phase that an instant lies in there; what follows comes earlier.
+// cut returns a score in which the present phase ends now, and the later ones start earlier.
 func (s score) cut(real int64) (out score) {
 	i := s.at(real)
 	if i < 0 {
@@ -156,10 +156,8 @@ func (s score) cut(real int64) (out score) {
 	return out
 }
 
-// repeated has step i, which broke, played once more from an instant on, which lies in a
-// later part of its phase: for half as long as it lasts at half a rate that held, so that what
-// it left behind is worked off, then itself, then the steps behind it. What was played of those
-// is not measured.
+// repeated returns a score that repeats step i, which broke: first half of a step's length at half a rate that held, to
+// work off the backlog, then the step, then the later steps. The first attempts of these steps are not measured.
 func (s score) repeated(i int, held float64, real int64) (out score) {
 	k := s.at(real)
 	out = append(out, s[:k+1]...)
@@ -176,7 +174,7 @@ func (s score) repeated(i int, held float64, real int64) (out score) {
 	return out
 }
 
-// since returns the score with times since an instant.
+// since returns the score with times relative to begin.
 func (s score) since(begin int64) score {
 	s = slices.Clone(s)
 	for i := range s {
@@ -185,7 +183,7 @@ func (s score) since(begin int64) score {
 	return s
 }
 
-// check refuses what is no score of so many phases, with times since the beginning.
+// check returns an error unless this is a valid score for this number of phases.
 func (s score) check(phases int) error {
 	end := int64(0)
 	for _, x := range s {

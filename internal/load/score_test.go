@@ -10,8 +10,8 @@ import (
 
 func sec(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
 
-// Overload and return: virtual time runs faster, then slower, and every instant of it has
-// one in real time, in order.
+// TestScoreMapsVirtualTime expects that virtual time runs faster and slower with the rates of phases, and that its real
+// times are in order.
 func TestScoreMapsVirtualTime(t *testing.T) {
 	s := newScore([]scenario.Phase{{Ramp: sec(5)}, {Steady: sec(10), Warmup: sec(4)}, {Steady: sec(10), Rate: 1.5}, {Steady: sec(10), Rate: 0.5}, {Drain: sec(9)}}, int64(time.Minute))
 	if len(s) != 4 || s.zero() != int64(64*time.Second) || s.end() != int64(90*time.Second) {
@@ -34,7 +34,7 @@ func TestScoreMapsVirtualTime(t *testing.T) {
 	}
 }
 
-// Steps that end early: what was due stays where it was, what follows comes at once.
+// TestScoreIsCut ends a phase early, and expects that earlier times stay and later phases follow at once.
 func TestScoreIsCut(t *testing.T) {
 	s := newScore([]scenario.Phase{{Step: sec(10), By: 0.5, To: 2}, {Steady: sec(10), Rate: 0.5}}, 0)
 	if len(s) != 4 || s[2].Rate != 2 {

@@ -20,7 +20,7 @@ type slot struct {
 	about  uint16 // see item
 }
 
-// track is a part of the timetable: a lane, or a reel of a recorded stream (recorded.go).
+// track is a source of results in the order of their virtual times: a lane, or a reel of a recorded stream.
 type track interface {
 	due() int64                 // virtual time of its next result
 	take(s *sender) (what item) // hands that out, and moves on
@@ -34,7 +34,7 @@ type item struct {
 	first        bool   // of its state; of one about a proxy node the pair knows
 }
 
-// lane is the slots of one interval, by offset, played again and again.
+// lane repeats the slots of all checks with one interval, sorted by offset.
 type lane struct {
 	interval int64
 	slots    []slot
@@ -42,9 +42,10 @@ type lane struct {
 	cycle    uint32 // how often it was played
 }
 
-// due is the virtual time of the next slot.
+// due returns the virtual time of the next slot.
 func (l *lane) due() int64 { return int64(l.cycle)*l.interval + l.slots[l.next].offset }
 
+// take returns the result of the next slot and moves on.
 func (l *lane) take(s *sender) item {
 	at := &l.slots[l.next]
 	a := s.agents[at.agent]
@@ -70,7 +71,7 @@ type sender struct {
 	inbox  *inbox // of what the server gives turns of; nil: none of its agents takes turns
 }
 
-// newSender lays out the timetable.
+// newSender returns a sender with the timetable of its agents.
 func newSender(r *run, agents []*agent) *sender {
 	s := &sender{run: r, agents: agents, book: newBook(r)}
 	for i, a := range agents {
@@ -108,13 +109,15 @@ func newSender(r *run, agents []*agent) *sender {
 	return s
 }
 
-// offset is when in its interval a check runs, from 0 to 1.
+// offset returns the offset of a check within its interval, from 0 to 1.
 func (a *agent) offset(c int) float64 { return a.run.offset(a.class, a.index, c) }
 
+// offset returns the offset of a check on the agent with this index of a class, from 0 to 1.
 func (r *run) offset(class *class, index, c int) float64 {
 	return outputs.Share(outputs.Mix(r.cfg.Scenario.Seed ^ uint64(class.number)<<48 ^ uint64(index)<<16 ^ uint64(c)))
 }
 
+// lane returns the lane of an interval.
 func (s *sender) lane(interval int64) *lane {
 	for _, l := range s.lanes {
 		if l.interval == interval {
@@ -126,7 +129,7 @@ func (s *sender) lane(interval int64) *lane {
 	return l
 }
 
-// earliest is the track whose next result is due first; nil: there is none.
+// earliest returns the track with the earliest next result and its virtual time, or nil if there is none.
 func (s *sender) earliest() (first track, virtual int64) {
 	virtual = never
 	for _, t := range s.tracks {
@@ -137,12 +140,11 @@ func (s *sender) earliest() (first track, virtual int64) {
 	return first, virtual
 }
 
-// newScoreWithin is for how long a sender may sleep: a phase that ends early is heard of, by steps or
-// because somebody stops the run, also where the next result is minutes away.
+// newScoreWithin limits the sleep of a sender, so that it notices a phase that ends early, even if the next result is
+// minutes away.
 const newScoreWithin = 50 * time.Millisecond
 
-// play sends what the timetable says, in the order in which it was meant to happen, and
-// returns when the last frame has left.
+// play sends the results of the timetable in order, and returns when the last frame has left.
 func (s *sender) play(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -199,7 +201,7 @@ func (s *sender) play(ctx context.Context) {
 
 const never = 1<<63 - 1
 
-// result makes one; a machine that stands still, or whose agent hangs, makes none.
+// result makes a result, unless the machine is dead or its agent hangs.
 func (s *sender) result(what item, intended int64) {
 	a := s.agents[what.agent]
 	a.mu.Lock()
@@ -216,7 +218,7 @@ func (s *sender) result(what item, intended int64) {
 	}
 }
 
-// count is one more result of a second of the timetable.
+// count counts a result of a second of the timetable.
 func (s *sender) count(second int) {
 	if second != s.second {
 		s.tell()
@@ -225,8 +227,8 @@ func (s *sender) count(second int) {
 	s.made++
 }
 
-// tell hands over what was counted: not with each result, which would take a lock, but with
-// each second, and before the sender waits.
+// tell adds the counted results to the book: once per second and before the sender waits, because each call takes a
+// lock.
 func (s *sender) tell() {
 	if s.second >= 0 && s.made > 0 {
 		s.book.offer(s.second, s.made)
@@ -234,6 +236,7 @@ func (s *sender) tell() {
 	s.made = 0
 }
 
+// leave sends the earliest waiting frame, unless it has left.
 func (s *sender) leave() {
 	l := s.linger.pop()
 	l.agent.mu.Lock()

@@ -14,13 +14,14 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// arrive begins a stay, depart ends it. Caller holds the lock.
+// arrive records that the machine has a session from now on. Caller holds the lock.
 func (a *agent) arrive(now int64) {
 	if a.fate.back == nil {
 		a.here = now
 	}
 }
 
+// depart records that the machine has no session from now on.
 func (a *agent) depart() {
 	if a.here > 0 {
 		a.stays = append(a.stays, observe.Stay{From: a.here, To: a.run.now()})
@@ -28,7 +29,8 @@ func (a *agent) depart() {
 	}
 }
 
-// present returns the times that the machine was there, in ns since the run was made. Caller holds the lock.
+// present returns the times at which the machine had a session and network, in ns since the run was made. Caller holds
+// the lock.
 func (a *agent) present() []observe.Stay {
 	if a.here == 0 {
 		return a.stays
@@ -36,9 +38,9 @@ func (a *agent) present() []observe.Stay {
 	return append(slices.Clip(a.stays), observe.Stay{From: a.here, To: observe.Lasts})
 }
 
-// speaks notes that something is sent. A server is right to call a machine silent of which it heard
-// nothing because this loader did not come to send it: so is every time longer than half-way from
-// when a sign of life is due to when it is missed. Caller holds the lock.
+// speaks records that the agent sends something. If the loader itself sent nothing for long, the server reports the
+// machine as silent with reason: such times are longer than the mean of keepalive interval and timeout. Caller holds
+// the lock.
 func (a *agent) speaks(now int64) {
 	interval, timeout := a.class.spec.Keepalive.EffectiveTimes()
 	if last := max(a.lastSend, a.since); a.since > 0 && now-last > int64(interval+timeout)/2 {
@@ -47,8 +49,8 @@ func (a *agent) speaks(now int64) {
 	a.lastSend = now
 }
 
-// calledSilent reads the problems of machines that opened once all of them sent signs of life; nil: there is no login, or
-// no server.
+// calledSilent reads the keepalive problems that opened after all agents had sent keepalives, or returns nil without a
+// login or a server.
 func (r *run) calledSilent(ctx context.Context) *observe.Silence {
 	if r.cfg.API == nil {
 		return nil
@@ -64,8 +66,8 @@ func (r *run) calledSilent(ctx context.Context) *observe.Silence {
 	return s
 }
 
-// awaitHistory waits until the server's history holds what was drained, or for as long as
-// draining may take. It returns by how much the server's clock is ahead, and the seconds of the end that history lacks.
+// awaitHistory waits until the server's history includes the drained results, or the drain is over. It returns by how
+// much the server's clock is ahead, and the seconds of the end that history lacks.
 func (r *run) awaitHistory(ctx context.Context) (ahead time.Duration, lacks float64, err error) {
 	began := r.now()
 	for {
@@ -88,8 +90,8 @@ func (r *run) awaitHistory(ctx context.Context) (ahead time.Duration, lacks floa
 	}
 }
 
-// readSilence reads the problems of machines that opened later than from: those of history, then those that are open
-// now, for the view knows them sooner.
+// readSilence reads the keepalive problems that opened later than from: first those in history, then the open ones,
+// because the view has them sooner.
 func (r *run) readSilence(ctx context.Context, ahead time.Duration, from int64) (list []observe.Problem, err error) {
 	begin := r.begin.Load()
 	add := func(node string, p *v1.OpenProblem) (late bool) {

@@ -19,8 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// accuser is a server whose clock is ten minutes ahead, and what it says of machines'
-// silence: at which second of the run, of whom.
+// accuser is a server with a clock ten minutes ahead that reports keepalive problems of machines.
 type accuser struct {
 	epoch   time.Time
 	history map[int]string // by second
@@ -30,10 +29,12 @@ type accuser struct {
 
 const clockAhead = 10 * time.Minute
 
+// problem returns the keepalive problem of a node that opened in a second of the run.
 func (x *accuser) problem(second int, node string) v1.OpenProblem {
 	return v1.OpenProblem{Problem: model.Problem{ID: fmt.Sprint(node, "@", second), Opened: x.epoch.Add(clockAhead + time.Duration(second)*time.Second)}}
 }
 
+// ServeHTTP answers requests for the status, history and events.
 func (x *accuser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var answer any
 	switch r.URL.Path {
@@ -68,7 +69,8 @@ func (x *accuser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// Problems of history and of the view are read, by the loader's clock; those of before the run end the reading.
+// TestCalledSilent reads keepalive problems from history and view, and expects their times by the loader's clock, and
+// none from before the run.
 func TestCalledSilent(t *testing.T) {
 	const all = "web-00000"
 	for name, c := range map[string]struct {
@@ -103,7 +105,7 @@ func TestCalledSilent(t *testing.T) {
 	}
 }
 
-// A server that does not answer has not been found right.
+// TestCalledSilentUnread lets the server fail, and expects that the report does not call it correct.
 func TestCalledSilentUnread(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
@@ -118,7 +120,7 @@ func TestCalledSilentUnread(t *testing.T) {
 	}
 }
 
-// A machine is there while it has a session and its network.
+// TestStays records the sessions and network of a machine, and expects the times with both.
 func TestStays(t *testing.T) {
 	r := &run{epoch: time.Now().Add(-time.Hour)}
 	a := &agent{run: r}

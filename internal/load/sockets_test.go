@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// startPath starts a server and returns it, its address and a function that stops it.
 func startPath(t *testing.T, o pathOptions) (*resultPath, string, func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,8 +42,8 @@ func startPath(t *testing.T, o pathOptions) (*resultPath, string, func()) {
 	return s, l.Addr().String(), stop
 }
 
-// Real sessions over real sockets and a real journal: what was acknowledged is in
-// the view, also after all agents reconnected at once, and again after a restart.
+// TestLedgerOverSockets plays runs over sockets with a journal on disk, and expects acknowledged results in the view,
+// also after reconnects and a restart.
 func TestLedgerOverSockets(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -92,12 +93,13 @@ func TestLedgerOverSockets(t *testing.T) {
 	}
 }
 
-// forgetful says of one entry in so many that it is kept, and does not keep it.
+// forgetful is a journal that drops every hundredth entry and reports success.
 type forgetful struct {
 	journal.Journal
 	appended atomic.Int64
 }
 
+// Append appends entries, without some of them.
 func (j *forgetful) Append(ctx context.Context, entries ...journal.Entry) error {
 	var kept []journal.Entry
 	for _, e := range entries {
@@ -113,7 +115,8 @@ func (j *forgetful) Append(ctx context.Context, entries ...journal.Entry) error 
 	return j.Journal.Append(ctx, kept...)
 }
 
-// A server that acknowledges what it did not commit is found out.
+// TestLedgerSeesAServerThatForgets plays against a server that acknowledges results without committing them, and
+// expects that the ledger finds these.
 func TestLedgerSeesAServerThatForgets(t *testing.T) {
 	sc := scenario.Uniform{Agents: 20, Checks: 10, Interval: 500 * time.Millisecond, Linger: 20 * time.Millisecond, Steady: time.Second, Warmup: 200 * time.Millisecond,
 		Changes: 0.02}.Scenario()

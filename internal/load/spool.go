@@ -17,11 +17,11 @@ import (
 // maxFrameBytes closes a frame that holds this much output, as agents do.
 const maxFrameBytes = 128 << 10
 
-// frameRoom is what a frame needs beside its signals and the last one's output, at most: its
-// head, that one's head, and a result beside it that has to be refused.
+// frameRoom is the most bytes that a frame needs in addition to its signals and the last output: its header, the header
+// of that result, and a result that the server must refuse.
 const frameRoom = 256
 
-// holds says what is not acknowledged yet. Caller holds the lock.
+// holds returns the range of signals that are not acknowledged yet. Caller holds the lock.
 func (a *agent) holds() wire.StreamRange {
 	h := wire.StreamRange{StreamKey: wire.StreamKey{Stream: a.stream}, First: a.ledger.sent + 1, Last: a.ledger.sent}
 	if a.filling != nil {
@@ -36,7 +36,7 @@ func (a *agent) holds() wire.StreamRange {
 	return h
 }
 
-// kept drops what is acknowledged; heard as in ledger.pass. Caller holds the lock.
+// kept drops acknowledged signals; heard is as in ledger.pass. Caller holds the lock.
 func (a *agent) kept(l wire.StreamLast, heard bool) {
 	now, last, gone := a.run.now(), a.believe(l), 0
 	for _, f := range a.held {
@@ -55,7 +55,7 @@ func (a *agent) kept(l wire.StreamLast, heard bool) {
 	a.sent = max(0, a.sent-gone)
 }
 
-// settle counts the signals of a frame up to a number.
+// settle settles the signals of a frame up to a number.
 func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 	b := a.book
 	b.mu.Lock()
@@ -95,8 +95,7 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 	}
 }
 
-// pump sends what is closed and not sent, as far as the session takes it. Caller
-// holds the lock.
+// pump sends the closed frames, as far as the session accepts them. Caller holds the lock.
 func (a *agent) pump() {
 	if a.session == nil || a.fate.back != nil || a.sent == len(a.held) {
 		return
@@ -119,10 +118,9 @@ func (a *agent) pump() {
 	}
 }
 
-// add puts a result into the frame that is being filled, and says whether that is to leave
-// at once. It was made at an instant: later than intended where the server gave the turn
-// late. A spool that is full takes none: it is counted, and has no number. Caller holds the
-// lock.
+// add adds a result to the open frame; leaves tells to send the frame now, and began that it is new. at is the time at
+// which the result was made: later than intended if the server gave a round-robin run late. A full spool drops the
+// result and counts it. Caller holds the lock.
 func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
 	c := what.check
 	a.runs++
@@ -186,8 +184,8 @@ func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
 	return false, began
 }
 
-// storm is the status of a result of a check that is told of, in phases that speed alerts up:
-// it is drawn as many times as often, until it changes. Caller holds the agent's lock.
+// storm draws the status of a check with alerts several times in phases that speed alerts up, so that it changes more
+// often. Caller holds the agent's lock.
 func (a *agent) storm(c int, own model.Status, intended int64, seq uint64) model.Status {
 	r := a.run
 	if !r.storms || own != a.status[c] {
@@ -212,6 +210,7 @@ const (
 	wrongDefinition model.DefinitionID = 0xfffe_ffff
 )
 
+// fill returns the open frame, or begins one.
 func (a *agent) fill(intended int64) (f *frame, began bool) {
 	if a.filling != nil {
 		return a.filling, false
@@ -223,12 +222,12 @@ func (a *agent) fill(intended int64) (f *frame, began bool) {
 	return f, true
 }
 
-// due is when a frame that is being filled leaves, at the pace of now. Caller holds the lock.
+// due returns the time at which the open frame must leave. Caller holds the lock.
 func (a *agent) due(f *frame) int64 {
 	return int64(a.pace.Due(time.Duration(f.each[0].intended), time.Duration(a.class.linger)))
 }
 
-// leave closes the frame that is being filled and sends it. Caller holds the lock.
+// leave closes the open frame and sends it. Caller holds the lock.
 func (a *agent) leave(due int64) {
 	f := a.filling
 	if f == nil {
@@ -241,8 +240,8 @@ func (a *agent) leave(due int64) {
 	a.pump()
 }
 
-// alive sends a keepalive where nothing was sent for its interval. It is meant for the agent's
-// first turn after that, which next says, whenever it leaves.
+// alive sends a keepalive if the agent sent nothing for its interval. Its intended time is the agent's first tick after
+// that interval, which next returns.
 func (a *agent) alive(now int64, next func(at int64) int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -21,8 +21,8 @@ type View interface {
 	Each(ctx context.Context, fn func(observe.EventState) error) error
 }
 
-// StatesHandler answers with every event state's place and counters, a line each:
-// what the ledger is compared with. It belongs on the admin listener.
+// StatesHandler answers with one line of ids and counters for each event state, to compare with the ledger. It belongs
+// on the admin listener.
 func StatesHandler(view event.Reader) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := bufio.NewWriterSize(w, 64<<10)
@@ -41,11 +41,13 @@ func StatesHandler(view event.Reader) http.Handler {
 	})
 }
 
+// httpView reads states from a URL.
 type httpView struct{ url string }
 
-// HTTPView reads what StatesHandler wrote.
+// HTTPView returns a View of the answers of StatesHandler.
 func HTTPView(url string) View { return httpView{url} }
 
+// Each requests the states and calls fn for each.
 func (v httpView) Each(ctx context.Context, fn func(observe.EventState) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, v.url, nil)
 	if err != nil {
@@ -75,7 +77,7 @@ func (v httpView) Each(ctx context.Context, fn func(observe.EventState) error) e
 	return fmt.Errorf("read states from %s: cut short: %w", v.url, lines.Err())
 }
 
-// parseState reads a line of StatesHandler: there are millions.
+// parseState parses a line of StatesHandler.
 func parseState(text string) (k observe.EventState, ok bool) {
 	var all [8]uint64
 	for i := range all {
@@ -89,13 +91,15 @@ func parseState(text string) (k observe.EventState, ok bool) {
 	return observe.EventState{Node: model.NodeID(all[0]), Check: model.CheckID(all[1]), Results: all[2], Stream: all[3], Number: all[4], Digest: uint32(all[5]), Expired: all[6] > 0, Order: model.ResultDigest(all[7])}, true
 }
 
+// apiView reads events through the API.
 type apiView struct{ api *client.Client }
 
-// APIView reads the events of the namespace load through the API, a thousand at a time: slower
-// than HTTPView. Pages are worst first, so a deadline that judges meanwhile can move a state
-// past the reader; a second reading has it then.
+// APIView returns a View that reads the events of the namespace load through the API, a thousand at a time; it is
+// slower than HTTPView. Pages are sorted by severity, so a status that changes meanwhile can move a state to a page
+// already read; the next reading finds it.
 func APIView(api *client.Client) View { return apiView{api} }
 
+// Each lists the events and calls fn for each.
 func (v apiView) Each(ctx context.Context, fn func(observe.EventState) error) error {
 	f := v1.EventFilter{Namespace: simulated.Namespace, Limit: 1000}
 	for {
@@ -115,11 +119,13 @@ func (v apiView) Each(ctx context.Context, fn func(observe.EventState) error) er
 	}
 }
 
+// inProcess reads a view of this process.
 type inProcess struct{ view event.Reader }
 
-// InProcess reads a view of this process.
+// InProcess returns a View of an event view in this process.
 func InProcess(view event.Reader) View { return inProcess{view} }
 
+// Each lists the event states and calls fn for each.
 func (v inProcess) Each(ctx context.Context, fn func(observe.EventState) error) error {
 	q := event.Query{Limit: 1000, ByNode: true}
 	for {

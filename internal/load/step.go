@@ -7,17 +7,16 @@ import (
 	"github.com/muster-fleet/muster/internal/load/observe"
 )
 
-// cutWithin is how long other loaders may take to hear of another score: it is at the end of a step
-// that broke that they are starved, too. stopWithin is that for one that only ends sooner, which
-// nobody hears of too late.
+// cutWithin is how long other loaders may take to receive a new score: after a step that broke they are short of CPU
+// time, too. stopWithin is the time for a score that only ends sooner, because a late loader can still follow it.
 const (
 	cutWithin  = 3 * time.Second
 	stopWithin = time.Second
 )
 
-// step judges steps that have ended, once the last of their results had time to be
-// answered. One that breaks is played once more, for a machine stumbles; one that breaks
-// twice ends its phase. The last of a run is judged when all is played and drained, by finish.
+// step judges ended steps, once their last results had time to be answered. A step that breaks is repeated once, in
+// case the machine stalled; a step that breaks twice ends its phase. finish judges the last step of a run after the
+// drain.
 func (w *watch) step(now int64) {
 	r := w.run
 	for ; r.steps; w.asked++ {
@@ -71,8 +70,8 @@ func (w *watch) step(now int64) {
 	}
 }
 
-// judge says why a step broke, and the rate of the last one before it that held; known: all loaders told what they did until
-// an instant.
+// judge returns why step i broke and the rate of the last step that held; known is false if the log of a loader does
+// not reach until.
 func (w *watch) judge(i int, until int64, last bool) (broke []string, held float64, known bool) {
 	r := w.run
 	r.log.Look(func(c *observe.Checks) {
@@ -88,7 +87,7 @@ func (w *watch) judge(i int, until int64, last bool) (broke []string, held float
 	return broke, held, known
 }
 
-// play plays another score from an instant on.
+// play replaces the score from a time on, here and on all followers.
 func (r *run) play(s score, soon int64) {
 	r.follow(s)
 	begin := r.begin.Load()
@@ -96,7 +95,7 @@ func (r *run) play(s score, soon int64) {
 	r.cfg.Joint.Follow(time.Duration(soon-begin), s.since(begin))
 }
 
-// patience is how long after a step its results are waited for.
+// patience returns how long after a step the watch waits for its results.
 func (r *run) patience() int64 {
 	most := int64(0)
 	for _, c := range r.classes {

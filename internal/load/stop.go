@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// stopped ends everything at an instant: the part that it lies in is short, and nothing follows.
+// stopped returns the score cut off at a time.
 func (s score) stopped(real int64) (out score) {
 	for _, p := range s {
 		if p.From >= real {
@@ -20,8 +20,8 @@ func (s score) stopped(real int64) (out score) {
 	return out
 }
 
-// stop ends the timetable where somebody asked for it. What has begun is undone and drained as at
-// any end; other loaders hear of it as of a phase that ends.
+// stop ends the timetable if the run was asked to stop. Faults end and results are drained as at any end; other loaders
+// receive the shorter score.
 func (w *watch) stop(now int64) {
 	r := w.run
 	if r.stopped.Load() != nil {

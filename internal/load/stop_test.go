@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// A score that is stopped ends there: what was before is as it was, what it lies in is short.
+// TestScoreStopped cuts a score off, and expects that earlier parts stay and the last one is shorter.
 func TestScoreStopped(t *testing.T) {
 	s := score{{Phase: 1, From: 0, To: 10, Rate: 1}, {Phase: 1, From: 10, To: 30, Virtual: 10, Rate: 1, Measured: true}, {Phase: 2, From: 30, To: 50, Virtual: 30, Rate: 2, Measured: true}}
 	for _, c := range []struct {
@@ -32,7 +32,8 @@ func TestScoreStopped(t *testing.T) {
 	}
 }
 
-// That the timetable is over is said then, not when the last answer is there.
+// TestPlayedIsSaidBeforeTheDrain stalls the server, and expects the call of Config.Played at the end of the timetable,
+// before the last acknowledgement.
 func TestPlayedIsSaidBeforeTheDrain(t *testing.T) {
 	var began time.Time
 	var took []time.Duration
@@ -44,7 +45,8 @@ func TestPlayedIsSaidBeforeTheDrain(t *testing.T) {
 	}
 }
 
-// A run whose next result is minutes away ends when it is stopped, and that result is not sent.
+// TestASenderThatSleepsIsStopped stops a run whose next result is minutes away, and expects that it ends soon, without
+// that result.
 func TestASenderThatSleepsIsStopped(t *testing.T) {
 	sc := &scenario.Scenario{Name: "rare", Seed: 5, Agents: []scenario.Class{{Name: "web", Count: 1, Checks: []scenario.Check{{Name: "disk", Interval: sec(3600)}}}},
 		Phases: []scenario.Phase{{Ramp: sec(1)}, {Steady: sec(3600)}, {Drain: sec(5)}}}
@@ -63,7 +65,8 @@ func TestASenderThatSleepsIsStopped(t *testing.T) {
 	}
 }
 
-// A sender that only waits for turns hears that the end is another one.
+// TestASenderThatWaitsForTurnsIsStopped shortens the score of a sender that only waits for round-robin runs, and
+// expects that it ends then.
 func TestASenderThatWaitsForTurnsIsStopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &run{epoch: time.Now()}

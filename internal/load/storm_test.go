@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// In a phase that speeds alerts up, checks that are told of change so many times as often, and
-// no others; results are as many.
+// TestAlertsFourTimesAsOften plays a phase that speeds alerts up, and expects that checks with alerts change status so
+// much more often, and no others, with the same number of results.
 func TestAlertsFourTimesAsOften(t *testing.T) {
 	changed := func(storm bool, check scenario.Check) (n int) {
 		sc := &scenario.Scenario{Agents: []scenario.Class{{Name: "web", Count: 1, Checks: []scenario.Check{check}}},

@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// Target is a system other than Muster that keeps the time itself: it asks its agents for results, and they
-// answer. RunTarget calls its methods one after the other, in this order, but for Totals.
+// Target is a system other than Muster that schedules the checks itself: it asks its agents for results. RunTarget
+// calls its methods in this order, except Totals, which it calls at any time.
 type Target interface {
 	// Name is the system's, as a scenario's target has it.
 	Name() string
@@ -39,14 +39,14 @@ type Target interface {
 	Clean(ctx context.Context) error
 }
 
-// TargetAgent is one simulated agent.
+// TargetAgent is one simulated agent of a target.
 type TargetAgent interface {
 	Run(ctx context.Context) // connects, and comes back by itself, until ctx ends
 	Rest()                   // stays connected; makes no more results
 	Trouble() error          // why it is not connected; nil: it is, or nothing went wrong
 }
 
-// Found is a target that runs, and what is said of it.
+// Found describes a running target.
 type Found struct {
 	Target  Target
 	Hosts   []string // host:port of each address that agents connect to
@@ -54,28 +54,26 @@ type Found struct {
 	Program string   // whose version it is
 }
 
-// Observed is one result that has left.
+// Observed is one result that an agent sent.
 type Observed struct {
 	Intended time.Time // when it was meant to be made: when the system asked for it
 	Due      time.Time // when the agent knew of that
 	Left     time.Time // when its connection had taken it whole
 }
 
-// whatever are the objectives that mean the same whatever the target: the others are
-// about acknowledgements, or about what only Muster says of itself.
+// whatever reports whether a figure means the same for every target; the others depend on acknowledgements or on
+// metrics of Muster.
 func whatever(figure string) bool {
 	return slices.Contains([]string{"rate", "connect", "machine", "server-cpu", "loader-memory"}, figure)
 }
 
-// TargetPlays says what of a scenario RunTarget cannot play against a system: nil, or an
-// Unsupported error.
+// TargetPlays returns an Unsupported error if RunTarget cannot play a scenario against a target, else nil.
 func TargetPlays(sc *scenario.Scenario, t Target) error {
 	plays := []string{"results", "keepalives", "output-sizes", "tls", "fleet-of-servers"} // the addresses decide about TLS, and there may be several
 	return sc.Refused(plays, "target "+t.Name(), "the system under test keeps the time, and its agents only answer", "a scenario with a ramp, steady phases and a drain: muster load show sensu-4000x8x5s")
 }
 
-// leaveOut takes away the goals that have no figure where what is loaded is no whole server, and
-// says so.
+// leaveOut removes goals whose figure cannot be measured, and returns labels that say so.
 func (c *Config) leaveOut(measured func(figure string) bool, against string) (labels []string) {
 	var left []string
 	c.Goals = slices.DeleteFunc(slices.Clone(c.Goals), func(g report.Goal) bool {
@@ -122,7 +120,7 @@ func RunTarget(ctx context.Context, c Config, t Target) (rep *report.Report, err
 	return rep, err
 }
 
-// asked completes the configuration of a run whose target asks for results.
+// asked fills in the configuration of a run against a target.
 func (c Config) asked(t Target) (Config, error) {
 	c.Members = simulated.Members(c.Scenario)
 	c.Sources = (len(c.Members) + 19_999) / 20_000 // as its agents do on loopback
@@ -145,6 +143,7 @@ type targeted struct {
 	book    *book
 }
 
+// describe adds the target and its limits to the report.
 func (d *targeted) describe(rep *reporting) error {
 	rep.Targeted = &report.Targeted{Name: d.target.Name(), Version: d.version}
 	rep.Label = append(rep.Label, fmt.Sprintf("target: %s %s", d.target.Name(), d.version),
@@ -157,6 +156,7 @@ func (d *targeted) describe(rep *reporting) error {
 	return nil
 }
 
+// open starts the agents of the target.
 func (d *targeted) open(ctx context.Context) (leave func()) {
 	live, stop := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -170,7 +170,7 @@ func (d *targeted) open(ctx context.Context) (leave func()) {
 	}
 }
 
-// observe counts a result in the part in which it left.
+// observe counts a result in the part of the timetable in which it left.
 func (d *targeted) observe(o Observed) {
 	d.book.mu.Lock()
 	defer d.book.mu.Unlock()
@@ -185,12 +185,14 @@ func (d *targeted) observe(o Observed) {
 	t.Batches.Record(1000, 1) // one result is one frame
 }
 
+// ready returns how many agents are connected, and how many are registered.
 func (d *targeted) ready() (connected, ready int) {
 	t := d.target.Totals()
 	return t.Connected, t.Ready
 }
 
-// stuck is patient: a backend takes minutes for a thousand agents that come at once.
+// stuck returns an error if agents make no progress for minutes, because a backend may need minutes for a thousand
+// agents at once.
 func (d *targeted) stuck(idle time.Duration) error {
 	_, ready := d.ready()
 	if idle < 30*time.Second || ready > 0 && idle < 5*time.Minute {
@@ -205,12 +207,13 @@ func (d *targeted) stuck(idle time.Duration) error {
 	return model.Errorf(model.Unavailable, "%d of %d agents are registered; the others: %s", ready, len(d.agents), why)
 }
 
+// sessions returns the number of open sessions and of failed attempts.
 func (d *targeted) sessions() (open int, failed uint64) {
 	t := d.target.Totals()
 	return t.Connected, t.Failed
 }
 
-// play counts the results that the system should ask for, by the second.
+// play counts, for each second, the results that the target should ask for.
 func (d *targeted) play(ctx context.Context) {
 	begin, rate := d.begin.Load(), d.cfg.Scenario.Rate()
 	for second := 0; ctx.Err() == nil; second++ {
@@ -224,12 +227,14 @@ func (d *targeted) play(ctx context.Context) {
 	}
 }
 
+// rest lets the agents send no more results.
 func (d *targeted) rest(context.Context) {
 	for _, a := range d.agents {
 		a.Rest()
 	}
 }
 
+// settle compares the target's events with the sent results until they agree or the drain is over.
 func (d *targeted) settle(ctx context.Context, rep *reporting, _ observe.States) error {
 	ctx, over := d.cfg.ending(ctx)
 	defer over()

@@ -1,7 +1,7 @@
 package load
 
-// tempo is the score of a pipeline that is not the results: the same parts, in which its
-// own virtual time runs as fast as the phases say (see scenario.Pipelines).
+// tempo returns the score of a pipeline other than the results: the same parts, at the rates by which phases speed the
+// pipeline up.
 func (r *run) tempo(pipeline string) score {
 	var own score
 	for _, p := range r.present() {
@@ -11,7 +11,7 @@ func (r *run) tempo(pipeline string) score {
 	return own
 }
 
-// speed is how fast a pipeline is in a phase; usual where a score has no phases.
+// speed returns by how much a phase speeds a pipeline up; 1 without phases.
 func (r *run) speed(pipeline string, phase int) float64 {
 	if sc := r.cfg.Scenario; sc != nil && phase < len(sc.Phases) {
 		return sc.Phases[phase].Speed(pipeline)
@@ -19,14 +19,13 @@ func (r *run) speed(pipeline string, phase int) float64 {
 	return 1
 }
 
-// meant is the instant of the run at which something is to happen that is due at a virtual
-// time; never behind the end.
+// meant returns the real time of a virtual time, at most the end.
 func (s score) meant(virtual int64) int64 {
 	hint := 0
 	return s.real(virtual, &hint)
 }
 
-// virtual is the virtual time of an instant; behind the end it is that of the end.
+// virtual returns the virtual time of a real time, at most the virtual time of the end.
 func (s score) virtual(real int64) int64 {
 	for i := len(s) - 1; i >= 0; i-- {
 		if p := &s[i]; real >= p.From {

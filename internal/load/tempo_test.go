@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// hurried is a run whose second phase speeds a pipeline up.
+// hurried returns a run whose second phase speeds a pipeline up.
 func hurried(pipeline string, times float64) *run {
 	phases := []scenario.Phase{{Steady: sec(20), Rate: 1}, {Steady: sec(20), Rate: 1, Faster: map[string]float64{pipeline: times}}, {Steady: sec(20), Rate: 3}}
 	r := &run{cfg: Config{Scenario: &scenario.Scenario{Seed: 7, Phases: phases}}, epoch: time.Now()}
@@ -16,7 +16,7 @@ func hurried(pipeline string, times float64) *run {
 	return r
 }
 
-// The virtual time of a pipeline runs as fast as phases say, whatever that of the others.
+// TestTempoOfAPipeline expects that only the virtual time of the pipeline that a phase speeds up runs faster.
 func TestTempoOfAPipeline(t *testing.T) {
 	r := hurried(scenario.People, 4)
 	for _, c := range []struct {
@@ -37,7 +37,7 @@ func TestTempoOfAPipeline(t *testing.T) {
 	}
 }
 
-// Changes of intent come sooner in a phase that speeds them up, and are timed from then.
+// TestIntentFourTimesAsFast expects earlier times of changes of intent in a phase that speeds them up.
 func TestIntentFourTimesAsFast(t *testing.T) {
 	b := beside{hurried(scenario.Intent, 4), scenario.Intent}
 	var at []int

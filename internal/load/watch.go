@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// watch looks at a run every ten milliseconds: it samples it, reads both processes at the
-// ends of its parts, asks in an outage whether the server is ready, and ends a phase of steps when one breaks.
+// watch observes a run every ten milliseconds: it takes samples, reads the use of loader and server at the ends of
+// parts, asks in an outage whether the server is ready, and ends a phase of steps when a step breaks.
 type watch struct {
 	run    *run
 	rep    *reporting
@@ -32,15 +32,16 @@ type watch struct {
 	told   int          // number of parts that are complete in the log
 }
 
-// lookLate is how long after a second it is looked at: what was meant to be sent in it has
-// been made by then, where the generator keeps up.
+// lookLate is the delay of the sample after the end of its second: by then a loader that keeps up has made all its
+// results.
 const lookLate = 50 * time.Millisecond
 
+// newWatch returns the watch of a run.
 func newWatch(r *run, rep *reporting) *watch {
 	return &watch{run: r, rep: rep, meter: usage.Meter{Admin: r.cfg.AdminURL}, edges: make(chan edge, 1000), over: map[int]bool{}}
 }
 
-// watch ends with the last part, or with the outage in which that ended.
+// watch observes the run until the last part ends, or the outage in which it ended.
 func (w *watch) watch(ctx context.Context) {
 	r := w.run
 	defer w.beside.Wait()
@@ -87,6 +88,7 @@ func (w *watch) watch(ctx context.Context) {
 	}
 }
 
+// usage returns the use of loader, server and machine so far.
 func (r *run) usage() usage.SoFar {
 	u := r.server.Use(time.Duration(r.now()), r.cfg.ServerPID)
 	u.Sent, u.Received = r.traffic.sent.Load(), r.traffic.received.Load()
