@@ -26,7 +26,7 @@ func addReducers(to *shard.Shard, values metric.Options, history *compliancelog.
 	return reducers{metrics: metric.New(to, values), compliance: compliance.New(to, history), inventories: inventory.New(to)}
 }
 
-// gates returns the conditions for a snapshot, by reducer: the stores that a reducer writes to have everything before it. The
+// gates returns the conditions for a snapshot of each reducer: its stores must have everything before the snapshot. The
 // inventory reducer writes to none.
 func (p *pipeline) gates() []snapshot.Gate {
 	return []snapshot.Gate{{Reducer: "events", Wait: p.waitRecorded}, {Reducer: "metrics", Wait: p.syncValues}, {Reducer: "compliance", Wait: p.flushCompliance}}

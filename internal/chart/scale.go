@@ -34,7 +34,7 @@ func newRuler(a Axis, s span, n int, widen bool) ruler {
 	return r
 }
 
-// project returns the logarithm or another function of a value that the axis shows evenly.
+// project converts a value to the scale of the axis, such as to its logarithm.
 func (r *ruler) project(v float64) float64 {
 	switch r.scale {
 	case Log:

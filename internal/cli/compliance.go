@@ -51,7 +51,7 @@ func getCompliance(c *commandCall, names []string, g *getFlags) error {
 			WithHint("see why: muster why %s/%s", filter.Node, filter.Directive)
 	}
 	slices.SortStableFunc(items, func(a, b v1.Compliance) int { return cmp.Compare(percentOf(a.Percent), percentOf(b.Percent)) })
-	empty := "no directive is on a node. Declare a Technique, a Directive and a Policy: muster explain policy"
+	empty := "no node has a directive. Declare a Technique, a Directive and a Policy: muster explain policy"
 	if !filter.At.IsZero() {
 		empty = "history has no directive runs of these nodes at this time"
 	} else if g.hasFilter() || filter.Node+filter.Directive+filter.Policy+filter.Status != "" {
@@ -209,7 +209,7 @@ func complianceCommand(s *commandLine) *cobra.Command {
 			}
 			return listOutput[v1.ComplianceSum]{
 				value: report, items: report.Items, notes: notes,
-				empty:   "no directive is on a node. Declare a Technique, a Directive and a Policy: muster explain policy",
+				empty:   "no node has a directive. Declare a Technique, a Directive and a Policy: muster explain policy",
 				columns: screen.SplitColumns("NAMESPACE|"+strings.ToUpper(by)+"|NODES|COMPONENTS|COMPLIANCE|BY NODE|COUNTS").HideUnless(c.allNamespaces, "NAMESPACE"),
 				row: func(i v1.ComplianceSum) []any {
 					return []any{i.Namespace, i.Name, i.Nodes, i.Components, percentText(i.Percent), percentText(i.NodePercent), countsText(i.Counts)}

@@ -90,7 +90,7 @@ func evidenceNodes(c *commandCall) (nodes []nodeName, err error) {
 		}
 	}
 	if len(nodes) == 0 {
-		return nil, model.Errorf(model.NotFound, "no directive is on a node").WithHint("name the nodes: muster report evidence save FILE NODE...")
+		return nil, model.Errorf(model.NotFound, "no node has a directive").WithHint("name the nodes: muster report evidence save FILE NODE...")
 	}
 	return nodes, nil
 }

@@ -80,7 +80,8 @@ func lingerUntilFull(l *Log) {
 	}
 }
 
-// awaitUrgentEntry waits for an entry that is not patient; it returns false when the others do not wait any longer.
+// awaitUrgentEntry waits until a queued entry is urgent; it returns false if the patient entries have waited long
+// enough, the queue is full or the log closes.
 func awaitUrgentEntry(l *Log) bool {
 	timer := time.NewTimer(l.opts.PatientLinger)
 	defer timer.Stop()

@@ -53,7 +53,8 @@ func (b *block) add(codes *[]Status, blocks *[]model.Block) {
 	(*blocks)[at] = of
 }
 
-// list returns each status that the block counts, once per weight: Rudder's arithmetic in the plainest form.
+// list returns the statuses that the block counts, each repeated by its weight, as the plainest form of Rudder's
+// arithmetic.
 func (b *block) list() (out []Status) {
 	if b.children == nil {
 		return []Status{b.status}

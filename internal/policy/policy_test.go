@@ -225,7 +225,8 @@ func texts(pairs ...string) map[string]model.ParameterValue {
 	return values
 }
 
-// TestConstraintsNeedValue refuses properties of the node for parameters with a constraint, because no node would test them.
+// TestConstraintsNeedValue expects an error for a node property in place of a parameter's value if the parameter has a
+// constraint, because only the server tests constraints.
 func TestConstraintsNeedValue(t *testing.T) {
 	for _, p := range []model.Parameter{{Name: "a", OneOf: []model.Scalar{"no"}}, {Name: "a", Pattern: "[a-z]+"}, {Name: "a", Type: "integer"}, {Name: "a", Type: "boolean"}} {
 		if err := CheckParameter(&p, model.TextValue("{{ .props.a }}")); err == nil || !strings.Contains(err.Error(), "cannot test") {
@@ -237,8 +238,8 @@ func TestConstraintsNeedValue(t *testing.T) {
 	}
 }
 
-// TestCodesAreReadByWords compares what functions read of many codes at once with each code read by itself, on codes of all
-// lengths around a word and random statuses.
+// TestCodesAreReadByWords compares the functions that read many codes at once with reading each code, for random
+// statuses and all lengths around a word.
 func TestCodesAreReadByWords(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 4000 {

@@ -25,7 +25,7 @@ func (c Codes) Set(i int, s Status) {
 // Check returns an error unless the codes have n components, all with statuses that agents report.
 func (c Codes) Check(n int) error {
 	if len(c) != (n+1)/2 {
-		return fmt.Errorf("%d bytes of codes for %d components", len(c), n)
+		return fmt.Errorf("%d bytes of status codes for %d components", len(c), n)
 	}
 	unknown, whole := uint64(0), c[:n/wordCodes*8]
 	for ; len(whole) >= 8; whole = whole[8:] {

@@ -75,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Queue, error) {
 	}
 	if o.Match != "" {
 		if q.matchers, err = parser.NewParser(parser.Options{}).ParseMetricSelector(o.Match); err != nil {
-			return nil, model.Errorf(model.Invalid, "remote-write-match: %w", err).WithHint(`write a selector such as {namespace="web"}`)
+			return nil, model.Errorf(model.Invalid, "the setting remote-write-match is invalid: %w", err).WithHint(`write a selector such as {namespace="web"}`)
 		}
 	}
 	if q.client, err = newClient(o.CAFile); err != nil {

@@ -340,7 +340,7 @@ var propertyPattern = regexp.MustCompile(`^node\.properties((?:\[[A-Za-z0-9_-]+\
 // expand converts the variables of Rudder in a text to variables of Muster.
 func (t *technique) expand(text string) (string, error) {
 	if strings.Contains(text, "{{") {
-		return "", fmt.Errorf("a text with {{ has another meaning here")
+		return "", fmt.Errorf("a text with {{ would be a template in Muster")
 	}
 	var failed error
 	text = variablePattern.ReplaceAllStringFunc(text, func(found string) string {

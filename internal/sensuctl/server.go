@@ -290,8 +290,8 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 	}
 }
 
-// typeOperations holds the functions that answer requests about one type; nil: sensuctl cannot do this, only a
-// command of Muster.
+// typeOperations holds the functions that answer requests about one type; A nil function means that sensuctl cannot do
+// this, only a command of Muster.
 type typeOperations struct{ list, get, create, replace, remove operation }
 
 // operation returns the function that answers a method and path; nil: Muster does not support the request from

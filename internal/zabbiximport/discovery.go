@@ -414,7 +414,7 @@ func selectedPrototypes(prototypes map[string][]string, operator, value string) 
 		}
 		match = func(name string) bool { return pattern.MatchString(name) == (operator == "REGEXP") }
 	default:
-		return nil, false, fmt.Errorf("unknown operator")
+		return nil, false, fmt.Errorf("unknown operator %s", operator)
 	}
 	all = true
 	for name, keys := range prototypes {

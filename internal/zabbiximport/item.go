@@ -292,7 +292,7 @@ func (im *importer) importSteps(t *template, e *conversion.Mapping, what string,
 func importStep(e *conversion.Mapping, word string) (model.Step, error) {
 	name, known := prep.NameOfZabbix(word)
 	if !known {
-		return model.Step{}, fmt.Errorf("unknown step")
+		return model.Step{}, fmt.Errorf("unknown step %s", word)
 	}
 	step := model.Step{Name: name, Parameters: e.Texts("parameters")}
 	if text := e.TextOf("params"); len(step.Parameters) == 0 && text != "" { // exports up to 5.0

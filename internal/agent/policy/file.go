@@ -41,7 +41,7 @@ func readRegular(path string) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("%s is larger than %s", path, model.Size(maxFile))
+		err = fmt.Errorf("the file %s is larger than %s", path, model.Size(maxFile))
 	}
 	return data, err
 }

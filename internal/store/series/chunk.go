@@ -33,7 +33,7 @@ func (c *openChunk) bytes() []byte { return c.appendTo(make([]byte, 0, c.size()+
 // size returns the length of the chunk in bytes.
 func (c *openChunk) size() int { return len(c.data) + (int(c.used)+7)/8 }
 
-// appendTo appends the chunk as XORChunk.Reset reads it.
+// appendTo appends the chunk in the encoding that XORChunk.Reset reads.
 func (c *openChunk) appendTo(b []byte) []byte {
 	from, end := len(b), len(b)+c.size()
 	b = binary.BigEndian.AppendUint64(append(b, c.data...), c.tail)[:end]

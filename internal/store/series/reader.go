@@ -30,7 +30,7 @@ type headReader struct {
 // Index returns the index over the series of the head.
 func (r *headReader) Index() (tsdb.IndexReader, error) { return headIndex{r}, nil }
 
-// Chunks returns the reader of chunks.
+// Chunks returns a reader of the head's chunks.
 func (r *headReader) Chunks() (tsdb.ChunkReader, error) { return headChunks{}, nil }
 
 // Tombstones returns no tombstones: the head has no deleted values.
