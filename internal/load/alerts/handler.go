@@ -48,8 +48,7 @@ func alertOf(how string) *model.Alert {
 	return &model.Alert{Handlers: []string{alertHandler}}
 }
 
-// ways are the handler and, where a check asks for it, the route that tells each problem by
-// itself and at once.
+// ways returns the handler and, if a check asks for it, a route that sends each problem alone and at once.
 func (l *Listener) ways(names map[string]string) []model.Resource {
 	list := []model.Resource{simulated.Resource(model.Metadata{Name: alertHandler, Namespace: simulated.Namespace}, &model.HandlerSpec{Webhook: &model.Webhook{URL: l.url()}})}
 	for _, how := range names {
@@ -62,8 +61,7 @@ func (l *Listener) ways(names map[string]string) []model.Resource {
 	return list
 }
 
-// Failing are the checks that a scenario's faults let fail, as they are called on the
-// server.
+// Failing returns the names on the server of the checks that the scenario's faults let fail.
 func Failing(sc *scenario.Scenario) map[string]bool {
 	names := map[string]bool{}
 	for i := range sc.Faults {
@@ -76,7 +74,8 @@ func Failing(sc *scenario.Scenario) map[string]bool {
 	return names
 }
 
-// Declare begins to hear alerts, and has the server send them for the checks of the scenario. Call WatchCheck before.
+// Declare starts to receive alerts, and declares the handler on the server for the scenario's checks. Call WatchCheck
+// before.
 func (l *Listener) Declare(ctx context.Context) error {
 	go func() { _ = l.server.Serve(l.listener) }() // until End
 	names := Listened(l.run.Scenario)
@@ -95,8 +94,7 @@ func (l *Listener) Declare(ctx context.Context) error {
 	return err
 }
 
-// inherit finds states that have a problem from before the run: whether its end is told is
-// not this run's to say.
+// inherit finds states whose problem began before the run: their alerts are not judged.
 func (l *Listener) inherit(ctx context.Context, names map[string]string) error {
 	for name := range names {
 		err := OpenProblems(ctx, l.run.API, name, func(e *v1.Event) {
@@ -111,7 +109,7 @@ func (l *Listener) inherit(ctx context.Context, names map[string]string) error {
 	return nil
 }
 
-// Follow follows the machines from now on: all have their sessions.
+// Follow starts to watch the machines' keepalives, once all have their sessions.
 func (l *Listener) Follow(ctx context.Context) {
 	if l == nil || len(l.machines) == 0 {
 		return
@@ -120,13 +118,13 @@ func (l *Listener) Follow(ctx context.Context) {
 	l.following.Go(func() { l.follow(ctx) })
 }
 
-// Unfollow hears of machines no more: they are about to fall silent.
+// Unfollow stops watching the machines' keepalives, before they stop.
 func (l *Listener) Unfollow() {
 	l.stop()
 	l.following.Wait()
 }
 
-// End takes the handler away again and hears no more.
+// End removes the handler from the server and stops receiving alerts.
 func (l *Listener) End() {
 	if l == nil {
 		return
@@ -151,8 +149,7 @@ func (l *Listener) End() {
 	}
 }
 
-// checksWith are some of the scenario's checks, each with what alert says of the way in which
-// it is told.
+// checksWith returns the scenario's checks with these names, each with the alert settings that alert returns.
 func (l *Listener) checksWith(names map[string]string, alert func(how string) *model.Alert) (list []model.Resource) {
 	for _, r := range simulated.Resources(l.run.Scenario) {
 		if spec, isCheck := r.Spec.(*model.CheckSpec); isCheck && names[r.Metadata.Name] != "" {
@@ -163,7 +160,7 @@ func (l *Listener) checksWith(names map[string]string, alert func(how string) *m
 	return list
 }
 
-// OpenProblems shows the events of a check that have a problem now.
+// OpenProblems calls fn for each event of a check with an open problem.
 func OpenProblems(ctx context.Context, api *client.Client, check string, fn func(*v1.Event)) error {
 	filter := v1.EventFilter{Namespace: simulated.Namespace, Check: check, Problem: true, Limit: 500}
 	for {

@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// Run is what a Listener knows of its run.
+// Run describes the run of a Listener.
 type Run struct {
 	API      *client.Client
 	Log      *slog.Logger
@@ -38,8 +38,8 @@ type Run struct {
 	Now      func() int64 // ns since the run was made, as all instants are
 }
 
-// Listener hears alerts: of checks by a webhook that it declares (result, problem, outbox, delivery), of machines by a
-// watch of their keepalives. A nil Listener hears nothing.
+// Listener receives the alerts of checks by a webhook, and the problems of machines by a watch of their keepalives. A
+// nil Listener hears nothing.
 type Listener struct {
 	run      Run
 	path     string // of the webhook, not to be guessed
@@ -59,13 +59,13 @@ type Listener struct {
 	stop      context.CancelFunc
 }
 
-// machine follows a machine's keepalive.
+// machine records the problems of a machine's keepalive.
 type machine struct {
 	Witness
 	problem string // the open one, as it was last told
 }
 
-// Listen opens a listener for alerts. Nobody sends any before Declare.
+// Listen opens the socket for alerts. Nobody sends any before Declare.
 func Listen(run Run) (*Listener, error) {
 	in, err := net.Listen("tcp", net.JoinHostPort(run.Address, "0"))
 	if err != nil {
@@ -79,7 +79,7 @@ func Listen(run Run) (*Listener, error) {
 	return l, nil
 }
 
-// WatchCheck follows an event state whose check has the handler.
+// WatchCheck starts to record the alerts of a check on a node, and returns their record.
 func (l *Listener) WatchCheck(node, check string, fails, tells bool) *Witness {
 	w := &Witness{Name: node + "/" + check, fails: fails, tells: tells}
 	l.mu.Lock()
@@ -88,7 +88,7 @@ func (l *Listener) WatchCheck(node, check string, fails, tells bool) *Witness {
 	return w
 }
 
-// WatchMachine follows a machine's keepalive.
+// WatchMachine starts to record the keepalive problems of a machine.
 func (l *Listener) WatchMachine(node string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *Listener) WatchMachine(node string) {
 // KeepaliveOf returns the name of the event state of a machine's keepalive.
 func KeepaliveOf(node string) string { return observe.OwnName(node) + "/" + model.KeepaliveCheckName }
 
-// Quiet returns for how long no alert came, counted from an instant.
+// Quiet returns the time since the last alert, or since a later time.
 func (l *Listener) Quiet(since int64) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,10 +125,10 @@ func (l *Listener) Seen(begin int64) (out *observe.Alerts, index map[string]int)
 	return out, index
 }
 
-// url is where the handler posts to.
+// url returns the URL to which the handler posts.
 func (l *Listener) url() string { return "http://" + l.listener.Addr().String() + l.path }
 
-// notification is what is read of one.
+// notification holds the fields of an alert that the listener reads.
 type notification struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
@@ -140,9 +140,9 @@ type notification struct {
 // mostAlert bounds the body of a notification; outputs are whole in it.
 const mostAlert = 4 << 20
 
-// ServeHTTP takes a notification. A repetition with the same key is none: delivery is at least once. What is neither
-// the beginning nor the end of a problem (a reminder that it is worse, a kind that is newer than this
-// program) is taken too, and counts as nothing: refused, it would be a dead letter of the server's.
+// ServeHTTP records a posted alert, and ignores repetitions with the same key, because the server delivers at least
+// once. A repetition with the same key is none: delivery is at least once. It accepts and ignores messages that neither
+// open nor close a problem, such as reminders and newer kinds, so that the server does not keep them as undeliverable.
 func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := l.run.Now() // its head is here: the first byte was a moment before
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostAlert))
@@ -161,9 +161,10 @@ func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// turns says whether it is one that is judged: a problem opens or closes.
+// turns reports whether the message opens or closes a problem.
 func (n *notification) turns() bool { return n.Kind == "opened" || n.Kind == "closed" }
 
+// parseNotification decodes the body of an alert.
 func parseNotification(body []byte) (n notification, err error) {
 	if err := json.Unmarshal(body, &n); err != nil {
 		return n, fmt.Errorf("read a notification: %w", err)
@@ -174,6 +175,7 @@ func parseNotification(body []byte) (n notification, err error) {
 	return n, nil
 }
 
+// told records an alert.
 func (l *Listener) told(key string, n notification, at int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,7 +198,7 @@ func (l *Listener) told(key string, n notification, at int64) {
 	s.told(n.Kind == "opened", at)
 }
 
-// Event takes the state of a machine's keepalive.
+// Event records the state of a machine's keepalive.
 func (l *Listener) Event(e *v1.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,8 +223,8 @@ func (l *Listener) Event(e *v1.Event) {
 	m.problem = now
 }
 
-// follow watches the keepalives until ctx ends. A watch that breaks off, as with a server
-// that is killed, begins anew, and asks then what it missed.
+// follow watches the keepalives until ctx ends. A watch that breaks, such as when the server is killed, starts again,
+// and first reads the changes meanwhile.
 func (l *Listener) follow(ctx context.Context) {
 	filter := v1.EventFilter{Namespace: simulated.Namespace, Check: model.KeepaliveCheckName}
 	for ctx.Err() == nil {
@@ -234,7 +236,7 @@ func (l *Listener) follow(ctx context.Context) {
 	}
 }
 
-// missed reads the open problems of machines, and how those are that had one.
+// missed reads the open keepalive problems, and the machines whose problem has closed meanwhile.
 func (l *Listener) missed(ctx context.Context) error {
 	seen := map[string]bool{}
 	err := OpenProblems(ctx, l.run.API, model.KeepaliveCheckName, func(e *v1.Event) {

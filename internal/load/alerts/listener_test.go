@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// hearing is a listener without a socket, whose clock stands at five seconds.
+// hearing returns a listener without a socket, with a fixed clock.
 func hearing() *Listener {
 	return &Listener{run: Run{Now: func() int64 { return int64(5 * time.Second) }}, checks: map[string]*Witness{}, machines: map[string]*machine{}, keys: map[string]struct{}{}}
 }
 
-// An alert of a check that nobody asked about is noted.
+// TestAlertsThatNobodyAskedFor posts alerts of checks that the run does not watch, and expects that they are counted.
 func TestAlertsThatNobodyAskedFor(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"kind":"opened","namespace":"load","node":"web-00000","check":"disk"}`:         "load/web-00000/disk",
@@ -32,8 +32,7 @@ func TestAlertsThatNobodyAskedFor(t *testing.T) {
 	}
 }
 
-// What is no turn of a problem is taken, for a refusal would make the server give the message up, and
-// is held against nothing.
+// TestOtherMessagesAreTaken posts reminders and other kinds, and expects that they are accepted and not counted.
 func TestOtherMessagesAreTaken(t *testing.T) {
 	for body, want := range map[string]int{
 		`{"kind":"reminder","namespace":"load","node":"web-00000","check":"disk","was":"WARNING"}`: 204,
@@ -53,7 +52,7 @@ func TestOtherMessagesAreTaken(t *testing.T) {
 	}
 }
 
-// Whatever is posted, it is answered: refused is only what is no message, or a turn of no state.
+// FuzzNotification posts random bodies, and expects that only malformed messages are refused.
 func FuzzNotification(f *testing.F) {
 	f.Add([]byte(`{"version":1,"kind":"opened","namespace":"load","node":"web-00000","check":"web-http-000","expired":true}`))
 	f.Add([]byte(`{"version":1,"kind":"reminder","namespace":"load","node":"web-00000","check":"web-http-000","was":"WARNING"}`))

@@ -7,8 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Witness follows one event state whose alerts are judged: those that had to come, which of a check its acknowledged results
-// tell, and those that came. Its lock is taken under the agents'.
+// Witness records the expected and the received alerts of one event state. Its lock is taken under the agents'.
 type Witness struct {
 	Name  string // node/check
 	fails bool   // a fault lets the check fail
@@ -21,7 +20,7 @@ type Witness struct {
 	came    []observe.Turn
 }
 
-// Result notes an acknowledged result, and its intended time.
+// Result records an acknowledged result and its intended time.
 func (w *Witness) Result(status model.Status, intended int64) {
 	failing := status != model.OK
 	w.mu.Lock()
@@ -32,14 +31,14 @@ func (w *Witness) Result(status model.Status, intended int64) {
 	}
 }
 
-// told is an alert.
+// told records a received alert.
 func (w *Witness) told(open bool, at int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.came = append(w.came, observe.Turn{At: at, Open: open})
 }
 
-// Unknown notes that the order in which the server took the results is unknown.
+// Unknown records that the order of results on the server is unknown.
 func (w *Witness) Unknown() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -171,7 +171,7 @@ func sideOf(s Set) Side {
 	return out
 }
 
-// failedRuns is the figure of runs that failed. A run whose agents never came back has no figure of their return.
+// failedRuns returns the figure of runs that failed. A run whose agents never came back has no figure of their return.
 func failedRuns() scenario.Figure {
 	return scenario.Figure{Name: "failed-runs", What: "runs that failed", Kind: scenario.Relative}
 }
@@ -208,7 +208,7 @@ func Title(r *report.Report) string {
 	return fmt.Sprintf("%d agents × %d checks", r.Plan.Agents, r.Plan.Checks)
 }
 
-// sentences are the verdict, the most important first.
+// sentences returns the verdict, the most important first.
 func (c *Comparison) sentences() (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	by := map[Verdict][]Row{}
@@ -252,7 +252,7 @@ func changes(rows []Row) string {
 	return strings.Join(words, ", ")
 }
 
-// Changed is the change for people: +12 %.
+// Changed returns the change for people: +12 %.
 func (r Row) Changed() string {
 	switch {
 	case r.Lost() && r.Verdict == Same:

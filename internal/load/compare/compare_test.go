@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// oneRun is one, whose figures lie as far from the usual as noise says: 0.01 is 1 %.
+// oneRun returns a report whose figures differ from the usual ones by noise: 0.01 is 1 %.
 func oneRun(at int, noise float64) *report.Report {
 	of := func(v float64) float64 { return v * (1 + noise) }
 	return &report.Report{
@@ -35,7 +35,7 @@ func oneRun(at int, noise float64) *report.Report {
 	}
 }
 
-// set is runs that take turns with those of another set, whose noise is as given.
+// set returns the runs of one side, alternating with those of the other, with this noise.
 func set(name string, begin int, noise ...float64) Set {
 	s := Set{Name: name}
 	for i, n := range noise {
@@ -44,6 +44,7 @@ func set(name string, begin int, noise ...float64) Set {
 	return s
 }
 
+// verdicts returns the verdict of each figure.
 func verdicts(c *Comparison) map[string]Verdict {
 	all := map[string]Verdict{}
 	for _, r := range c.Rows {
@@ -52,12 +53,12 @@ func verdicts(c *Comparison) map[string]Verdict {
 	return all
 }
 
-// noises are of runs that differ by at most 3 % from the usual.
+// noises returns random differences of at most 3 %.
 func noises(n int) *rapid.Generator[[]float64] {
 	return rapid.SliceOfN(rapid.Float64Range(-0.03, 0.03), n, n+10)
 }
 
-// Whatever the runs, a set beside itself is no regression, and no improvement.
+// TestASetBesideItself compares random sets with themselves, and expects neither regression nor improvement.
 func TestASetBesideItself(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := set("a", 0, rapid.SliceOfN(rapid.Float64Range(-0.9, 9), 1, 15).Draw(t, "noise")...)
@@ -69,8 +70,8 @@ func TestASetBesideItself(t *testing.T) {
 	})
 }
 
-// A shift that is larger than all noise is found, on each side of it, with any number of
-// runs that is enough; which way is worse depends on the figure.
+// TestAShiftIsFound expects that a shift larger than the noise is found in both directions, and judged by the figure's
+// better direction.
 func TestAShiftIsFound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := set("a", 0, noises(Enough).Draw(t, "a")...)
@@ -94,7 +95,7 @@ func TestAShiftIsFound(t *testing.T) {
 	})
 }
 
-// Which side comes first does not matter for how likely chance is, with ties either.
+// TestChanceHasNoSides expects the same probability for both orders of two samples, also with ties.
 func TestChanceHasNoSides(t *testing.T) {
 	for _, c := range []struct {
 		a, b []float64
@@ -112,7 +113,8 @@ func TestChanceHasNoSides(t *testing.T) {
 	}
 }
 
-// Rows can be written as JSON whatever the figures, and lie in the order of what matters.
+// TestRowsAreInOrderAndWritable expects rows in the order of importance that can be encoded as JSON, whatever the
+// figures.
 func TestRowsAreInOrderAndWritable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		any := rapid.SliceOfN(rapid.Float64Range(-1, 1e6), 1, 12)
@@ -133,7 +135,7 @@ func TestRowsAreInOrderAndWritable(t *testing.T) {
 	})
 }
 
-// Figures of runs of values are of values.
+// TestUnit expects values as the unit of runs of values.
 func TestUnit(t *testing.T) {
 	a, b := set("a", 0, 0), set("b", 1, 0)
 	for _, r := range append(a.Runs, b.Runs...) {
@@ -148,7 +150,7 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// More is better of a rate.
+// TestARate expects that a higher rate is better.
 func TestARate(t *testing.T) {
 	a, b := set("a", 0, 0, 0, 0, 0, 0), set("b", 1, 0, 0, 0, 0, 0)
 	for _, r := range b.Runs {
@@ -161,6 +163,7 @@ func TestARate(t *testing.T) {
 	}
 }
 
+// TestTooFewRuns expects no verdict with too few runs.
 func TestTooFewRuns(t *testing.T) {
 	one, five := set("one", 1, 5), set("five", 0, 0, 0.001, 0.002, 0.003, 0.004)
 	for _, c := range []*Comparison{Compare(five, one), Compare(one, five), Compare(one, one)} {
@@ -179,8 +182,7 @@ func TestTooFewRuns(t *testing.T) {
 	}
 }
 
-// One lost result is a regression, with one run and even in one that is not valid, and
-// whatever is asked for.
+// TestTheLedgerNeedsNoTest expects a regression for one lost result, even in one run, and even if that is invalid.
 func TestTheLedgerNeedsNoTest(t *testing.T) {
 	a, b := set("a", 0, 0), set("b", 1, 0, 0)
 	b.Runs[1].Balance.Missing, b.Runs[1].Valid = 1, false
@@ -198,7 +200,7 @@ func TestTheLedgerNeedsNoTest(t *testing.T) {
 	}
 }
 
-// Only what was asked for fails.
+// TestRegressedByKind expects that only figures of the asked kinds fail.
 func TestRegressedByKind(t *testing.T) {
 	a, b := set("a", 0, 0, 0, 0, 0, 0), set("b", 1, 0, 0, 0, 0, 0)
 	for _, r := range b.Runs {
@@ -221,7 +223,7 @@ func TestRegressedByKind(t *testing.T) {
 	}
 }
 
-// A run whose generator fell behind says nothing about figures.
+// TestInvalidRunsDoNotCount expects that figures of invalid runs are left out.
 func TestInvalidRunsDoNotCount(t *testing.T) {
 	a, b := set("a", 0, 0, 0, 0, 0, 0), set("b", 1, 0, 0, 0, 0, 0, 3, 3, 3, 3, 3, 3, 3)
 	for _, r := range b.Runs[5:] {
@@ -233,6 +235,7 @@ func TestInvalidRunsDoNotCount(t *testing.T) {
 	}
 }
 
+// TestFromNothing expects an infinite change from zero.
 func TestFromNothing(t *testing.T) {
 	f := scenario.Figure{Name: "settle", Grain: 0.05}
 	nothing, something := []float64{0, 0, 0, 0, 0}, []float64{1, 2, 3, 4, 5}
@@ -244,7 +247,8 @@ func TestFromNothing(t *testing.T) {
 	}
 }
 
-// A build that refuses good results in each of its runs answers them in time, and misses no objective.
+// TestRunsThatFailWithoutAFigure expects a regression for runs that refuse good results, although all their figures are
+// fine.
 func TestRunsThatFailWithoutAFigure(t *testing.T) {
 	fails := func(s Set, runs int) Set {
 		failed := false
@@ -270,7 +274,8 @@ func TestRunsThatFailWithoutAFigure(t *testing.T) {
 	}
 }
 
-// Chance alone rarely makes a regression, and a shift of some noise is found. Figures are taken to be independent.
+// TestFalseAlarms compares random sets, and expects few regressions by chance, and that a shift above the noise is
+// found.
 func TestFalseAlarms(t *testing.T) {
 	const rounds = 400
 	for _, x := range []struct {
@@ -304,7 +309,7 @@ func TestFalseAlarms(t *testing.T) {
 	}
 }
 
-// Each difference is named, with both values.
+// TestDifferences expects each difference between sets with both values.
 func TestDifferences(t *testing.T) {
 	for _, x := range []struct {
 		change func(*report.Report)
@@ -342,7 +347,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// A run that a person ended early did not fail, unless something else was wrong with it.
+// TestStoppedIsNotFailed expects that a stopped run counts as failed only if something else is wrong.
 func TestStoppedIsNotFailed(t *testing.T) {
 	a, b := set("a", 0, 0, 0, 0, 0, 0), set("b", 1, 0, 0, 0, 0, 0)
 	failed := false
@@ -357,6 +362,7 @@ func TestStoppedIsNotFailed(t *testing.T) {
 	}
 }
 
+// TestText compares the printed comparison with the expected one.
 func TestText(t *testing.T) {
 	base, worse := set("old", 0, -0.004, 0.001, 0, 0.003, -0.002), set("new", 1, 0, 0.002, -0.001, 0.004, -0.003)
 	for i, r := range worse.Runs {

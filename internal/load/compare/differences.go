@@ -209,7 +209,7 @@ func shortCommit(hash string, dirty bool) string {
 
 func loaderBuild(r *report.Report) string { return shortCommit(cmp.Or(r.Commit, r.Version), r.Dirty) }
 
-// build is that of the server. The loader may be another program.
+// build returns the version of the server, which may differ from the loader's.
 func build(r *report.Report) string {
 	if r.Environment != nil && r.Environment.Server["commit"] != "" {
 		hash, changes := strings.CutSuffix(r.Environment.Server["commit"], " with changes")

@@ -48,8 +48,8 @@ func judge(f scenario.Figure, base, other []float64) Row {
 	return r
 }
 
-// summary is the median and its interval. The interval is made of the order of the values alone, and supposes nothing of
-// their distribution.
+// summary returns the median and its interval. The interval is made of the order of the values alone, and supposes
+// nothing of their distribution.
 func summary(values []float64) Summary {
 	values = slices.Sorted(slices.Values(values))
 	s := Summary{Center: Median(values), Low: values[0], High: values[len(values)-1], N: len(values), Values: values}
@@ -66,8 +66,8 @@ func Median(values []float64) float64 {
 	return stats.Sample{Xs: slices.Sorted(slices.Values(values)), Sorted: true}.Quantile(0.5)
 }
 
-// chance is the probability that two samples of the same would differ as much (Mann-Whitney U). With ties the two ends
-// of its distribution are not alike, and the library uses the lower one: the lower sample has to come first.
+// chance returns the probability that two samples of the same would differ as much (Mann-Whitney U). With ties the
+// distribution is not symmetric, and the library uses its lower end, so the lower sample must come first.
 func chance(a, b []float64) float64 {
 	res, err := stats.MannWhitneyUTest(a, b, stats.LocationDiffers)
 	if err == nil && 2*res.U > float64(len(a)*len(b)) {
@@ -79,7 +79,7 @@ func chance(a, b []float64) float64 {
 	return res.P
 }
 
-// changeOf is the change of a figure as a share of its former value; infinite from nothing to something.
+// changeOf returns the change of a figure as a share of its former value; infinite from nothing to something.
 func changeOf(from, to float64) float64 {
 	switch {
 	case from == to:
@@ -96,7 +96,7 @@ type ledgerFigure struct {
 	kinds      []string // of report.Wrong
 }
 
-// ledgerFigures are all of them. Every kind of wrong is in one.
+// ledgerFigures returns the figures of the ledger; together they include every kind of wrong result.
 func ledgerFigures() []ledgerFigure {
 	return []ledgerFigure{
 		{"imbalance", "results missing, imbalances of the ledger, and results taken that had to be refused", []string{report.WrongResults, report.WrongTaken, report.WrongSignals}},

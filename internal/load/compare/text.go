@@ -72,7 +72,8 @@ func (c *Comparison) cells(wide bool) [][]string {
 	return table
 }
 
-// text is the median with its unit and the reach of the interval; wide: with the interval itself, and the number of runs.
+// text returns the median with its unit and the reach of the interval; wide: with the interval itself, and the number
+// of runs.
 func (s Summary) text(unit string, wide bool) string {
 	text := number.Bare(number.Three(s.Center))
 	if unit != "" && unit != scenario.Per1000 {

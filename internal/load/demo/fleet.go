@@ -53,12 +53,12 @@ func (d Fleet) Run(ctx context.Context) error {
 		CheckName: func(i int) string { return checks[i].name }, Senders: 1, Parallel: 32, Log: d.Log})
 }
 
-// uidOf is the id of node i: the same after every start.
+// uidOf returns the id of node i, the same after every start.
 func uidOf(i int) uuid.UUID {
 	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "muster load %d %d", seed, i))
 }
 
-// check is one check of the fleet: its command is never run, but reads as if.
+// check is one check of the simulated fleet; its command is never run.
 type check struct {
 	name    string
 	command string
@@ -77,17 +77,19 @@ var roles = [...]struct{ role, site string }{
 	{"web", "fra"}, {"web", "ams"}, {"app", "fra"}, {"app", "ams"}, {"db", "fra"}, {"cache", "ams"}, {"mail", "fra"}, {"build", "ams"},
 }
 
+// roleOf returns the role and site of node i.
 func roleOf(i int) (role, site string) {
 	r := roles[i%len(roles)]
 	return r.role, r.site
 }
 
-// nameOf is like web-fra-007.
+// nameOf returns the name of node i, such as web-fra-007.
 func nameOf(i int) string {
 	role, site := roleOf(i)
 	return fmt.Sprintf("%s-%s-%03d", role, site, i/len(roles)+1)
 }
 
+// prepare creates the namespace, checks and nodes of the fleet.
 func (d Fleet) prepare(ctx context.Context) error {
 	by := intent.Actor{User: "server", Address: "local", Message: "the simulated fleet of --demo"}
 	resources := []model.Resource{
@@ -114,7 +116,7 @@ func (d Fleet) prepare(ctx context.Context) error {
 	return nil
 }
 
-// Forget takes the simulated fleet away, with its namespace, if there is one.
+// Forget deletes the simulated fleet with its namespace, if there is one.
 func (d Fleet) Forget(ctx context.Context) error {
 	namespace := intent.Key{Kind: "Namespace", Name: Namespace}
 	r, err := d.Service.Get(ctx, namespace)

@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
 
-// Most of the fleet is well, some is not, and outputs parse as plug-ins' do.
+// TestDemoOutputs generates outputs, and expects that most results are OK, some are not, and all parse as plug-in
+// output.
 func TestDemoOutputs(t *testing.T) {
 	bad := 0
 	for a := range 300 {
@@ -35,6 +36,7 @@ func TestDemoOutputs(t *testing.T) {
 	}
 }
 
+// TestDemoNamesDiffer expects different names of 3,000 nodes.
 func TestDemoNamesDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 3000 {
@@ -46,7 +48,7 @@ func TestDemoNamesDiffer(t *testing.T) {
 	}
 }
 
-// What prepare makes is accepted by intent, and again: a second start changes nothing.
+// TestPrepareIsRepeatable prepares the fleet twice, and expects that the second time changes nothing.
 func TestPrepareIsRepeatable(t *testing.T) {
 	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), kind.All(), time.Now)
 	if err != nil {
@@ -86,6 +88,7 @@ func TestPrepareIsRepeatable(t *testing.T) {
 	}
 }
 
+// noImpact returns an impact without assignments, in place of the planner.
 func noImpact(_ context.Context, writes []intent.Write, _ bool) (intent.Impact, error) {
 	return intent.Impact{Placements: make([]intent.Placement, len(writes))}, nil
 }

@@ -8,18 +8,19 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// words says what a plug-in might. About one machine in forty has something
-// that stays broken, one in thirty something that comes and goes over some minutes.
+// words generates plausible plug-in outputs. About one machine in forty has a lasting problem, and one in thirty a
+// problem that comes and goes over some minutes.
 type words struct{}
 
-// fixed is what is so of one check of one machine; wave is slow: neighbours in time differ
-// little.
+// mood returns a number fixed for one check of one machine, and a value from 0 to 1 that changes slowly between
+// results.
 func (words) mood(a, c int, seq uint64) (fixed uint64, wave float64) {
 	fixed = outputs.Mix(uint64(a)<<8 | uint64(c))
 	runs := float64(seq%(1<<48)) / 50
 	return fixed, math.Sin(runs/float64(20+fixed%13)+float64(fixed%628)/100)/2 + 0.5
 }
 
+// Status returns the status of a result.
 func (d words) Status(a, c int, definition *model.CheckDefinition, seq uint64, _ model.Status, _ bool) model.Status {
 	fixed, wave := d.mood(a, c, seq)
 	trouble := 0.0
@@ -38,6 +39,7 @@ func (d words) Status(a, c int, definition *model.CheckDefinition, seq uint64, _
 	return model.OK
 }
 
+// Output returns the output of a result, in the style of the check's plug-in.
 func (d words) Output(dst []byte, a, c int, definition *model.CheckDefinition, seq uint64, status model.Status) []byte {
 	fixed, wave := d.mood(a, c, seq)
 	level := float64(status) // OK 0, WARNING 1, CRITICAL 2

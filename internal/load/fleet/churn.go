@@ -17,6 +17,7 @@ type coming struct {
 	watched       time.Duration // node time in which outages were counted
 }
 
+// add counts the session and outages of a node.
 func (c *coming) add(n *Node, f *Fleet) {
 	if window := f.At.Sub(f.Since); n.Connected && window > 0 {
 		c.seen += min(n.Age, window)
@@ -50,7 +51,7 @@ func (c *coming) churn() (out scenario.Churn) {
 	return out
 }
 
-// usual is the median length of the outages that are over.
+// usual returns the median length of the ended outages.
 func (c *coming) usual() time.Duration {
 	over := slices.DeleteFunc(slices.Clone(c.outages), func(d time.Duration) bool { return d <= 0 })
 	if len(over) == 0 {
@@ -60,7 +61,7 @@ func (c *coming) usual() time.Duration {
 	return min(max(time.Second, over[len(over)/2].Round(time.Second)), day)
 }
 
-// rate is in percent of the class per hour; a negligible rate is none.
+// rate returns a rate in percent of the class per hour, or an empty rate if it is negligible.
 func rate(percent float64) scenario.Rate {
 	if percent < 0.0001 {
 		return ""

@@ -18,10 +18,10 @@ type kind struct {
 	size          int // of outputs: 0 up to 2 KiB, 1 up to 32 KiB, 2 beyond
 }
 
-// rate is the number of results per second of one such check.
+// rate returns the number of results per second of one such check.
 func (k kind) rate() float64 { return 1 / time.Duration(max(1, k.interval)).Seconds() }
 
-// weight is the cost of one such check in comparisons of shapes: its results, and a little for its state.
+// weight returns the cost of one such check in comparisons of shapes: its results, and a little for its state.
 func (k kind) weight() float64 { return k.rate() + 1.0/600 }
 
 // shape counts the checks of nodes by kind.
@@ -30,6 +30,7 @@ type shape struct {
 	nodes  []int32
 }
 
+// rate returns the results per second of one node.
 func (s *shape) rate() (sum float64) {
 	for k, n := range s.counts {
 		sum += n * k.rate()
@@ -37,7 +38,7 @@ func (s *shape) rate() (sum float64) {
 	return sum
 }
 
-// weight is the cost of all nodes of the shape: results, states and keepalives.
+// weight returns the cost of all nodes of the shape: results, states and keepalives.
 func (s *shape) weight() float64 {
 	sum := 1.0 / 120
 	for k, n := range s.counts {
@@ -46,7 +47,7 @@ func (s *shape) weight() float64 {
 	return sum * float64(len(s.nodes))
 }
 
-// from is the distance to another shape.
+// from returns the distance to another shape.
 func (s *shape) from(o *shape) (sum float64) {
 	for k, n := range s.counts {
 		sum += math.Abs(n-o.counts[k]) * k.weight()
@@ -117,6 +118,7 @@ func inOrder(counts map[kind]float64) []kind {
 	})
 }
 
+// spell returns the counts of a shape as text, to compare shapes.
 func spell(counts map[kind]float64) string {
 	var b strings.Builder
 	for _, k := range inOrder(counts) {
@@ -125,8 +127,8 @@ func spell(counts map[kind]float64) string {
 	return b.String()
 }
 
-// group divides shapes into at most so many groups: the shapes with the largest weight, each with the shapes that are nearest
-// to it. shapes are in the order of their weights.
+// group divides shapes, sorted by weight, into at most this many groups: the heaviest shapes, each with the shapes
+// nearest to it.
 func group(shapes []*shape, most int) [][]*shape {
 	centers := shapes[:min(most, len(shapes))]
 	groups := make([][]*shape, len(centers))
@@ -141,6 +143,7 @@ func group(shapes []*shape, most int) [][]*shape {
 	return groups
 }
 
+// nearest returns the index of the center nearest to a shape.
 func nearest(s *shape, centers []*shape) (at int) {
 	least := math.Inf(1)
 	for i, c := range centers {
@@ -151,6 +154,7 @@ func nearest(s *shape, centers []*shape) (at int) {
 	return at
 }
 
+// mean returns the mean of some shapes, weighted by their nodes.
 func mean(list []*shape) *shape {
 	m, nodes := &shape{counts: map[kind]float64{}}, 0.0
 	for _, s := range list {
@@ -164,6 +168,7 @@ func mean(list []*shape) *shape {
 	return m
 }
 
+// weigh returns the cost of some shapes.
 func weigh(group []*shape) (sum float64) {
 	for _, s := range group {
 		sum += s.weight()

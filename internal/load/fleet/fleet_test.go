@@ -14,13 +14,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// made is an installation of the given shapes: so many nodes, each with so many checks of
-// some intervals. All names are known words.
+// made describes equal nodes of a made-up installation: their number, and their checks by interval.
 type made struct {
 	nodes  int
 	checks map[time.Duration]int
 }
 
+// fleetOf returns an installation with these nodes and random states.
 func fleetOf(r *rand.Rand, list ...made) *Fleet {
 	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
 	f := &Fleet{At: now, Since: now.Add(-20 * time.Hour), Day: day, Version: "1.2.3", Checks: map[model.CheckID]Check{}}
@@ -49,7 +49,7 @@ func fleetOf(r *rand.Rand, list ...made) *Fleet {
 	return f
 }
 
-// written is the scenario as it reads again.
+// written returns the scenario of a fleet, written as a file and read again.
 func written(t *testing.T, f *Fleet, classes int) (*Shape, *scenario.Scenario, string) {
 	t.Helper()
 	s, err := f.Scenario(classes)
@@ -67,7 +67,7 @@ func written(t *testing.T, f *Fleet, classes int) (*Shape, *scenario.Scenario, s
 	return s, again, string(text)
 }
 
-// Nodes that hold the same are one class, with the checks that they hold.
+// TestTheSameIsOneClass expects one class for nodes with equal checks.
 func TestTheSameIsOneClass(t *testing.T) {
 	f := fleetOf(rand.New(rand.NewPCG(1, 1)), made{300, map[time.Duration]int{time.Minute: 20, 10 * time.Second: 5}}, made{40, map[time.Duration]int{5 * time.Second: 40}},
 		made{7, nil})
@@ -95,8 +95,8 @@ func TestTheSameIsOneClass(t *testing.T) {
 	}
 }
 
-// However many shapes there are, it stays a page whose rate is the fleet's, and says what
-// was put together; and nothing in it names anything.
+// TestAnyFleetIsAPage makes scenarios of random fleets, and expects a short file with the fleet's rate, a note about
+// merged shapes, and no names of the installation.
 func TestAnyFleetIsAPage(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -132,7 +132,7 @@ func TestAnyFleetIsAPage(t *testing.T) {
 	}
 }
 
-// How often machines come and go, from what can be seen at one moment.
+// TestChurn expects rates of reconnects, restarts and outages from the present sessions and problems.
 func TestChurn(t *testing.T) {
 	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
 	f := &Fleet{At: now, Since: now.Add(-10 * time.Hour), Day: day}
@@ -155,7 +155,7 @@ func TestChurn(t *testing.T) {
 	}
 }
 
-// A line's sizes and the interval that keeps its rate.
+// TestLines expects lines with whole counts, the sizes of the checks, and intervals that keep the rate.
 func TestLines(t *testing.T) {
 	k := func(interval time.Duration) kind { return kind{interval: model.Duration(interval)} }
 	for _, c := range []struct {
@@ -181,7 +181,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// A fleet that is well at the moment, and was not always: the scenario can change as often.
+// TestChangesCanBePlayed makes a scenario of a fleet whose states changed earlier, and expects that it changes as
+// often.
 func TestChangesCanBePlayed(t *testing.T) {
 	f := fleetOf(rand.New(rand.NewPCG(4, 4)), made{50, map[time.Duration]int{time.Hour: 4}})
 	for i := range f.States {
@@ -194,7 +195,7 @@ func TestChangesCanBePlayed(t *testing.T) {
 	}
 }
 
-// A state has no output, and says whether it flaps.
+// TestStateOfAnEvent converts events, and expects states without output that tell whether they flap.
 func TestStateOfAnEvent(t *testing.T) {
 	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -216,7 +217,7 @@ func TestStateOfAnEvent(t *testing.T) {
 	}
 }
 
-// What a server answers is never more than an error.
+// FuzzDecode decodes random resources, and expects an error or a resource with a name.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"a","namespace":"b"},"spec":{"interval":"60s","ttl":"3m","keepalive":{"interval":"5s"}},"status":{"id":7}}`))
 	f.Add([]byte(`{"spec":{"cron":"* * * * *","interval":60}}`))

@@ -27,7 +27,7 @@ type line struct {
 	bytes            int    // of all outputs
 }
 
-// linesOf makes the lines of a class. A server takes at most limit checks of each node.
+// linesOf returns the lines of a class; a server accepts at most limit checks of each node.
 func linesOf(counts map[kind]float64, limit float64) []*line {
 	var list []*line
 	for _, k := range inOrder(counts) {
@@ -77,7 +77,7 @@ func distance(a, b *line) float64 {
 	return d + 3*math.Abs(float64(ka.size-kb.size))
 }
 
-// round makes a whole number of checks, and changes the interval so that the rate stays.
+// round rounds the number of checks, and changes the interval so that the rate stays.
 func (l *line) round() {
 	whole := max(1, math.Round(l.count))
 	l.interval = l.kinds[0].interval
@@ -96,7 +96,7 @@ func (l *line) round() {
 	}
 }
 
-// add counts one state.
+// add counts one state of the line's checks.
 func (l *line) add(s *State) {
 	l.states++
 	l.status[s.Status&3]++

@@ -21,7 +21,7 @@ const (
 	settling  = 10 * time.Minute // after a start of the server: sessions come back because of it
 )
 
-// Options limit the reading.
+// Options holds the settings of Read.
 type Options struct {
 	Namespace string // empty: all
 	Say       func(format string, args ...any)
@@ -54,6 +54,7 @@ func Read(ctx context.Context, api *client.Client, o Options) (*Fleet, error) {
 	return r.fleet, nil
 }
 
+// rest sleeps for d, at most a second.
 func rest(ctx context.Context, d time.Duration) error { return pause.For(ctx, min(d, time.Second)) }
 
 // pages reads pages until one has no next, and rests after each. page reads the page behind after.
@@ -70,6 +71,7 @@ func (r *reader) pages(ctx context.Context, page func(after string) (next string
 	}
 }
 
+// status reads the version of the server.
 func (r *reader) status(ctx context.Context) error {
 	s, err := r.api.Status(ctx, r.o.Namespace)
 	if err != nil {
@@ -107,6 +109,7 @@ type declared struct {
 	Status model.ResourceStatus
 }
 
+// decode decodes a node or check.
 func decode(raw []byte) (one declared, err error) {
 	if err = json.Unmarshal(raw, &one); err != nil {
 		return one, fmt.Errorf("decode a resource: %w", err)
@@ -114,6 +117,7 @@ func decode(raw []byte) (one declared, err error) {
 	return one, nil
 }
 
+// name returns namespace and name.
 func (d *declared) name() string { return d.Metadata.Namespace + "/" + d.Metadata.Name }
 
 // list calls fn for each resource of a kind.
@@ -146,7 +150,7 @@ func (r *reader) checks(ctx context.Context) error {
 	})
 }
 
-// meanInterval is the mean time between the runs of a cron expression in the days to come.
+// meanInterval returns the mean time between the runs of a cron expression in the days to come.
 func meanInterval(cron, zone string, from time.Time) model.Duration {
 	const runs = 50
 	first := when.Next(0, cron, zone, time.Time{}, from, 0)
@@ -164,6 +168,7 @@ func meanInterval(cron, zone string, from time.Time) model.Duration {
 	return model.Duration((last.Sub(first) / time.Duration(n)).Round(time.Second))
 }
 
+// nodes reads the nodes.
 func (r *reader) nodes(ctx context.Context) error {
 	f := r.fleet
 	oldest := f.At

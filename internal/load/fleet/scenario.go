@@ -30,7 +30,7 @@ type Shape struct {
 	away   int     // nodes without a session when it was read
 }
 
-// Scenario divides the nodes into at most so many classes.
+// Scenario makes a scenario whose classes, at most this many, have the nodes of the fleet.
 func (f *Fleet) Scenario(classes int) (*Shape, error) {
 	kinds := f.kinds()
 	shapes := f.shapes(kinds)
@@ -69,7 +69,7 @@ func (f *Fleet) Scenario(classes int) (*Shape, error) {
 	return out, nil
 }
 
-// lines makes lines of the checks of each class, and counts every state on its line.
+// lines returns lines for the checks of each class, and counts every state on its line.
 func (f *Fleet) lines(kinds map[model.CheckID]kind, of []int, groups [][]*shape) [][]*line {
 	lines := make([][]*line, len(groups))
 	at := make([]map[kind]*line, len(groups))
@@ -88,7 +88,7 @@ func (f *Fleet) lines(kinds map[model.CheckID]kind, of []int, groups [][]*shape)
 	return lines
 }
 
-// class makes one class of the file.
+// class returns one class of the scenario file.
 func (s *Shape) class(group []*shape, lines []*line, number int) scenario.Class {
 	out := scenario.Class{Name: fmt.Sprintf("class-%d", number)}
 	var churn coming
@@ -116,7 +116,7 @@ func (s *Shape) class(group []*shape, lines []*line, number int) scenario.Class 
 	return out
 }
 
-// check is the line in the file.
+// check returns the check of this line in the scenario file.
 func (l *line) check(name string) scenario.Check {
 	out := scenario.Check{Name: name, Count: int(l.count), Interval: l.interval, TTL: l.ttl,
 		Output: scenario.Output{Bytes: model.Size(min(max(l.bytes/max(1, l.states), 48), scenario.MaxOutput))}}
@@ -146,7 +146,7 @@ func (l *line) check(name string) scenario.Check {
 	return out
 }
 
-// share is a part of a whole, down to a millionth.
+// share returns part/whole, rounded to at least four digits.
 func share(part, whole float64) float64 {
 	if whole <= 0 {
 		return 0
@@ -158,7 +158,7 @@ func share(part, whole float64) float64 {
 	return math.Floor(part/whole*math.Pow(10, digits)+1e-9) / math.Pow(10, digits) // down: shares add up to one at most
 }
 
-// YAML is the scenario as a file. Comments at its head name its source, and the assumptions.
+// YAML returns the scenario as a file with comments about its source and assumptions.
 func (s *Shape) YAML() ([]byte, error) {
 	data, err := json.Marshal(s.Scenario)
 	if err == nil {
@@ -178,7 +178,7 @@ func (s *Shape) YAML() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// head has the source of the file, the nodes and states that are not in it, and the assumptions.
+// head returns the comment with the source of the file, the nodes and states that it leaves out, and the assumptions.
 func (s *Shape) head() (list []string) {
 	f := s.fleet
 	say := func(when bool, format string, args ...any) {

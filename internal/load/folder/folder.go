@@ -20,7 +20,7 @@ import (
 // Default is where a run keeps its report unless it is told.
 const Default = "muster-load"
 
-// Folder is one run's.
+// Folder is the folder of one run's report.
 type Folder struct {
 	Path string
 	Warn func(format string, args ...any) // says once that seconds cannot be kept; nil: nobody is told before Save
@@ -29,12 +29,12 @@ type Folder struct {
 	seconds *seconds
 }
 
-// Name is a folder for a run of this name that begins now.
+// Name returns the path of a folder for a run that begins now.
 func Name(run string, now time.Time) string {
 	return filepath.Join(Default, plain(run)+"-"+now.Format("20060102-150405"))
 }
 
-// plain leaves what is a word in file names and benchmark names.
+// plain replaces characters that file names and benchmark names must not have.
 func plain(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._", r) {
@@ -48,7 +48,7 @@ func plain(name string) string {
 	return name
 }
 
-// Make makes the folder; one that holds a report already is left alone.
+// Make creates the folder, or returns an error if it already holds a report.
 func Make(path string) (*Folder, error) {
 	if _, err := os.Stat(filepath.Join(path, "run.json")); err == nil {
 		return nil, model.Errorf(model.Conflict, "%s holds the report of another run", path).WithHint("give another folder with --out, or remove that one")
@@ -66,14 +66,13 @@ func Make(path string) (*Folder, error) {
 	return &Folder{Path: path, seconds: lines}, nil
 }
 
-// File is one that Save writes beside the report.
+// File is a file that Save writes in addition to the report.
 type File struct {
 	Name, What string
 	Write      func(ctx context.Context, w io.Writer) error // nothing written: there is no such file
 }
 
-// Save writes everything, and what the files are into the report. All is tried: the error
-// joins what failed.
+// Save writes the report and all files, and lists the files in the report. It tries every file and joins the errors.
 func (f *Folder) Save(ctx context.Context, rep *report.Report, more ...File) error {
 	errs := []error{f.seconds.close()}
 	files := append([]File{
@@ -102,7 +101,7 @@ func (f *Folder) Save(ctx context.Context, rep *report.Report, more ...File) err
 	return nil
 }
 
-// full says of a disk without room what is there and what is not.
+// full explains the error of a full disk, with the files that were written and those that were not.
 func (f *Folder) full(err error) error {
 	kept := "nothing of the report is there"
 	if _, gone := os.Stat(filepath.Join(f.Path, "run.json")); gone == nil {
@@ -112,9 +111,10 @@ func (f *Folder) full(err error) error {
 		WithHint("the figures above are all there is; make room, or name a folder on another disk with --out, and play it again")
 }
 
+// noRoom reports whether an error means a full disk or quota.
 func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-// firstOf is the first one of several errors that there was no room.
+// firstOf returns the first error about a full disk among joined errors.
 func firstOf(err error) error {
 	if many, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range many.Unwrap() {
@@ -126,7 +126,7 @@ func firstOf(err error) error {
 	return err
 }
 
-// replace leaves the old file where there is no room for the new one.
+// replace replaces a file, or keeps the old one if the disk is full.
 func replace(path string, data []byte) error {
 	part := path + ".part"
 	err := os.WriteFile(part, data, 0o644)
@@ -139,6 +139,7 @@ func replace(path string, data []byte) error {
 	return err
 }
 
+// page writes the report as an HTML page.
 func (f *Folder) page(rep *report.Report) error {
 	var text bytes.Buffer
 	if err := page.Write(&text, rep); err != nil {
@@ -150,7 +151,8 @@ func (f *Folder) page(rep *report.Report) error {
 	return nil
 }
 
-// Discard ends a folder whose run has no report. samples.csv stays where it has a second of the timetable: it says whether.
+// Discard closes the folder of a run without a report. It keeps samples.csv if this has a second of the timetable, and
+// reports so.
 func (f *Folder) Discard() (kept bool) {
 	_ = f.seconds.close()
 	if kept = f.seconds.begun; !kept {

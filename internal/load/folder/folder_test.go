@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// played returns the report of a small run.
 func played() *report.Report {
 	return &report.Report{
 		Schema: report.Schema, Title: "tiny", Balance: &report.Balance{}, Valid: true, Traffic: report.Traffic{Results: 1000, Rate: 100, Latency: report.Latency{P50: 250, P99: 500.5, Max: 600}},
@@ -28,7 +29,7 @@ func played() *report.Report {
 	}
 }
 
-// What the folder holds can be read again, by the programs it is made for.
+// TestFolder saves a report, and reads each file of the folder again.
 func TestFolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "run")
 	f, err := Make(path)
@@ -55,6 +56,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// TestSamplesCSV compares samples.csv with the expected lines.
 func TestSamplesCSV(t *testing.T) {
 	var text bytes.Buffer
 	if err := writeSamples(&text, played().Samples); err != nil {
@@ -76,7 +78,7 @@ func TestSamplesCSV(t *testing.T) {
 	}
 }
 
-// A run that came to nothing leaves nothing.
+// TestDiscard discards a folder, and expects that it is gone unless it has samples.
 func TestDiscard(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	f, err := Make(path)

@@ -14,13 +14,14 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// seconds is samples.csv as it grows, for a loader that dies: Save writes it anew, with the queues.
+// seconds writes samples.csv during the run, in case the loader dies; Save writes the file anew, with the queues.
 type seconds struct {
 	file  *os.File
 	out   *csv.Writer
 	begun bool // it has a second of the timetable
 }
 
+// newSeconds creates the file with its head.
 func newSeconds(path string) (*seconds, error) {
 	file, err := os.Create(path)
 	if err != nil {
@@ -31,8 +32,7 @@ func newSeconds(path string) (*seconds, error) {
 	return s, nil
 }
 
-// Sample keeps a second of the run as it is seen, one after the other. That it could not is said
-// by Warn, and by Save, which tries again.
+// Sample appends a second of the run to samples.csv. Warn and Save report an error; Save tries again.
 func (f *Folder) Sample(s report.Sample) {
 	f.seconds.begun = f.seconds.begun || s.Phase != report.KindRamp
 	_ = f.seconds.out.Write(row(&s))
@@ -43,7 +43,7 @@ func (f *Folder) Sample(s report.Sample) {
 	}
 }
 
-// close: what could not be written is of no matter any more.
+// close closes the file, and ignores that it is closed already.
 func (s *seconds) close() error {
 	s.out.Flush()
 	if err := s.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
@@ -83,12 +83,14 @@ func writeSamples(w io.Writer, samples []report.Sample) error {
 	return out.Error()
 }
 
+// columns returns the names of the columns before the queues.
 func columns() []string {
 	return []string{"second", "phase", "offered", "sent", "acked", "refused", "connected", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms", "lag_p99_ms",
 		"server_cores", "loader_cores", "server_rss_bytes", "loader_rss_bytes", "server_heap_bytes", "server_goroutines", "gc_pause_ms",
 		"commits", "syncs", "commit_ms", "written_bytes", "failed", "beyond_p99_ms", "server_lock_share", "loader_lock_share"}
 }
 
+// row returns the values of a sample.
 func row(s *report.Sample) []string {
 	l := report.Latency{}
 	if s.Latency != nil {
@@ -103,4 +105,5 @@ func row(s *report.Sample) []string {
 	return row
 }
 
+// number formats a value with all its digits.
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

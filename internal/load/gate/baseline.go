@@ -45,7 +45,8 @@ func same(a, b *scenario.Scenario) bool {
 	return a != nil && b != nil && a.Name == b.Name && bytes.Equal(a.Played(), b.Played())
 }
 
-// lacking are the deciding figures that a run lacks. A restart resets the server's counters: then only the CPU counts.
+// lacking returns the deciding figures that a run lacks. A restart resets the server's counters: then only the CPU
+// counts.
 func lacking(rep *report.Report) (names []string) {
 	have := rep.Figures()
 	restarts := rep.Scenario != nil && slices.ContainsFunc(rep.Scenario.Faults, func(f scenario.Fault) bool { return f.Server == "restart" || f.Server == "kill" })
@@ -80,11 +81,12 @@ func Write(dir, name string, runs []*report.Report) error {
 	}
 }
 
+// file returns the path of the n-th report of a baseline.
 func file(dir, name string, n int) string {
 	return filepath.Join(dir, name+"-"+strconv.Itoa(n)+".json")
 }
 
-// small is the report without data that no comparison needs: 10 kB of half a megabyte.
+// small returns a copy of a report without the data that no comparison needs, 10 kB instead of 500 kB.
 func small(rep *report.Report) *report.Report {
 	s := *rep
 	s.Samples, s.Curve, s.Files, s.Command, s.Metrics = nil, nil, nil, nil, nil

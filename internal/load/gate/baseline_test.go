@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// TestBaseline writes and reads a baseline, and expects errors for other scenarios and absent files.
 func TestBaseline(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	known, _ := Find("muster-churn")
@@ -62,8 +63,8 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// A figure that decides and is not in a baseline would never be judged: such a baseline is refused. The
-// counters of a server that is started anew are excused.
+// TestABaselineHasAllThatDecides expects that a baseline without a deciding figure is refused, unless a restart of the
+// server resets its counters.
 func TestABaselineHasAllThatDecides(t *testing.T) {
 	dir := t.TempDir()
 	rep := cost(2, 80)

@@ -22,9 +22,9 @@ type Limit struct {
 	Share  float64 // 0.05: a twentieth more
 }
 
-// Limits are the limits of all figures that decide. Each is larger than the differences between runs of one build on a busy
-// machine (bench/README.md has the figures). Other figures only inform: disk-bytes are whole pages of the file system,
-// memory depends on the last run of the garbage collector, times on the machine.
+// Limits returns the limits of all figures that decide. Each is larger than the differences between runs of one build
+// on a busy machine (bench/README.md has the figures). Other figures only inform: disk-bytes are whole pages of the
+// file system, memory depends on the last run of the garbage collector, times on the machine.
 func Limits() []Limit {
 	return []Limit{
 		{"allocs", 0.05},        // the seed decides the timetable; commits, pages and periodic work vary
@@ -67,7 +67,7 @@ func Judge(base, runs []*report.Report) (list []Excess) {
 	return list
 }
 
-// measured has the figure of each run that has it, ascending.
+// measured returns the values of a figure in the runs that have it, ascending.
 func measured(figure string, runs []*report.Report) (values []float64) {
 	for _, r := range runs {
 		if v, ok := r.Figures()[figure]; ok {
@@ -78,7 +78,7 @@ func measured(figure string, runs []*report.Report) (values []float64) {
 	return values
 }
 
-// median is the median of the runs that have the figure; NaN: none has it.
+// median returns the median of a figure over the runs that have it, or NaN.
 func median(figure string, runs []*report.Report) float64 {
 	if values := measured(figure, runs); len(values) > 0 {
 		return compare.Median(values)
@@ -86,7 +86,7 @@ func median(figure string, runs []*report.Report) float64 {
 	return math.NaN()
 }
 
-// spread is the range of the runs, as a share of their median.
+// spread returns the range of a figure over the runs, as a share of the median.
 func spread(figure string, runs []*report.Report) float64 {
 	values := measured(figure, runs)
 	if m := median(figure, runs); m != 0 && len(values) > 0 {
@@ -102,10 +102,10 @@ func number(v float64) string {
 	return strconv.FormatFloat(v, 'g', 4, 64)
 }
 
-// percent is a share in %, without a unit.
+// percent formats a share in percent, without the sign.
 func percent(v float64) string { return strconv.FormatFloat(math.Round(1000*v)/10, 'f', -1, 64) }
 
-// Starved has a sentence of each pair of pipelines of which the faster one starved the other in more than half of the runs.
+// Starved returns a sentence for each pair of pipelines of which one starved the other in more than half of the runs.
 func Starved(runs []*report.Report) (list []string) {
 	times, sentences := map[string]int{}, map[string]string{}
 	var pairs []string
@@ -190,7 +190,7 @@ func Text(base, runs []*report.Report) string {
 	return text + fmt.Sprintf("  %d of %d figures that decide are within their limits\n", within, within+len(grown))
 }
 
-// center is the median, with the spread of several runs.
+// center returns the median of a figure, with the spread of several runs.
 func center(figure string, runs []*report.Report) string {
 	v := median(figure, runs)
 	switch {

@@ -8,14 +8,16 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// cost is a report of a run that took so many allocations and bytes per result.
+// cost returns the report of a run with these allocations and journal bytes per result.
 func cost(allocs, journal float64) *report.Report {
 	return &report.Report{Schema: report.Schema, Valid: true, Balance: &report.Balance{}, Traffic: report.Traffic{Results: 1000, Rate: 100},
 		Cost: report.Cost{Inside: &report.Inside{Allocs: allocs, AllocBytes: 170, WireBytes: 118, JournalBytes: journal}}}
 }
 
+// runs returns its arguments as a list.
 func runs(list ...*report.Report) []*report.Report { return list }
 
+// TestJudge compares runs with a baseline, and expects the figures above their limits.
 func TestJudge(t *testing.T) {
 	base := runs(cost(2, 80))
 	for name, c := range map[string]struct {
@@ -54,7 +56,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// No time decides.
+// TestLimits expects that every limit is of a known figure that does not depend on the speed of the machine.
 func TestLimits(t *testing.T) {
 	seen := map[string]bool{}
 	for _, l := range Limits() {
@@ -69,6 +71,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestText expects one line per figure, with the spread of several runs.
 func TestText(t *testing.T) {
 	text := Text(runs(cost(2, 80)), runs(cost(3, 80), cost(3.3, 80), cost(3, 80)))
 	lines := strings.Split(text, "\n")

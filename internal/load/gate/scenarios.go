@@ -27,7 +27,7 @@ func Scenarios() []Checked {
 	}
 }
 
-// Find is one of Scenarios by its name.
+// Find returns the scenario of the release check with this name.
 func Find(name string) (Checked, bool) {
 	if i := slices.Index(Names(), name); i >= 0 {
 		return Scenarios()[i], true
@@ -35,7 +35,7 @@ func Find(name string) (Checked, bool) {
 	return Checked{}, false
 }
 
-// Load is the quick form of the scenario at the fixed scale, which m has to carry.
+// Load reads the quick form of the scenario at its fixed scale, and returns an error if machine m is too small.
 func (c Checked) Load(m scenario.Machine) (*scenario.Scenario, error) {
 	whole, err := scenario.Load(c.Name)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c Checked) Load(m scenario.Machine) (*scenario.Scenario, error) {
 	return sc, nil
 }
 
-// Names are the names of Scenarios.
+// Names returns the names of Scenarios.
 func Names() (list []string) {
 	for _, c := range Scenarios() {
 		list = append(list, c.Name)

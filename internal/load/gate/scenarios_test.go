@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Two cores carry the whole check at its fixed scale, and it ends in ten minutes.
+// TestScenariosAreOfOneScaleEverywhere expects that two cores carry the release check at its fixed scale, in ten
+// minutes.
 func TestScenariosAreOfOneScaleEverywhere(t *testing.T) {
 	two := scenario.Machine{Cores: 2, Memory: 2 << 30, Files: 10_000}
 	whole := time.Duration(0)

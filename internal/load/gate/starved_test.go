@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// Starving counts where more than half of the runs show it; one sentence for each pair.
+// TestStarved expects a sentence about each pair of pipelines that starved in more than half of the runs.
 func TestStarved(t *testing.T) {
 	well := &report.Report{Course: report.Course{Phases: []report.Played{{Name: "fast", Assessment: report.Assessment{NotJudged: []string{"people who list: 99 answers in usual, 3 here; 20 are needed"}}}}}}
 	bad := &report.Report{Course: report.Course{Phases: []report.Played{{Name: "fast", Assessment: report.Assessment{Starved: []string{"fast starves the results", "fast starves the results", "fast starves history"}, Missed: []string{"fast: p99 was late", "fast starves the results: 9 ms", "fast starves the results: 50 %", "fast starves history: 9 s"}}}}}}

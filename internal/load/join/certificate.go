@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// newCertificate makes the certificate of a lead for one run. Followers compare its digest; its names and dates count for
-// nothing.
+// newCertificate makes the certificate of a lead for one run. Followers compare only its digest, not its names and
+// dates.
 func newCertificate() (c tls.Certificate, sum [32]byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -35,7 +35,7 @@ func newCertificate() (c tls.Certificate, sum [32]byte, err error) {
 // errAnother is the error of a certificate that is not the token's.
 var errAnother = errors.New("it has another certificate than the token says: it is another loader than the one that printed the token, or a connection is intercepted")
 
-// pinned trusts the certificate with this digest, and no other.
+// pinned returns a TLS configuration that accepts only the certificate with this digest.
 func pinned(sum [32]byte) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
@@ -52,7 +52,7 @@ func pinned(sum [32]byte) *tls.Config {
 	}
 }
 
-// machineID is the same for all processes of this machine, and for no other.
+// machineID returns an id that all processes of this machine share.
 func machineID() string {
 	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		return strings.TrimSpace(string(id))
@@ -60,6 +60,7 @@ func machineID() string {
 	return hostname()
 }
 
+// hostname returns the name of this machine.
 func hostname() string {
 	name, err := os.Hostname()
 	if err != nil {

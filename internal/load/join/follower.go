@@ -129,7 +129,7 @@ func (f *Follower) Number() (number, of int, err error) {
 	return w.Number, w.Of, nil
 }
 
-// Plan waits for the part that is to be played.
+// Plan waits for the part to play.
 func (f *Follower) Plan() (load.Config, error) {
 	var p *plan
 	var identities []identity
@@ -151,7 +151,7 @@ func (f *Follower) Stopped() bool {
 	return f.over != nil && f.over.Stopped
 }
 
-// Verdict returns that of the lead; ok: the run passed.
+// Verdict returns the verdict of the lead; ok means that the run passed.
 func (f *Follower) Verdict() (sentences []string, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -168,7 +168,7 @@ func (f *Follower) Close(err error) {
 	f.client.CloseIdleConnections()
 }
 
-// sayWhy reports why this part ended before the run was over. The lead may be gone.
+// sayWhy reports to the lead why this part ended before the run was over. The lead may be gone.
 func (f *Follower) sayWhy() {
 	f.mu.Lock()
 	over := f.over
@@ -197,6 +197,7 @@ func (f *Follower) lose(err error) {
 	}
 }
 
+// live reports signs of life until the run ends.
 func (f *Follower) live() {
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
@@ -210,7 +211,7 @@ func (f *Follower) live() {
 	}
 }
 
-// read takes orders until the lead ends the stream.
+// read reads orders until the lead ends the stream.
 func (f *Follower) read(stream io.ReadCloser) {
 	defer f.silent.Stop()
 	defer stream.Close()
@@ -267,10 +268,10 @@ func (f *Follower) callees() (func(time.Duration, []observe.Part) error, func(in
 	return f.score, f.renamed
 }
 
-// clock is the difference to the clock of the lead, and its uncertainty: half of the shortest round trip.
+// clock holds the difference to the lead's clock and its uncertainty, half of the shortest round trip.
 type clock struct{ ahead, within time.Duration }
 
-// nearer returns the better of two comparisons; zero is none.
+// nearer returns the more certain of two comparisons, or the other if one is zero.
 func (c clock) nearer(n clock) clock {
 	if c == (clock{}) || n.within < c.within {
 		return n
@@ -278,7 +279,7 @@ func (c clock) nearer(n clock) clock {
 	return c
 }
 
-// comparison is one reading of the clock of the lead, between two of the own.
+// comparison returns the clock difference from one reading of the lead's clock between two readings of the own.
 func comparison(asked, answered, theirs time.Duration) clock {
 	return clock{ahead: theirs - (asked+answered)/2, within: (answered - asked) / 2}
 }

@@ -16,7 +16,7 @@ const (
 	soon      = 300 * time.Millisecond
 )
 
-// serveReport takes one message of a follower.
+// serveReport handles a message of a follower.
 func (l *Lead) serveReport(w http.ResponseWriter, r *http.Request) {
 	m, err := decode[message](http.MaxBytesReader(w, r.Body, mostMessage))
 	p := l.find(r.Header.Get(loaderHeader))
@@ -39,6 +39,7 @@ func (l *Lead) serveReport(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
+// find returns the follower with this id, or nil.
 func (l *Lead) find(id string) *peer {
 	for _, p := range l.all() {
 		if p.ID == id {

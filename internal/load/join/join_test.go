@@ -26,6 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// listen opens a lead for this number of loaders.
 func listen(t *testing.T, loaders int) *Lead {
 	t.Helper()
 	l, err := Listen(t.Context(), "127.0.0.1:0", loaders, t.Logf)
@@ -36,7 +37,7 @@ func listen(t *testing.T, loaders int) *Lead {
 	return l
 }
 
-// gathered is a lead and its followers, all joined.
+// gathered returns a lead and its followers, after all have joined.
 func gathered(t *testing.T, loaders int) (*Lead, []*Follower) {
 	t.Helper()
 	l := listen(t, loaders)
@@ -61,6 +62,7 @@ func gathered(t *testing.T, loaders int) (*Lead, []*Follower) {
 	return l, byNumber
 }
 
+// dial joins a follower to a lead.
 func dial(t *testing.T, l *Lead) *Follower {
 	t.Helper()
 	token, err := ParseToken(l.Token())
@@ -74,17 +76,18 @@ func dial(t *testing.T, l *Lead) *Follower {
 	return f
 }
 
+// tiny returns a small scenario.
 func tiny() *scenario.Scenario {
 	return &scenario.Scenario{Scenario: scenario.Version, Name: "tiny", Seed: 1, Agents: []scenario.Class{
 		{Name: "web", Count: 7, Checks: []scenario.Check{{Name: "http", Interval: model.Duration(time.Second)}}}},
 		Phases: []scenario.Phase{{Ramp: model.Duration(time.Second)}, {Steady: model.Duration(time.Second)}, {Drain: model.Duration(time.Second)}}}
 }
 
-// clockOff is more than scheduling on a busy machine, and less than a clock read in other units.
+// clockOff is a tolerance above the delays of a busy machine and below the error of a clock read in another unit.
 const clockOff = 250 * time.Millisecond
 
-// What is told arrives, in the order of the loaders, and the same instant is the same on
-// all clocks.
+// TestARunIsTold plays the messages of a whole run, and expects that each arrives, in the order of the loaders, with
+// the same times on all clocks.
 func TestARunIsTold(t *testing.T) {
 	l, followers := gathered(t, 3)
 	c, err := l.Send(load.Config{Scenario: tiny(), Server: "127.0.0.1:1", MaxLag: time.Second, Sources: 2}, nil)
@@ -171,7 +174,8 @@ func TestARunIsTold(t *testing.T) {
 	testenv.Until(t, "the verdict", func() bool { said, _ := followers[0].Verdict(); return len(said) == 1 })
 }
 
-// Strangers are told why they may not join, and the run goes on waiting.
+// TestStrangersAreRefused lets unknown programs try to join, and expects refusals with a reason, while the run goes on
+// waiting.
 func TestStrangersAreRefused(t *testing.T) {
 	l := listen(t, 2)
 	done := make(chan error, 1)
@@ -220,7 +224,8 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
-// Whoever is lost is named, the run ends for all, and each says why.
+// TestALossEndsTheRun ends the lead or a follower, and expects that the run ends everywhere with its name and the
+// reason.
 func TestALossEndsTheRun(t *testing.T) {
 	for name, c := range map[string]struct {
 		leave      func(l *Lead, f *Follower)
@@ -248,7 +253,7 @@ func TestALossEndsTheRun(t *testing.T) {
 	}
 }
 
-// One that leaves before all are there makes room for another.
+// TestWhoLeavesEarlyIsReplaced lets a follower leave before all have joined, and expects that another can join.
 func TestWhoLeavesEarlyIsReplaced(t *testing.T) {
 	l := listen(t, 3)
 	done := make(chan error, 1)
@@ -267,7 +272,7 @@ func TestWhoLeavesEarlyIsReplaced(t *testing.T) {
 	}
 }
 
-// Programs that would play another plan do not play together.
+// TestAnotherPlanIsRefused lets a follower report another plan, and expects an error.
 func TestAnotherPlanIsRefused(t *testing.T) {
 	l, followers := gathered(t, 2)
 	go func() { _ = followers[0].Connect(t.Context(), "b") }()
@@ -276,7 +281,7 @@ func TestAnotherPlanIsRefused(t *testing.T) {
 	}
 }
 
-// During a run nobody can connect.
+// TestListenerClosesWithTheLastFollower expects that nobody can connect after the last follower has joined.
 func TestListenerClosesWithTheLastFollower(t *testing.T) {
 	l, _ := gathered(t, 2)
 	if c, err := net.Dial("tcp", l.token.Address); err == nil {
@@ -285,7 +290,8 @@ func TestListenerClosesWithTheLastFollower(t *testing.T) {
 	}
 }
 
-// A loader does not wait for a lead that takes nothing, and loses no line.
+// TestLinesDoNotWaitForTheLead blocks the lead, and expects that a follower queues its lines without waiting and loses
+// none.
 func TestLinesDoNotWaitForTheLead(t *testing.T) {
 	l, followers := gathered(t, 2)
 	l.mu.Lock() // no report is taken
@@ -304,7 +310,7 @@ func TestLinesDoNotWaitForTheLead(t *testing.T) {
 	}
 }
 
-// The lead takes the fields of a follower from a line and nothing else: a follower cannot replace the timetable of the lead.
+// TestFollowersCannotReplaceTheRun sends a line with fields of the lead, and expects that the timetable stays.
 func TestFollowersCannotReplaceTheRun(t *testing.T) {
 	l, p := &Lead{monitor: monitor{changed: make(chan struct{})}}, &peer{number: 1}
 	lie := observe.Line{At: 5, Loader: 7, Edge: &observe.Edge{Part: 3}, Checked: &observe.Checked{Version: observe.Version}, Score: []observe.Part{{To: 9}}, Step: &observe.Step{Part: 1}, Mark: observe.MarkReady}
@@ -316,8 +322,7 @@ func TestFollowersCannotReplaceTheRun(t *testing.T) {
 	}
 }
 
-// A loader reads its number, its plan and its beginning while signs of life of the lead arrive. The race detector sees reads
-// without the lock.
+// TestOrdersArriveDuringReads reads a follower's number, plan and start while orders arrive, for the race detector.
 func TestOrdersArriveDuringReads(t *testing.T) {
 	f := &Follower{monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}, prepare: true}
 	begin := time.Second
@@ -341,7 +346,7 @@ func TestOrdersArriveDuringReads(t *testing.T) {
 	orders.Wait()
 }
 
-// endless is a message without an end.
+// endless is a reader without an end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) {
@@ -351,7 +356,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An order is bounded on both sides.
+// TestOrdersAreBounded sends too large orders and messages, and expects errors on both sides.
 func TestOrdersAreBounded(t *testing.T) {
 	var got error
 	f := &Follower{end: func(err error) { got = err }, silent: time.AfterFunc(time.Hour, func() {}), monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}}
@@ -367,7 +372,7 @@ func TestOrdersAreBounded(t *testing.T) {
 	}
 }
 
-// The shortest round trip gives the clock.
+// TestTheShortestRoundTripWins compares clocks several times, and expects the result of the shortest round trip.
 func TestTheShortestRoundTripWins(t *testing.T) {
 	best := clock{}
 	for _, x := range []struct{ asked, answered, theirs time.Duration }{{100, 300, 5150}, {400, 420, 5410}, {500, 900, 5600}} {
@@ -378,6 +383,7 @@ func TestTheShortestRoundTripWins(t *testing.T) {
 	}
 }
 
+// TestTokens formats and parses tokens, and expects errors for damaged ones.
 func TestTokens(t *testing.T) {
 	want := Token{Address: "[::1]:4711", Sum: [32]byte{1, 2}, Secret: [32]byte{3}}
 	got, err := ParseToken(" " + want.String() + "\n")
@@ -391,7 +397,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A scenario that has travelled is the one that was sent.
+// TestScenariosTravel encodes and decodes a plan, and expects the same scenario.
 func TestScenariosTravel(t *testing.T) {
 	files, err := scenarios.Files.ReadDir(".")
 	if err != nil || len(files) == 0 {
@@ -418,7 +424,7 @@ func TestScenariosTravel(t *testing.T) {
 	}
 }
 
-// Any bytes are an error, or a message that takes no more memory than it has bytes.
+// FuzzMessages decodes random bytes, and expects an error or a message that takes no more memory than the bytes.
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte(`{}`), "mlj1.AAAA")
 	f.Add([]byte(`{"plan":{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"ca":"AAAA","uids":["x"]}}`), "")

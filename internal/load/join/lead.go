@@ -179,7 +179,8 @@ func (l *Lead) serveJoin(w http.ResponseWriter, r *http.Request) {
 	l.lose(p, err)
 }
 
-// enter counts a request that Close waits for; false: it is closed. The server does not wait for the handlers of HTTP/2.
+// enter counts a request that Close waits for; it returns false after Close. The server does not wait for the handlers
+// of HTTP/2.
 func (l *Lead) enter() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -189,7 +190,7 @@ func (l *Lead) enter() bool {
 	return !l.closed
 }
 
-// add takes a follower into the run. It returns its place, and false where there is none.
+// add adds a follower to the run, and returns its index, or false if the run is full.
 func (l *Lead) add(p *peer) (place int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,7 +237,7 @@ func (l *Lead) stream(ctx context.Context, w http.ResponseWriter, p *peer) error
 	return err
 }
 
-// leaveTaking writes the remaining orders, and the reason where the run is not over.
+// leaveTaking writes a follower the remaining orders, and the reason if the run is not over.
 func (l *Lead) leaveTaking(p *peer, write func(order) error) error {
 	for {
 		select {
@@ -265,19 +266,21 @@ func (p *peer) send(o order) {
 	}
 }
 
+// sendAll queues an order for all followers.
 func (l *Lead) sendAll(o order) {
 	for _, p := range l.all() {
 		p.send(o)
 	}
 }
 
+// all returns the followers.
 func (l *Lead) all() []*peer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.peers)
 }
 
-// now is the clock of the lead.
+// now returns the time by the lead's clock.
 func (l *Lead) now() time.Duration { return time.Since(l.base) }
 
 // lose handles the end of a follower's stream. Before all have joined, another follower may join in its stead; later the run ends.
@@ -306,7 +309,7 @@ func (p *peer) who(l *Lead) string {
 	return fmt.Sprintf("loader %d of %d (%s)", p.number+1, l.loaders, p.Name)
 }
 
-// Over tells the others that the run is judged: their agents may leave.
+// Over tells the followers that the run is judged, so that their agents may disconnect.
 func (l *Lead) Over(rep *report.Report) {
 	l.mu.Lock()
 	l.over = true
@@ -339,7 +342,7 @@ func (l *Lead) Fail(err error) error {
 	return err
 }
 
-// causeOf is the reason why a context ended, for the other side.
+// causeOf returns the reason why a context ended, to send it to the other side.
 func causeOf(ctx context.Context, who string) error {
 	var e *model.Error
 	if errors.As(context.Cause(ctx), &e) {

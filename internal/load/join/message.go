@@ -35,7 +35,7 @@ type hello struct {
 	ID      string `json:"id"`      // random
 }
 
-// order is a message of the lead. One field is set; none: the lead lives.
+// order is a message from the lead to a follower. One field is set; a message without fields shows that the lead lives.
 type order struct {
 	Welcome    *welcome       `json:"welcome,omitempty"` // all have joined
 	Plan       *plan          `json:"plan,omitempty"`
@@ -49,7 +49,8 @@ type order struct {
 	Failed     *failure       `json:"failed,omitempty"` // the last
 }
 
-// message is a report of a follower. One field is set; none: the follower lives.
+// message is a message from a follower to the lead. One field is set; a message without fields shows that the follower
+// lives.
 type message struct {
 	Clock    *time.Duration `json:"clock,omitempty"`    // uncertainty of its clock
 	Prepared *string        `json:"prepared,omitempty"` // hash of the plan that it would play
@@ -60,29 +61,32 @@ type message struct {
 	Failed   *failure       `json:"failed,omitempty"`
 }
 
+// welcome tells a follower its number after all have joined.
 type welcome struct {
 	Number int `json:"number"` // from 1; the lead is 0
 	Of     int `json:"of"`
 }
 
-// score replaces the timetable from an instant on, since the beginning.
+// score is a new timetable from a time on, relative to its start.
 type score struct {
 	From  time.Duration  `json:"from"`
 	Spans []observe.Part `json:"spans"`
 }
 
+// renamed tells a follower the new name of an agent's node.
 type renamed struct {
 	Member int    `json:"member"`
 	Name   string `json:"name"`
 }
 
+// over tells a follower the verdict of the run.
 type over struct {
 	OK      bool     `json:"ok"`
 	Stopped bool     `json:"stopped,omitempty"` // and nothing else is wrong
 	Verdict []string `json:"verdict"`
 }
 
-// failure is an error on its way to the other side.
+// failure is an encoded error for the other side.
 type failure struct {
 	Class   string `json:"class"`
 	Message string `json:"message"`

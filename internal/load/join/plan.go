@@ -44,9 +44,8 @@ type identity struct {
 	Key    []byte   `json:"key"`   // PKCS #8
 }
 
-// Send gives the others their parts: the scenario as it was checked and scaled, the addresses, and the keys of their
-// agents, which cfg.TLS makes; ca is the certificate of the server's authority (PEM), where agents use TLS. It returns the
-// part of the lead.
+// Send sends the followers their parts: the checked and scaled scenario, the addresses, and the keys of their agents.
+// It returns the part of the lead.
 func (l *Lead) Send(cfg load.Config, ca []byte) (load.Config, error) {
 	if cfg.Members == nil {
 		cfg.Members = simulated.Members(cfg.Scenario)
@@ -72,6 +71,7 @@ func (l *Lead) Send(cfg load.Config, ca []byte) (load.Config, error) {
 	return cfg, nil
 }
 
+// same counts the entries that equal machine.
 func same(list []string, machine string) (n int) {
 	for _, m := range list {
 		if m == machine {
@@ -81,7 +81,7 @@ func same(list []string, machine string) (n int) {
 	return n
 }
 
-// ownUIDs are those of all members where the server gave them.
+// ownUIDs returns the ids of all members if the server chose them.
 func ownUIDs(cfg load.Config) (list []uuid.UUID) {
 	derived := simulated.Members(cfg.Scenario)
 	if slices.Equal(derived, cfg.Members) {
@@ -122,7 +122,7 @@ func (l *Lead) send(p *peer, cfg load.Config, x *plan) error {
 	return nil
 }
 
-// config is the run of a follower.
+// config returns the configuration of a follower's run.
 func (x *plan) config(identities []identity) (c load.Config, err error) {
 	if x.Scenario == nil || x.Part.Of < 2 || x.Part.Number < 1 || x.Part.Number >= x.Part.Of {
 		return c, model.Errorf(model.Invalid, "the loader that leads sent an incomplete plan")
@@ -141,7 +141,7 @@ func (x *plan) config(identities []identity) (c load.Config, err error) {
 	return c, err
 }
 
-// certificates makes an agent's TLS configuration of what was sent.
+// certificates returns the TLS configuration of each agent from the received keys and certificates.
 func certificates(x *plan, members []simulated.Member, identities []identity) (func(uuid.UUID) (*tls.Config, error), error) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(x.CA)
@@ -169,10 +169,10 @@ func certificates(x *plan, members []simulated.Member, identities []identity) (f
 	}, nil
 }
 
-// mostAgents bounds what a plan may ask of a follower before its pre-flight does.
+// mostAgents bounds the agents of a plan before preflight checks the machine.
 const mostAgents = 1 << 20
 
-// check validates a scenario; its files are checked where the lead is.
+// check validates a received scenario; only the lead checks its files.
 func check(sc *scenario.Scenario) error {
 	n := 0
 	for i := range sc.Agents {

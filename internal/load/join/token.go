@@ -17,12 +17,12 @@ type Token struct {
 	Secret  [32]byte
 }
 
-// authorization is the header of each request.
+// authorization returns the header of each request.
 func (t Token) authorization() string {
 	return "Bearer " + base64.RawURLEncoding.EncodeToString(t.Secret[:])
 }
 
-// String is the token as people paste it.
+// String returns the token as text, for the command line.
 func (t Token) String() string {
 	b := append(t.Sum[:len(t.Sum):len(t.Sum)], t.Secret[:]...)
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(append(b, t.Address...))

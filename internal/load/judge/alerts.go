@@ -73,8 +73,10 @@ func failing(a *observe.Alerts, s *observe.Strike) bool {
 	return len(s.States) > 0 && !a.States[s.States[0]].Machine
 }
 
+// newLatency returns a histogram of latencies.
 func newLatency() *hdrhistogram.Histogram { return hdrhistogram.New(1, report.MaxLatency, 3) }
 
+// wrong counts a wrong alert, and keeps the first as an example.
 func (x *strike) wrong(count *int, state *observe.Alerted, format string, args ...any) {
 	*count++
 	if x.row.Example == "" {
@@ -129,6 +131,7 @@ func (x *strike) caused(t observe.Turn) bool {
 	return x.Until > 0 && t.At >= x.Until
 }
 
+// verb returns fails or recovers.
 func verb(open bool) string {
 	if open {
 		return "fails"
@@ -136,6 +139,7 @@ func verb(open bool) string {
 	return "is well again"
 }
 
+// turnsOf returns the openings or the closings of a problem.
 func turnsOf(all []observe.Turn, open bool) (list []observe.Turn) {
 	for _, t := range all {
 		if t.Open == open {

@@ -6,13 +6,17 @@ import (
 	"github.com/muster-fleet/muster/internal/load/observe"
 )
 
+// sec converts seconds to ns.
 func sec(n float64) int64 { return int64(n * 1e9) }
 
-// opens and closes are turns at some seconds.
-func opens(at float64) observe.Turn  { return observe.Turn{At: sec(at), Open: true} }
+// opens returns the opening of a problem at a second.
+func opens(at float64) observe.Turn { return observe.Turn{At: sec(at), Open: true} }
+
+// closes returns the closing of a problem at a second.
 func closes(at float64) observe.Turn { return observe.Turn{At: sec(at)} }
 
-// Two of three states fail from second 10 to 40; their results are critical at 12, and well at 41.
+// TestAlertsOfFailingChecks lets two of three states fail from second 10 to 40, and judges alerts that come, are
+// missing or are too many.
 func TestAlertsOfFailingChecks(t *testing.T) {
 	came := func(list ...observe.Turn) []observe.Turn { return list }
 	for name, c := range map[string]struct {
@@ -47,8 +51,8 @@ func TestAlertsOfFailingChecks(t *testing.T) {
 	}
 }
 
-// A state that fails by itself before and after a fault is told of each time: of these turns only the first failure in the
-// fault's time, and the first recovery after it, are the fault's.
+// TestAlertsOfAStateThatTurnsByItself judges a state that also fails without the fault, and expects that the fault
+// accounts for the first failure during it and the first recovery after it.
 func TestAlertsOfAStateThatTurnsByItself(t *testing.T) {
 	a := &observe.Alerts{End: sec(300), States: []observe.Alerted{{Name: "a"}}, Strikes: []observe.Strike{{At: sec(61), Until: sec(121), States: []int{0}}}}
 	for i := range 20 {
@@ -61,7 +65,7 @@ func TestAlertsOfAStateThatTurnsByItself(t *testing.T) {
 	}
 }
 
-// Two faults of the same state: each alert is of the latest one.
+// TestAlertsOfTwoFaults judges two faults of one state, and expects that each alert belongs to the latest fault.
 func TestAlertsOfTwoFaults(t *testing.T) {
 	turns := []observe.Turn{opens(11), closes(21), opens(51), closes(61)}
 	a := &observe.Alerts{End: sec(100), States: []observe.Alerted{{Name: "a", Must: turns, Came: turns[:3]}}, Strangers: 1, Stranger: "load/x/y",
@@ -72,7 +76,7 @@ func TestAlertsOfTwoFaults(t *testing.T) {
 	}
 }
 
-// A machine stands still from second 10 on, with a time-out of 15 s.
+// TestAlertsOfSilentMachines stops a machine with a timeout of 15 s at second 10, and judges its keepalive alerts.
 func TestAlertsOfSilentMachines(t *testing.T) {
 	for name, c := range map[string]struct {
 		until                  float64

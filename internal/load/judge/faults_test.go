@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// Faults have the order of the scenario. One is over for its agents when the last of them has a session again; it is not
-// while one has none.
+// TestFaultsThatStruck expects faults in the order of the scenario, each with the time until the last of its agents has
+// a session again.
 func TestFaultsThatStruck(t *testing.T) {
 	stay := func(from, to float64) observe.Stay { return observe.Stay{From: sec(from), To: sec(to)} }
 	loaders := []observe.Ledgers{{Agents: []observe.Ledger{{Member: 0, Stays: []observe.Stay{stay(-5, 10), stay(12, 90)}}, {Member: 2, Stays: []observe.Stay{stay(-5, 40)}}}},

@@ -27,7 +27,7 @@ func (t *timetable) figures(parts []int) {
 	t.loaders(parts, g)
 }
 
-// sums fills in what loaders count from the start to the end of the run.
+// sums fills in the counts of all loaders from the start to the end of the run.
 func (t *timetable) sums() {
 	rep := t.rep
 	rep.Refusals, rep.Failures, rep.Losses = map[string]uint64{}, map[string]uint64{}, map[string]uint64{}
@@ -92,7 +92,7 @@ func calls(g *usage.Gained) *report.Calls {
 	}
 }
 
-// disk is nil if nothing went to storage, as in memory (tmpfs).
+// disk returns the bytes that the server wrote to storage, or nil if there were none, such as on tmpfs.
 func disk(g *usage.Gained, results uint64) *report.Disk {
 	if g.Written <= 0 {
 		return nil
@@ -118,7 +118,7 @@ func network(g *usage.Gained) *report.Network {
 	return &report.Network{In: float64(g.Sent) / g.Length.Seconds(), Out: float64(g.Received) / g.Length.Seconds()}
 }
 
-// inside makes figures of what the server's metrics gained.
+// inside returns figures from the changes of the server's metrics.
 func inside(g *usage.Gained, results uint64) *report.Inside {
 	if g.Length <= 0 || results == 0 || g.Anew || len(g.First.Metrics) == 0 || len(g.Last.Metrics) == 0 {
 		return nil

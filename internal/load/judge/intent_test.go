@@ -7,7 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// A change is timed from its answer until agents hold it; who never holds one, and what was not asked for, is counted.
+// TestIntent expects the time from the answer to a change until agents hold it, and counts of agents that never do and
+// of changes not made.
 func TestIntent(t *testing.T) {
 	rows := Intent([]scenario.Change{{Create: 1, Kind: "check"}, {Create: 2, Kind: "check"}}, []observe.Intent{
 		{Meant: sec(10), Answered: sec(11), Agents: 3, Held: []int64{sec(10.5), sec(13), sec(12)}},

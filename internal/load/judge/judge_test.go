@@ -51,7 +51,7 @@ phases: [{steady: 10m}]
 	return p, log, state
 }
 
-// Each lie of a server is found, and named as what it is.
+// TestJudgeFindsLies changes the server's answers in many ways, and expects a finding of the right kind for each.
 func TestJudgeFindsLies(t *testing.T) {
 	watched := observe.Trigger{Node: 1, Item: 0}
 	for name, c := range map[string]struct {
@@ -93,7 +93,8 @@ func TestJudgeFindsLies(t *testing.T) {
 	}
 }
 
-// Values that were sent and not acknowledged may be there or not, and not twice.
+// TestJudgeAllowsUnacknowledged expects that a value sent and not acknowledged may be stored once or not at all, but
+// not twice.
 func TestJudgeAllowsUnacknowledged(t *testing.T) {
 	for _, there := range []float64{599, 600} {
 		p, log, state := planned(t)

@@ -40,13 +40,13 @@ type Comparison struct {
 	refused map[model.CheckID]bool // results of it were refused
 }
 
-// place is that of an event state on the server.
+// place identifies an event state on the server.
 type place struct {
 	node  model.NodeID
 	check model.CheckID
 }
 
-// node is the ledger of an agent as it is compared.
+// node is the ledger of an agent during the comparison.
 type node struct {
 	*observe.Ledger
 	checks []observe.Check
@@ -54,6 +54,7 @@ type node struct {
 	seen   []bool
 }
 
+// pair is the ledger of a proxy node and check during the comparison.
 type pair struct {
 	*observe.Pair
 	seen bool
@@ -97,6 +98,7 @@ func Compare(loaders []observe.Ledgers, before observe.States) (*Comparison, err
 	return c, err
 }
 
+// comparePlaces orders event states by node and check.
 func comparePlaces(a, b observe.EventState) int {
 	return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Check, b.Check))
 }
@@ -214,8 +216,8 @@ func (c *Comparison) comparePair(p *pair, s *observe.EventState, before observe.
 	}
 }
 
-// inOrder reports whether a state has just the results of an entry beyond those from before the run. Where that is
-// unknown it counts the state and reports true.
+// inOrder reports whether the server applied exactly the results of the entry after those from before the run, in their
+// order. If that is unknown, it counts the state and returns true.
 func (c *Comparison) inOrder(s *observe.EventState, before observe.EventState, e *observe.Entry) bool {
 	if s.Order == 0 || before.Results > 0 && before.Order == 0 {
 		c.balance.NotOrdered(orderUntold)
@@ -225,7 +227,7 @@ func (c *Comparison) inOrder(s *observe.EventState, before observe.EventState, e
 	return s.Order == e.Order.Prepend(before.Order, uint64(e.Results))
 }
 
-// Balance ends the comparison: states that the server did not tell are lost.
+// Balance ends the comparison: results of states that the server does not have are lost.
 func (c *Comparison) Balance() *report.Balance {
 	absent := func(check model.CheckID, e *observe.Entry, x report.Imbalance) {
 		switch {
@@ -252,10 +254,12 @@ func (c *Comparison) Balance() *report.Balance {
 	return c.balance
 }
 
+// imbalance returns an imbalance of the node's check i.
 func (n *node) imbalance(i int) report.Imbalance {
 	return report.Imbalance{Node: n.Node, Name: n.Name, Check: n.checks[i].ID, CheckName: n.checks[i].Name, Number: uint64(n.States[i].Number)}
 }
 
+// imbalance returns an imbalance of the proxy node and check.
 func (p *pair) imbalance() report.Imbalance {
 	x := report.Imbalance{Node: p.Node, Name: p.Name, Check: p.Check.ID, CheckName: p.Check.Name}
 	if n := len(p.Last); n > 0 {
@@ -264,6 +268,7 @@ func (p *pair) imbalance() report.Imbalance {
 	return x
 }
 
+// differs counts a state that differs from its ledger.
 func (c *Comparison) differs(x report.Imbalance, kind, format string, args ...any) {
 	x.Kind = kind
 	c.balance.Differ++

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// numbers returns the order of these numbers of stream 7.
+// numbers returns the digest of the results with these numbers in stream 7.
 func numbers(list ...uint64) (o model.ResultDigest) {
 	for _, n := range list {
 		o = o.Append(7, n)
@@ -29,7 +29,7 @@ func loader(change ...func(l *observe.Ledgers)) observe.Ledgers {
 	return l
 }
 
-// held returns the state of a server that does not lie.
+// held returns the event state of a server that stored all results.
 func held(change ...func(s *observe.EventState)) *observe.EventState {
 	s := &observe.EventState{Node: 3, Check: 10, Results: 3, Stream: 7, Number: 9, Digest: 6, Order: numbers(4, 5, 9)}
 	for _, do := range change {
@@ -38,7 +38,7 @@ func held(change ...func(s *observe.EventState)) *observe.EventState {
 	return s
 }
 
-// compare judges logs; nil: the server does not have the state.
+// compare compares the ledgers of loaders with an event state, or with none.
 func compare(t *testing.T, before *observe.EventState, state *observe.EventState, loaders ...observe.Ledgers) *report.Balance {
 	t.Helper()
 	var old observe.States
@@ -56,7 +56,7 @@ func compare(t *testing.T, before *observe.EventState, state *observe.EventState
 	return c.Balance()
 }
 
-// Each of these servers lies once. The verdict names the lie, the node and the number.
+// TestLies lets the server lose, repeat or change results, and expects the kind of imbalance, the node and the number.
 func TestLies(t *testing.T) {
 	breach := func(kind string) func(l *observe.Ledgers) {
 		return func(l *observe.Ledgers) {
@@ -100,7 +100,7 @@ func TestLies(t *testing.T) {
 	}
 }
 
-// A server that does not lie is not accused; why the order of results is unknown is told.
+// TestNoLies expects no imbalance for a correct server, and reasons for orders that are unknown.
 func TestNoLies(t *testing.T) {
 	refused := func(l *observe.Ledgers) {
 		l.Agents = append(l.Agents, observe.Ledger{Name: "db", Node: 4, Sent: 1, Refused: 1, States: observe.Entries{{Refused: 1}}})
@@ -140,7 +140,7 @@ func TestNoLies(t *testing.T) {
 	}
 }
 
-// The logs of several loaders are judged together, wherever the lie is.
+// TestSeveralLoaders compares the ledgers of several loaders, with a wrong result of any of them.
 func TestSeveralLoaders(t *testing.T) {
 	other := loader(func(l *observe.Ledgers) {
 		l.Sets[0].Checks[0] = observe.Check{ID: 11, Name: "load"}
@@ -153,7 +153,8 @@ func TestSeveralLoaders(t *testing.T) {
 	}
 }
 
-// The last result about a proxy node is one of several, and their order is known unless agents sent at the same time.
+// TestPairs compares results about a proxy node, of which one of several may be the last, and whose order may be
+// unknown.
 func TestPairs(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(p *observe.Pair, s *observe.EventState)
@@ -186,8 +187,8 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// Machine web had a session all the time, away none from second 100 to 200, gone none since 300; the loader sent nothing of
-// web from 400 to 460. All sent signs of life from second 12 on.
+// TestSilence judges keepalive problems of machines: web has a session all the time, away none from second 100 to 200,
+// gone none since 300; the loader sends nothing of web from 400 to 460. All sent signs of life from second 12 on.
 func TestSilence(t *testing.T) {
 	sec := func(n int64) int64 { return n * int64(time.Second) }
 	loaders := []observe.Ledgers{

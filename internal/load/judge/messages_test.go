@@ -17,7 +17,8 @@ func turns(seconds ...float64) (list []observe.Turn) {
 	return list
 }
 
-// Each result that turns a state causes one message, whichever is heard of first; what lacks one, or has none, is named.
+// TestMessages expects one message for each result that changes a state, in any order of arrival, and names missing and
+// unexpected ones.
 func TestMessages(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -65,7 +66,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// Without a scenario that wants messages, alerts of checks that nobody watches are the only ones.
+// TestMessagesThatNobodyWants judges a scenario without wanted messages, and expects that only alerts of unwatched
+// checks count.
 func TestMessagesThatNobodyWants(t *testing.T) {
 	for n := range 2 {
 		x := newTimetable(&observe.Checks{Start: &observe.Checked{Report: &report.Report{}}}, &report.Report{Balance: &report.Balance{}})

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// An outage lasts from the first session that is lost, or from the fault that made it, until the last agent is back.
+// TestOutages expects outages from the first lost session, or the fault that caused it, until the last agent is back.
 func TestOutages(t *testing.T) {
 	away := func(from, to, acked float64) observe.Absence {
 		return observe.Absence{From: sec(from), To: sec(to), Acked: sec(acked)}

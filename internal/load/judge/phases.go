@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
-// timetable is a run of checks by the parts of its timetable.
+// timetable holds the judgement of a run of checks, by the parts of its timetable.
 type timetable struct {
 	*observe.Checks
 	sc    *scenario.Scenario
@@ -22,7 +22,7 @@ type timetable struct {
 	told  map[int]*observe.Histogram // times until somebody was notified of a result, by its part
 }
 
-// newTimetable returns that of a run, for the report rep. A driver without a scenario has one steady phase.
+// newTimetable returns the timetable of a run, for the report rep. A driver without a scenario has one steady phase.
 func newTimetable(c *observe.Checks, rep *report.Report) *timetable {
 	t := &timetable{Checks: c, sc: c.Start.Report.Scenario, rep: rep}
 	if t.sc == nil {
@@ -50,6 +50,7 @@ func Held(c *observe.Checks, part int) (rate float64, ok bool) {
 	return c.Score[part].Rate, false
 }
 
+// ms converts a duration to milliseconds.
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
 // since returns a time of the timetable in seconds since the start of what is measured.
@@ -57,9 +58,10 @@ func (t *timetable) since(at int64) float64 {
 	return time.Duration(at - observe.Zero(t.Score)).Seconds()
 }
 
+// broken returns why a part did not hold.
 func (t *timetable) broken(i int) []string { return append(t.behind(i), t.beyond(i)...) }
 
-// behind says which generator did not keep up in a part.
+// behind lists the loaders that fell behind in a part.
 func (t *timetable) behind(i int) (why []string) {
 	limit := t.Start.Report.Plan.MaxLag
 	for n := 1; n < len(t.Loaders); n++ {
@@ -76,7 +78,7 @@ func (t *timetable) behind(i int) (why []string) {
 // pileOf is how much of what is offered may wait at the end of a step, however short: what arrives in so long.
 const pileOf = 250 * time.Millisecond
 
-// beyond says what the server did not carry in a part.
+// beyond lists the objectives that the server missed in a part.
 func (t *timetable) beyond(i int) (why []string) {
 	p, _ := t.stretch(i)
 	if piled := p.Offered - p.Acknowledged; piled > (1-report.Enough)*p.Offered && piled*(p.To-p.From) > pileOf.Seconds()*p.Offered {
@@ -85,7 +87,7 @@ func (t *timetable) beyond(i int) (why []string) {
 	return append(why, t.misses(&p)...)
 }
 
-// misses judges a phase by those goals that are limits from above: how much must be reached is asked of the whole run.
+// misses lists the goals with an upper limit that a phase missed; lower limits apply to the whole run.
 func (t *timetable) misses(p *report.Played) (list []string) {
 	for _, g := range Judged(t.Start.Report.Goals, ofPhase(p)) {
 		if f, ok := scenario.FigureOf(g.Name); ok && !f.Least && g.Why == "" && !g.Met {
@@ -163,7 +165,7 @@ func (t *timetable) used(i int, g *usage.Gained) {
 	g.Join(others)
 }
 
-// stretch returns the figures of a part.
+// stretch returns the figures of one part.
 func (t *timetable) stretch(i int) (report.Played, *observe.Tally) {
 	p, sum, _ := t.sum([]int{i})
 	part := &t.Score[i]
@@ -245,7 +247,7 @@ func (t *timetable) phases() {
 	t.figures(counting)
 }
 
-// ramps reports whether agents connected one after the other.
+// ramps reports whether agents connected one after the other over a ramp.
 func (t *timetable) ramps() bool {
 	return t.rep.Asked() || len(t.sc.Phases) > 0 && t.sc.Phases[0].Ramp > 0
 }
@@ -284,7 +286,7 @@ func (t *timetable) beside(p *report.Played, sum *observe.Tally) (list []report.
 	return list
 }
 
-// judgePhase says what a phase missed by itself: settling, or staying as it was. before has the phases before it.
+// judgePhase records what a phase missed by itself: to settle, or to stay as before. before has the phases before it.
 func (t *timetable) judgePhase(p *report.Played, i int, before []report.Played) {
 	phase := &t.sc.Phases[t.Score[i].Phase]
 	own := report.Within(t.rep.Samples, p.From, p.To)
@@ -306,7 +308,7 @@ func (t *timetable) judgePhase(p *report.Played, i int, before []report.Played) 
 // from it, and where faults strike: so much less than was meant is offered.
 const lateShare = 20
 
-// judgeLate says whether the generator kept up as far as it must in a part that is judged by itself.
+// judgeLate records whether the generator kept up well enough in a part that is judged by itself.
 func (t *timetable) judgeLate(p *report.Played, i int) {
 	limit := max(t.Start.Report.Plan.MaxLag, ms(time.Duration(t.Score[i].To-t.Score[i].From)/lateShare))
 	if p.Lag.P99 > limit {
@@ -315,8 +317,8 @@ func (t *timetable) judgeLate(p *report.Played, i int) {
 	}
 }
 
-// judgeFound judges a part whose rate is of the saturation that steps found: whether they found one, and whether what was
-// meant to break something did.
+// judgeFound judges a part with a rate relative to the saturation: whether the steps found it, and whether a part meant
+// to overload did so.
 func (t *timetable) judgeFound(p *report.Played, i int) {
 	nth := t.Score[i].Phase
 	note := func(format string, args ...any) {
@@ -341,7 +343,7 @@ func (t *timetable) judgeFound(p *report.Played, i int) {
 	}
 }
 
-// noOverload says why a part that was meant to break something did not; empty: it did.
+// noOverload returns why a part meant to overload the server did not; empty means that it did.
 func (t *timetable) noOverload(i int) string {
 	switch _, ok := t.brokeBefore(t.Score[i].Phase); {
 	case !ok:
@@ -354,8 +356,7 @@ func (t *timetable) noOverload(i int) string {
 	return ""
 }
 
-// nothingBroke reports whether the phase before a part's was meant to break something, and did not: then the part returns
-// from nothing.
+// nothingBroke reports whether the phase before a part was meant to overload the server and did not.
 func (t *timetable) nothingBroke(i int) bool {
 	if !t.sc.Returns(t.Score[i].Phase) {
 		return false
@@ -368,7 +369,7 @@ func (t *timetable) nothingBroke(i int) bool {
 	return true
 }
 
-// sayRepeated says of a step that was played once more and held why it was.
+// sayRepeated adds a note about a step that was repeated and then held.
 func (t *timetable) sayRepeated(i int) {
 	if _, broke := t.Steps[i]; !t.Score[i].Again || broke {
 		return

@@ -48,6 +48,7 @@ func RoundRobin(x *observe.RoundRobin, loaders []observe.Ledgers) (*report.Turne
 	return t, nil
 }
 
+// seconds converts ns to seconds.
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
 // judgeRound judges the intervals of one round.
@@ -88,17 +89,17 @@ func judgeRound(t *report.Turned, x *observe.RoundRobin, r *observe.Round, loade
 	}
 }
 
-// within reports whether any of some spans has a part of a time.
+// within reports whether one of some spans overlaps a time.
 func within(list []observe.Stay, from, to int64) bool {
 	return slices.ContainsFunc(list, func(s observe.Stay) bool { return s.From <= to && s.To >= from })
 }
 
-// attended reports whether a machine had a session all the time.
+// attended reports whether a machine had a session from from to to without interruption.
 func attended(a *observe.Ledger, from, to int64) bool {
 	return slices.ContainsFunc(a.Stays, func(s observe.Stay) bool { return s.From <= from && s.To >= to })
 }
 
-// anyAttended reports whether any machine of a class had a session all the time.
+// anyAttended reports whether any machine of a class had a session from from to to without interruption.
 func anyAttended(loaders []observe.Ledgers, class int, from, to int64) bool {
 	for i := range loaders {
 		l := &loaders[i]

@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// inTurn returns a minute of a check that runs every 10 s, from second 2 on, with so many runs in each interval, and two agents.
+// inTurn returns a minute of a check every 10 s, from second 2 on, with this many runs in each interval, and two
+// agents.
 func inTurn(runs ...byte) (*observe.RoundRobin, []observe.Ledgers) {
 	r := observe.Round{Name: "ping about switch", Interval: sec(10), Patience: sec(7), First: sec(2), Stuck: map[int]observe.Stuck{}}
 	for _, n := range runs {
@@ -21,7 +22,7 @@ func inTurn(runs ...byte) (*observe.RoundRobin, []observe.Ledgers) {
 	return &observe.RoundRobin{End: sec(60), Rounds: []observe.Round{r}}, []observe.Ledgers{{Sets: []observe.Set{{}}, Agents: []observe.Ledger{{Member: 0, Name: "a", Stays: always}, {Member: 1, Name: "b", Stays: always}}}}
 }
 
-// Each interval has a run, or a reason why it has none.
+// TestIntervalsWithoutARun expects a run in each interval, or a reason for its absence.
 func TestIntervalsWithoutARun(t *testing.T) {
 	for name, c := range map[string]struct {
 		runs   []byte
@@ -68,7 +69,7 @@ func TestIntervalsWithoutARun(t *testing.T) {
 	}
 }
 
-// A run that is given again is one too many where the agent that had it had its session all the time.
+// TestRunsGivenAgain gives a run to a second agent, and expects a fault if the first one had its session all the time.
 func TestRunsGivenAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		by           int

@@ -72,7 +72,8 @@ faults: [{at: 5s, for: 1s, wrong: {count: 1}}]
 	return p, log, state
 }
 
-// Each lie of a server about directives is found, and named.
+// TestJudgeRunsFindsLies changes the server's answers about directives, and expects a finding of the right kind for
+// each.
 func TestJudgeRunsFindsLies(t *testing.T) {
 	for name, c := range map[string]struct {
 		lie  func(log []observe.Line, s *observe.Runs, m *observe.MachineHistory)

@@ -26,6 +26,7 @@ type level struct {
 	queues map[string]float64
 }
 
+// levelOf returns the level of some seconds.
 func levelOf(samples []report.Sample) (l level) {
 	l.queues = map[string]float64{}
 	var p99 []float64
@@ -43,7 +44,7 @@ func levelOf(samples []report.Sample) (l level) {
 	return l
 }
 
-// holds reports whether a second is as before.
+// holds reports whether the latency and queues of a second are at this level.
 func (l level) holds(s *report.Sample) bool {
 	if s.Latency == nil || s.Latency.P99 > slackShare*l.p99+slackMs {
 		return false

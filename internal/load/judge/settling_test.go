@@ -6,7 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// What waits is compared in its own unit: a thousand entries more are many bytes more.
+// TestQueuesAreAsBefore expects that queues are compared in their own unit: a thousand more entries are many more
+// bytes.
 func TestQueuesAreAsBefore(t *testing.T) {
 	second := func(queue string, depth float64) report.Sample {
 		return report.Sample{Latency: &report.Latency{P99: 500}, Internals: report.Internals{Queues: map[string]float64{queue: depth}}}

@@ -44,8 +44,8 @@ func Directives(p *plan.Directives, sc *scenario.Scenario, log []observe.Line) *
 	return signals(&p.Timing, sc, log, s)
 }
 
-// signals makes the report of a log. Rates, latencies and costs are of the seconds behind the warm-up and before the first
-// fault of the server. The times of the last outage are -1 as long as the log does not have them.
+// signals returns the report of a log. Rates, latencies and costs are of the seconds behind the warm-up and before the
+// first fault of the server. The times of the last outage are -1 as long as the log does not have them.
 func signals(p *plan.Timing, sc *scenario.Scenario, log []observe.Line, s *report.Signals) *report.Report {
 	rep := &report.Report{Schema: report.Schema, Title: sc.FullTitle(), Scenario: sc, Valid: true, Balance: &report.Balance{}, Course: report.Course{Signals: s},
 		Plan: report.Plan{Agents: p.Nodes, Checks: (s.Items + p.Nodes/2) / p.Nodes, Seed: sc.Seed}}
@@ -136,7 +136,7 @@ func signals(p *plan.Timing, sc *scenario.Scenario, log []observe.Line, s *repor
 	return rep
 }
 
-// sampleOf makes a second of the report. before is the second before it; nil: it is the first.
+// sampleOf returns a second of the report; before is the second before it, or nil.
 func sampleOf(at time.Duration, x, before *observe.Second) report.Sample {
 	l := report.Latency{P50: x.Latency.P50, P99: x.Latency.P99, P999: x.Latency.P999, Max: x.Latency.Max}
 	s := report.Sample{Second: int(at.Round(time.Second).Seconds()), Sent: x.Sent, Acked: x.Acked, Refused: x.Refused, ServerRSS: x.RSS, Latency: &l, Lag: x.Lag}

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// Figures are of the seconds behind the warm-up and before the kill.
+// TestSignalFigures expects figures of the seconds after the warm-up and before the kill.
 func TestSignalFigures(t *testing.T) {
 	p, _, _ := planned(t)
 	second := func(at int, pid int, acked uint64, cpu float64) observe.Line {
@@ -49,7 +49,8 @@ func TestSignalFigures(t *testing.T) {
 	}
 }
 
-// A run whose generator was late in more than one second of a hundred is invalid, unless that was allowed.
+// TestSignalsOfALateGenerator expects that a run with a late generator in more than one second of a hundred is invalid,
+// unless this is allowed.
 func TestSignalsOfALateGenerator(t *testing.T) {
 	p, _, _ := planned(t)
 	sc := &scenario.Scenario{Title: "x", Phases: []scenario.Phase{{Steady: 1}}}
@@ -76,7 +77,8 @@ func TestSignalsOfALateGenerator(t *testing.T) {
 	}
 }
 
-// A lie of the server fails the run, and a log without the server's state judges nothing.
+// TestSignalVerdicts expects that a wrong answer of the server fails the run, and that a log without answers is not
+// judged.
 func TestSignalVerdicts(t *testing.T) {
 	p, log, state := planned(t)
 	sc := &scenario.Scenario{Objectives: map[string]scenario.Limit{"fsyncs": "1"}}

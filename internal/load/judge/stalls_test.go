@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// A stall of the disk is named if latencies follow from it.
+// TestStalls expects a stall of the disk in the text only if latencies rose with it.
 func TestStalls(t *testing.T) {
 	second := func(n int, commit, beyond float64) report.Sample {
 		return report.Sample{Second: n, Internals: report.Internals{CommitMs: commit}, Beyond: beyond}

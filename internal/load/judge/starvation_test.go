@@ -9,11 +9,12 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
+// wait returns a figure of users or agents in a phase.
 func wait(figure, class string, count uint64, value float64) report.Beside {
 	return report.Beside{Figure: figure, Class: class, Count: count, Value: value}
 }
 
-// Whoever does worse in a faster phase is named, by the goal, or by what is fair without.
+// TestStarved expects that users with longer waits in a faster phase are named, judged by the goal, or else by growth.
 func TestStarved(t *testing.T) {
 	goals := []report.Goal{{Name: "list-p99", Want: 250}}
 	for name, c := range map[string]struct {
@@ -54,8 +55,8 @@ func TestStarved(t *testing.T) {
 	}
 }
 
-// Whatever is sped up, each of the others is compared with the last phase in which nothing was;
-// what was sped up itself may be slower.
+// TestEachPipelineCanStarveEachOther speeds up each pipeline, and expects that every other one is compared with the
+// last phase without speed-up.
 func TestEachPipelineCanStarveEachOther(t *testing.T) {
 	usual := []report.Beside{wait("list-p99", "", 99, 20), wait("run-p99", "", 99, 20), wait("watch-p99", "", 99, 20), wait("holds-p99", "", 99, 20), wait("tell-p99", "", 99, 20), wait(report.HistoryBehind, "", 9, 0.1), wait(report.BeyondLinger, "", 999, 20), wait(report.HeldShare, "", 999, 100), wait(report.HeldShare, "web", 9, 100), wait(report.HeldShare, "db", 9, 100)}
 	bad := []report.Beside{wait("list-p99", "", 99, 9000), wait("run-p99", "", 99, 9000), wait("watch-p99", "", 99, 9000), wait("holds-p99", "", 99, 9000), wait("tell-p99", "", 99, 9000), wait(report.HistoryBehind, "", 9, 90), wait(report.BeyondLinger, "", 999, 9000), wait(report.HeldShare, "", 999, 50), wait(report.HeldShare, "web", 9, 50), wait(report.HeldShare, "db", 9, 100)}
@@ -92,7 +93,7 @@ func TestEachPipelineCanStarveEachOther(t *testing.T) {
 	}
 }
 
-// Who had too few answers before or meanwhile is named, and neither judged nor forgotten.
+// TestTooFewAnswersAreNamed expects that users with too few answers in one of the phases are named and not judged.
 func TestTooFewAnswersAreNamed(t *testing.T) {
 	was := []report.Beside{wait("list-p99", "", 99, 20), wait("apply-p99", "", 19, 20), wait("silence-p99", "", 99, 20), wait("run-p99", "", 12, 20), wait("tell-p99", "", 99, 20), wait(report.HistoryBehind, "", 1, 0.1), wait(report.HeldShare, "web", 9, 100)}
 	now := []report.Beside{wait("list-p99", "", 99, 20), wait("apply-p99", "", 99, 20), wait("silence-p99", "", 19, 9000), wait("fact-p99", "", 40, 20), wait("tell-p99", "", 3, 20), wait(report.HistoryBehind, "", 1, 0.1), wait(report.HeldShare, "web", 9, 100)}

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// ping is a whole driver: it sends numbers to a server, which has to answer each of them, and writes what it sees to a log.
+// ping plays a small driver: it sends numbers to a server that must answer each, and writes its observations to a log.
 // Its seconds are as long as ten pings.
 func ping(server net.Conn, pings int, log *observe.Log) {
 	start := &observe.Checked{Version: observe.Version, Report: &report.Report{Schema: report.Schema, Title: "pings", Began: time.Now(), Plan: report.Plan{MaxLag: 1000}}}
@@ -46,7 +46,7 @@ func ping(server net.Conn, pings int, log *observe.Log) {
 	log.Append(observe.Line{Measured: &observe.Measured{}})
 }
 
-// echo answers each line but one; 0: each.
+// echo answers each line, except line but.
 func echo(c net.Conn, but int) {
 	lines := bufio.NewScanner(c)
 	for n := 1; lines.Scan(); n++ {
@@ -58,8 +58,8 @@ func echo(c net.Conn, but int) {
 	}
 }
 
-// A new driver writes the log; its judge is the one of all drivers: a server that does not answer one of a hundred pings
-// fails the run.
+// TestToyDriver plays a driver of another protocol, and expects that the judge of all drivers finds one unanswered ping
+// of a hundred.
 func TestToyDriver(t *testing.T) {
 	for but, want := range map[int]string{0: "", 57: "1 results were sent and neither acknowledged nor refused"} {
 		path := filepath.Join(t.TempDir(), "observed.jsonl")

@@ -62,7 +62,7 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 	return &rep, nil
 }
 
-// measured returns what the loader knows beside the seconds.
+// measured returns the last line of the log, or a substitute if the loader was killed.
 func measured(c *observe.Checks) (*observe.Measured, error) {
 	if c.Measured == nil {
 		return killed(c)
@@ -74,7 +74,7 @@ func measured(c *observe.Checks) (*observe.Measured, error) {
 	return &m, nil
 }
 
-// killed ends the timetable of a run whose loader was killed at its last second.
+// killed returns a last line for a run whose loader was killed, ending at its last second.
 func killed(c *observe.Checks) (*observe.Measured, error) {
 	seconds := len(c.Samples)
 	if seconds == 0 {
@@ -177,8 +177,7 @@ func loadersBehind(rep *report.Report) (list []string) {
 	return list
 }
 
-// lagOf returns the generator's lag at the percentile of a goal beyond the 99th, by which a run is judged: a generator that
-// stood still for a moment is in no p99, and in each of these.
+// lagOf returns the generator's lag at the percentile of a goal above the 99th.
 func lagOf(rep *report.Report, g report.Goal) (ms float64, ok bool) {
 	lag := rep.Lag
 	for i := range rep.Phases {
@@ -197,7 +196,7 @@ func lagOf(rep *report.Report, g report.Goal) (ms float64, ok bool) {
 	return 0, false
 }
 
-// whyBehind tells who had the cores that the generator wanted.
+// whyBehind names the processes that used the cores when the generator fell behind.
 func whyBehind(rep *report.Report, senders int) string {
 	cores := float64(rep.Machine.Cores)
 	loader, server, others := rep.Loader.Cores, rep.Server.Cores, rep.Others
@@ -221,7 +220,7 @@ func Judged(goals []report.Goal, rep *report.Report) (list []report.Goal) {
 	return list
 }
 
-// Judgeable returns the goals that a stopped run can be held to: those that were measured, where a phase was whole.
+// Judgeable returns the goals by which a stopped run can be judged: those measured in a complete phase.
 func Judgeable(rep *report.Report, goals []report.Goal) []report.Goal {
 	if rep.Stopped == nil {
 		return goals

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// A run whose generator fell behind says who had the cores.
+// TestWhyTheGeneratorFellBehind expects that an invalid run names the processes that used the cores.
 func TestWhyTheGeneratorFellBehind(t *testing.T) {
 	for _, c := range []struct {
 		loader, server, others float64
@@ -32,8 +32,8 @@ func TestWhyTheGeneratorFellBehind(t *testing.T) {
 	}
 }
 
-// A generator that stood still for a moment is in no p99. What is asked of p99.9 and of the slowest it
-// may have missed by itself: then nothing is said of the server.
+// TestAGeneratorThatStumbled stalls the generator for a moment, and expects that goals for p99.9 and the maximum are
+// not held against the server.
 func TestAGeneratorThatStumbled(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -64,7 +64,7 @@ func TestAGeneratorThatStumbled(t *testing.T) {
 	}
 }
 
-// One loader that fell behind is enough, though the sum of all looks well.
+// TestALoaderThatFellBehindIsNamed expects an invalid run if one loader fell behind, even if the sum of all kept up.
 func TestALoaderThatFellBehindIsNamed(t *testing.T) {
 	rep := &report.Report{Plan: report.Plan{MaxLag: 50}, Balance: &report.Balance{}, Traffic: report.Traffic{Lag: report.Latency{P99: 10}}, Cost: report.Cost{Loaders: []report.Loader{{Name: "a", Lag: report.Latency{P99: 5}}, {Name: "b", Lag: report.Latency{P99: 80}}}}}
 	(&timetable{rep: rep}).verdict(&observe.Measured{})
@@ -73,8 +73,8 @@ func TestALoaderThatFellBehindIsNamed(t *testing.T) {
 	}
 }
 
-// What people asked, and what was to be changed, has to be answered; what was asked while the script
-// had the server away is excused, and only that.
+// TestWhatPeopleWereNotAnswered expects that failed requests and changes fail the run, unless a fault kept the server
+// away then.
 func TestWhatPeopleWereNotAnswered(t *testing.T) {
 	for _, c := range []struct {
 		worked report.Worked
@@ -99,7 +99,7 @@ func TestWhatPeopleWereNotAnswered(t *testing.T) {
 	}
 }
 
-// run writes the log of a run with one agent, reads it, and judges it. killed: the loader was killed before the ledgers.
+// run writes the log of a run with one agent, reads it, and judges it; killed ends the log before the ledgers.
 func run(t *testing.T, killed bool, change func(list []observe.Line) []observe.Line) *report.Report {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log")
@@ -148,9 +148,10 @@ func run(t *testing.T, killed bool, change func(list []observe.Line) []observe.L
 	return rep
 }
 
+// same returns its argument.
 func same(list []observe.Line) []observe.Line { return list }
 
-// A log that was read is judged like the run: its ledgers, its goals, those of its phases.
+// TestChecksOfALog judges a log that was written and read, and expects the ledgers, the goals and those of phases.
 func TestChecksOfALog(t *testing.T) {
 	rep := run(t, false, same)
 	if rep.Lost() || len(rep.Verdict) != 1 || !strings.HasPrefix(rep.Verdict[0], "short: steady: ") || len(rep.Goals) != 2 || !rep.Goals[0].Met || rep.Balance.Compared != 1 || rep.Silent.Machines != 1 {
@@ -178,7 +179,8 @@ func TestChecksOfALog(t *testing.T) {
 	}
 }
 
-// The log of a loader that was killed has the figures of its seconds, also when the last line is cut short.
+// TestChecksOfAKilledLoader judges the log of a killed loader, also with an incomplete last line, and expects the
+// figures of its seconds.
 func TestChecksOfAKilledLoader(t *testing.T) {
 	rep := run(t, true, same)
 	if rep.Lost() || rep.Stopped == nil || rep.Stopped.After != 4 || rep.Stopped.Of != 60 || rep.Rate != 3 || rep.Latency.P99 < 39 || rep.Latency.P99 > 41 || rep.Balance.Sent != 12 || rep.Balance.WasCompared() || len(rep.Samples) != 4 || rep.Losses["EOF"] != 4 {

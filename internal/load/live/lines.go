@@ -13,10 +13,10 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// row is one thing that is shown.
+// row is a named line of the live display.
 type row struct{ name, text string }
 
-// rows are those of a second, or of the mean of several.
+// rows returns the rows of a second, or of the mean of several seconds.
 func (v *View) rows(s *report.Sample) []row {
 	results := fmt.Sprintf("%s %s/s", number.Count(s.Acked), cmp.Or(v.Done, "acknowledged"))
 	if s.Offered > 0 || s.Phase != "ramp" {
@@ -46,7 +46,7 @@ func (v *View) rows(s *report.Sample) []row {
 	return append(list, row{"loader", fmt.Sprintf("loader %.2f cores", s.LoaderCPU)})
 }
 
-// line is the rows on one line, for a log.
+// line returns the rows as one line, for a log.
 func (v *View) line(s *report.Sample) string {
 	words := []string{fmt.Sprintf("%5d s  %-10s", s.Second, s.Phase)}
 	for _, r := range v.rows(s) {
@@ -55,7 +55,7 @@ func (v *View) line(s *report.Sample) string {
 	return strings.Join(words, "  ")
 }
 
-// lines are the rows for a terminal, under a bar and above the deepest queues.
+// lines returns the rows for a terminal, below a progress bar and above the deepest queues.
 func (v *View) lines(s *report.Sample, width int) []string {
 	list := []string{fmt.Sprintf("%-10s %s", s.Phase, v.progress(s, width-12))}
 	for _, r := range append(v.rows(s), row{"lag", number.Millis(s.Lag)}, row{"queues", queues(s.Queues)}) {
@@ -66,7 +66,7 @@ func (v *View) lines(s *report.Sample, width int) []string {
 	return list
 }
 
-// progress is a bar and the time.
+// progress returns a progress bar and the time.
 func (v *View) progress(s *report.Sample, width int) string {
 	at := time.Duration(s.Second) * time.Second
 	text := fmt.Sprintf(" %s of %s", at, v.length)

@@ -6,9 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// mean is what several seconds of one phase come to, as one sample: rates, shares and p50 are
-// their mean, refused and failed are rounded up so that few of them are seen, p99 is that of the
-// worst second. The rest is the last second's.
+// mean combines several seconds of one phase into one sample: the mean of rates, shares and p50, refused and failed
+// rounded up, and the p99 of the worst second. Other values are from the last second.
 func mean(seconds []report.Sample) report.Sample {
 	last := seconds[len(seconds)-1]
 	n := float64(len(seconds))

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// View is what is on the screen.
+// View shows the progress of a run on a terminal or in a log.
 type View struct {
 	Done string // what becomes of results, in one word; default acknowledged
 
@@ -33,13 +33,13 @@ type View struct {
 // plainEvery is how many seconds pass between two plain lines.
 const plainEvery = 5
 
-// New writes to w; a file that is a terminal is drawn on, unless TERM is dumb. before and
-// length are the run's, for its progress; length 0: not known.
+// New returns a view that writes to w; it redraws on a terminal, unless TERM is dumb. before is the time of the run
+// before second 0, and length the whole time, or 0 if unknown.
 func New(w io.Writer, getenv func(string) string, before, length time.Duration) *View {
 	return &View{w: w, before: before, length: length, width: columns(w, getenv)}
 }
 
-// columns is the width of a terminal; nil: it is none, or one that cannot be drawn on.
+// columns returns a function for the width of a terminal, or nil if w is none or cannot be redrawn.
 func columns(w io.Writer, getenv func(string) string) func() int {
 	f, isFile := w.(*os.File)
 	if !isFile || getenv("TERM") == "dumb" || getenv("TERM") == "" || !term.IsTerminal(int(f.Fd())) {
@@ -54,8 +54,7 @@ func columns(w io.Writer, getenv func(string) string) func() int {
 	}
 }
 
-// Write says something meanwhile: what is drawn stays above it, and is drawn anew below. Over what
-// a terminal shows of Ctrl-C it writes.
+// Write writes text above the live display and redraws that below. It overwrites the ^C that a terminal shows.
 func (v *View) Write(text []byte) (int, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -67,7 +66,7 @@ func (v *View) Write(text []byte) (int, error) {
 	return len(text), err
 }
 
-// Show is for load.Config.Progress.
+// Show shows a second of the run, as load.Config.Progress.
 func (v *View) Show(s report.Sample) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

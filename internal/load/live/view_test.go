@@ -9,13 +9,14 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
+// sample returns a sample of a second.
 func sample(second int) report.Sample {
 	return report.Sample{Second: second, Phase: "steady", Sent: 32000, Acked: 31990, Offered: 32000, Connected: 4000, ServerCPU: 0.62, ServerRSS: 400 << 20, LoaderCPU: 0.4,
 		Latency: &report.Latency{P50: 254.2, P99: 507, Max: 12345}, Internals: report.Internals{Heap: 120 << 20, Goroutines: 12000, Commits: 180, CommitMs: 4.25, Syncs: 180, Queues: map[string]float64{"reactions": 3, "journal": 12000, "event-view-1": 1234, "idle": 0}},
 	}
 }
 
-// Elsewhere than in a terminal: a line every five seconds, without a control character.
+// TestPlainLines expects a line every five seconds without control characters if the output is not a terminal.
 func TestPlainLines(t *testing.T) {
 	var out strings.Builder
 	v := New(&out, func(string) string { return "xterm" }, 0, time.Minute)
@@ -31,8 +32,7 @@ func TestPlainLines(t *testing.T) {
 	}
 }
 
-// A line is of all seconds since the last one, not of the one that it happens to end with; it does
-// not reach into the phase before.
+// TestALineIsOfFiveSeconds expects that a line covers all seconds since the last one, within one phase.
 func TestALineIsOfFiveSeconds(t *testing.T) {
 	var out strings.Builder
 	v := New(&out, func(string) string { return "dumb" }, 0, time.Minute)
@@ -57,7 +57,7 @@ func TestALineIsOfFiveSeconds(t *testing.T) {
 	}
 }
 
-// screen does with what was written what a terminal does.
+// screen returns the lines that a terminal shows after a text with control characters.
 func screen(text string) (lines []string, deepest int) {
 	at := 0
 	for len(text) > 0 {
@@ -84,8 +84,7 @@ func screen(text string) (lines []string, deepest int) {
 	return lines, deepest
 }
 
-// In a terminal the same lines are drawn again, each one of the terminal's; what is not
-// there any more leaves nothing behind.
+// TestRedrawnInPlace expects that a terminal shows the same lines redrawn, without rests of longer ones.
 func TestRedrawnInPlace(t *testing.T) {
 	for _, width := range []int{40, 80, 200} {
 		var out strings.Builder
@@ -111,6 +110,7 @@ func TestRedrawnInPlace(t *testing.T) {
 	}
 }
 
+// TestLines compares the lines of a sample.
 func TestLines(t *testing.T) {
 	v := &View{before: 10 * time.Second, length: 50 * time.Second}
 	s := sample(20)
@@ -126,8 +126,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// What is said while the run is drawn stands above what is drawn next, with none of it overwritten,
-// and in place of what the terminal shows of Ctrl-C.
+// TestSaidMeanwhile writes text during the display, and expects it above the redrawn lines, in place of ^C.
 func TestSaidMeanwhile(t *testing.T) {
 	var out strings.Builder
 	v := &View{w: &out, width: func() int { return 50 }, length: time.Minute}

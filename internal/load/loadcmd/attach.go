@@ -61,7 +61,7 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 	return server, nil
 }
 
-// otherServer is the error of an API that is not that of --server, the listener of agents.
+// otherServer returns the error of an API that is not that of --server, the listener of agents.
 func otherServer(address, what string, err error) error {
 	host, _, cut := net.SplitHostPort(address)
 	if cut != nil {

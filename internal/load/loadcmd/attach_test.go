@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Who names a server is told of that one, not of the one that the login is to.
+// TestServerThatNobodyIsLoggedInTo expects an error about the server of --server, not about the server of the login.
 func TestServerThatNobodyIsLoggedInTo(t *testing.T) {
 	inner := model.Errorf(model.Unavailable, "cannot reach it").WithHint("name another with --server")
 	for address, login := range map[string]string{"10.0.0.7:8444": "muster login https://10.0.0.7:8443 ", "[::1]:8444": "muster login https://[::1]:8443 "} {

@@ -264,7 +264,7 @@ type findings struct {
 	profiles             []string // folders
 }
 
-// all are the findings, losses first.
+// all returns the findings, losses first.
 func (f *findings) all() []string { return slices.Concat(f.lost, f.starving, f.grew) }
 
 // add judges the runs of one scenario, and reports whether all was well.
@@ -285,7 +285,7 @@ func (f *findings) add(name string, runs []*report.Report, excess []gate.Excess,
 	return len(f.all()) == before
 }
 
-// after is the error of a check that could not go on. Former losses come first.
+// after returns the error of a check that could not go on. Former losses come first.
 func (f *findings) after(err error) error {
 	if len(f.lost) == 0 {
 		return err
@@ -293,7 +293,7 @@ func (f *findings) after(err error) error {
 	return &failed{model.Errorf(model.Invalid, "the release check failed, and could not go on (%w):\n  %s", err, strings.Join(f.lost, "\n  ")), exitLost}
 }
 
-// err is the verdict.
+// err returns the verdict.
 func (f *findings) err() error {
 	if len(f.all()) == 0 {
 		return nil

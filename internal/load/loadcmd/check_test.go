@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// What cannot be checked is said before anything is played.
+// TestCheckRefusesAtOnce expects errors about impossible checks before a scenario is played.
 func TestCheckRefusesAtOnce(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	for want, c := range map[string]struct {
@@ -33,8 +33,8 @@ func TestCheckRefusesAtOnce(t *testing.T) {
 	}
 }
 
-// What a check before left of a scenario is gone before it is played: its runs may be more, and
-// of another build. Other folders stay.
+// TestCheckRemovesWhatWasBefore expects that the folders of an earlier check of the scenario are removed first, and
+// others stay.
 func TestCheckRemovesWhatWasBefore(t *testing.T) {
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "brief.yaml"), filepath.Join(dir, "out")
@@ -65,6 +65,7 @@ func TestCheckRemovesWhatWasBefore(t *testing.T) {
 	}
 }
 
+// TestFindings expects the reasons of a failed check, losses first.
 func TestFindings(t *testing.T) {
 	well := &report.Report{Valid: true, Balance: &report.Balance{}}
 	lost := &report.Report{Valid: true, Balance: &report.Balance{Missing: 3}, Verdict: []string{"3 results missing"}}
@@ -114,7 +115,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// What one scenario lost is told also where the check could not go on after it.
+// TestFindingsBeforeAnEnd expects that the error of an interrupted check includes earlier losses.
 func TestFindingsBeforeAnEnd(t *testing.T) {
 	busy := model.Errorf(model.Limited, "y: this machine is too busy for the check")
 	f := findings{grew: []string{"x: allocs"}}
@@ -127,8 +128,7 @@ func TestFindingsBeforeAnEnd(t *testing.T) {
 	}
 }
 
-// Figures of a run whose generator fell behind are held beside nothing, for it is only there for
-// what it lost.
+// TestGrownIsOfRunsThatCount expects that figures of invalid runs are not compared with the baseline.
 func TestGrownIsOfRunsThatCount(t *testing.T) {
 	cost := func(allocs float64, valid bool) []*report.Report {
 		return []*report.Report{{Valid: valid, Balance: &report.Balance{Missing: 1}, Traffic: report.Traffic{Results: 1}, Cost: report.Cost{Inside: &report.Inside{Allocs: allocs}}}}

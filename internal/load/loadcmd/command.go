@@ -7,7 +7,7 @@ package loadcmd
 
 import "github.com/spf13/cobra"
 
-// NewCommand makes `muster load`.
+// NewCommand returns the command muster load.
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load",

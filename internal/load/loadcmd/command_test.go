@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/simulated"
 )
 
-// `muster load prepare` needs no running server.
+// TestPrepareFolder prepares the data folder of a stopped server.
 func TestPrepareFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	fill := func(ctx context.Context, s *intent.Service) error {

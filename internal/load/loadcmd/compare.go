@@ -109,7 +109,7 @@ func (o *compareOptions) compare(out io.Writer, sets []compare.Set) error {
 	return regression(list, gate)
 }
 
-// regression is the error of comparisons that show one, or in which a side has no run that counts.
+// regression returns the error of comparisons that show one, or in which a side has no run that counts.
 func regression(list []*compare.Comparison, gate []scenario.Kind) error {
 	var words []string
 	code := exitMissed

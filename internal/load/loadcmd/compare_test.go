@@ -17,7 +17,7 @@ import (
 
 const results = "../../../bench/results"
 
-// runs writes a folder of runs that are like a real one, with other figures.
+// runs writes a folder of reports like a kept one, each with a change.
 func runs(t *testing.T, name string, change func(i int, r *report.Report)) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)
@@ -35,7 +35,7 @@ func runs(t *testing.T, name string, change func(i int, r *report.Report)) strin
 	return dir
 }
 
-// What was kept under bench/results is compared with itself, scenario by scenario.
+// TestCompareResultsWithThemselves compares bench/results with itself, and expects no difference.
 func TestCompareResultsWithThemselves(t *testing.T) {
 	text, err := loadCommand(t, "", "compare", results, results, "-o", "json")
 	if err != nil {
@@ -60,6 +60,7 @@ func TestCompareResultsWithThemselves(t *testing.T) {
 	}
 }
 
+// TestCompareEndsWithItsVerdict compares runs, and expects the exit code of a regression.
 func TestCompareEndsWithItsVerdict(t *testing.T) {
 	old := runs(t, "old", func(i int, r *report.Report) { r.Inside.Allocs += float64(i) / 1000 })
 	slow := runs(t, "slow", func(i int, r *report.Report) { r.Inside.Allocs += float64(i) / 1000; r.BeyondLinger.P99 *= 2 })
@@ -102,6 +103,7 @@ func TestCompareEndsWithItsVerdict(t *testing.T) {
 	}
 }
 
+// TestCompareSaysWhatItWants expects errors that name wrong arguments.
 func TestCompareSaysWhatItWants(t *testing.T) {
 	empty := t.TempDir()
 	broken := filepath.Join(t.TempDir(), "run.json")

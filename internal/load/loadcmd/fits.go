@@ -23,7 +23,7 @@ const (
 	anyKind      = ofChecks | otherSignals
 )
 
-// kindOf is the kind of a scenario's run.
+// kindOf returns the kind of a scenario's run.
 func (o *options) kindOf(f *pflag.FlagSet, sc *scenario.Scenario) kind {
 	_, isSensu := sc.System()
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// A run needs a scenario, and flags do not describe one.
+// TestRunNeedsAScenario expects an error for run without a scenario, and for flags in place of one.
 func TestRunNeedsAScenario(t *testing.T) {
 	for says, args := range map[string][]string{"a scenario is missing": {"run"}, "unknown flag: --agents": {"run", "--agents", "5"}} {
 		if _, err := loadCommand(t, "", args...); err == nil || !strings.Contains(err.Error(), says) {
@@ -25,7 +25,7 @@ func TestRunNeedsAScenario(t *testing.T) {
 	}
 }
 
-// muster load new writes a scenario that can be played, and refuses what no scenario may have.
+// TestNewWritesAScenario expects a valid scenario from muster load new, and errors for impossible values.
 func TestNewWritesAScenario(t *testing.T) {
 	text, err := loadCommand(t, "", "new", "--agents", "7", "--checks", "3", "--interval", "2s", "--tls", "--status-changes", "0")
 	if err != nil {
@@ -43,7 +43,7 @@ func TestNewWritesAScenario(t *testing.T) {
 	}
 }
 
-// A flag that would do nothing is refused before anything is made, with what it is for.
+// TestFlagsThatAreForOtherRuns expects an error for a flag without effect, before the run makes anything.
 func TestFlagsThatAreForOtherRuns(t *testing.T) {
 	dir := t.TempDir()
 	file, out := filepath.Join(dir, "tiny.yaml"), filepath.Join(dir, "out")
@@ -76,7 +76,7 @@ func TestFlagsThatAreForOtherRuns(t *testing.T) {
 	}
 }
 
-// Every flag is for some run, and what a run needs is let through.
+// TestFlagsThatFit expects that every flag applies to some kind of run, and that needed flags are accepted.
 func TestFlagsThatFit(t *testing.T) {
 	all := runCommand().Flags()
 	all.VisitAll(func(f *pflag.Flag) {
@@ -101,7 +101,7 @@ func TestFlagsThatFit(t *testing.T) {
 	}
 }
 
-// The --server of all of muster's commands is no server that is measured.
+// TestServersOfTheirOwn expects an error for --server with commands that start servers of their own.
 func TestServersOfTheirOwn(t *testing.T) {
 	for _, args := range [][]string{{"check", "muster-churn"}, {"check"}, {"compare", "--interleave", "muster-churn"}, {"size", "muster-sizing"}} {
 		root := &cobra.Command{Use: "muster"}

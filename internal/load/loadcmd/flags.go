@@ -22,7 +22,7 @@ func sayTo(w io.Writer) func(format string, args ...any) {
 	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 }
 
-// shippedNames completes a scenario.
+// shippedNames completes the name of a shipped scenario.
 func shippedNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return scenario.Names(), cobra.ShellCompDirectiveDefault
 }
@@ -43,7 +43,7 @@ type format struct {
 
 func (f *format) String() string { return f.name }
 
-// Type is its name in usage lines.
+// Type returns the name of the type in usage lines.
 func (f *format) Type() string { return "format" }
 
 // Set accepts an allowed format.
@@ -85,6 +85,7 @@ func (f *format) print(w io.Writer, v any) error {
 // overwrite is the flag --yes of commands that write one file.
 type overwrite struct{ yes bool }
 
+// add adds the flag --yes.
 func (o *overwrite) add(f *pflag.FlagSet) {
 	f.BoolVar(&o.yes, "yes", false, "replace the file of --out")
 }
@@ -97,9 +98,8 @@ func (o *overwrite) mayWrite(path string) error {
 	return model.Errorf(model.Guarded, "%s exists already", path).WithHint("name another file with -o, or add --yes")
 }
 
-// login makes a client of the context that `muster login` wrote and of the flags that muster's commands share, and returns
-// the namespace. server is another address of the API; empty: that of the login. The --server of muster load run is the
-// listener of agents.
+// login returns a client for the saved login and muster's common flags, and the namespace. server replaces the address
+// of the login, unless it is empty. The --server of muster load run is the listener of agents.
 func login(cmd *cobra.Command, server string) (*client.Client, string, error) {
 	path := flagValue(cmd, "context-file")
 	if path == "" {
@@ -131,7 +131,7 @@ func login(cmd *cobra.Command, server string) (*client.Client, string, error) {
 	return api, namespace, err
 }
 
-// flagValue is the value of a flag; empty where the command has no such flag.
+// flagValue returns the value of a flag, or an empty text if the command has no such flag.
 func flagValue(cmd *cobra.Command, name string) string {
 	if f := cmd.Flags().Lookup(name); f != nil {
 		return f.Value.String()

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// --goal help is an answer; what is no goal says in which unit it is wanted.
+// TestGoals expects a list for --goal help, and errors that name the unit of a goal.
 func TestGoals(t *testing.T) {
 	text, err := loadCommand(t, "", "run", "--goal", "help")
 	if err != nil || strings.Count(text, "\n") != 1+len(scenario.Figures()) || !strings.Contains(text, "server-cpu      at most   µs ") {

@@ -151,7 +151,7 @@ func newSide(text, name string) (side, error) {
 	return s, nil
 }
 
-// String is the command of the side.
+// String returns the command of the side.
 func (s side) String() string {
 	return s.name + ": " + strings.Join(append([]string{cmp.Or(s.program, "this program")}, s.flags...), " ")
 }

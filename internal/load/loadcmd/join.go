@@ -127,7 +127,7 @@ func runAll(ctx context.Context, lead *join.Lead, c load.Config, server *subject
 	return rep, nil
 }
 
-// authorityOf is the certificate (PEM) of the authority that the agents trust.
+// authorityOf returns the certificate (PEM) of the authority that the agents trust.
 func authorityOf(server *subject.Subject, c load.Config) ([]byte, error) {
 	if server.Data == "" || c.TLS == nil {
 		return server.CA, nil

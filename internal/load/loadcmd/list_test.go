@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// load runs `muster load ARGS`.
+// loadCommand runs muster load with arguments.
 func loadCommand(t *testing.T, stdin string, args ...string) (string, error) {
 	t.Helper()
 	var out bytes.Buffer
@@ -25,6 +25,7 @@ func loadCommand(t *testing.T, stdin string, args ...string) (string, error) {
 	return out.String(), err
 }
 
+// TestList lists the shipped scenarios as JSON and as text.
 func TestList(t *testing.T) {
 	text, err := loadCommand(t, "", "list", "-o", "json")
 	if err != nil {
@@ -62,7 +63,7 @@ func TestList(t *testing.T) {
 	}
 }
 
-// What show prints is a scenario file, and shows as the same again.
+// TestShowIsAFile expects that the output of show is a scenario file that shows as the same.
 func TestShowIsAFile(t *testing.T) {
 	text, err := loadCommand(t, "", "show", "muster-mixed", "--scale", "0.1", "--quick")
 	if err != nil || !strings.HasPrefix(text, "# All pipelines that exist, together (10 % of the agents)\n") {
@@ -82,7 +83,7 @@ func TestShowIsAFile(t *testing.T) {
 	}
 }
 
-// The quick form by its name and by the flag are one: it is scaled first.
+// TestQuickByNameAndByFlag expects the same quick form by name and by flag.
 func TestQuickByNameAndByFlag(t *testing.T) {
 	for _, more := range [][]string{nil, {"--scale", "0.002"}, {"--scale", "20"}} {
 		flag, err := loadCommand(t, "", append([]string{"show", "sensu-4000x8x5s", "--quick"}, more...)...)
@@ -97,6 +98,7 @@ func TestQuickByNameAndByFlag(t *testing.T) {
 	}
 }
 
+// TestLint checks a file with errors, and expects them all.
 func TestLint(t *testing.T) {
 	said, err := loadCommand(t, "agents: [{name: a, count: 4, keepalive: {interval: 20s}}]\nneeds: [fleet-of-servers]\nphases: [{steady: 1m}]\nscenario: muster.load/v1\n", "lint", "-")
 	if err != nil || !strings.Contains(said, "waits for fleet-of-servers") {

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// A file that somebody may have worked on is not written over, unless that is asked for; what is no file
-// on a disk can be written to.
+// TestNothingIsWrittenOver expects an error instead of replacing an existing file, unless --yes is set or the target is
+// no regular file.
 func TestNothingIsWrittenOver(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mine.yaml")
 	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {

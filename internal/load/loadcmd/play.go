@@ -112,7 +112,7 @@ func resultsOnly(sc *scenario.Scenario) error {
 	return sc.Runs()
 }
 
-// loadAs is scenario.LoadAs with the value of --scale.
+// loadAs calls scenario.LoadAs after a check of --scale.
 func loadAs(nameOrFile string, scale float64, quick bool) (*scenario.Scenario, error) {
 	if !(scale > 0 && scale <= 1000) {
 		return nil, model.Errorf(model.Invalid, "--scale %g: want more than 0 and at most 1000", scale).WithHint("--scale 0.1 is a tenth of the agents")
@@ -224,8 +224,8 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	return server, nil
 }
 
-// fallen is the error of a run without a report. If the server under test ended by itself, the error says so, and the
-// server's log stays in the folder.
+// fallen returns the error of a run without a report. If the server under test ended by itself, the error says so, and
+// the server's log stays in the folder.
 func fallen(server *subject.Subject, kept *folder.Folder, err error) error {
 	fell := server.Fell()
 	if fell == "" {

@@ -51,7 +51,7 @@ docs/load-reference.md says how a scenario plays it, docs/stream-format.md what 
 	return cmd
 }
 
-// options makes the times absolute.
+// options returns the options with absolute times.
 func (r *recording) options(now time.Time) (o record.Options, err error) {
 	o.Journal = record.Folder(r.data)
 	if o.Since, err = absoluteTime(r.since, now); err != nil {
@@ -69,7 +69,7 @@ func (r *recording) options(now time.Time) (o record.Options, err error) {
 	return o, nil
 }
 
-// absoluteTime is the value of --since: a time, or so long ago.
+// absoluteTime returns the value of --since: a time, or so long ago.
 func absoluteTime(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

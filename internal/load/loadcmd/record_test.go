@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Who ends the listening gets one look more: what came in since the one before is kept.
+// TestRecordLooksOnceMore ends a recording, and expects the results that came since the last look.
 func TestRecordLooksOnceMore(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
 	end()
@@ -23,7 +23,7 @@ func TestRecordLooksOnceMore(t *testing.T) {
 	}
 }
 
-// What is recorded is said in times of here, of anywhere, or ago.
+// TestRecordTimes parses times with and without a zone, and as durations before now.
 func TestRecordTimes(t *testing.T) {
 	here := time.FixedZone("here", 2*3600)
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, here)

@@ -113,7 +113,7 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 	f.IntVar(&c.Sources, "sources", 0, "loopback addresses to connect from; 0: one per 20,000 agents")
 }
 
-// serverFlags are those of every command that starts servers.
+// serverFlags adds the flags of every command that starts servers.
 func (o *options) serverFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.binary, "server-binary", "", "the program to start as muster server; default: this one")
 	f.StringArrayVar(&o.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")

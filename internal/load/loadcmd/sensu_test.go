@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// What cannot be a run against Sensu is said with what to type.
+// TestSensuFlags expects errors with hints for impossible runs against Sensu.
 func TestSensuFlags(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

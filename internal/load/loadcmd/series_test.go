@@ -16,8 +16,8 @@ func seriesIn(t *testing.T, out string, s *stops) *series {
 	return &series{options: options{out: out, stops: s}, ctx: t.Context(), say: func(string, ...any) {}}
 }
 
-// A run whose generator fell behind is moved and repeated once; the second one stays. So does the first where it lost
-// something, and a run without a report leaves nothing.
+// TestSeries expects that an invalid run is moved away and repeated once, that a first run with losses stays, and that
+// a run without a report leaves nothing.
 func TestSeries(t *testing.T) {
 	out := t.TempDir()
 	runs := seriesIn(t, out, nil)

@@ -114,7 +114,7 @@ func (r *signalRun) prepare(ctx context.Context, s *intent.Service) error {
 	return err
 }
 
-// declare makes a resource of the namespace of load runs.
+// declare returns a resource in the namespace of load runs.
 func declare(name string, spec model.Spec) model.Resource {
 	return simulated.Resource(model.Metadata{Name: name, Namespace: simulated.Namespace}, spec)
 }

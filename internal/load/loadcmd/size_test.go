@@ -9,8 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// A server that does not come up for the first size says nothing of the machine: that is no answer, and
-// no 0. Nothing is left behind.
+// TestSizeWithoutAServer expects an error instead of a size of 0 if the server does not start, and no files left.
 func TestSizeWithoutAServer(t *testing.T) {
 	dir := t.TempDir()
 	program, out := filepath.Join(dir, "broken"), filepath.Join(dir, "out")

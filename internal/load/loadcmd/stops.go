@@ -133,7 +133,8 @@ func (s *stops) reach(at progress) {
 	s.mu.Unlock()
 }
 
-// next is the error that ends a series before one of its runs; nil without a signal, and where the run itself ends.
+// next returns the error that ends a series before one of its runs; nil without a signal, and where the run itself
+// ends.
 func (s *stops) next(name string) error {
 	if s == nil {
 		return nil

@@ -26,8 +26,8 @@ func caught(t *testing.T, said io.Writer) (context.Context, *stops) {
 	return ctx, s
 }
 
-// The first signal ends what is played, and nothing where the timetable is over; either way no other run
-// begins, and no run is told what was meant for the one before it.
+// TestStopsOfARowOfRuns sends a signal in a series of runs, and expects that the present run ends unless its timetable
+// is over, and that no other run starts.
 func TestStopsOfARowOfRuns(t *testing.T) {
 	for name, c := range map[string]struct {
 		at    progress
@@ -75,8 +75,8 @@ func TestStopsOfARowOfRuns(t *testing.T) {
 	}
 }
 
-// A run after whose timetable somebody asked for the end is whole; the next one is not played, and
-// neither is one repeated whose generator fell behind.
+// TestNoLegAfterAStop sends a signal after the timetable of a run, and expects a complete report, no next run and no
+// repetition.
 func TestNoLegAfterAStop(t *testing.T) {
 	for valid, left := range map[bool]string{true: "a/1", false: "invalid/a/1"} {
 		out, plays := t.TempDir(), 0
@@ -105,7 +105,7 @@ func TestNoLegAfterAStop(t *testing.T) {
 	}
 }
 
-// What a comparison shows to be lost goes before that somebody stopped it.
+// TestEndsWith expects that losses found by a comparison count more than its interruption.
 func TestEndsWith(t *testing.T) {
 	lost := fmt.Errorf("compare: %w", &failed{nil, exitLost})
 	if !endsWith(lost, exitLost) || endsWith(lost, exitStopped) || endsWith(nil, exitLost) || endsWith(errors.New("x"), exitLost) {

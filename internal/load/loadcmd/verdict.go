@@ -26,7 +26,7 @@ func (f *failed) Error() string { return f.err.Error() }
 
 func (f *failed) Unwrap() error { return f.err }
 
-// ExitCode is the program's exit code.
+// ExitCode returns the program's exit code.
 func (f *failed) ExitCode() int { return f.code }
 
 // endsWith reports whether an error has this exit code.
@@ -35,7 +35,7 @@ func endsWith(err error, code int) bool {
 	return errors.As(err, &judged) && judged.code == code
 }
 
-// unsaved is the error of a run whose report could not be saved for the reason err. Losses come first.
+// unsaved returns the error of a run whose report could not be saved for the reason err. Losses come first.
 func unsaved(rep *report.Report, err error) error {
 	if err == nil || rep == nil || !rep.Lost() {
 		return err
@@ -43,8 +43,8 @@ func unsaved(rep *report.Report, err error) error {
 	return &failed{model.Errorf(model.Invalid, "the run failed: %s; and not all of its report could be kept: %w", strings.Join(rep.Verdict, "; "), err), exitLost}
 }
 
-// verdict is the error of a run that failed. Losses come before slowness, and a run whose generator fell behind measures
-// no speed.
+// verdict returns the error of a run that failed. Losses come before slowness, and a run whose generator fell behind
+// measures no speed.
 func verdict(rep *report.Report) error {
 	if rep.OK() {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// What was lost is told before what was slow, and before a generator that fell behind.
+// TestVerdictCodes expects the exit code of losses before those of slowness and of an invalid run.
 func TestVerdictCodes(t *testing.T) {
 	slow := []report.Goal{{Name: "p99"}}
 	for name, c := range map[string]struct {
@@ -29,7 +29,7 @@ func TestVerdictCodes(t *testing.T) {
 	}
 }
 
-// A full disk hides nothing that was lost, of one run or of one in a row.
+// TestLostIsToldWithoutAReport expects losses in the error even if the report cannot be saved.
 func TestLostIsToldWithoutAReport(t *testing.T) {
 	full := model.Errorf(model.Limited, "keep the report: no space left on device")
 	for missing, code := range map[uint64]int{0: 7, 3: exitLost} {
@@ -51,7 +51,7 @@ func TestLostIsToldWithoutAReport(t *testing.T) {
 	}
 }
 
-// The help of run says how it may end.
+// TestRunNamesItsCodes expects the exit codes in the help of run.
 func TestRunNamesItsCodes(t *testing.T) {
 	for _, says := range []string{"0 all is well", "7 this machine", "12 the scenario waits", "20 an objective", "21 something was"} {
 		if long := strings.Join(strings.Fields(runCommand().Long), " "); !strings.Contains(long, says) {

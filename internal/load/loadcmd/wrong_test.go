@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/sizing"
 )
 
-// Whatever is wrong in a run, all that judge it say so: the run, the comparison, the size, the
-// page and the table of results; also of a report that was kept and read again.
+// TestWhateverIsWrongIsWrongEverywhere expects each kind of wrong result in the verdict, the comparison, the size, the
+// page and the table, also after the report was saved and read.
 func TestWhateverIsWrongIsWrongEverywhere(t *testing.T) {
 	base := runs(t, "base", func(int, *report.Report) {})
 	var kinds []string

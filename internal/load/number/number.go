@@ -73,7 +73,7 @@ func strip(text string) string {
 	return text
 }
 
-// Short is for axes: 0, 500, 16k, 1.5M.
+// Short formats a number for axes: 0, 500, 16k, 1.5M.
 func Short(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 1e9:

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Ledgers and event states are decoded as they were encoded.
+// TestLedgersAndStatesTravel encodes and decodes ledgers and event states, and expects the same.
 func TestLedgersAndStatesTravel(t *testing.T) {
 	want := Ledger{Member: 4, Name: "web", Node: 7, Stream: 1 << 60, Open: map[int16]uint64{3: 1}, Stays: []Stay{{From: -3, To: Lasts}}, States: Entries{{1, 2, 3, 4, 5, 6}, {Results: 1<<32 - 1}}}
 	text, err := json.Marshal(want)
@@ -28,7 +28,7 @@ func TestLedgersAndStatesTravel(t *testing.T) {
 	}
 }
 
-// Any bytes are entries and event states, or refused.
+// FuzzLedger decodes random bytes, and expects entries and event states or an error.
 func FuzzLedger(f *testing.F) {
 	f.Add([]byte(`"AAAAAQAAAAIAAAADAAAABAAFAAY="`))
 	f.Add([]byte{5, 6, 1, 0, 0, 0, 0, 0, 0, 0, 7, 18, 0, 0, 0, 6, 0, 0, 0, 1})

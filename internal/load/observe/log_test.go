@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What is appended is read again, also when the loader was killed within a line.
+// TestLog writes and reads a log, also one cut within a line, and expects the same lines.
 func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	l := NewLog(path)
@@ -38,7 +38,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// Any bytes are read or refused; what was read once is written and read again.
+// FuzzRead reads random logs, writes what it read, and expects to read the same again.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"at":1,"mark":"x"}` + "\n" + `{"node":{"number":1}}`))
 	f.Add([]byte("{"))

@@ -9,7 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// The tallies of several loaders, written and read, add up to what one loader would have counted, bucket by bucket.
+// TestTalliesMergeToTheWhole merges the encoded tallies of several loaders, and expects the tally of one loader with
+// all results.
 func TestTalliesMergeToTheWhole(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{1, 2, 3, 7} {
@@ -58,7 +59,8 @@ func TestTalliesMergeToTheWhole(t *testing.T) {
 	}
 }
 
-// A second is that of all loaders together. It ends when each of them told it; what is offered later of it still counts.
+// TestSecondsOfSeveralLoaders adds the seconds of several loaders, and expects that a second ends when all have told
+// it, and that later offers still count.
 func TestSecondsOfSeveralLoaders(t *testing.T) {
 	c := &Checks{Start: &Checked{Report: &report.Report{Cost: report.Cost{Loaders: []report.Loader{{}, {Here: true}}}}}}
 	var seen []report.Sample
@@ -102,7 +104,7 @@ func TestSecondsOfSeveralLoaders(t *testing.T) {
 	}
 }
 
-// Any text is a tally that adds up, or refused.
+// FuzzTally decodes random tallies, and expects consistent counts or an error.
 func FuzzTally(f *testing.F) {
 	var t Tally
 	t.Whole.Record(5e6, 3)

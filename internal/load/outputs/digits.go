@@ -10,9 +10,8 @@ import (
 // MinLength of an output is the head that makes every output different.
 const MinLength = 48
 
-// Digits makes outputs of one size, all different, that look like a plug-in's: a
-// sentence with the number of the result, then perfdata-like digits. The digits are
-// random, so that they compress no better than real ones.
+// Digits generates outputs of one size, all different, that look like a plug-in's: a sentence with the number of the
+// result, then perfdata-like digits. The digits are random, so that they compress no better than real ones.
 type Digits struct {
 	Size    int     // of each, in bytes
 	Changes float64 // share of results that change the status
@@ -27,7 +26,7 @@ func (d *Digits) Status(a, c int, _ *model.CheckDefinition, seq uint64, before m
 	return another(before, r)
 }
 
-// another status than the one before: one of the next two.
+// another returns one of the next two statuses after before.
 func another(before model.Status, r uint64) model.Status {
 	return (before + 1 + model.Status(r&1)) % 4
 }
@@ -45,7 +44,7 @@ func (d *Digits) draw(a, c int, seq uint64) uint64 {
 	return Mix(d.Seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
 }
 
-// fillUp makes dst as long as it should be, with random digits where it is shorter.
+// fillUp extends dst to a length with random digits, or cuts it.
 func fillUp(dst []byte, length int, r uint64) []byte {
 	for len(dst) < length {
 		r = Mix(r)
@@ -68,7 +67,7 @@ func appendDigits(dst []byte, r uint64) []byte {
 	return append(dst, text[:]...)
 }
 
-// Mix is splitmix64: a cheap stream of well-spread numbers.
+// Mix returns a well-spread number for each input (splitmix64).
 func Mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -5,7 +5,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// New is what a scenario's check says.
+// New returns the generator of a check.
 func New(seed uint64, k *scenario.Check) Generator {
 	if k.Changes > 0 && len(k.Status) == 0 && k.Flapping == 0 && k.Output.Like == scenario.Digits {
 		return &Digits{Size: max(MinLength, k.Output.Length()), Changes: k.Changes, Seed: seed}
@@ -31,10 +31,10 @@ func New(seed uint64, k *scenario.Check) Generator {
 	return s
 }
 
-// says is what a plug-in says. Its states have the statuses of a mix: each keeps its own
-// until it is drawn anew, which happens so often that the share of results that change
-// the status is as asked; some change with every result. In a mix of one status, such as OK
-// where the file says nothing, a change goes to any other, as it does with digits.
+// says generates the outputs of a plug-in, with statuses of a mix. Its states have the statuses of a mix: each keeps
+// its own until it is drawn anew, which happens so often that the share of results that change the status is as asked;
+// some change with every result. In a mix of one status, such as OK where the file says nothing, a change goes to any
+// other, as it does with digits.
 type says struct {
 	seed     uint64
 	mix      [4]float64 // share of each status
@@ -66,7 +66,7 @@ func (s *says) Status(a, c int, _ *model.CheckDefinition, seq uint64, before mod
 	return s.draw(Share(Mix(r)))
 }
 
-// draw is a status of the mix.
+// draw draws a status of the mix.
 func (s *says) draw(at float64) model.Status {
 	for status, part := range s.mix {
 		if at -= part; at < 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Whatever a check says, so many of its results change the status as it asks, also where it
-// names no status to change to.
+// TestChangesNeedNoStatus expects that the asked share of results changes the status, even if the check names no other
+// status.
 func TestChangesNeedNoStatus(t *testing.T) {
 	const states, rounds, asked = 500, 200, 0.02
 	for name, k := range map[string]scenario.Check{
@@ -45,8 +45,8 @@ func TestChangesNeedNoStatus(t *testing.T) {
 	}
 }
 
-// The mix, the share that changes and the share that flaps are as asked; words have no
-// place left to fill in.
+// TestSays expects the asked mix of statuses, share of changes and share of flapping states, and outputs without
+// placeholders.
 func TestSays(t *testing.T) {
 	const states, rounds = 500, 200
 	g := New(3, &scenario.Check{Status: map[string]float64{"WARNING": 0.1, "CRITICAL": 0.05}, Changes: 0.02, Flapping: 0.1, Output: scenario.Output{Like: "http"}})

@@ -59,9 +59,8 @@ document.getElementById("f").onload = event => {
 };
 </script>`
 
-// A real browser opens the page, in light and in dark: nothing but the page is asked for,
-// nothing is complained of, a phone has no need to scroll sideways, values follow the
-// pointer, and all words can be read on what is behind them.
+// TestInABrowser opens the page in a browser, light and dark, and expects no other request, no console message, no
+// sideways scrolling on a phone, values at the pointer, and readable contrast.
 func TestInABrowser(t *testing.T) {
 	for _, dark := range []bool{false, true} {
 		t.Run(map[bool]string{false: "light", true: "dark"}[dark], func(t *testing.T) { inABrowser(t, dark) })
@@ -97,7 +96,7 @@ func inABrowser(t *testing.T, dark bool) {
 	}
 }
 
-// scheme has a browser prefer dark pages, or light ones.
+// scheme returns the flag that lets the browser prefer dark or light pages.
 func scheme(dark bool) string {
 	return "--blink-settings=preferredColorScheme=" + map[bool]string{true: "0", false: "1"}[dark]
 }

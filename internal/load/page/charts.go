@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// series is one line over time. A value that is not a number is a gap.
+// series is one line over time; a value that is NaN makes a gap.
 type series struct {
 	name, tone string
 	of         func(*report.Sample) float64
@@ -24,6 +24,7 @@ type series struct {
 	filled     bool
 }
 
+// mean returns the mean.
 func mean(values []float64) float64 {
 	sum := 0.0
 	for _, v := range values {
@@ -32,11 +33,13 @@ func mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
+// most returns the maximum.
 func most(values []float64) float64 { return slices.Max(values) }
 
+// least returns the minimum.
 func least(values []float64) float64 { return slices.Min(values) }
 
-// positive makes a gap of 0; inside makes one of a second in which the server told nothing.
+// positive returns a function that makes a gap in the line where the value is 0.
 func positive(of func(*report.Sample) float64) func(*report.Sample) float64 {
 	return func(s *report.Sample) float64 {
 		if v := of(s); v != 0 {
@@ -46,6 +49,7 @@ func positive(of func(*report.Sample) float64) func(*report.Sample) float64 {
 	}
 }
 
+// inside returns a function that makes a gap where the sample lacks the server's own metrics.
 func inside(of func(*report.Sample) float64) func(*report.Sample) float64 {
 	return func(s *report.Sample) float64 {
 		if s.Heap > 0 {
@@ -55,6 +59,7 @@ func inside(of func(*report.Sample) float64) func(*report.Sample) float64 {
 	}
 }
 
+// latency returns a function that makes a gap where the sample has no latency.
 func latency(of func(*report.Latency) float64) func(*report.Sample) float64 {
 	return func(s *report.Sample) float64 {
 		if s.Latency == nil || s.Latency.Max == 0 {
@@ -64,15 +69,17 @@ func latency(of func(*report.Latency) float64) func(*report.Sample) float64 {
 	}
 }
 
+// bare returns a format without the zeros at the end of numbers.
 func bare(format func(float64) string) func(float64) string {
 	return func(v float64) string { return number.Bare(format(v)) }
 }
 
+// perSecond returns a format with /s at the end.
 func perSecond(format func(float64) string) func(float64) string {
 	return func(v float64) string { return format(v) + "/s" }
 }
 
-// charts are the drawings that the report has data for, and the meaning of their signs.
+// charts returns the drawings that the report has data for, and the meaning of their signs.
 func charts(rep *report.Report) (list []chart.Drawing, legend []sign) {
 	type sample = report.Sample
 	bands, marks, legend := moments(rep)
@@ -133,7 +140,7 @@ func charts(rep *report.Report) (list []chart.Drawing, legend []sign) {
 	return list, legend
 }
 
-// queues are the five deepest queues of a unit.
+// queues returns the five deepest queues of a unit.
 func queues(rep *report.Report, unit string) (lines []series) {
 	deepest := map[string]float64{}
 	for _, s := range rep.Samples {
@@ -238,7 +245,7 @@ func logarithmic(c *chart.Chart) {
 	}
 }
 
-// percentiles is the latency of all results by percentile: the tail has as much room as the rest.
+// percentiles returns the latency of all results by percentile: the tail has as much room as the rest.
 func percentiles(rep *report.Report) chart.Chart {
 	c := chart.Chart{ID: "percentiles", Title: "Latency by percentile", Unit: "of all results", Wide: true,
 		X: chart.Axis{Name: "percentile", Scale: chart.Nines, Format: func(p float64) string { return strconv.FormatFloat(p, 'g', 9, 64) + " %" }},
@@ -283,7 +290,7 @@ func percentiles(rep *report.Report) chart.Chart {
 	return c
 }
 
-// steps are the phases of a search for saturation, each in its last attempt.
+// steps returns the phases of a search for saturation, each in its last attempt.
 func steps(rep *report.Report) (list []report.Played) {
 	for _, p := range rep.Phases {
 		if p.Kind == report.KindStep && p.Offered > 0 {
@@ -296,7 +303,8 @@ func steps(rep *report.Report) (list []report.Played) {
 	return list
 }
 
-// byStep has a line for each function over the steps; none with fewer than two steps.
+// byStep returns a chart with a line for each function over the steps, or without lines if there are fewer than two
+// steps.
 func byStep(rep *report.Report, c chart.Chart, lines []chart.Line, of ...func(*report.Played) float64) chart.Chart {
 	c.X = chart.Axis{Name: "offered", Format: number.Short, Exact: perSecond(number.Count[float64])}
 	all := steps(rep)
@@ -316,12 +324,14 @@ func byStep(rep *report.Report, c chart.Chart, lines []chart.Line, of ...func(*r
 	return c
 }
 
+// saturation returns the chart of offered and acknowledged rates by step.
 func saturation(rep *report.Report) chart.Chart {
 	return byStep(rep, chart.Chart{ID: "saturation", Title: "Until saturation", Unit: "results per second, by offered rate", Y: chart.Axis{Format: number.Short, Exact: perSecond(number.Count[float64])}},
 		[]chart.Line{{Name: "offered", Tone: "grey", Dashed: true}, {Name: "acknowledged", Tone: "blue", Dots: true}},
 		func(p *report.Played) float64 { return p.Offered }, func(p *report.Played) float64 { return p.Acknowledged })
 }
 
+// saturationLatency returns the chart of latencies by step.
 func saturationLatency(rep *report.Report) chart.Chart {
 	return byStep(rep, chart.Chart{ID: "saturation-latency", Title: "Latency until saturation", Unit: "beyond the linger, by offered rate", Y: chart.Axis{Format: bare(number.Millis), Exact: number.Millis, Scale: chart.Log}},
 		[]chart.Line{{Name: "p99", Tone: "heat3", Dots: true}, {Name: "p50", Tone: "heat1", Dots: true}},
@@ -334,7 +344,7 @@ type sign struct{ Name, Text string }
 // mostMarks is the number of marks that a chart has room for.
 const mostMarks = 20
 
-// moments are the phases, faults, outages and changes of intent as bands and marks, and the meaning of the marks.
+// moments returns the phases, faults, outages and changes of intent as bands and marks, and the meaning of the marks.
 func moments(rep *report.Report) (bands []chart.Band, marks []chart.Mark, legend []sign) {
 	if len(rep.Phases) == 0 && len(rep.Samples) > 0 && rep.Samples[0].Second < 0 {
 		bands = append(bands, chart.Band{Name: "warm-up", Tone: "outside", From: float64(rep.Samples[0].Second), To: 0})

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// full is a report with everything in it that a report can have.
+// full returns a report with every part that a report can have.
 func full() *report.Report {
 	l := func(ms float64) report.Latency {
 		return report.Latency{Mean: ms, P50: ms, P90: 1.4 * ms, P99: 2 * ms, P999: 3.1 * ms, Max: 5 * ms}

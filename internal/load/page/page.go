@@ -90,7 +90,7 @@ func Write(w io.Writer, rep *report.Report) error {
 	return nil
 }
 
-// signOf is the sign of a state.
+// signOf returns the check mark or cross of a state.
 func signOf(state string) string {
 	return map[string]string{"passed": "✓", "reached": "✓", "failed": "✕", "missed": "✕"}[state]
 }
@@ -98,6 +98,7 @@ func signOf(state string) string {
 // gauge shows the distance of a value from its limit, in percent of its length.
 type gauge struct{ Got, Limit float64 }
 
+// newGauge returns the gauge of an objective, or nil if it has no value.
 func newGauge(o report.Objective) *gauge {
 	if o.Limit <= 0 || o.Value < 0 || math.IsNaN(o.Value) || math.IsInf(o.Value, 0) {
 		return nil
@@ -109,7 +110,7 @@ func newGauge(o report.Objective) *gauge {
 // tile is one key figure.
 type tile struct{ Name, Value, Unit, Note string }
 
-// tiles are the key figures that the run measured.
+// tiles returns the key figures that the run measured.
 func tiles(rep *report.Report) (list []tile) {
 	figures := rep.Figures()
 	for _, t := range [...]struct{ figure, name, note string }{
@@ -143,7 +144,8 @@ func tiles(rep *report.Report) (list []tile) {
 	return append(list, tile{"Lost", number.Count(rep.Balance.Missing), "", "of " + number.Count(rep.Balance.Sent) + " sent"})
 }
 
-// again is the commands that repeat the run: of a scenario, the file as it was played. Its name would be scaled again.
+// again returns the commands that repeat the run, by the file of the played scenario, because a scenario's name would
+// be scaled again.
 func again(rep *report.Report) string {
 	text := ""
 	if rep.Commit != "" {

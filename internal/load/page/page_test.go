@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
+// render returns the page of a report.
 func render(t *testing.T, rep *report.Report) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -22,7 +23,7 @@ func render(t *testing.T, rep *report.Report) string {
 	return b.String()
 }
 
-// Every report that was kept is shown, however old.
+// TestEveryKeptReportIsShown renders each report in bench/results, however old, and expects a well-formed page.
 func TestEveryKeptReportIsShown(t *testing.T) {
 	files, err := filepath.Glob("../../../bench/results/*.json")
 	if err != nil || len(files) < 10 {
@@ -45,9 +46,8 @@ func TestEveryKeptReportIsShown(t *testing.T) {
 	}
 }
 
-// wellFormed demands that every element is closed, in order, that ids are unique, that
-// nothing is loaded from elsewhere, and that no value was left out by the template as
-// unsafe or unknown.
+// wellFormed expects closed elements, unique ids, nothing loaded from elsewhere, and no value that the template left
+// out as unsafe.
 func wellFormed(t *testing.T, text string) {
 	t.Helper()
 	void := []string{"meta", "link", "br", "hr", "img", "input"}
@@ -92,7 +92,7 @@ func wellFormed(t *testing.T, text string) {
 	}
 }
 
-// The order in which a reader meets things is part of the page.
+// TestStructure expects the parts of the page in their order.
 func TestStructure(t *testing.T) {
 	text := render(t, full())
 	wellFormed(t, text)
@@ -126,6 +126,7 @@ func TestStructure(t *testing.T) {
 	}
 }
 
+// attribute returns an attribute of an HTML element.
 func attribute(n *html.Node, name string) string {
 	for _, a := range n.Attr {
 		if a.Key == name {
@@ -135,7 +136,7 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
-// Names come from files and servers; none of them becomes part of the page's own text.
+// TestHostileWordsStayWords renders names with HTML and scripts in them, and expects that they stay text.
 func TestHostileWordsStayWords(t *testing.T) {
 	const evil = `"><script>alert(1)</script><img src=//evil.example onerror=alert(1)>'`
 	rep := full()
@@ -153,12 +154,12 @@ func TestHostileWordsStayWords(t *testing.T) {
 	}
 }
 
-// A report of nearly nothing is a page all the same.
+// TestNearlyNothing renders an almost empty report, and expects a well-formed page.
 func TestNearlyNothing(t *testing.T) {
 	wellFormed(t, render(t, &report.Report{Balance: &report.Balance{}}))
 }
 
-// The commands play the scenario as it was played: by its file, because its name would be scaled again.
+// TestRunItAgain expects commands that play the scenario from its file, because its name would be scaled again.
 func TestRunItAgain(t *testing.T) {
 	const commit = "git checkout 0123456789abcdef\nmake build\n"
 	for want, change := range map[string]func(*report.Report){
@@ -174,7 +175,7 @@ func TestRunItAgain(t *testing.T) {
 	}
 }
 
-// A page of an hour has a bounded size, and keeps its one slow second.
+// TestAPageOfAnHour renders a run of an hour, and expects a page of bounded size that still shows one slow second.
 func TestAPageOfAnHour(t *testing.T) {
 	rep := full()
 	one := rep.Samples[40]

@@ -17,8 +17,8 @@ document.getElementById("f").onload = event => {
 };
 </script>`
 
-// On a desk every table is seen at once, the phases with all that they can have, and as many steps as a
-// search takes.
+// TestTablesFitADesk opens a page with the widest tables in a browser of 1,400 pixels, and expects that no table
+// scrolls.
 func TestTablesFitADesk(t *testing.T) {
 	rep := full()
 	settled, held := 11.0, 0.748

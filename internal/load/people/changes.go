@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// Timetable is the run beside which people change intent.
+// Timetable is the run during which people change intent.
 type Timetable interface {
 	Run
 	Begin() int64 // of the timetable
@@ -26,8 +26,8 @@ type Timetable interface {
 	Append(x *observe.Intent) // to the log
 }
 
-// Changes are what people change while results flow, and who holds it since when. Checks
-// that they make are not played: their interval is hours. A nil Changes changes nothing.
+// Changes makes the scenario's changes of intent, and records when agents hold them. Agents do not run the checks that
+// it creates: their interval is hours. A nil Changes changes nothing.
 type Changes struct {
 	run      Timetable
 	api      *client.Client
@@ -56,7 +56,7 @@ const (
 	otherInterval = 13 * time.Hour // … and has been changed
 )
 
-// NewChanges is nil where nothing changes.
+// NewChanges returns nil if the scenario changes nothing, or there is no login.
 func NewChanges(run Timetable, api *client.Client, sc *scenario.Scenario, machines []Machine) *Changes {
 	if len(sc.Intent) == 0 || api == nil {
 		return nil
@@ -71,9 +71,9 @@ func NewChanges(run Timetable, api *client.Client, sc *scenario.Scenario, machin
 	return c
 }
 
-// Play makes what is there to be changed, and then all changes at their times, while ctx
-// lasts; each waits for the answer to the one before, and is timed from when it was meant.
-// An error is of the API, which is asked within calls.
+// Play creates the resources to change, then makes all changes at their times until ctx ends; each waits for the answer
+// to the one before, and is timed from its planned time. It uses the context calls for requests, and returns their
+// first error.
 func (c *Changes) Play(ctx, calls context.Context) error {
 	if c == nil {
 		return nil
@@ -100,14 +100,13 @@ func (c *Changes) Play(ctx, calls context.Context) error {
 	return nil
 }
 
-// meant is when it is its turn next, in the run's time: sooner where phases speed changes of
-// intent up.
+// meant returns the time of an entry's next change, which is earlier if phases speed changes of intent up.
 func (c *Changes) meant(x *entry) int64 {
 	return c.run.Meant(c.run.Virtual(c.run.Zero()) + int64(x.at()))
 }
 
-// unasked writes what should have been changed before the end and was not: its answer took
-// at least as long as until then.
+// unasked logs the changes planned before the end that were not made, with a time until the answer of at least the rest
+// of the run.
 func (c *Changes) unasked(end int64) {
 	begin := c.run.Begin()
 	for _, x := range c.entries {
@@ -117,7 +116,7 @@ func (c *Changes) unasked(end int64) {
 	}
 }
 
-// at is when it is its turn next.
+// at returns the planned time of the next change.
 func (x *entry) at() model.Duration {
 	if x.times > 0 && x.spec.Every == 0 {
 		return model.Duration(1 << 62)
@@ -125,8 +124,8 @@ func (x *entry) at() model.Duration {
 	return x.spec.At + model.Duration(x.times)*x.spec.Every
 }
 
-// revise changes once. The order is open before the server is asked: an agent may hold
-// what is new before the answer is here.
+// revise makes one change. It opens the order before the request, because an agent may hold the change before the
+// answer.
 func (c *Changes) revise(ctx context.Context, x *entry) error {
 	o, list, gone := c.next(x)
 	c.open(o, c.run.Now())
@@ -142,7 +141,7 @@ func (c *Changes) revise(ctx context.Context, x *entry) error {
 	return nil
 }
 
-// next is what is changed when it is an entry's turn: what to declare, and what to delete.
+// next returns the next change of an entry: the order, the resources to declare and the names to delete.
 func (c *Changes) next(x *entry) (o *order, list []model.Resource, gone []string) {
 	o = &order{entry: x.n, meant: c.meant(x), want: map[string]time.Duration{}, waiting: c.concerned(x)}
 	gone = x.pool[:min(x.spec.Delete, len(x.pool))]
@@ -159,6 +158,7 @@ func (c *Changes) next(x *entry) (o *order, list []model.Resource, gone []string
 	return o, list, gone
 }
 
+// remove deletes the checks or groups with these names.
 func (c *Changes) remove(ctx context.Context, x *entry, names []string) error {
 	var refs []v1.Ref
 	for _, name := range names {
@@ -174,7 +174,7 @@ func (c *Changes) remove(ctx context.Context, x *entry, names []string) error {
 	return err
 }
 
-// more makes so many new ones.
+// more returns n new resources of an entry.
 func (c *Changes) more(x *entry, n int, want map[string]time.Duration) (list []model.Resource) {
 	for range n {
 		name := fmt.Sprintf("intent-%d-%04d", x.n, x.made)
@@ -188,8 +188,8 @@ func (c *Changes) more(x *entry, n int, want map[string]time.Duration) (list []m
 	return list
 }
 
-// made is a check of the classes or, of the kind group, a group of all of them and a check
-// for it. What is other is a check with another interval, or a group that is empty.
+// made returns a check of the classes, or, for the kind group, a group of all classes and a check of it. A changed
+// resource is a check with another interval, or an empty group.
 func (c *Changes) made(x *entry, name string) []model.Resource {
 	meta := model.Metadata{Name: name, Namespace: simulated.Namespace}
 	check := &model.CheckSpec{Targets: &model.Targets{Groups: c.groups(x)}, Command: &model.Command{Shell: "true"}, Interval: model.Duration(restInterval)}
@@ -205,7 +205,7 @@ func (c *Changes) made(x *entry, name string) []model.Resource {
 	return []model.Resource{simulated.Resource(meta, group), simulated.Resource(meta, check)}
 }
 
-// interval is that of the check of this name where agents hold it; zero: they do not.
+// interval returns the interval of the check with this name that agents hold, or zero if they do not hold it.
 func (c *Changes) interval(x *entry, name string) time.Duration {
 	switch {
 	case !x.other[name]:
@@ -216,7 +216,7 @@ func (c *Changes) interval(x *entry, name string) time.Duration {
 	return otherInterval
 }
 
-// groups are those whose agents hold what a revision makes.
+// groups returns the groups whose agents hold the changes of an entry.
 func (c *Changes) groups(x *entry) (list []string) {
 	if g := x.spec.Group; g != "" && g != scenario.AllGroup { // which may be none on the server
 		return []string{g}
@@ -229,6 +229,7 @@ func (c *Changes) groups(x *entry) (list []string) {
 	return list
 }
 
+// concerned returns the machines that hold the changes of an entry.
 func (c *Changes) concerned(x *entry) map[Machine]struct{} {
 	all := map[Machine]struct{}{}
 	for _, a := range c.machines {

@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// An agent holds an order when each check is there as wanted, and what must go is gone.
+// TestWhoHoldsAnOrder expects that an agent holds an order if its assignment has each check as wanted, and none of the
+// deleted ones.
 func TestWhoHoldsAnOrder(t *testing.T) {
 	held := func(checks map[string]time.Duration) *link.Assignment {
 		h := &link.Assignment{}
@@ -41,7 +42,7 @@ func TestWhoHoldsAnOrder(t *testing.T) {
 	}
 }
 
-// stub is a machine that has a session or none.
+// stub is a machine with or without a session.
 type stub struct {
 	Machine
 	here  bool
@@ -54,8 +55,8 @@ func (s *stub) Here() (string, bool) { return "", s.here }
 
 func (s *stub) Held() (*link.Assignment, int64) { return nil, 0 }
 
-// Who never holds what was ordered is counted, unless the machine is away; what a later
-// order wants otherwise, nobody waits for.
+// TestWhoNeverHoldsAnOrder expects a count of machines that never hold an order, without absent ones, and that a later
+// order about the same check replaces it.
 func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	r := &alone{epoch: time.Now()}
 	c := &Changes{run: r}
@@ -75,8 +76,8 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	}
 }
 
-// A change of intent is meant at its time, however late the answer to the one before: what
-// was not asked for when the run ended is written.
+// TestChangesThatNobodyAskedFor expects that changes not made before the end of the run are logged, with their planned
+// times.
 func TestChangesThatNobodyAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &alone{epoch: time.Now(), end: int64(time.Minute), fast: int64(time.Minute), usual: int64(time.Minute)}
@@ -92,7 +93,8 @@ func TestChangesThatNobodyAskedFor(t *testing.T) {
 	})
 }
 
-// A change of intent that names a group is held by the agents of all its classes, and targets it on the server.
+// TestGroupOfAChange expects that a change for a group targets it on the server, and is held by agents of all its
+// classes.
 func TestGroupOfAChange(t *testing.T) {
 	sc := &scenario.Scenario{Agents: []scenario.Class{{Name: "web", Groups: []string{"linux", "eu"}}, {Name: "db", Groups: []string{"linux"}}, {Name: "spare"}}}
 	var machines []Machine

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// order is one change on its way: what each agent that it concerns must hold, or not.
+// order is a change that agents do not all hold yet.
 type order struct {
 	entry    int                      // of the scenario's intent
 	meant    int64                    // ns
@@ -23,9 +23,7 @@ type order struct {
 // holdsFigure is the figure of the time until an agent held a change.
 const holdsFigure = "holds-p99"
 
-// open lets agents look for what was ordered at an instant; who got it since, before this
-// loader heard of the order, holds it since then. What an order before wanted of the same
-// checks, nobody waits for any more.
+// open starts to wait for agents to hold an order made at a time; it replaces earlier orders for the same checks.
 func (c *Changes) open(o *order, at int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +43,8 @@ func (c *Changes) open(o *order, at int64) {
 	c.closeHeld()
 }
 
-// answer times from an instant on; who was faster took no time.
+// answer records the time of the answer, from which the holding is timed; agents that held the order before count as
+// zero.
 func (c *Changes) answer(o *order, at int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,8 +55,7 @@ func (c *Changes) answer(o *order, at int64) {
 	c.closeHeld()
 }
 
-// Assigned looks whether a machine holds since an instant what it waits for. A nil receiver
-// looks at nothing.
+// Assigned checks whether a machine's new assignment holds the orders that it waits for. A nil receiver does nothing.
 func (c *Changes) Assigned(a Machine, held *link.Assignment, since int64) {
 	if c == nil || !c.some.Load() {
 		return
@@ -72,7 +70,7 @@ func (c *Changes) Assigned(a Machine, held *link.Assignment, since int64) {
 	c.closeHeld()
 }
 
-// holds notes since when an agent holds an order. Caller holds the lock, as below.
+// holds records the time since which an agent holds an order. Caller holds the lock, as below.
 func (c *Changes) holds(o *order, a Machine, since int64) {
 	delete(o.waiting, a)
 	o.held = append(o.held, since)
@@ -81,11 +79,12 @@ func (c *Changes) holds(o *order, a Machine, since int64) {
 	}
 }
 
+// took records how long an agent took to hold an order.
 func (c *Changes) took(o *order, since int64) {
 	c.run.Waited(holdsFigure, o.answered, max(0, since-o.answered))
 }
 
-// closeHeld forgets orders that all hold.
+// closeHeld removes orders that all agents hold.
 func (c *Changes) closeHeld() {
 	c.orders = slices.DeleteFunc(c.orders, func(o *order) bool {
 		held := len(o.waiting) == 0 && o.answered > 0
@@ -97,7 +96,7 @@ func (c *Changes) closeHeld() {
 	c.some.Store(len(c.orders) > 0)
 }
 
-// write writes what came of an order to the log.
+// write logs the result of an order.
 func (c *Changes) write(o *order, never int) {
 	begin := c.run.Begin()
 	for i := range o.held {
@@ -106,7 +105,7 @@ func (c *Changes) write(o *order, never int) {
 	c.run.Append(&observe.Intent{Entry: o.entry, Meant: o.meant - begin, Answered: o.answered - begin, Agents: len(o.held) + len(o.waiting), Held: o.held, Never: never})
 }
 
-// heldIn says whether an assignment is as ordered.
+// heldIn reports whether an assignment holds the order.
 func (o *order) heldIn(held *link.Assignment) bool {
 	found := 0
 	for _, definition := range held.Definitions {
@@ -129,8 +128,8 @@ func (o *order) heldIn(held *link.Assignment) bool {
 	return found == len(o.want)
 }
 
-// Await gives machines the time to hold what was changed last. Then nobody looks any more:
-// those that do not hold an order never did; machines that are away are excused.
+// Await gives agents time to hold the last changes, then closes all orders. Agents that do not hold an order by then
+// count as never; absent machines are excused.
 func (c *Changes) Await(ctx context.Context) {
 	if c == nil {
 		return
@@ -141,6 +140,7 @@ func (c *Changes) Await(ctx context.Context) {
 	c.close()
 }
 
+// close closes all orders.
 func (c *Changes) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

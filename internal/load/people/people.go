@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/simulated"
 )
 
-// People are the API users of a run.
+// People plays the API users of a run.
 type People struct {
 	Run      Run
 	API      *client.Client
@@ -34,7 +34,7 @@ type People struct {
 	works map[string]*work // by the kind of request
 }
 
-// Run is the run beside which users work. Times are ns since it was made.
+// Run is the run during which users work. Times are ns since it was made.
 type Run interface {
 	Now() int64
 	Meant(virtual int64) int64 // the time of a virtual time, which is faster in phases that speed users up
@@ -55,7 +55,7 @@ type Machine interface {
 	Held() (held *link.Assignment, since int64) // its assignment, nil: none yet
 }
 
-// work has the counts of one kind of request.
+// work counts the requests of one kind.
 type work struct {
 	requests, failed uint64
 	unanswered       uint64                  // given up, see giveUp
@@ -65,7 +65,7 @@ type work struct {
 	took             *hdrhistogram.Histogram // µs
 }
 
-// Work lets the scenario's users work until ctx ends.
+// Work plays the scenario's users until ctx ends.
 func (p *People) Work(ctx context.Context) []report.Worked {
 	o := p.Scenario.Operators
 	p.works = map[string]*work{}
@@ -95,7 +95,7 @@ func (p *People) Work(ctx context.Context) []report.Worked {
 	return list
 }
 
-// random is a random source of its own for each user, the same for the same seed.
+// random returns a random source for one user, the same for the same seed.
 func (p *People) random(what string, i int) *rand.Rand {
 	h := p.Scenario.Seed
 	for _, c := range []byte(what) {

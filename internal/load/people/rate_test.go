@@ -75,12 +75,12 @@ func (a *alone) Waited(figure string, _, took int64) {
 	report.Record(a.waits[figure], took, 1)
 }
 
+// beside returns users of a run.
 func beside(r Run) *People {
 	return &People{Run: r, Scenario: &scenario.Scenario{Seed: 7}, works: map[string]*work{}}
 }
 
-// asked is what somebody who lists asked of a server that answers within 10 ms, but for a
-// while in which it answers nothing.
+// asked lets a user list events on a server that answers within 10 ms, except during a stall, and returns the counts.
 func asked(t *testing.T, rate float64, whole, stallFrom, stall time.Duration) (w *work, begun []time.Duration, figure *hdrhistogram.Histogram) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -102,8 +102,8 @@ func asked(t *testing.T, rate float64, whole, stallFrom, stall time.Duration) (w
 	return w, begun, figure
 }
 
-// A server that answers nobody for a minute of ten is late for all that were meant to be
-// asked then: they ask behind each other, and are timed from when they were meant.
+// TestAStallIsInTheLatencyOfAllThatWereMeantInIt stalls the server for a minute of ten, and expects that all requests
+// planned in it count as late, from their planned times.
 func TestAStallIsInTheLatencyOfAllThatWereMeantInIt(t *testing.T) {
 	const whole = 10 * time.Minute
 	calm, times, _ := asked(t, 1, whole, whole, 0)
@@ -128,8 +128,8 @@ func TestAStallIsInTheLatencyOfAllThatWereMeantInIt(t *testing.T) {
 	}
 }
 
-// What has no answer when the run ends, and what nobody waits for because too many do,
-// counts with what it had waited.
+// TestWhatIsGivenUpCounts expects that unanswered requests at the end, and those given up because too many wait, count
+// with the time that they waited.
 func TestWhatIsGivenUpCounts(t *testing.T) {
 	w, _, _ := asked(t, 1, 10*time.Minute, 8*time.Minute, time.Hour)
 	if l := report.LatencyOf(w.took); w.requests != 480 || w.unanswered < 118 || w.unanswered > 120 || l.P99 < 112_000 || l.Max < 119_000 {
@@ -144,7 +144,7 @@ func TestWhatIsGivenUpCounts(t *testing.T) {
 	}
 }
 
-// Whoever fails is counted, and is none that had an answer.
+// TestFailuresOfPeopleAreCounted expects that a failed request counts as failed, not as answered.
 func TestFailuresOfPeopleAreCounted(t *testing.T) {
 	p := beside(&alone{})
 	p.note("apply", 5, 7, errors.New("no room"))
@@ -155,8 +155,8 @@ func TestFailuresOfPeopleAreCounted(t *testing.T) {
 	}
 }
 
-// Failures are excused of what was asked while the server was away on purpose, and only those; so is
-// what nobody waits for any more.
+// TestFailuresWhileTheServerIsAway expects that requests that failed or were given up while a fault kept the server
+// away are excused, and no others.
 func TestFailuresWhileTheServerIsAway(t *testing.T) {
 	second := int64(time.Second)
 	p := beside(&alone{epoch: time.Now().Add(-time.Minute), end: 3600 * second, gone: 10 * second, back: 20 * second})
@@ -180,7 +180,7 @@ type gone struct{ Machine }
 
 func (gone) Here() (string, bool) { return "web-00000", false }
 
-// Who could not be asked has not answered: a machine without a session makes no answer quicker.
+// TestWhoIsNotThereHasNotAnswered expects no answer time for machines without a session.
 func TestWhoIsNotThereHasNotAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithTimeout(t.Context(), 10*time.Second)
@@ -195,7 +195,7 @@ func TestWhoIsNotThereHasNotAnswered(t *testing.T) {
 	})
 }
 
-// A node that is called otherwise by the time that its page is asked for is no failure of the server.
+// TestPagesOfNodesThatAreRenamed expects that a missing page of a node renamed meanwhile is no failure.
 func TestPagesOfNodesThatAreRenamed(t *testing.T) {
 	for _, moved := range []bool{true, false} {
 		ctx, end := context.WithCancel(t.Context())
@@ -225,7 +225,8 @@ func TestPagesOfNodesThatAreRenamed(t *testing.T) {
 	}
 }
 
-// People ask four times as often in a phase that says so; when is the seed's.
+// TestPeopleFourTimesAsFast plays a phase that speeds users up, and expects four times as many requests, at times drawn
+// by the seed.
 func TestPeopleFourTimesAsFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithTimeout(t.Context(), 61*time.Second)

@@ -60,7 +60,7 @@ func NewDirectives(sc *scenario.Scenario) (*Directives, error) {
 // DirectiveName returns the name of a directive.
 func DirectiveName(d int) string { return fmt.Sprintf("directive-%03d", d) }
 
-// Names of the other resources.
+// techniqueName returns the name of a technique.
 func techniqueName(t int) string { return fmt.Sprintf("technique-%03d", t) }
 func policyName(p int) string    { return fmt.Sprintf("policy-%03d", p) }
 func groupName(g int) string     { return fmt.Sprintf("group-%03d", g) }
@@ -348,7 +348,7 @@ func (p *Directives) Node(node int) *model.NodeSpec {
 	return spec
 }
 
-// Describe says what the plan has, for people.
+// Describe describes the plan, for people.
 func (p *Directives) Describe() string {
 	parts := []string{fmt.Sprintf("%d directives of %d techniques by %d policies", p.spec.Directives, p.techniques(), p.spec.Policies)}
 	if p.spec.Groups > 0 {

@@ -21,7 +21,8 @@ func directivesOf(t *testing.T, text string) (*Directives, error) {
 	return NewDirectives(sc)
 }
 
-// Nodes have different directives, all run each directive and change their inventory once in a round, and the shares are as asked.
+// TestPlanOfDirectives expects that nodes have different directives, run each of them and change their inventory once
+// in a round, with the shares of the scenario.
 func TestPlanOfDirectives(t *testing.T) {
 	p, err := directivesOf(t, `seed: 5
 agents: [{name: a, count: 200, inventory: 2kB, policies: [{name: p, components: 300, directives: 130, policies: 60, groups: 60, interval: 10s, failing: 0.1, changes: 0.5}]}]
@@ -84,7 +85,7 @@ phases: [{steady: 1m}]
 	}
 }
 
-// A scenario with parts that a run of directives cannot play is refused, not played in part.
+// TestPlanOfDirectivesRefuses expects an error for parts of a scenario that a run of directives cannot play.
 func TestPlanOfDirectivesRefuses(t *testing.T) {
 	const policies = "policies: [{name: p, components: 5, interval: 10s}]"
 	for name, text := range map[string]string{

@@ -31,7 +31,8 @@ agents:
 phases: [{steady: 20m}]
 `
 
-// A plan is the same for the same seed; each node has a time of its own in each interval.
+// TestPlanIsComputedFromTheSeed expects the same plan for the same seed, and a time of its own for each node in an
+// interval.
 func TestPlanIsComputedFromTheSeed(t *testing.T) {
 	p, err := of(t, twoClasses)
 	again, _ := of(t, twoClasses)
@@ -56,7 +57,8 @@ func TestPlanIsComputedFromTheSeed(t *testing.T) {
 	}
 }
 
-// What the plan says of problems is what the trigger's expression says of the values.
+// TestPlannedProblemsAreThoseOfTheExpression evaluates the trigger on the planned values, and expects the planned
+// problems.
 func TestPlannedProblemsAreThoseOfTheExpression(t *testing.T) {
 	p, err := of(t, twoClasses)
 	if err != nil {
@@ -98,7 +100,8 @@ func TestPlannedProblemsAreThoseOfTheExpression(t *testing.T) {
 	}
 }
 
-// What the plan says of stored values is what the steps of the Template make of the values that are sent.
+// TestPlannedValuesAreThoseOfTheSteps applies the Template's steps to the sent values, and expects the planned stored
+// values.
 func TestPlannedValuesAreThoseOfTheSteps(t *testing.T) {
 	p, err := of(t, `seed: 5
 agents: [{name: a, count: 2, values: [{name: item, count: 12, interval: 1s, triggerEvery: 4, scriptEvery: 6}, {name: doc, count: 2, type: text, interval: 1s, dependents: 5}]}]
@@ -138,7 +141,7 @@ phases: [{steady: 1m}]
 	}
 }
 
-// A scenario with parts that a run of values cannot play is refused, not played in part.
+// TestPlanRefuses expects an error for parts of a scenario that a run of values cannot play.
 func TestPlanRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		"checks":    "agents: [{name: a, count: 1, values: [{name: x, interval: 1s}], checks: [{name: c, interval: 1s}]}]\nphases: [{steady: 1m}]\n",

@@ -116,7 +116,7 @@ func (s *directives) AppendSignal(dst []byte, node int, tick uint64, at time.Dur
 	return append(dst, m.signals[tick-m.first]...)
 }
 
-// signal makes the signal of a tick.
+// signal returns the signal of a tick.
 func (s *directives) signal(m *machine, node int, tick uint64, at time.Duration) []byte {
 	signal := wire.Signal{AtMs: uint64(at.Milliseconds())}
 	round, place := s.Signal(node, tick)

@@ -200,7 +200,7 @@ func (n *node) Acked(_ *link.Session, ack *wire.Ack) {
 	}
 }
 
-// keep notes that the server has the signals of the first ticks; then is called under the same lock.
+// keep records that the server has the signals of the first ticks; then is called under the same lock.
 func (n *node) keep(ticks uint64, then func()) {
 	n.mu.Lock()
 	first := n.acked

@@ -440,7 +440,7 @@ func loadAverage() float64 {
 	return load
 }
 
-// lost notes why a session ended.
+// lost records why a session ended.
 func (d *driver) lost(n *node, err error) {
 	if d.start.Load() != 0 {
 		d.Log.Append(observe.Line{At: d.now(), Lost: fmt.Sprintf("node %d: %v", n.number, err)})

@@ -33,7 +33,7 @@ const (
 	queriedNodes  = 200
 )
 
-// index makes the names of the plan known.
+// index maps the names of the plan to nodes and items.
 func (r *Reader) index() {
 	r.nodes, r.items = map[string]int{}, nil
 	for i := range r.Plan.Nodes {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Run is a run that is about to begin.
+// Run describes a run before it begins.
 type Run struct {
 	Scenario  *scenario.Scenario
 	Servers   string // host:port of each address that agents connect to, with commas between them; empty: unknown
@@ -27,10 +27,10 @@ type Run struct {
 	Data      string // the server's folder, where it is on this machine
 }
 
-// here is the number of loaders on this machine.
+// here returns the number of loaders on this machine.
 func (r *Run) here() int { return max(1, r.Here) }
 
-// part is a loader's part of so many agents.
+// part returns the number of agents that one loader plays, of n.
 func (r *Run) part(n int) int { return (n + max(1, r.Loaders) - 1) / max(1, r.Loaders) }
 
 // Check returns a Limited error that names all resources of this machine that are too small for the run.
@@ -90,7 +90,7 @@ func (r *Run) files(limit uint64) string {
 		open, need, limit, need, r.fewer(float64(scenario.Connections(int(limit), r.OwnServer))/float64(open)), more)
 }
 
-// fewer is the flag that makes a run smaller, to this share of its size.
+// fewer returns a hint about the flag that scales the run to this share.
 func (r *Run) fewer(share float64) string {
 	return fmt.Sprintf("or play it smaller: --scale %.2g", max(0.01, 0.95*share*cmp.Or(r.Scenario.Scale, 1)))
 }
@@ -102,7 +102,7 @@ const (
 	journalBudget = 4 << 30
 )
 
-// disk is the largest number of bytes that the server writes: journal within its budget, states and snapshots.
+// disk returns the most bytes that the server may write: journal within its budget, states and snapshots.
 func (r *Run) disk() int64 {
 	sc, outputs := r.Scenario, 0.0 // bytes per second
 	for i := range sc.Agents {
@@ -129,6 +129,7 @@ func (r *Run) disk() int64 {
 	return diskBase + int64(min(journalBudget, rate*seconds*result)) + 2*int64(float64(sc.States())*result)
 }
 
+// portRange returns the range of local ports.
 func portRange() (low, high int, ok bool) {
 	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
 	if err != nil {

@@ -13,9 +13,10 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
+// minutes returns a duration of n minutes.
 func minutes(n int) model.Duration { return model.Duration(time.Duration(n) * time.Minute) }
 
-// The disk of a scenario, by its classes and phases.
+// TestDisk expects the disk space of a scenario by its classes and phases.
 func TestDisk(t *testing.T) {
 	sc := &scenario.Scenario{
 		Agents: []scenario.Class{
@@ -38,7 +39,7 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// Others are seen while they run, and not what ran before.
+// TestOthersAreMeasured starts a busy process, and expects its CPU time in the measurement, without the time before it.
 func TestOthersAreMeasured(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("CPU time of all processes is read on Linux")
@@ -74,8 +75,8 @@ func TestOthersAreMeasured(t *testing.T) {
 	}
 }
 
-// A server of the run's own keeps files for itself, and is asked for no more connections than
-// it lets in; of one elsewhere nobody knows.
+// TestPreflightKnowsWhatTheServerKeeps expects that the run's own server gets no more connections than its limit of
+// files allows; other servers have no known limit.
 func TestPreflightKnowsWhatTheServerKeeps(t *testing.T) {
 	for _, c := range []struct {
 		agents int
@@ -95,7 +96,7 @@ func TestPreflightKnowsWhatTheServerKeeps(t *testing.T) {
 	}
 }
 
-// All that stands in the way is said at once, with what to type.
+// TestPreflightSaysWhatToDo expects one error with all missing resources and a hint for each.
 func TestPreflightSaysWhatToDo(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("limits are read on Linux")

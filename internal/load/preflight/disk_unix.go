@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// freeDisk is the free space in bytes of a folder, or of the folder that it would be made in.
+// freeDisk returns the free bytes of a folder, or of its first existing parent.
 func freeDisk(dir string) (int64, bool) {
 	for dir != "" {
 		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {

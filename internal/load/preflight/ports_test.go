@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// Ports are of an address: on loopback there are many, to another machine there is one, and
-// another listener has all of them again.
+// TestPorts expects enough local ports by address: many addresses on loopback, one to another machine, and all ports
+// again for another listener.
 func TestPorts(t *testing.T) {
 	fleet := func(target string) *scenario.Scenario {
 		return &scenario.Scenario{Target: target, Agents: []scenario.Class{{Name: "all", Count: 60_000}}}

@@ -34,7 +34,7 @@ type Options struct {
 	Seen func(received time.Time, signals uint64) // the progress, often; nil: nobody reads it
 }
 
-// Folder is the journal's folder in a data folder, or the folder itself if it is one.
+// Folder returns the journal's folder in a data folder, or the folder itself if it is one.
 func Folder(data string) string {
 	if _, err := os.Stat(filepath.Join(data, "FORMAT")); err == nil {
 		return data

@@ -23,7 +23,7 @@ type clock struct{ now atomic.Int64 }
 func (c *clock) Wall() int64         { return c.now.Load() }
 func (c *clock) Mono() time.Duration { return time.Duration(c.now.Load()) }
 
-// kept is a journal as a server would have written it.
+// kept is a journal with entries as a server writes them.
 type kept struct {
 	t     *testing.T
 	dir   string
@@ -35,6 +35,7 @@ type kept struct {
 
 var begin = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 
+// newKept returns an empty journal.
 func newKept(t *testing.T) *kept {
 	k := &kept{t: t, dir: t.TempDir(), acks: journaltest.NewAcks()}
 	k.clock.now.Store(begin.UnixNano())
@@ -43,6 +44,7 @@ func newKept(t *testing.T) *kept {
 	return k
 }
 
+// open opens the journal.
 func (k *kept) open() {
 	var err error
 	if k.log, err = journal.Open(k.dir, journal.Options{Clock: &k.clock, Tick: -1, Reserve: -1, SegmentSize: 20_000}); err != nil {
@@ -63,7 +65,7 @@ func (k *kept) append(later time.Duration, entries ...journal.Entry) {
 	k.acks.Wait(k.count)
 }
 
-// batchOf is an entry of an agent's frame.
+// batchOf returns an entry of an agent's frame.
 func batchOf(node model.NodeID, b *wire.Batch) journal.Entry {
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, b))
 	if err != nil {
@@ -72,14 +74,14 @@ func batchOf(node model.NodeID, b *wire.Batch) journal.Entry {
 	return journal.Entry{Section: journal.Section(node % 256), Data: append(wire.AppendBatchRecord(nil, node), body...)}
 }
 
-// said is what a recording must tell of one state.
+// said is one result of a state.
 type said struct {
 	status model.Status
 	output int
 }
 
-// What is in the file is what is in the journal: of each node and check the same results in
-// the same order, each once, however late, in whatever lane, and however often it was sent.
+// TestTheJournalIsTheRecording records random journals, and expects the results of each node and check in their order,
+// each once, however late or often they were sent.
 func TestTheJournalIsTheRecording(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -179,7 +181,7 @@ func TestTheJournalIsTheRecording(t *testing.T) {
 	}
 }
 
-// record makes a file of the journal, which is open meanwhile.
+// record records the journal, which is still open.
 func (k *kept) record(o Options) ([]byte, *stream.Head) {
 	k.t.Helper()
 	var out bytes.Buffer
@@ -203,7 +205,7 @@ func (k *kept) steady(nodes, seconds int) {
 	}
 }
 
-// Only a part is recorded where that is asked for; the interval of a check is measured.
+// TestAPartOfIt records a part of a journal, and expects only its results, and measured intervals of checks.
 func TestAPartOfIt(t *testing.T) {
 	k := newKept(t)
 	k.steady(3, 60)
@@ -241,7 +243,7 @@ func TestAPartOfIt(t *testing.T) {
 	}
 }
 
-// A server that runs is listened to until the end that was asked for.
+// TestListening records a running server until the asked end.
 func TestListening(t *testing.T) {
 	k := newKept(t)
 	k.steady(2, 5)

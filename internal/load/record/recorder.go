@@ -193,7 +193,7 @@ func (r *recorder) end() (*stream.Head, error) {
 	return h, nil
 }
 
-// interval is the median of gaps, in whole seconds, at least one; zero without gaps.
+// interval returns the median of gaps, in whole seconds, at least one; zero without gaps.
 func interval(gaps []int64) time.Duration {
 	if len(gaps) == 0 {
 		return 0

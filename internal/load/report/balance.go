@@ -22,6 +22,7 @@ type Imbalance struct {
 	Problem   string        `json:"problem"`
 }
 
+// String describes the imbalance in a sentence.
 func (i Imbalance) String() string {
 	s := fmt.Sprintf("node %s (%d)", i.Name, i.Node)
 	if i.Check > 0 {
@@ -50,14 +51,13 @@ type Balance struct {
 	Examples     []Imbalance       `json:"examples,omitempty"`
 }
 
-// OK: nothing is missing, the view agrees, and the server kept its word.
+// OK reports whether no result is missing, the view agrees, and the server kept the protocol.
 func (b *Balance) OK() bool { return b.Missing == 0 && b.Imbalances == 0 }
 
-// WasCompared says whether the server's states were looked at. Without them nobody knows
-// whether the server holds what it acknowledged.
+// WasCompared reports whether the server's states were compared with the ledger.
 func (b *Balance) WasCompared() bool { return b.Compared > 0 || b.Differ > 0 }
 
-// Add counts one.
+// Add counts an imbalance, and keeps the first ones as examples.
 func (b *Balance) Add(i Imbalance, format string, args ...any) {
 	i.Problem = fmt.Sprintf(format, args...)
 	b.Imbalances++
@@ -70,7 +70,7 @@ func (b *Balance) Add(i Imbalance, format string, args ...any) {
 	}
 }
 
-// Sentences say what is wrong.
+// Sentences describes the differences.
 func (b *Balance) Sentences() (list []string) {
 	if b.Missing > 0 {
 		list = append(list, fmt.Sprintf("%d results were sent and neither acknowledged nor refused", b.Missing))

@@ -74,7 +74,7 @@ func (t Table) list() []Table {
 	return []Table{t}
 }
 
-// pairs is a table of names and values, without the empty ones.
+// pairs returns a table of names and values, without the empty ones.
 func pairs(name string, namesAndValues ...string) []Table {
 	t := Table{Name: name}
 	for p := range slices.Chunk(namesAndValues, 2) {
@@ -85,6 +85,7 @@ func pairs(name string, namesAndValues ...string) []Table {
 	return t.list()
 }
 
+// pairsOf returns a table of the names and values of a map.
 func pairsOf(name string, m map[string]string) []Table {
 	var all []string
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -93,7 +94,7 @@ func pairsOf(name string, m map[string]string) []Table {
 	return pairs(name, all...)
 }
 
-// Findings makes the findings. The report is not changed.
+// Findings returns the findings of the report. The report is not changed.
 func (rep *Report) Findings() *Findings {
 	f := &Findings{Title: rep.Name(), Shape: rep.shape(), Objectives: rep.objectives(), Caveats: rep.caveats()}
 	f.State, f.Word, f.Because = rep.verdict()
@@ -123,7 +124,7 @@ func (rep *Report) Findings() *Findings {
 	return f
 }
 
-// Name is the title of the run, or of its scenario.
+// Name returns the title of the run, or of its scenario.
 func (rep *Report) Name() string {
 	if s := rep.Scenario; s != nil {
 		return cmp.Or(rep.Title, s.Title, s.Name, "Load run")
@@ -151,7 +152,7 @@ func (rep *Report) shape() string {
 	return fmt.Sprintf("%s, %s, %s results/s offered for %s", text, rep.transport(), rate, time.Duration(rep.Lasted()*float64(time.Second)).Round(time.Second))
 }
 
-// transport is the connection of the agents.
+// transport returns the connection of the agents.
 func (rep *Report) transport() string {
 	if s := rep.Scenario; s != nil && rep.Targeted == nil {
 		secured, all := 0, 0
@@ -173,7 +174,7 @@ func (rep *Report) transport() string {
 	return "without TLS"
 }
 
-// wellPlayed says that nothing is wrong.
+// wellPlayed returns a sentence that nothing is wrong.
 func (rep *Report) wellPlayed() string {
 	if rep.Signals != nil { // no limit is set for the lag of their generator
 		return "nothing lost, doubled or wrong"
@@ -181,7 +182,7 @@ func (rep *Report) wellPlayed() string {
 	return "nothing lost, nothing twice, the generator kept up"
 }
 
-// verdict is the state of the run, and the reason.
+// verdict returns the state of the run, and the reason.
 func (rep *Report) verdict() (state, word, because string) {
 	missed := 0
 	for _, g := range rep.Goals {
@@ -217,7 +218,7 @@ func (rep *Report) verdict() (state, word, because string) {
 	}
 }
 
-// objectives are the goals, then the demands on every run.
+// objectives returns the goals, then the requirements on every run.
 func (rep *Report) objectives() (list []Objective) {
 	for _, g := range rep.Goals {
 		what, asked, got := g.Words()
@@ -266,7 +267,7 @@ func (rep *Report) objectives() (list []Objective) {
 	return append(list, Objective{Met: rep.Valid, What: "the generator", Asked: "keeps up with its timetable", Got: "p99 " + number.Millis(rep.Lag.P99) + " late"})
 }
 
-// caveats are the parts of the scenario that were not played, and others on the machine.
+// caveats returns the parts of the scenario that were not played, and other users of the machine.
 func (rep *Report) caveats() (list []string) {
 	if s := rep.Scenario; s != nil {
 		for _, part := range []struct {
@@ -293,11 +294,13 @@ func some(v float64, format func(float64) string) string {
 	return format(v)
 }
 
+// counted formats a count; 0 has no cell.
 func counted[N int | uint64](n N) string { return some(float64(n), number.Count[float64]) }
 
+// micros formats microseconds.
 func micros(v float64) string { return number.Three(v) + " µs" }
 
-// percentiles are cells for p50, p90, p99, p99.9 and the maximum.
+// percentiles returns cells for p50, p90, p99, p99.9 and the maximum.
 func percentiles(l Latency) (cells []string) {
 	for _, v := range []float64{l.P50, l.P90, l.P99, l.P999, l.Max} {
 		cells = append(cells, some(v, number.Millis))
@@ -305,7 +308,7 @@ func percentiles(l Latency) (cells []string) {
 	return cells
 }
 
-// after is a time of an outage or of settling; -1: it did not come.
+// after formats the time of an outage or of settling; -1 means that it did not come.
 func after(v float64) string {
 	if v < 0 {
 		return "not before the end"
@@ -322,6 +325,7 @@ func At(v float64) string {
 	return d.String()
 }
 
+// latencySection returns the section about the latencies.
 func (rep *Report) latencySection() Section {
 	t := Table{Head: []string{"latency", "p50", "p90", "p99", "p99.9", "slowest"}}
 	add := func(name string, l Latency) {
@@ -350,6 +354,7 @@ func (rep *Report) latencySection() Section {
 	return Section{ID: "times", Title: "Latency", Tables: t.list()}
 }
 
+// phaseSection returns the section about the phases.
 func (rep *Report) phaseSection() Section {
 	done := "acknowledged/s"
 	if rep.Asked() {
@@ -439,6 +444,7 @@ func (rep *Report) besideTable() []Table {
 	return t.list()
 }
 
+// faultSection returns the section about the faults.
 func (rep *Report) faultSection() Section {
 	t := Table{Head: []string{"fault", "at", "until", "struck", "alerts due", "missing", "too many", "detected p50", "slowest", "cleared p50", "slowest", "all as before", "example"}}
 	for i, f := range rep.Faults {
@@ -460,6 +466,7 @@ func Letter(i int) string {
 	return fmt.Sprint("F", i+1)
 }
 
+// outageSection returns the section about the outages.
 func (rep *Report) outageSection() Section {
 	t := Table{Head: []string{"outage", "agents away", "serving after", "acknowledging after", "all back after"}}
 	for _, o := range rep.Outages {
@@ -468,7 +475,7 @@ func (rep *Report) outageSection() Section {
 	return Section{ID: "outages", Title: "Outages", Tables: t.list()}
 }
 
-// deliverySection shows the messages, stream lines and turns that results and intervals cause.
+// deliverySection returns the section about messages, stream lines and round-robin runs.
 func (rep *Report) deliverySection() Section {
 	t := Table{Head: []string{"", "due", "came", "missing", "too many", "wrong", "again", "not judged", "example"}}
 	if n := rep.Notifications; n != nil {
@@ -483,6 +490,7 @@ func (rep *Report) deliverySection() Section {
 	return Section{ID: "deliveries", Title: "Messages, stream lines and turns", Tables: t.list()}
 }
 
+// intentSection returns the section about the changes of intent.
 func (rep *Report) intentSection() Section {
 	t := Table{Head: []string{"change of intent", "at", "agents", "held p50", "p99", "slowest", "by all p50", "slowest", "answered p99", "slowest", "never held", "not made"}}
 	for i, h := range rep.Changes {
@@ -500,6 +508,7 @@ func (rep *Report) Every(change int) string {
 	return ""
 }
 
+// peopleSection returns the section about the requests of people.
 func (rep *Report) peopleSection() Section {
 	t := Table{Head: []string{"people and facts", "requests", "failed", "given up", "server away", "p50", "p99", "slowest", "first failure"}}
 	for _, w := range rep.Operators {
@@ -508,6 +517,7 @@ func (rep *Report) peopleSection() Section {
 	return Section{ID: "operators", Title: "People at work", Tables: t.list()}
 }
 
+// ledgerSection returns the section about the comparison with the ledger.
 func (rep *Report) ledgerSection() Section {
 	b := rep.Balance
 	s := Section{ID: "ledger", Title: "Ledger"}
@@ -558,6 +568,7 @@ func (rep *Report) ledgerSection() Section {
 	return s
 }
 
+// usageSection returns the section about the use of the machine.
 func (rep *Report) usageSection() Section {
 	t := Table{Head: []string{"process", "cores", "CPU per result", "resident", "per agent", "goroutines per agent", "waiting for locks", "agents", "lag p99", "clock off by at most"}}
 	add := func(name string, u Usage, each, goroutines float64, more ...string) {
@@ -596,7 +607,7 @@ func (rep *Report) usageSection() Section {
 	return s
 }
 
-// figureSection lists all figures by their names, as objectives and comparisons have them.
+// figureSection returns a section with all figures by their names, as in objectives and comparisons.
 func (rep *Report) figureSection() Section {
 	t := Table{Head: []string{"figure", "value", "meaning"}}
 	all := rep.Figures()
@@ -608,7 +619,7 @@ func (rep *Report) figureSection() Section {
 	return Section{ID: "figures", Title: "All figures", Tables: t.list(), PageOnly: true}
 }
 
-// refusalSection shows refused results, and connections that failed.
+// refusalSection returns the section about refused results and failed connections.
 func (rep *Report) refusalSection() Section {
 	t := Table{Head: []string{"reason", "results refused", "connections not opened", "sessions ended"}}
 	for i, m := range []map[string]uint64{rep.Refusals, rep.Failures, rep.Losses} {
@@ -621,6 +632,7 @@ func (rep *Report) refusalSection() Section {
 	return Section{ID: "refusals", Title: "Refusals and lost connections", Tables: t.list(), PageOnly: true}
 }
 
+// environmentSection returns the section about the conditions of the run.
 func (rep *Report) environmentSection() Section {
 	m, e := rep.Machine, cmp.Or(rep.Environment, &Environment{})
 	commit, fsync := rep.Commit, ""
@@ -637,6 +649,7 @@ func (rep *Report) environmentSection() Section {
 	return s
 }
 
+// metricSection returns the section about the server's metrics.
 func (rep *Report) metricSection() Section {
 	metrics := map[string]string{}
 	for name, v := range rep.Metrics {

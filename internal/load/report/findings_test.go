@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
+// TestVerdict expects the state and the reason of runs that passed, failed or were invalid.
 func TestVerdict(t *testing.T) {
 	no := false
 	for what, c := range map[string]struct {
@@ -33,7 +34,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// Each kind of wrong has a line of its own among the objectives, with its share.
+// TestObjectives expects a line among the objectives for each kind of wrong result, with its share.
 func TestObjectives(t *testing.T) {
 	rep := &Report{Valid: true, Balance: &Balance{Sent: 100}, Traffic: Traffic{WrongSent: 9}, Course: Course{Faults: []Struck{{Alerts: 10}}, Silent: &Silent{Machines: 200}, Notifications: &Notifications{Due: 900}, Streamed: &Streamed{Lines: 80, Missing: 3}, Turns: &Turned{Due: 50}}}
 	var got []string
@@ -49,7 +50,7 @@ func TestObjectives(t *testing.T) {
 	}
 }
 
-// The text says what was not looked at: nobody takes a state that was not compared for an equal one.
+// TestTextOfARunThatWasNotCompared expects the text of a run without comparison to say so.
 func TestTextOfARunThatWasNotCompared(t *testing.T) {
 	rep := &Report{Valid: true, Plan: Plan{Agents: 2, Checks: 3}, Balance: &Balance{Sent: 6, Acknowledged: 6}, Label: []string{"operators did nothing: there was no login"}, Machine: Machine{Cores: 2}, Cost: Cost{Others: 1.2},
 		Scenario: &scenario.Scenario{Operators: scenario.Operators{Lists: 2}}}
@@ -68,7 +69,7 @@ func TestTextOfARunThatWasNotCompared(t *testing.T) {
 	}
 }
 
-// Pipelines beside the results stand side by side, phase by phase; with many phases each has a row.
+// TestBesideTheResults expects a table of the pipelines, phase by phase, or a row per phase if there are many.
 func TestBesideTheResults(t *testing.T) {
 	rep := &Report{Course: Course{Phases: []Played{{Name: "usual", Assessment: Assessment{Beside: []Beside{{"list-p99", "", 99, 12}, {HeldShare, "web", 9, 100}}}}, {Name: "fast", Assessment: Assessment{Beside: []Beside{{HistoryBehind, "", 1, 4.1}, {HeldShare, "web", 9, 97.5}}}}}}}
 	want := [][]string{{"p99 of a page, for people who list", "12.0 ms", ""}, {"class web: acknowledged in time, of what was offered", "100 %", "97.5 %"}, {"oldest change that history did not hold yet", "", "4.10 s"}}
@@ -83,7 +84,7 @@ func TestBesideTheResults(t *testing.T) {
 	}
 }
 
-// A row begins with the name that commands use for the run; the title follows.
+// TestRowsAreNamed expects that a row begins with the name of the run for commands, then its title.
 func TestRowsAreNamed(t *testing.T) {
 	mixed := &scenario.Scenario{Name: "muster-mixed"}
 	for _, c := range []struct {

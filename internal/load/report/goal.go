@@ -37,6 +37,7 @@ func (rep *Report) Figures() map[string]float64 {
 	return all
 }
 
+// measured returns all figures of the report by name.
 func (rep *Report) measured() map[string]float64 {
 	all := map[string]float64{}
 	// set sets a figure that may be 0; positive one that was not measured where it is 0.
@@ -142,8 +143,8 @@ func (rep *Report) outageFigures(all map[string]float64) {
 	}
 }
 
-// settling is the time of the slowest phase that had to settle. There is none where one of them did not, or was not
-// judged.
+// settling returns the time of the slowest phase that had to settle. It returns false if one of them did not settle, or
+// was not judged.
 func (rep *Report) settling() (slowest float64, ok bool) {
 	asked := 0
 	if rep.Scenario != nil {
@@ -162,7 +163,7 @@ func (rep *Report) settling() (slowest float64, ok bool) {
 	return slowest, slowest > 0 && asked == 0
 }
 
-// ratio is 0 where the whole is.
+// ratio returns part/whole, or 0 if whole is 0.
 func ratio(part, whole float64) float64 {
 	if whole <= 0 {
 		return 0
@@ -231,7 +232,7 @@ func (g Goal) Judged(rep *Report) Goal {
 	return g
 }
 
-// String is a sentence.
+// String describes the goal in a sentence.
 func (g Goal) String() string {
 	what, asked, got := g.Words()
 	return fmt.Sprintf("%s: %s, asked %s", what, got, asked)

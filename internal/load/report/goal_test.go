@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// A phase that had to settle and was not judged, or never did, leaves nothing to be reached.
+// TestSettlingIsOfAllThatHadTo expects no settling time if one of the phases did not settle, or was not judged.
 func TestSettlingIsOfAllThatHadTo(t *testing.T) {
 	for _, c := range []struct {
 		asked   int
@@ -40,7 +40,7 @@ func TestSettlingIsOfAllThatHadTo(t *testing.T) {
 	}
 }
 
-// A report that measured everything has exactly the figures that a scenario can ask for.
+// TestEveryFigureIsFound expects that a complete report has exactly the figures that a scenario can limit.
 func TestEveryFigureIsFound(t *testing.T) {
 	l, behind, asked := Latency{P50: 1, P99: 1, P999: 1, Max: 1}, 1.0, scenario.Scenario{Phases: []scenario.Phase{{Settle: sec(1)}}}
 	rep := &Report{Scenario: &asked, Traffic: Traffic{Rate: 1, Results: 1, InTime: &behind, Latency: l, BeyondLinger: l}, Cost: Cost{MachineShare: 1, Server: Usage{Cores: 1, MicrosPerItem: 1, RSS: 1, LockShare: 1}, Loader: Usage{Cores: 1, MicrosPerItem: 1}, SessionBytes: 1, AgentBytes: 1, StateBytes: 1, ConnectSeconds: 1, Inside: &Inside{1, 1, 1, 1, 1, 1, 1}, Calls: &Calls{Reads: 1, Writes: 1, Syncs: 1}, Disk: &Disk{PerResult: 1}},
@@ -61,8 +61,7 @@ func TestEveryFigureIsFound(t *testing.T) {
 	}
 }
 
-// A run against another system has no figures of acknowledgements: beside those of Muster
-// they would be taken for the same.
+// TestFiguresOfATarget expects that the run against another system has no figures of acknowledgements.
 func TestFiguresOfATarget(t *testing.T) {
 	rep := &Report{Traffic: Traffic{Rate: 100, InTime: new(1.0), Latency: Latency{P50: 1, P99: 2, P999: 3, Max: 4}, BeyondLinger: Latency{P50: 1, P99: 2}}, Cost: Cost{ConnectSeconds: 5}}
 	rep.Plan.Offered = 100
@@ -82,6 +81,7 @@ func TestFiguresOfATarget(t *testing.T) {
 	}
 }
 
+// TestGoals parses goals, and expects errors for unknown figures and units.
 func TestGoals(t *testing.T) {
 	rep := &Report{Traffic: Traffic{Rate: 149_000, Results: 1, BeyondLinger: Latency{P99: 48}}, Cost: Cost{MachineShare: 0.29, Server: Usage{Cores: 0.5, MicrosPerItem: 12.04}},
 		Course: Course{Outages: []Outage{{Serving: 2, Acked: 2.5, Seconds: 4}, {Serving: 1, Acked: 1.5, Seconds: 6}}}}
@@ -125,10 +125,11 @@ func TestGoals(t *testing.T) {
 	}
 }
 
+// sec returns a duration of n seconds.
 func sec(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
 
-// What was measured and is nothing is a figure: what is at most so much is kept to, and what is at
-// least so much is not. What was not measured is none.
+// TestNothingMayBeMeasured expects that a figure of 0 counts as measured: it keeps an upper limit and misses a lower
+// one.
 func TestNothingMayBeMeasured(t *testing.T) {
 	none := 0.0
 	rep := &Report{Traffic: Traffic{Results: 100, InTime: &none}, Cost: Cost{ConnectCPU: 0.1, Inside: &Inside{}, Calls: &Calls{}, Server: Usage{RSS: 1}, LocksRead: true}}

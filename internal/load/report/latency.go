@@ -10,8 +10,7 @@ func LatencyOf(h *hdrhistogram.Histogram) Latency {
 	return Latency{Mean: h.Mean() / 1000, P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: float64(h.Max()) / 1000}
 }
 
-// CurveOf is a latency by percentile, denser towards 100 %: enough points for a plot whose
-// axis is 1/(1-p), down to one in a million.
+// CurveOf returns the latency by percentile, with denser points towards 100 %, for a plot with the axis 1/(1-p).
 func CurveOf(h *hdrhistogram.Histogram) (points []Point) {
 	if h.TotalCount() == 0 {
 		return nil

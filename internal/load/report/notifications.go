@@ -37,9 +37,7 @@ type Streamed struct {
 	Curve       []Point `json:"curve,omitempty"`    // of Latency
 }
 
-// Silent is what the server said of machines' silence while they were on the network and
-// had sessions: nothing, if all is well. It is read once all is acknowledged, and costs the
-// server nothing before.
+// Silent holds the false keepalive problems: those of machines that were on the network with a session.
 type Silent struct {
 	Machines int     `json:"machines"`           // that were looked at
 	Extra    int     `json:"extra,omitempty"`    // alerts that one of them is silent while it had its session
@@ -49,7 +47,7 @@ type Silent struct {
 	Unjudged string  `json:"unjudged,omitempty"` // why what was said could not be read; empty: it could
 }
 
-// Labels say what of the run was not looked at.
+// Labels returns labels about what the judgement of silence leaves out.
 func (s *Silent) Labels() (list []string) {
 	if s == nil {
 		return nil
@@ -63,7 +61,7 @@ func (s *Silent) Labels() (list []string) {
 	return list
 }
 
-// unread says why nothing is known; none: it is.
+// unread returns the reason why the silence problems are unknown, or none.
 func (s *Silent) unread() []string {
 	if s == nil || s.Unjudged == "" {
 		return nil
@@ -71,8 +69,7 @@ func (s *Silent) unread() []string {
 	return []string{"whether healthy machines were called silent could not be read: " + s.Unjudged}
 }
 
-// Turned is what became of the turns of checks with roundRobin, in the intervals that began
-// while it was measured.
+// Turned counts the round-robin runs of the measured intervals.
 type Turned struct {
 	Due      uint64  `json:"due"`                // intervals, of each check and proxy node
 	Ran      uint64  `json:"ran"`                // that had a run which was acknowledged

@@ -5,7 +5,7 @@ import "github.com/muster-fleet/muster/internal/load/scenario"
 // What a scenario adds to a report. Times are seconds since the first steady phase began
 // (before it: negative), -1 where it did not come to that; latencies are milliseconds.
 
-// Played is one phase as it went. Its figures are of what was meant to be sent in it.
+// Played holds the results of one phase. Its figures are of what was meant to be sent in it.
 type Played struct {
 	Name         string             `json:"name"`
 	Kind         string             `json:"kind"` // ramp, steady, step, soak, fault, drain
@@ -39,7 +39,7 @@ type Assessment struct {
 	Asked     map[string]scenario.Limit `json:"asked,omitempty"`     // objectives of this phase alone
 }
 
-// Struck is one fault as it went: what it should have brought about, and what came.
+// Struck holds one fault, its expected alerts and the received ones.
 type Struck struct {
 	What     string  `json:"what"` // as in the scenario: stop 10 of web
 	At       float64 `json:"at"`
@@ -54,7 +54,7 @@ type Struck struct {
 	Back     float64 `json:"back,omitempty"`      // until all that it struck was as before
 }
 
-// Held is one change of intent as it went.
+// Held holds one change of intent, with the times until agents held it.
 type Held struct {
 	What   string  `json:"what"` // create 5 checks of web
 	At     float64 `json:"at"`
@@ -70,7 +70,7 @@ type Held struct {
 	UnaskedAway int `json:"unaskedAway,omitempty"` // of Unasked, those that were meant while the script had the server away
 }
 
-// Worked is what one kind of operator did.
+// Worked counts the requests of one kind of operator.
 type Worked struct {
 	What     string  `json:"what"` // list, watch, apply, silence, run, fact
 	Requests uint64  `json:"requests"`
@@ -84,7 +84,7 @@ type Worked struct {
 	Unanswered uint64 `json:"unanswered,omitempty"` // beside Requests: given up, late by a second or more, when the run ended or too many waited. In Latency they count with what they had waited
 }
 
-// Environment is what the run depended on beside the machine's figures.
+// Environment holds the conditions of the run besides the machine's figures.
 type Environment struct {
 	Virtual    string            `json:"virtual,omitempty"` // kind of virtual machine or container
 	Limits     map[string]string `json:"limits,omitempty"`  // ulimits and sysctls that bound a run, by name
@@ -95,7 +95,7 @@ type Environment struct {
 	Packages   map[string]string `json:"packages,omitempty"` // versions of other programs that took part
 }
 
-// Point is one point of a latency curve: this share of all was at most this fast.
+// Point is one point of a latency curve: this share of all results took at most this long.
 type Point struct {
 	Percentile float64 `json:"percentile"`
 	Ms         float64 `json:"ms"`
@@ -122,7 +122,7 @@ type Outage struct {
 	Command bool    `json:"command,omitempty"` // a fault of the server caused it
 }
 
-// Beside is one of them, as it went in one phase.
+// Beside holds the waits of one user or pipeline in a phase.
 type Beside struct {
 	Figure string  `json:"figure"`          // list-p99, apply-p99, silence-p99, run-p99, fact-p99, watch-p99, holds-p99, tell-p99, history-behind, beyond-p99, or held
 	Class  string  `json:"class,omitempty"` // of held; empty: of all results

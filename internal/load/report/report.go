@@ -9,7 +9,7 @@ import (
 // Schema is the version of run.json: fields are added, never changed.
 const Schema = "muster.load/1"
 
-// Report is what one run shows; run.json is this.
+// Report is the report of one run; run.json is its JSON form.
 type Report struct {
 	Schema  string    `json:"schema"`
 	Title   string    `json:"title,omitempty"`
@@ -100,7 +100,7 @@ type Course struct {
 	Signals       *Signals       `json:"signals,omitempty"`  // of a run of values or directives; nil: it is of checks
 }
 
-// Machine is where it ran.
+// Machine describes the machine of the run.
 type Machine struct {
 	CPU    string `json:"cpu"`
 	Cores  int    `json:"cores"`
@@ -126,7 +126,7 @@ type Plan struct {
 	Digest   string  `json:"digest,omitempty"`   // of who sends what when, whom faults strike, who comes and goes: what the seed came to
 }
 
-// Latency in milliseconds.
+// Latency holds percentiles of a latency, in milliseconds.
 type Latency struct {
 	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`
@@ -136,7 +136,7 @@ type Latency struct {
 	Max  float64 `json:"max"`
 }
 
-// Spread of a count.
+// Spread holds the range of a count.
 type Spread struct {
 	Mean float64 `json:"mean"`
 	P50  int64   `json:"p50"`
@@ -144,7 +144,7 @@ type Spread struct {
 	Max  int64   `json:"max"`
 }
 
-// Usage of a process in the measured span.
+// Usage holds the use of a process in the measured span.
 type Usage struct {
 	Cores         float64 `json:"cores"`
 	MicrosPerItem float64 `json:"cpuMicrosPerResult"`
@@ -165,7 +165,7 @@ type Loader struct {
 	Clock      float64 `json:"clockMs"` // how far its clock may be off the first one's
 }
 
-// where is its machine, for people.
+// where returns the name of the loader's machine, for people.
 func (l *Loader) where() string {
 	if l.Here {
 		return l.Name

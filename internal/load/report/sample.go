@@ -43,9 +43,8 @@ type Internals struct {
 	Queues     map[string]float64 `json:"queues,omitempty"`        // depths, by name
 }
 
-// Figures are those of the run's figures that one second shows, in their units, by their
-// names (see scenario.Figures): so far as this second goes, whoever looks at it can hold it
-// against an objective. The rate is not among them: results come in bursts.
+// Figures returns the figures that one second shows, by their names and in their units, to compare with objectives. The
+// rate is not among them, because results come in bursts.
 func (s *Sample) Figures() map[string]float64 {
 	all := maps.Clone(s.Waits)
 	if all == nil {

@@ -7,8 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// What a second shows are figures that an objective can be set for; what it does not show
-// is not there.
+// TestFiguresOfASecond expects that a second has only figures with an objective, and none that it does not show.
 func TestFiguresOfASecond(t *testing.T) {
 	behind := 3.5
 	s := &Sample{Latency: &Latency{P50: 1, P99: 2, P999: 3, Max: 4}, Beyond: 1.5, Internals: Internals{Behind: &behind}, Waits: map[string]float64{"list-p99": 70}}

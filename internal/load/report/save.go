@@ -42,7 +42,7 @@ func Read(path string) (*Report, error) {
 	return ReadFS(os.DirFS(filepath.Dir(path)), filepath.Base(path))
 }
 
-// ReadFS reads one of a folder.
+// ReadFS reads run.json from a file system.
 func ReadFS(dir fs.FS, path string) (*Report, error) {
 	data, err := fs.ReadFile(dir, path)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing/fstest"
 )
 
-// A file that is no report, or half of one, is refused, and what is taken can be shown.
+// FuzzRead reads random files, and expects an error or a report that can be shown.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"schema":"muster.load/1","balance":{"sent":6,"acknowledged":5,"missing":1},"phases":[{"name":"step","kind":"step","missed":["p99"]}],"verdict":["lost"]}`))
 	f.Add([]byte(`{"schema":"muster.load/1","balance":{},"scenario":{"agents":[{"count":3,"tls":true}]},"targeted":{"name":"sensu"},"pages":[{"name":"all","failed":"no answer"}]}`))

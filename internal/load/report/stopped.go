@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// Stopped says how far a run went that somebody ended before its time. The phase that was played
-// is short then: it is shown, and not judged.
+// Stopped tells how long a run lasted that was stopped early. The phase that it cut short is shown, and not judged.
 type Stopped struct {
 	After float64 `json:"after"`           // seconds since the timetable began, warm-ups included …
 	Of    float64 `json:"of"`              // … and how many they were to be
@@ -17,7 +16,7 @@ type Stopped struct {
 	Well  bool    `json:"well,omitempty"`  // what OnlyStopped said when it was saved
 }
 
-// String is short enough for a title: stopped after 3m20s of 10m0s.
+// String returns a short text for titles: stopped after 3m20s of 10m0s.
 func (s *Stopped) String() string {
 	seconds := func(v float64) time.Duration { return time.Duration(v * float64(time.Second)).Round(time.Second) }
 	text := fmt.Sprintf("stopped after %s of %s", seconds(s.After), seconds(s.Of))
@@ -27,7 +26,7 @@ func (s *Stopped) String() string {
 	return text
 }
 
-// Sentence is what the verdict says of it.
+// Sentence returns the sentence for the verdict.
 func (s *Stopped) Sentence() string {
 	name := cmp.Or(s.Phase, "the phase that was played")
 	if s.Whole == 0 {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// What is to be known of a run that was stopped, such as that a step was played once more, is nothing
-// wrong with it; and so it stays once its report was saved and read.
+// TestOnlyStopped expects that notes, such as about a repeated step, do not fail a stopped run, also after it was saved
+// and read.
 func TestOnlyStopped(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Report)

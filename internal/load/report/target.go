@@ -1,6 +1,6 @@
 package report
 
-// Totals are sums over a target's agents.
+// Totals sums the counts of a target's agents.
 type Totals struct {
 	Ready     int    `json:"-"`        // agents that the system knew and made work, ever
 	Connected int    `json:"-"`        // now
@@ -14,13 +14,13 @@ type Totals struct {
 	Failed    uint64 `json:"failed"`   // connections that were not opened: they are tried again
 }
 
-// Targeted is what a report has of a system that is not Muster.
+// Targeted holds what a report tells about a system other than Muster.
 type Targeted struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Totals
 }
 
-// Asked says that a report is of a system that asks its agents: its rates and latencies are of
-// results that left, from when they were asked for.
+// Asked reports whether the system asks its agents for results: then rates and latencies count sent results, from the
+// time of the request.
 func (rep *Report) Asked() bool { return rep.Targeted != nil }

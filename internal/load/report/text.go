@@ -91,7 +91,7 @@ func MarkdownTable(rows [][]string) string {
 	return text
 }
 
-// tableFigures are the columns of Markdown's second table.
+// tableFigures returns the columns of Markdown's second table.
 func tableFigures() []string {
 	return []string{"rate", "beyond-p50", "beyond-p99", "machine", "server-cpu", "loader-cpu", "gc-cpu", "allocs", "wire-bytes", "journal-bytes", "disk-bytes", "fsyncs", "server-memory", "agent-memory", "loader-memory", "state-memory", "connect", "serving", "acknowledging", "back"}
 }

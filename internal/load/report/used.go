@@ -4,8 +4,8 @@ import (
 	"runtime"
 )
 
-// Inside is what was read from within the server, over the measured span. It is left out
-// where the server was not asked, or was started anew meanwhile.
+// Inside holds the server's own metrics over the measured span. It is absent if the server was not asked, or was
+// restarted meanwhile.
 type Inside struct {
 	WireBytes    float64 `json:"wireBytesPerResult"`    // received from agents, keepalives and facts included; before TLS
 	JournalBytes float64 `json:"journalBytesPerResult"` // of commits, as they are on disk
@@ -16,7 +16,7 @@ type Inside struct {
 	Goroutines   float64 `json:"goroutines"`    // at the end of the span
 }
 
-// Calls is how often the server called the system, per second of the measured span.
+// Calls counts the system calls of the server, per second of the measured span.
 type Calls struct {
 	Reads            float64 `json:"readsPerSecond"` // sockets and files, also those that found nothing
 	Writes           float64 `json:"writesPerSecond"`
@@ -26,7 +26,7 @@ type Calls struct {
 	FramesPerCommit  float64 `json:"framesPerCommit"`
 }
 
-// Disk is what the server wrote in the measured span.
+// Disk counts the bytes that the server wrote in the measured span.
 type Disk struct {
 	Written   int64   `json:"writtenBytes"`   // sent to storage by the process, in whole pages: write_bytes less cancelled_write_bytes of /proc/PID/io
 	Journal   int64   `json:"journalBytes"`   // of that, what the journal …
@@ -37,17 +37,17 @@ type Disk struct {
 	Syncs     float64 `json:"syncsPerSecond"` // of all files: the journal's, two for each snapshot (file and folder), one for each transaction of history
 }
 
-// Network is what went between the server and its agents in the measured span, as bytes of
-// TCP, with TLS, WebSocket and all; the headers of TCP and IP are not in it.
+// Network counts the bytes between the server and its agents in the measured span, with TLS and WebSocket but without
+// TCP and IP headers.
 type Network struct {
 	In  float64 `json:"inBytesPerSecond"` // to the server
 	Out float64 `json:"outBytesPerSecond"`
 }
 
-// MachineShare is that of the server and of the loaders on this machine, of all its cores.
+// MachineShare returns the share of all cores of this machine that the server and the local loaders used.
 func MachineShare(server, loader Usage) float64 {
 	return (server.Cores + loader.Here()) / float64(runtime.NumCPU())
 }
 
-// Here is what was used of this machine's cores.
+// Here returns the cores used on this machine.
 func (u Usage) Here() float64 { return u.Cores - u.Elsewhere }

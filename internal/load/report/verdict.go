@@ -21,8 +21,8 @@ func (rep *Report) AllowLag(limit, usual time.Duration) {
 	}
 }
 
-// OK: valid, nothing wrong, no goal missed, and played to the end. Of a report
-// that was read, it is what it was for the run: not all that counted is in the file.
+// OK reports whether the run is valid and complete, with nothing wrong and no goal missed. A report that was read keeps
+// the value of the run, because the file lacks some of its data.
 func (rep *Report) OK() bool {
 	if rep.Passed != nil {
 		return *rep.Passed
@@ -30,7 +30,7 @@ func (rep *Report) OK() bool {
 	return rep.Stopped == nil && rep.well()
 }
 
-// well says whether nothing is wrong with what was played, to the end or not.
+// well reports whether nothing is wrong in the played part of the run.
 func (rep *Report) well() bool {
 	for _, g := range rep.Goals {
 		if !g.Met {
@@ -40,8 +40,9 @@ func (rep *Report) well() bool {
 	return rep.Valid && !rep.Lost() && len(rep.Failed())+len(rep.Late()) == 0
 }
 
-// Failed are sentences about failures that are neither losses nor late: trouble of the server, of faults and of people, good results that
-// were refused or not taken, steps of which none held, and requests or connections of a system under test that were missing or lost.
+// Failed returns sentences about failures that are neither losses nor late: trouble of the server, of faults and of
+// people, good results that were refused or not taken, steps of which none held, and requests or connections of a
+// system under test that were missing or lost.
 func (rep *Report) Failed() (list []string) {
 	list = append(list, rep.Trouble...)
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
@@ -60,7 +61,7 @@ func (rep *Report) Failed() (list []string) {
 	return append(list, rep.Silent.unread()...)
 }
 
-// Late are the sentences of times that were longer than asked, or than before.
+// Late returns sentences about times that were longer than asked, or than before.
 func (rep *Report) Late() (list []string) {
 	for i := range rep.Phases {
 		if p := &rep.Phases[i]; p.Kind != KindStep {
@@ -70,8 +71,7 @@ func (rep *Report) Late() (list []string) {
 	return list
 }
 
-// noneHeld says of a run that is over why it has no figures: it was of steps, and not even the first
-// held. Empty: something counts.
+// noneHeld returns why a complete run has no figures: not even its first step held; empty if some phase counts.
 func (rep *Report) noneHeld() string {
 	if rep.Stopped != nil || len(rep.Counting()) > 0 {
 		return ""

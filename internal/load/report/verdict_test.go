@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What made a run fail and is not in its file is not forgotten when that is read.
+// TestReportThatWasReadSaysWhatTheRunSaid saves and reads failed reports, and expects the same verdict, even if the
+// reason is not in the file.
 func TestReportThatWasReadSaysWhatTheRunSaid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.json")
 	rep := &Report{Schema: Schema, Valid: true, Balance: &Balance{}, Trouble: []string{"a fault could not be played: no such command"}}
@@ -22,7 +23,7 @@ func TestReportThatWasReadSaysWhatTheRunSaid(t *testing.T) {
 	}
 }
 
-// What is worse than slow: the ledger, alerts, and what was taken that had to be refused.
+// TestLost expects that differences of the ledger, wrong alerts and wrongly accepted results count as losses.
 func TestLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		rep  Report
@@ -47,7 +48,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// People who were not answered are neither a loss nor late; whoever was late is nothing else.
+// TestWhatFailedIsNeitherLostNorLate expects that unanswered requests count as failures, and late ones only as late.
 func TestWhatFailedIsNeitherLostNorLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		rep                Report

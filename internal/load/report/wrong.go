@@ -19,23 +19,23 @@ const (
 	WrongSignals  = "signals"  // values or runs of directives: lost, doubled, or other than the plan
 )
 
-// WrongKinds are all of them: what counts most first.
+// WrongKinds returns all kinds, the most important first.
 func WrongKinds() []string {
 	return []string{WrongResults, WrongTaken, WrongAlerts, WrongSilence, WrongMessages, WrongLines, WrongTurns, WrongSignals}
 }
 
-// Wrong is what of one kind was wrong in a run.
+// Wrong holds the number of wrong results or alerts of one kind in a run.
 type Wrong struct {
 	Kind  string
 	Count uint64
 	Says  []string // sentences
 }
 
-// Wrongs are those of a run, in the order of WrongKinds; none: nothing was.
+// Wrongs lists the wrong results and alerts of a run by kind, in the order of WrongKinds; empty if all was right.
 type Wrongs []Wrong
 
-// Wrong is the one place that knows what must never be wrong: verdicts, exit codes,
-// comparisons, sizes, the page and the tables ask it.
+// Wrong returns the wrong results and alerts of the run; verdicts, exit codes, comparisons, sizes, the page and the
+// tables use it.
 func (rep *Report) Wrong() (list Wrongs) {
 	say := func(kind string, count uint64, format string, args ...any) {
 		switch n := len(list); {
@@ -77,12 +77,11 @@ func (rep *Report) Wrong() (list Wrongs) {
 	return list
 }
 
-// Lost says whether anything was lost, came twice or was made up, an alert was missing or too
-// many, or what had to be refused was taken. It is worse than whatever was slow. Of reports of
-// older programs what was taken is not known.
+// Lost reports whether a result was lost, doubled or invented, an alert was missing or unexpected, or a wrong result
+// was accepted. Losses are worse than slowness. Reports of older programs do not tell accepted wrong results.
 func (rep *Report) Lost() bool { return len(rep.Wrong()) > 0 }
 
-// Of is how much was wrong of some kinds.
+// Of returns the number of wrong results and alerts of some kinds.
 func (list Wrongs) Of(kinds ...string) (n uint64) {
 	for _, w := range list {
 		for _, kind := range kinds {
@@ -94,7 +93,7 @@ func (list Wrongs) Of(kinds ...string) (n uint64) {
 	return n
 }
 
-// Sentences say all of it.
+// Sentences describes all kinds in sentences.
 func (list Wrongs) Sentences() (all []string) {
 	for _, w := range list {
 		all = append(all, w.Says...)

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Quick phases that are compared are long enough for twenty answers of whoever asks least often, and no longer than the
-// whole's; where nothing is sped up they are as short as ever.
+// TestQuickPhasesHaveEnoughAnswers expects that the compared phases of quick forms are long enough for twenty answers
+// to the rarest request, and not longer than in the whole form.
 func TestQuickPhasesHaveEnoughAnswers(t *testing.T) {
 	mixed, err := Load("muster-mixed")
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 // muster is the target of a scenario that names none.
 const muster = "muster"
 
-// Targets are the systems that a scenario can be played against.
+// Targets returns the systems that a scenario can be played against.
 func Targets() []string { return []string{muster, sensu.Name} }
 
-// System is the target other than Muster; not ok: Muster.
+// System returns the target other than Muster; not ok: Muster.
 func (s *Scenario) System() (name string, ok bool) { return s.Target, s.Target == sensu.Name }
 
 // Capability is a part of a run that a scenario may need.
@@ -28,7 +28,7 @@ type Capability struct {
 	needed func(s *Scenario) bool // its fields need it; nil: only the field needs names it
 }
 
-// Capabilities are all that a scenario can need. A scenario names in needs only those that no field shows.
+// Capabilities returns all that a scenario can need. A scenario names in needs only those that no field shows.
 func Capabilities() []Capability {
 	class := func(is func(c *Class) bool) func(*Scenario) bool {
 		return func(s *Scenario) bool { return slices.ContainsFunc(s.Agents, func(c Class) bool { return is(&c) }) }
@@ -88,7 +88,7 @@ func capabilityNames() (names []string) {
 	return names
 }
 
-// required are the capabilities that the scenario needs, as its target has them.
+// required returns the capabilities that the scenario needs, as its target has them.
 func (s *Scenario) required() (list []Capability) {
 	for _, c := range Capabilities() {
 		if !slices.Contains(s.Needs, c.Name) && (c.needed == nil || !c.needed(s)) {
@@ -104,12 +104,12 @@ func (s *Scenario) required() (list []Capability) {
 	return list
 }
 
-// Missing are the needed capabilities that this version lacks.
+// Missing returns the needed capabilities that this version lacks.
 func (s *Scenario) Missing() []Capability {
 	return slices.DeleteFunc(s.required(), func(c Capability) bool { return c.Exists })
 }
 
-// Runs is nil if this version can play the scenario, else an Unsupported error with the missing capabilities.
+// Runs returns nil if this version can play the scenario, else an Unsupported error with the missing capabilities.
 func (s *Scenario) Runs() error {
 	var lines []string
 	for _, c := range s.Missing() {
@@ -122,8 +122,8 @@ func (s *Scenario) Runs() error {
 		WithHint("muster load list shows which scenarios run today")
 }
 
-// Refused is nil if a player with these capabilities can play the scenario, else an Unsupported error. who is such as
-// "target lines"; why may be empty.
+// Refused returns nil if a player with these capabilities can play the scenario, else an Unsupported error. who is such
+// as "target lines"; why may be empty.
 func (s *Scenario) Refused(these []string, who, why, hint string) error {
 	for _, c := range s.required() {
 		if slices.Contains(these, c.Name) {

@@ -52,7 +52,7 @@ func (v *checker) classNames() (names []string) {
 	return names
 }
 
-// groupNames are the groups that a check can target.
+// groupNames returns the groups that a check can target.
 func (v *checker) groupNames() []string {
 	shared, _ := v.Shared()
 	return append(append(v.classNames(), shared...), AllGroup)
@@ -311,7 +311,7 @@ func (v *checker) missingCause(need string) string {
 	return cause.hint
 }
 
-// shortList is a list that fits a message.
+// shortList returns a list that fits a message.
 func shortList(names []string) []string {
 	if len(names) > 8 {
 		return append(slices.Clone(names[:7]), names[len(names)-1])

@@ -110,7 +110,7 @@ func (v *checker) faster(at string, p *Phase) {
 	}
 }
 
-// PhaseFigures are the figures of objectives of one phase.
+// PhaseFigures returns the figures of objectives of one phase.
 func PhaseFigures() []string {
 	return []string{"rate", "held", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99", "machine", "server-cpu", "loader-cpu", "cpu-ratio",
 		"detect", "clear", "back", "back-serving", "serving", "acknowledging", "holds-p99", "list-p99", "apply-p99", "silence-p99", "watch-p99", "history-behind"}

@@ -24,7 +24,7 @@ func (s *Scenario) Describe() string {
 	return b.String()
 }
 
-// cores is the estimated use of cores by server and loader, at the highest rate; of steps: at the first.
+// cores returns the estimated use of cores by server and loader, at the highest rate; of steps: at the first.
 func (s *Scenario) cores() string {
 	most := 0.0
 	for i := range s.Phases {
@@ -33,7 +33,7 @@ func (s *Scenario) cores() string {
 	return strconv.FormatFloat(max(0.1, (s.Rate()*most+s.KeepaliveRate())*usualMicros/1e6), 'f', 1, 64)
 }
 
-// signals is the signals per second, in words.
+// signals returns the signals per second, in words.
 func (s *Scenario) signals() string {
 	var list []string
 	add := func(rate float64, what string) {
@@ -50,7 +50,7 @@ func (s *Scenario) signals() string {
 	return strings.Join(list, ", ")
 }
 
-// String is the fault in words: at 30s, for 60s: stop 5 of web.
+// String returns the fault in words: at 30s, for 60s: stop 5 of web.
 func (f *Fault) String() string {
 	text := "at " + f.At.String()
 	if f.For > 0 {
@@ -59,7 +59,7 @@ func (f *Fault) String() string {
 	return text + ": " + f.What()
 }
 
-// What is the fault in words, without its time: stop 5 of web.
+// What returns the fault in words, without its time: stop 5 of web.
 func (f *Fault) What() string {
 	switch {
 	case f.Stop != nil:
@@ -76,7 +76,7 @@ func (f *Fault) What() string {
 	return "server " + f.Server
 }
 
-// String is the change in words, with its time.
+// String returns the change in words, with its time.
 func (c *Change) String() string {
 	text := "at " + c.At.String()
 	if c.Every > 0 {
@@ -85,7 +85,7 @@ func (c *Change) String() string {
 	return text + ": " + c.What()
 }
 
-// What is the change in words, without its time: create 5 and delete 5 checks of web.
+// What returns the change in words, without its time: create 5 and delete 5 checks of web.
 func (c *Change) What() string {
 	var parts []string
 	for _, n := range [...]struct {
@@ -105,7 +105,7 @@ func (c *Change) What() string {
 
 func clock(d time.Duration) string { return model.Duration(d).String() }
 
-// Brief is the plan in one line: 4,000 agents, 32,000 results/s, 10m50s.
+// Brief returns the plan in one line: 4,000 agents, 32,000 results/s, 10m50s.
 func (s *Scenario) Brief() string {
 	return fmt.Sprintf("%s agents, %s, %s at most", number.Count(s.Nodes("")), s.signals(), clock(s.Duration()))
 }

@@ -21,14 +21,14 @@ const (
 	Absolute Kind = "absolute" // times, CPU, rates: of this machine on this day
 )
 
-// Kinds are all of them.
+// Kinds returns all kinds of figures.
 func Kinds() []Kind { return []Kind{Count, Relative, Absolute} }
 
 // Per1000 is the unit of counts that are small for one result.
 const Per1000 = "per 1,000 results"
 
-// Figures are all of them, in the order of reports. Memory depends on the last run of the garbage collector too: hence its
-// grain.
+// Figures returns all figures, in the order of reports. Memory depends on the last run of the garbage collector too:
+// hence its grain.
 func Figures() []Figure {
 	return []Figure{
 		{"rate", "acknowledged", "results/s", true, "", Absolute, 0.02},

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// So many files are the least with which loader and server hold the connections.
+// TestFilesAreTheLeast expects the smallest limit of open files with which loader and server hold the connections.
 func TestFilesAreTheLeast(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		for _, n := range []int{1, 50, 312, 448, 824, 900, 4000, 7118, 7119, 18_926, 18_927, 100_000_000} {
@@ -26,7 +26,7 @@ func TestFilesAreTheLeast(t *testing.T) {
 	}
 }
 
-// What a quick run is cut to, its own server lets in.
+// TestQuickLeavesTheServerItsFiles expects that a quick form has no more connections than its own server accepts.
 func TestQuickLeavesTheServerItsFiles(t *testing.T) {
 	for _, name := range Names() {
 		s, err := Load(name)

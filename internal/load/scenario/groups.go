@@ -28,10 +28,10 @@ type Placed struct {
 // Own reports whether it is of one class.
 func (p Placed) Own() bool { return p.class != "" }
 
-// FullName is the name of the i-th of them on the server.
+// FullName returns the name of the i-th of them on the server.
 func (p Placed) FullName(i int) string { return fmt.Sprintf("%s%s-%03d", p.prefix, p.Name, i) }
 
-// Shared are the groups of classes beside their own, in the order of the file, with their classes.
+// Shared returns the groups of classes beside their own, in the order of the file, with their classes.
 func (s *Scenario) Shared() (names []string, classes map[string][]string) {
 	classes = map[string][]string{}
 	for i := range s.Agents {
@@ -50,7 +50,7 @@ func (s *Scenario) TargetsAll() bool {
 	return slices.ContainsFunc(s.ofGroups(), func(p Placed) bool { return slices.Contains(p.Groups, AllGroup) })
 }
 
-// Placed are all checks: those of each class, then those of groups.
+// Placed returns all checks: those of each class, then those of groups.
 func (s *Scenario) Placed() (list []Placed) {
 	for i := range s.Agents {
 		list = append(list, s.Agents[i].placed()...)
@@ -78,7 +78,7 @@ func (s *Scenario) ofGroups() (list []Placed) {
 	return list
 }
 
-// Names are the names of the checks within their class: NAME, or NAME-000 and up for several.
+// Names returns the names of the checks within their class: NAME, or NAME-000 and up for several.
 func (c *Check) Names() []string {
 	if c.Count <= 1 {
 		return []string{c.Name}
@@ -90,8 +90,8 @@ func (c *Check) Names() []string {
 	return names
 }
 
-// Held are the checks that each agent of a class runs, each once however many of its groups it
-// targets: its own, then those of groups in the order of the file.
+// Held returns the checks that each agent of a class runs, each once however many of its groups it targets: its own,
+// then those of groups in the order of the file.
 func (s *Scenario) Held(c *Class) []Placed {
 	list := c.placed()
 	for _, p := range s.ofGroups() {
@@ -107,8 +107,8 @@ func (c *Class) In(group string) bool {
 	return group == c.Name || group == AllGroup || slices.Contains(c.Groups, group)
 }
 
-// Failing are the names on the server of the checks that a fault strikes: those of its name in the first class that has
-// any and may be struck.
+// Failing returns the names on the server of the checks that a fault strikes: those of its name in the first class that
+// has any and may be struck.
 func (s *Scenario) Failing(f *FailCheck) (names []string) {
 	for i := range s.Agents {
 		c := &s.Agents[i]

@@ -34,7 +34,7 @@ func ThisMachine() Machine {
 	return m
 }
 
-// lineOf is the rest of the line that begins with a word.
+// lineOf returns the rest of the line that begins with a word.
 func lineOf(text, word string) string {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, word); ok {
@@ -62,8 +62,8 @@ const (
 	otherConnections = 50  // to a server, of other clients than its agents
 )
 
-// Connections is the number of agents' connections of a loader that may open so many files. With a server of its own it is
-// at most the number that the server admits, whose process has the same limit.
+// Connections returns the number of agents' connections of a loader that may open so many files. With a server of its
+// own it is at most the number that the server admits, whose process has the same limit.
 func Connections(files int, ownServer bool) int {
 	n := files - otherFiles
 	if ownServer {
@@ -72,7 +72,7 @@ func Connections(files int, ownServer bool) int {
 	return max(n, 0)
 }
 
-// Files is the smallest limit of open files for so many connections.
+// Files returns the smallest limit of open files for so many connections.
 func Files(connections int, ownServer bool) int {
 	files := connections + otherFiles
 	for {
@@ -99,7 +99,7 @@ const (
 	TapedSignal = 16 // of a recorded stream, shared by all of its copies
 )
 
-// Memory is the estimated memory of loaders and server, in bytes.
+// Memory returns the estimated memory of loaders and server, in bytes.
 func (s *Scenario) Memory() (loader, server int64) {
 	states := int64(s.States())
 	loader, server = states*stateLedger, states*serverState
@@ -122,7 +122,7 @@ func (s *Scenario) Memory() (loader, server int64) {
 	return loader, server
 }
 
-// memory is the memory of loader and server together.
+// memory returns the memory of loader and server together.
 func (s *Scenario) memory() int64 {
 	loader, server := s.Memory()
 	return loader + server
@@ -139,7 +139,7 @@ func (m Machine) Lacks(s *Scenario) string {
 	return ""
 }
 
-// share is the part of a scenario's agents that the machine carries easily, at most all: two digits, rounded down.
+// share returns the part of a scenario's agents that the machine carries easily, at most all: two digits, rounded down.
 func (m Machine) share(s *Scenario) float64 {
 	factor := 1.0
 	bound := func(has, needs float64) {

@@ -12,7 +12,7 @@ import (
 // manual is the folder of the two pages of load tests.
 const manual = "../../../docs"
 
-// pages are the texts of docs/load.md and docs/load-*.md, by name.
+// pages returns the texts of docs/load.md and docs/load-*.md, by name.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(manual, "load*.md"))
@@ -30,7 +30,7 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// Every example of the manual is a scenario; what an example leaves out, others say.
+// TestExamplesOfTheManual parses each example of the manual, completed by others where it leaves parts out.
 func TestExamplesOfTheManual(t *testing.T) {
 	rest := map[string]string{
 		"scenario:": "scenario: muster.load/v1\n",
@@ -63,7 +63,7 @@ func TestExamplesOfTheManual(t *testing.T) {
 	}
 }
 
-// The manual names every field, every capability that a file has to name.
+// TestTheManualIsWhole expects each field and capability of a scenario file in the manual.
 func TestTheManualIsWhole(t *testing.T) {
 	text := pages(t)["load-reference.md"]
 	for _, v := range []any{Scenario{}, Class{}, Proxies{}, About{}, Check{}, GroupCheck{}, Output{}, Values{}, Policy{}, Churn{}, Phase{}, Fault{}, Pick{}, FailCheck{}, Change{}, Operators{}, Stream{}} {

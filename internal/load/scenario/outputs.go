@@ -68,7 +68,7 @@ var plugins = map[string][4]string{
 	},
 }
 
-// Outputs are the names of Output.Like.
+// Outputs returns the names of Output.Like.
 func Outputs() []string {
 	list := []string{Digits}
 	for name := range plugins {
@@ -78,10 +78,10 @@ func Outputs() []string {
 	return list
 }
 
-// Words is the output of the plug-in for a status; # stands for any digit; empty for Digits.
+// Words returns the output of the plug-in for a status; # stands for any digit; empty for Digits.
 func Words(like string, status model.Status) string { return plugins[like][status&3] }
 
-// Length is the approximate length of the outputs, in bytes.
+// Length returns the approximate length of the outputs, in bytes.
 func (o Output) Length() int {
 	return cmp.Or(int(o.Bytes), len(Words(cmp.Or(o.Like, Digits), model.OK)), 100)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// kinds are the fields of a phase that say its kind; a checked phase has one.
+// kinds returns the fields of a phase that say its kind; a checked phase has one.
 func (p *Phase) kinds() (names []string) {
 	for i, d := range p.lengths() {
 		if *d != 0 {
@@ -24,7 +24,7 @@ func (p *Phase) lengths() []*model.Duration {
 	return []*model.Duration{&p.Ramp, &p.Steady, &p.Step, &p.Soak, &p.Fault, &p.Drain}
 }
 
-// Kind is ramp, steady, step, soak, fault or drain; empty where it is not exactly one of them.
+// Kind returns ramp, steady, step, soak, fault or drain; empty where it is not exactly one of them.
 func (p *Phase) Kind() string {
 	if kinds := p.kinds(); len(kinds) == 1 {
 		return kinds[0]
@@ -32,7 +32,7 @@ func (p *Phase) Kind() string {
 	return ""
 }
 
-// Length is the length of the phase; of steps: of each.
+// Length returns the length of the phase; of steps: of each.
 func (p *Phase) Length() model.Duration { return *p.length() }
 
 // length points to the field that has it.
@@ -44,7 +44,7 @@ func (p *Phase) length() *model.Duration {
 	return &p.Drain
 }
 
-// Whole is its longest length, with all of its steps.
+// Whole returns the longest length of the phase, with all of its steps.
 func (p *Phase) Whole() model.Duration { return p.Length() * model.Duration(len(p.Rates())) }
 
 // Measured reports whether its figures count.
@@ -61,7 +61,7 @@ func (s *Scenario) Returns(i int) bool {
 	return s.Phases[i].Settle > 0 && i > 0 && s.Phases[i-1].Beyond()
 }
 
-// steps are the first rate, the amount that is added (0: rates grow by a share) and the last rate.
+// steps returns the first rate, the amount that is added (0: rates grow by a share) and the last rate.
 func (p *Phase) steps() (rate, by, to float64) {
 	if by = cmp.Or(p.By, 0.1); p.Grow > 0 {
 		by = 0
@@ -69,7 +69,7 @@ func (p *Phase) steps() (rate, by, to float64) {
 	return cmp.Or(p.Rate, 1), by, cmp.Or(p.To, 10)
 }
 
-// Rates are the rates of the phase, one after the other: one, or those of its steps. They are multiples of the
+// Rates returns the rates of the phase, one after the other: one, or those of its steps. They are multiples of the
 // scenario's own rate, or of the base that Of names.
 func (p *Phase) Rates() []float64 {
 	rate, by, to := p.steps()
@@ -90,7 +90,7 @@ func (p *Phase) Rates() []float64 {
 	return list
 }
 
-// Speed is the speed of a pipeline in the phase, as a multiple of the usual one.
+// Speed returns the speed of a pipeline in the phase, as a multiple of the usual one.
 func (p *Phase) Speed(pipeline string) float64 {
 	if pipeline == Results {
 		return cmp.Or(p.Rate, 1)
@@ -98,7 +98,7 @@ func (p *Phase) Speed(pipeline string) float64 {
 	return cmp.Or(p.Faster[pipeline], 1)
 }
 
-// played is the length of the measured phases, with warm-up and all steps.
+// played returns the length of the measured phases, with warm-up and all steps.
 func (s *Scenario) played() (d model.Duration) {
 	for i := range s.Phases {
 		if p := &s.Phases[i]; p.Measured() {
@@ -108,7 +108,7 @@ func (s *Scenario) played() (d model.Duration) {
 	return d
 }
 
-// first is the first measured phase; nil: there is none.
+// first returns the first measured phase; nil: there is none.
 func (s *Scenario) first() *Phase {
 	if i := slices.IndexFunc(s.Phases, func(p Phase) bool { return p.Measured() }); i >= 0 {
 		return &s.Phases[i]
@@ -116,7 +116,7 @@ func (s *Scenario) first() *Phase {
 	return nil
 }
 
-// end is the end of the last measured phase, since the measurement began.
+// end returns the end of the last measured phase, since the measurement began.
 func (s *Scenario) end() model.Duration {
 	p := s.first()
 	if p == nil {
@@ -125,7 +125,7 @@ func (s *Scenario) end() model.Duration {
 	return s.played() - max(0, min(p.Warmup, p.Length()))
 }
 
-// begins is the beginning of phase i, after its warm-up, since the measurement began.
+// begins returns the beginning of phase i, after its warm-up, since the measurement began.
 func (s *Scenario) begins(i int) (at model.Duration) {
 	first := true
 	for k := range s.Phases[:i+1] {
@@ -143,7 +143,7 @@ func (s *Scenario) begins(i int) (at model.Duration) {
 	return at + s.Phases[i].Warmup
 }
 
-// edges are the beginnings of the measured phases, and the end of the last.
+// edges returns the beginnings of the measured phases, and the end of the last.
 func (s *Scenario) edges() (list []model.Duration) {
 	for i := range s.Phases {
 		if p := &s.Phases[i]; p.Measured() {
@@ -172,7 +172,7 @@ func (s *Scenario) moveFaults() {
 	}
 }
 
-// allFaults are the scenario's, and those of its phases.
+// allFaults returns the faults of the scenario and of its phases.
 func (s *Scenario) allFaults() []Fault {
 	list := slices.Clone(s.Faults)
 	for i := range s.Phases {
@@ -188,7 +188,7 @@ func (s *Scenario) strikes(i int) bool {
 		slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.At >= begin && f.At < begin+s.Phases[i].Length() })
 }
 
-// kinds are the fields of a fault that say its kind; a checked fault has one.
+// kinds returns the fields of a fault that say its kind; a checked fault has one.
 func (f *Fault) kinds() (names []string) {
 	for i, set := range [...]bool{f.Stop != nil, f.Hang != nil, f.Cut != nil, f.Fail != nil, f.Wrong != nil, f.Server != ""} {
 		if set {
@@ -198,7 +198,7 @@ func (f *Fault) kinds() (names []string) {
 	return names
 }
 
-// picks are the agents that a fault strikes.
+// picks returns the agents that a fault strikes.
 func (f *Fault) picks() (list []*Pick) {
 	for _, p := range []*Pick{f.Stop, f.Hang, f.Cut, f.Wrong} {
 		if p != nil {
@@ -230,7 +230,7 @@ func groupOrClass(class, group string) string {
 	return class
 }
 
-// nodesOf is the number of agents that a pick chooses from.
+// nodesOf returns the number of agents that a pick chooses from.
 func (s *Scenario) nodesOf(p *Pick) (n int) {
 	for i := range s.Agents {
 		if c := &s.Agents[i]; p.Of(c) {
@@ -240,7 +240,7 @@ func (s *Scenario) nodesOf(p *Pick) (n int) {
 	return n
 }
 
-// String is 5 of web, 10 % of all, all of group eu within one rack.
+// String returns 5 of web, 10 % of all, all of group eu within one rack.
 func (p *Pick) String() string {
 	of := cmp.Or(groupOrClass(p.Class, p.Group), "all")
 	text := "all of " + of

@@ -10,7 +10,7 @@ const (
 	Alerts  = "alerts" // problems of checks with Alert, and their notifications
 )
 
-// Pipelines are the pipelines that a phase may speed up.
+// Pipelines returns the pipelines that a phase may speed up.
 func Pipelines() []string { return []string{Results, People, Intent, Alerts} }
 
 // Ways to notify the loader's webhook of a check's problems.

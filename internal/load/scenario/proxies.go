@@ -15,7 +15,7 @@ type About struct {
 	Groups []string `json:"groups"`
 }
 
-// Things is the number of proxy nodes of a check; 0: its results are about the agents that run it.
+// Things returns the number of proxy nodes of a check; 0: its results are about the agents that run it.
 func (s *Scenario) Things(k *Check) (n int) {
 	if k.Proxy == nil {
 		return 0
@@ -50,7 +50,7 @@ func (s *Scenario) Turns() bool { return s.hasCheck(func(k Check) bool { return 
 // HasProxies reports whether any check is about proxy nodes.
 func (s *Scenario) HasProxies() bool { return s.hasCheck(func(k Check) bool { return k.Proxy != nil }) }
 
-// PerInterval is the number of runs of a check of a class in each interval, on all agents together.
+// PerInterval returns the number of runs of a check of a class in each interval, on all agents together.
 func (s *Scenario) PerInterval(c *Class, k *Check) int {
 	n := max(0, c.Count)
 	if k.RoundRobin {
@@ -89,7 +89,7 @@ func (s *Scenario) failed(f *FailCheck) *Check {
 	return nil
 }
 
-// struckAmong is the number of agents, or of proxy nodes of a failing check, that a fault chooses from.
+// struckAmong returns the number of agents, or of proxy nodes of a failing check, that a fault chooses from.
 func (s *Scenario) struckAmong(f *Fault, p *Pick) int {
 	if f.Fail != nil {
 		if k := s.failed(f.Fail); k != nil && k.Proxy != nil {

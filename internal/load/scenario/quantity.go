@@ -23,7 +23,7 @@ var units = map[string]struct {
 	"KiB": {"bytes", 1 << 10}, "MiB": {"bytes", 1 << 20}, "GiB": {"bytes", 1 << 30},
 }
 
-// In is the limit in the unit of a figure (see Figures). The error has an example.
+// In returns the limit in the unit of a figure (see Figures). The error has an example.
 func (l Limit) In(unit string) (float64, error) {
 	number, have, err := splitUnit(string(l))
 	if err != nil {
@@ -53,7 +53,7 @@ func splitUnit(text string) (number float64, unit string, err error) {
 	return number, unit, nil
 }
 
-// example is a limit in a unit.
+// example returns a limit in a unit.
 func example(unit string) string {
 	switch units[unit].of {
 	case "share":
@@ -88,7 +88,7 @@ type Rate string
 
 var spans = map[string]time.Duration{"s": time.Second, "min": time.Minute, "h": time.Hour, "day": 24 * time.Hour}
 
-// PerSecond is the rate in 1/s with so many agents; 0 for an empty rate.
+// PerSecond returns the rate in 1/s with so many agents; 0 for an empty rate.
 func (r Rate) PerSecond(agents int) float64 {
 	number, share, span, err := r.split()
 	if err != nil {
@@ -128,7 +128,7 @@ func (r Rate) times(factor float64) Rate {
 	return Rate(strconv.FormatFloat(number*factor, 'g', 3, 64) + "/" + per)
 }
 
-// plain is a text, or a number as written.
+// plain returns a text, or a number as written.
 func plain(data []byte) string {
 	var text string
 	if json.Unmarshal(data, &text) != nil {

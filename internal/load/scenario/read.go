@@ -35,8 +35,8 @@ func Parse(file string, data []byte) (*Scenario, error) {
 // NAME-soak is Soak.
 func Load(nameOrFile string) (*Scenario, error) { return LoadAs(nameOrFile, 1, false) }
 
-// LoadAs is Load with so many times the agents, and in the quick form if quick or the name says so. It scales first: a
-// scenario that is small enough then is the same on every machine.
+// LoadAs loads a scenario with times the agents, and in its quick form if quick is set or the name asks for it. It
+// scales first, so that a scenario that is small enough then is the same on every machine.
 func LoadAs(nameOrFile string, scale float64, quick bool) (*Scenario, error) {
 	name, soak := nameOrFile, false
 	if base, ok := strings.CutSuffix(name, "-quick"); ok && shipped(base) {
@@ -97,7 +97,7 @@ func ReadError(file string, err error) error {
 	return model.Errorf(model.Invalid, "read scenario: %w", err)
 }
 
-// Names are the shipped scenarios.
+// Names returns the shipped scenarios.
 func Names() []string {
 	files, err := scenarios.Files.ReadDir(".")
 	if err != nil {

@@ -23,7 +23,7 @@ type Recorded struct {
 	head *stream.Head // of the file; nil: it could not be read
 }
 
-// Head is the head of the file.
+// Head returns the head of the file.
 func (r *Recorded) Head() *stream.Head { return r.head }
 
 // RecordedCheck is the name of the checks of a class with a recorded stream: as many as the node with most of them has.
@@ -104,8 +104,8 @@ func (s *Scenario) Verify() error {
 	return nil
 }
 
-// interval is the interval of most results: of the checks on the server, and the range in which copies of a node are
-// moved.
+// interval returns the interval of most results: of the checks on the server, and the range in which copies of a node
+// are moved.
 func (r *Recorded) interval() model.Duration {
 	var most uint64
 	d := time.Duration(0)
@@ -117,7 +117,7 @@ func (r *Recorded) interval() model.Duration {
 	return min(max(model.Duration(cmp.Or(d, r.head.Length)), minInterval), maxTime)
 }
 
-// rate is the results per second of so many of its agents.
+// rate returns the results per second of so many of its agents.
 func (r *Recorded) rate(agents int) float64 {
 	if r.head == nil {
 		return 0
@@ -125,7 +125,7 @@ func (r *Recorded) rate(agents int) float64 {
 	return r.head.Rate() * float64(agents) / float64(r.head.Nodes)
 }
 
-// states is the number of their event states.
+// states returns the number of their event states.
 func (r *Recorded) states(agents int) int {
 	if r.head == nil {
 		return 0
@@ -158,7 +158,7 @@ func StreamInWords(h *stream.Head) string {
 	return text + fmt.Sprintf(", outputs of %s, up to %s, recorded from %s on", model.Size(h.Bytes/h.Signals).Approximate(), model.Size(h.Longest).Approximate(), h.Began.Format("2006-01-02 15:04 MST"))
 }
 
-// File is the scenario as a person would write it: without the checks of recorded streams.
+// File returns the scenario as a person would write it: without the checks of recorded streams.
 func (s *Scenario) File() *Scenario {
 	out := s.clone()
 	for i := range out.Agents {
@@ -169,8 +169,8 @@ func (s *Scenario) File() *Scenario {
 	return out
 }
 
-// Anywhere is the scenario without the folders of its recorded streams, to compare it with one that was played elsewhere.
-// It shares data with s.
+// Anywhere returns the scenario without the folders of its recorded streams, to compare it with one that was played
+// elsewhere. It shares data with s.
 func (s *Scenario) Anywhere() *Scenario {
 	out := *s
 	out.Agents = slices.Clone(s.Agents)
@@ -182,8 +182,8 @@ func (s *Scenario) Anywhere() *Scenario {
 	return &out
 }
 
-// Played is the played part as JSON, to compare it with that of another scenario: without texts, objectives and the
-// folders of recorded streams.
+// Played returns the played part as JSON, to compare it with that of another scenario: without texts, objectives and
+// the folders of recorded streams.
 func (s *Scenario) Played() []byte {
 	played := s.Anywhere()
 	played.Name, played.Title, played.Answers, played.Objectives = "", "", "", nil

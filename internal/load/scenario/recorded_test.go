@@ -52,7 +52,8 @@ func parseRecorded(t *testing.T, dir, class string) (*Scenario, error) {
 	return Parse(filepath.Join(dir, "mine.yaml"), []byte("scenario: muster.load/v1\ntitle: Monday\nagents: [{name: shop, "+class+"}]\nphases: [{steady: 10m}]\n"))
 }
 
-// Nodes and checks come from the file; titles and labels say what it is.
+// TestRecorded reads a scenario with a recorded stream, and expects its nodes and checks, and titles and labels that
+// name it.
 func TestRecorded(t *testing.T) {
 	dir := t.TempDir()
 	recording(t, filepath.Join(dir, "monday.stream"))
@@ -90,8 +91,8 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
-// A scenario that was read by a relative path, and written as a file into another folder, finds
-// its stream again; where that lies is no part of what is played.
+// TestRecordedIsFoundFromAnywhere reads a scenario by a relative path and writes it into another folder, and expects
+// that it finds its stream, and that the path is no part of the plan.
 func TestRecordedIsFoundFromAnywhere(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

@@ -141,7 +141,7 @@ func (v *checker) field(field string, value reflect.Value, r rule) {
 	}
 }
 
-// words are the words of a thing.
+// words returns the words of a thing.
 func (v *checker) words(thing string) []string {
 	switch thing {
 	case "a class":
@@ -160,7 +160,7 @@ func (v *checker) words(thing string) []string {
 	panic("BUG: no words for " + thing)
 }
 
-// bound is the end of a range as a value of the field's type.
+// bound returns the end of a range as a value of the field's type.
 func bound(text string, t reflect.Type) reflect.Value {
 	b := reflect.New(t).Elem()
 	n, named := bounds[text]
@@ -179,7 +179,7 @@ func bound(text string, t reflect.Type) reflect.Value {
 	return b
 }
 
-// numeric is the value of a number, duration or size.
+// numeric returns the value of a number, duration or size.
 func numeric(v reflect.Value) float64 {
 	if v.CanInt() {
 		return float64(v.Int())

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Every tag is a rule that a value of its field can be checked by, and every kind of phase exists.
+// TestRules expects that each rule fits the type of its field, and that every kind of phase exists.
 func TestRules(t *testing.T) {
 	rules := 0
 	for _, s := range []any{Scenario{}, Server{}, Stream{}, Class{}, Check{}, Output{}, Values{}, Policy{}, Churn{}, Phase{}, Fault{}, Pick{}, FailCheck{}, Change{}, Operators{}, GroupCheck{}, Proxies{}, Recorded{}} {

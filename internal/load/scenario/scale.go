@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// clone is a copy that shares nothing.
+// clone returns a copy that shares nothing.
 func (s *Scenario) clone() *Scenario {
 	data, err := json.Marshal(s)
 	var copied Scenario
@@ -30,9 +30,9 @@ func (s *Scenario) clone() *Scenario {
 	return &copied
 }
 
-// Scaled is the scenario with so many times its agents, each as before; faults strike as many times fewer or more.
-// Objectives of the whole fleet follow the rate of results. Memory per agent is no objective of a few agents, because most
-// of it is shared. Phases stay.
+// Scaled returns the scenario with so many times its agents, each as before; faults strike as many times fewer or more.
+// Objectives of the whole fleet follow the rate of results. Memory per agent is no objective of a few agents, because
+// most of it is shared. Phases stay.
 func (s *Scenario) Scaled(factor float64) *Scenario {
 	out := s.clone()
 	if factor == 1 {
@@ -91,8 +91,8 @@ const minDirectiveInterval = model.Duration(10 * time.Second)
 // QuickTime is the measured time of a quick run.
 const QuickTime = time.Minute
 
-// Quick is a short form: as many agents as the machine carries easily beside its server, each as before, measured for a
-// minute. It shows whether all is well, not the capacity of the machine.
+// Quick returns a short form: as many agents as the machine carries easily beside its server, each as before, measured
+// for a minute. It shows whether all is well, not the capacity of the machine.
 func (s *Scenario) Quick(m Machine) *Scenario {
 	out := s.clone()
 	for i := range out.Agents { // the rounds of directives are as many: fewer agents have as many runs in a second
@@ -107,7 +107,7 @@ func (s *Scenario) Quick(m Machine) *Scenario {
 	return out
 }
 
-// Soak is the scenario for an hour, judged for drift too. It needs exactly one measured phase.
+// Soak returns the scenario for an hour, judged for drift too. It needs exactly one measured phase.
 func (s *Scenario) Soak() (*Scenario, error) {
 	out := s.clone()
 	var only *Phase
@@ -209,8 +209,8 @@ func (s *Scenario) answering() model.Duration {
 	return model.Duration(math.Ceil(1.1*1.2*FewAnswers/slowest) * 1e9)
 }
 
-// moved is the time of an event in a scenario whose phases are shorter or longer now: the same part of the same phase.
-// then and now are the beginnings of the phases.
+// moved returns the time of an event in a scenario whose phases are shorter or longer now: the same part of the same
+// phase. then and now are the beginnings of the phases.
 func moved(at model.Duration, then, now []model.Duration) model.Duration {
 	for i := 1; i < len(then); i++ {
 		if at <= then[i] && then[i] > then[i-1] {
@@ -220,7 +220,8 @@ func moved(at model.Duration, then, now []model.Duration) model.Duration {
 	return now[len(now)-1]
 }
 
-// recovering is the shortest length of phase i after a step that missed an objective: the backlog takes half of it.
+// recovering returns the shortest length of phase i after a step that missed an objective: the backlog takes half of
+// it.
 func (s *Scenario) recovering(i int) model.Duration {
 	if i > 0 && s.Phases[i-1].Step > 0 {
 		return overloadTime * 3 / 2
@@ -236,7 +237,7 @@ func (s *Scenario) isFound(i int) bool {
 // growingTime is the longest time of growing steps in a quick run: they grow by the same share as in the whole.
 const growingTime = model.Duration(3 * time.Minute)
 
-// shortenSteps makes fewer steps, then shorter ones; of steps that grow shorter ones, then fewer.
+// shortenSteps reduces the number of steps, then their length; or first the length, if steps grow by a share.
 func (p *Phase) shortenSteps(whole model.Duration) {
 	if p.Grow > 0 {
 		whole = max(whole, growingTime)
@@ -281,8 +282,8 @@ func (s *Scenario) noticeable() (factor float64) {
 // rounding is the largest part that rounding takes from a fault.
 const rounding = model.Duration(300 * time.Millisecond)
 
-// noticed is the shortest length of a fault that the server surely notices, and that can be judged; zero: it has no
-// length.
+// noticed returns the shortest length of a fault that the server surely notices, and that can be judged; zero: it has
+// no length.
 func (s *Scenario) noticed(f *Fault) (d model.Duration) {
 	if f.For > 0 {
 		d = model.Duration(3 * time.Second)
@@ -325,7 +326,7 @@ func (s *Scenario) Label() string {
 	return strings.Join(list, ", ")
 }
 
-// FullTitle is the title with the label.
+// FullTitle returns the title with the label.
 func (s *Scenario) FullTitle() string {
 	if label := s.Label(); label != "" {
 		return s.Title + " (" + label + ")"
@@ -333,7 +334,7 @@ func (s *Scenario) FullTitle() string {
 	return s.Title
 }
 
-// round is a time to the tenth of a second, down.
+// round returns a time to the tenth of a second, down.
 func round(ns float64) model.Duration {
 	return model.Duration(time.Duration(ns).Truncate(100 * time.Millisecond))
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Whatever is right stays right when it is filled in, scaled and shortened, and each agent
-// stays as it was.
+// TestScaledStaysRight scales and shortens random valid scenarios, and expects valid ones with the same agents.
 func TestScaledStaysRight(t *testing.T) {
 	drawn, right := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -51,8 +50,7 @@ func TestScaledStaysRight(t *testing.T) {
 	}
 }
 
-// The rate that is asked for is as near to what is sent as it was, however few agents a scale
-// leaves of each class.
+// TestScaledAsksForWhatIsSent scales scenarios, and expects that planned and sent rates stay as close as before.
 func TestScaledAsksForWhatIsSent(t *testing.T) {
 	for _, name := range Names() {
 		s, err := Load(name)
@@ -87,10 +85,8 @@ func TestScaledAsksForWhatIsSent(t *testing.T) {
 	}
 }
 
-// What the server has to notice in the whole of a shipped scenario, it has to notice in its
-// quick form: machines stand still for longer than a missing alert is forgiven, and the
-// server is not away meanwhile, nor just back; checks fail for at least two of their runs and
-// are run once more. Faults come in the same order, and overlap only if they did.
+// TestQuickFaultsAreJudged expects that faults of quick forms last long enough to be noticed and judged, as in the
+// whole form.
 func TestQuickFaultsAreJudged(t *testing.T) {
 	const forgiven, coming = 5 * time.Second, 8 * time.Second
 	judged := map[string]int{}
@@ -153,8 +149,8 @@ func TestQuickFaultsAreJudged(t *testing.T) {
 	}
 }
 
-// A quick run warms up for a sixth of a phase at most; behind steps for half of it: the one
-// that broke left a backlog.
+// TestQuickWarmsUpBehindSteps expects a warm-up of at most a sixth of a phase in quick forms, and half of it after
+// steps, to work off the backlog.
 func TestQuickWarmsUpBehindSteps(t *testing.T) {
 	whole, err := Load("muster-overload")
 	if err != nil {
@@ -181,7 +177,7 @@ func TestQuickWarmsUpBehindSteps(t *testing.T) {
 
 func sec(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
 
-// drawScenario makes one that is often right.
+// drawScenario returns a random scenario, mostly a valid one.
 func drawScenario(t *rapid.T) *Scenario {
 	seconds := func(low, high int, what string) model.Duration {
 		return model.Duration(rapid.IntRange(low, high).Draw(t, what)) * model.Duration(time.Second)
@@ -234,7 +230,7 @@ func drawScenario(t *rapid.T) *Scenario {
 	return s
 }
 
-// Steps are added, or grow by a share; both at once say two things.
+// TestStepsGrow expects steps by a fixed amount or by a share, and an error for both at once.
 func TestStepsGrow(t *testing.T) {
 	p := Phase{Step: model.Duration(time.Second), Rate: 0.5, Grow: 0.15, To: 1}
 	if got := fmt.Sprintf("%.3f", p.Rates()); got != "[0.500 0.575 0.661 0.760 0.875]" {

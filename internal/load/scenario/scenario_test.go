@@ -17,14 +17,14 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// golden compares with a file beside the input.
+// golden compares a text with a file next to the input.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	testenv.Golden(t, file, got)
 }
 
-// Each testdata/NAME.yaml is read; the golden file holds every flaw or, without one, the
-// scenario with its defaults.
+// TestGolden reads each testdata/NAME.yaml, and compares its errors, or the scenario with defaults, with the golden
+// file.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil || len(files) < 5 {
@@ -64,7 +64,7 @@ func asYAML(t *testing.T, s *Scenario) string {
 	return string(text)
 }
 
-// What show prints is a scenario again, and the same one.
+// TestFilledInIsReadBack prints scenarios and reads them again, and expects the same.
 func TestFilledInIsReadBack(t *testing.T) {
 	for _, name := range append(Names(), "testdata/faultphase.yaml", "testdata/groups.yaml") {
 		s, err := Load(name)
@@ -83,8 +83,8 @@ func TestFilledInIsReadBack(t *testing.T) {
 	}
 }
 
-// Whatever somebody writes is a scenario or an Invalid error with places; and a scenario
-// can be filled in, scaled, shortened and described.
+// FuzzParse parses random files, and expects an Invalid error with lines, or a scenario that can be scaled, shortened
+// and described.
 func FuzzParse(f *testing.F) {
 	files, _ := filepath.Glob("testdata/*.yaml")
 	for _, file := range files {
@@ -113,7 +113,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Limits and rates: what is read is written back as it was, and says what it says.
+// FuzzQuantities parses random limits and rates, and expects that they are written as read.
 func FuzzQuantities(f *testing.F) {
 	for _, text := range []string{"60ms", "12us", "30%", "32000", "1%/min", "300/day", "1e300/s", "NaN", "-1/s"} {
 		f.Add(text)
@@ -155,7 +155,7 @@ func TestQuantities(t *testing.T) {
 	}
 }
 
-// What has to be as before needs a before: a phase as usual, and another one in between.
+// TestSettleNeedsABefore expects an error for a phase that must settle without an earlier steady phase and an overload.
 func TestSettleNeedsABefore(t *testing.T) {
 	for phases, right := range map[string]bool{
 		"{steady: 60s}, {steady: 60s, rate: 2}, {steady: 60s, settle: 30s}":             true,
@@ -172,7 +172,7 @@ func TestSettleNeedsABefore(t *testing.T) {
 	}
 }
 
-// Nobody asks for an output that no frame has room for.
+// TestOutputsFitAFrame expects an error for outputs larger than a frame.
 func TestOutputsFitAFrame(t *testing.T) {
 	for bytes, fits := range map[string]bool{"48": true, "1000KiB": true, "1001KiB": false, "1MiB": false} {
 		text := "scenario: muster.load/v1\nagents: [{name: a, count: 1, checks: [{name: x, interval: 10s, output: {bytes: " + bytes + "}}]}]\nphases: [{steady: 10m}]\n"
@@ -182,8 +182,8 @@ func TestOutputsFitAFrame(t *testing.T) {
 	}
 }
 
-// Every shipped scenario is read, says what it answers, carries its name in its file's,
-// and has a quick form that a small machine carries in a minute.
+// TestShipped reads each shipped scenario, and expects a description, its file's name, and a quick form for a small
+// machine.
 func TestShipped(t *testing.T) {
 	small := Machine{Cores: 2, Memory: 8 << 30, Files: 20_000}
 	var list strings.Builder
@@ -230,7 +230,8 @@ func TestShipped(t *testing.T) {
 	golden(t, "testdata/shipped.golden", list.String())
 }
 
-// A scenario that waits for something says so in a class, and exit code, of its own.
+// TestWhatAScenarioWaitsFor expects an error of its own class and exit code for a scenario that needs capabilities not
+// yet made.
 func TestWhatAScenarioWaitsFor(t *testing.T) {
 	for name, want := range map[string]string{"glaber-400000-values": "", "muster-values": "", "rudder-20000x350": "", "sensu-round-robin": "",
 		"sensu-stream-handler": "", "sensu-36000x38x10s-fleet": "fleet-of-servers", "sensu-4000x40x5s": "", "muster-bad-day": ""} {
@@ -252,8 +253,7 @@ func TestWhatAScenarioWaitsFor(t *testing.T) {
 	}
 }
 
-// What a target can do is judged by the target: Sensu has fleets of servers, and is not refused for
-// what Muster lacks.
+// TestWhatATargetLacks expects that capabilities depend on the target: Sensu has some that Muster lacks.
 func TestWhatATargetLacks(t *testing.T) {
 	for _, c := range []struct{ name, target, want string }{
 		{"sensu-36000x38x10s-fleet", "sensu", ""},
@@ -273,7 +273,7 @@ func TestWhatATargetLacks(t *testing.T) {
 	}
 }
 
-// What a machine has too little of is named before anybody tries.
+// TestWhatAMachineLacks expects the name of the resource that a machine has too little of.
 func TestWhatAMachineLacks(t *testing.T) {
 	s, err := Load("sensu-36000x38x10s")
 	if err != nil {
@@ -294,7 +294,7 @@ func TestWhatAMachineLacks(t *testing.T) {
 	}
 }
 
-// A quick run finds the end as finely as the whole: its steps are shorter, and grow by as much.
+// TestQuickStepsGrowAsTheWhole expects that steps of quick forms are shorter and grow by the same amount.
 func TestQuickStepsGrowAsTheWhole(t *testing.T) {
 	s, err := Load("muster-saturation")
 	if err != nil {
@@ -306,7 +306,8 @@ func TestQuickStepsGrowAsTheWhole(t *testing.T) {
 	}
 }
 
-// Bounds of the machine: the least of them decides, and what is unknown binds nothing.
+// TestQuickFitsTheMachine expects that the scarcest resource of the machine limits the quick form, and unknown
+// resources do not.
 func TestQuickFitsTheMachine(t *testing.T) {
 	s, err := Load("sensu-4000x40x5s")
 	if err != nil {
@@ -341,8 +342,7 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// None of something is not one of it, nor all: a number of 0 that is written down is refused, though
-// whoever leaves it out means one, or all.
+// TestNoneIsNeitherOneNorAll expects an error for a written number of 0 where an absent number means one, or all.
 func TestNoneIsNeitherOneNorAll(t *testing.T) {
 	_, err := Parse("none.yaml", []byte(`scenario: muster.load/v1
 agents:
@@ -363,8 +363,8 @@ none.yaml:9:43: faults[3].fail.count: want 1 to 1000000, not 0; leave count out 
 	}
 }
 
-// What is there and of no use is named beside what cannot be read; a swap is one slip; and what
-// may be written is listed once.
+// TestFlawsAllAtOnce expects all errors of a file at once: misplaced fields next to unreadable values, and each list of
+// allowed values once.
 func TestFlawsAllAtOnce(t *testing.T) {
 	_, err := Parse("bad.yaml", []byte(`scenario: muster.load/v1
 agents:

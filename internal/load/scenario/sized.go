@@ -13,8 +13,8 @@ const sizedWarmup = model.Duration(time.Minute)
 // SizedLatency is the limit of the latency of a sized run without one.
 const SizedLatency = Limit("500ms")
 
-// Sized is the scenario for sizing: so many times its agents, each as before, measured in one steady phase without faults
-// and changes of intent.
+// Sized returns the scenario for sizing: so many times its agents, each as before, measured in one steady phase without
+// faults and changes of intent.
 func (s *Scenario) Sized(factor float64, measured time.Duration) *Scenario {
 	out := s.Scaled(factor)
 	longest := model.Duration(0)

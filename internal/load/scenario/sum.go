@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Nodes is the number of agents, of a class or, for the empty name, of all.
+// Nodes returns the number of agents, of a class or, for the empty name, of all.
 func (s *Scenario) Nodes(class string) (n int) {
 	for _, c := range s.Agents {
 		if class == "" || c.Name == class {
@@ -17,7 +17,7 @@ func (s *Scenario) Nodes(class string) (n int) {
 	return n
 }
 
-// Rate is their results per second, at the scenario's own rate.
+// Rate returns their results per second, at the scenario's own rate.
 func (s *Scenario) Rate() (perSecond float64) {
 	for i := range s.Agents {
 		c := &s.Agents[i]
@@ -32,7 +32,7 @@ func (s *Scenario) Rate() (perSecond float64) {
 	return perSecond
 }
 
-// ValueRate is their values per second.
+// ValueRate returns their values per second.
 func (s *Scenario) ValueRate() (perSecond float64) {
 	for _, c := range s.Agents {
 		for _, k := range c.Values {
@@ -45,7 +45,7 @@ func (s *Scenario) ValueRate() (perSecond float64) {
 // Items returns the number of items of an agent.
 func (v *Values) Items() int { return max(1, v.Count) * (1 + v.Dependents) }
 
-// ComponentRate is the components of policies that they report per second.
+// ComponentRate returns the components of policies that they report per second.
 func (s *Scenario) ComponentRate() (perSecond float64) {
 	for _, c := range s.Agents {
 		for _, p := range c.Policies {
@@ -55,7 +55,7 @@ func (s *Scenario) ComponentRate() (perSecond float64) {
 	return perSecond
 }
 
-// KeepaliveRate is their keepalives per second, where they send nothing else.
+// KeepaliveRate returns their keepalives per second, where they send nothing else.
 func (s *Scenario) KeepaliveRate() (perSecond float64) {
 	for i := range s.Agents {
 		interval, _ := s.Agents[i].keepalive()
@@ -64,7 +64,7 @@ func (s *Scenario) KeepaliveRate() (perSecond float64) {
 	return perSecond
 }
 
-// States is the number of their event states, without keepalives.
+// States returns the number of their event states, without keepalives.
 func (s *Scenario) States() (n int) {
 	for i := range s.Agents {
 		c := &s.Agents[i]
@@ -83,7 +83,7 @@ func (s *Scenario) States() (n int) {
 	return n
 }
 
-// Duration is the longest time of the run.
+// Duration returns the longest time of the run.
 func (s *Scenario) Duration() (d time.Duration) {
 	for i := range s.Phases {
 		d += time.Duration(s.Phases[i].Whole())
@@ -91,10 +91,10 @@ func (s *Scenario) Duration() (d time.Duration) {
 	return d
 }
 
-// Measured is the length of the measured phases, with warm-up and all steps.
+// Measured returns the length of the measured phases, with warm-up and all steps.
 func (s *Scenario) Measured() time.Duration { return time.Duration(s.played()) }
 
-// keepalive is interval and time-out of the keepalives of its nodes.
+// keepalive returns interval and time-out of the keepalives of its nodes.
 func (c *Class) keepalive() (interval, timeout model.Duration) {
 	interval, timeout = model.Duration(model.DefaultKeepalive), model.Duration(model.DefaultKeepaliveTimeout)
 	if k := c.Keepalive; k != nil {

@@ -30,7 +30,7 @@ type Uniform struct {
 	Seed        uint64
 }
 
-// Scenario makes the scenario. Its agents are the nodes load-00000 and up, its checks are load-000 and up.
+// Scenario returns a scenario with the nodes load-00000 and up, and the checks load-000 and up.
 func (u Uniform) Scenario() *Scenario {
 	agents, checks, interval := cmp.Or(u.Agents, 100), cmp.Or(u.Checks, 40), cmp.Or(u.Interval, 5*time.Second)
 	if u.Rate > 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Options are what the agents of a run share. They are not changed once agents run.
+// Options holds the settings that all agents of a run share. They are not changed once agents run.
 type Options struct {
 	Backends  []string // ws://host:port or wss://host:port, of the agents' listeners
 	User      string
@@ -79,11 +79,11 @@ func newAgent(o *Options, x sensuwire.Entity, number int) *Agent {
 	return &Agent{o: o, entity: x, first: number, keepalive: o.Keepalive, warning: o.Warning, ledger: map[string]*asked{}}
 }
 
-// Name is its entity's.
+// Name returns the name of the agent's entity.
 func (a *Agent) Name() string { return a.entity.Name }
 
-// Run connects and answers until ctx ends. What ends a connection before is kept, and the
-// next backend tried, after a pause that grows as agents' pauses do.
+// Run connects and answers requests until ctx ends. If a connection ends before, it keeps the error and tries the next
+// backend, after a growing pause, as real agents do.
 func (a *Agent) Run(ctx context.Context) {
 	pause := a.o.retry
 	for try := a.first; ctx.Err() == nil; try++ {
@@ -105,8 +105,8 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 }
 
-// Rest makes it leave requests unanswered from now on, and counts those that should have come by
-// now. What it answers right now is finished when Rest returns.
+// Rest lets the agent leave later requests unanswered, and counts requests that should have come by now. Answers in
+// progress are complete when Rest returns.
 func (a *Agent) Rest() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -125,7 +125,7 @@ func (a *Agent) Rest() {
 	}
 }
 
-// Trouble is why its last connection was not opened, or ended; nil: nothing went wrong.
+// Trouble returns why the last connection failed or ended, or nil.
 func (a *Agent) Trouble() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
+// start starts an agent.
 func start(t *testing.T, o Options, name string) *Agent {
 	t.Helper()
 	a := newAgent(o.withDefaults(), sensuwire.Entity{Name: name, Subscriptions: []string{"web", "linux"}, Labels: map[string]string{"class": "web"}}, 0)
@@ -25,11 +26,13 @@ func start(t *testing.T, o Options, name string) *Agent {
 	return a
 }
 
+// counts returns the totals of one agent.
 func counts(a *Agent) (c report.Totals) {
 	a.addTo(&c)
 	return c
 }
 
+// entryOf returns an agent's ledger entry of a check.
 func entryOf(a *Agent, check string) (found Entry) {
 	a.Each(func(name string, e Entry) {
 		if name == check {
@@ -39,7 +42,7 @@ func entryOf(a *Agent, check string) (found Entry) {
 	return found
 }
 
-// An agent registers, lives, answers, and knows what it answered, in both encodings.
+// TestAgent connects an agent in both encodings, and expects its registration, keepalives, answers and ledger.
 func TestAgent(t *testing.T) {
 	for name, speaksJSON := range map[string]bool{"protobuf": false, "json": true} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +90,7 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// A backend that will not have it says why.
+// TestWrongPassword connects with a wrong password, and expects the backend's reason.
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	b := newFake(t, false)

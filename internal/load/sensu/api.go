@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
-// API is a backend's HTTP API. One goroutine uses it.
+// API is the HTTP API of a Sensu backend. One goroutine uses it.
 type API struct {
 	URL       string // http://host:8080
 	User      string
@@ -42,6 +42,7 @@ const tokenFor = 2 * time.Minute
 // maxAnswer bounds one answer, bytes: events hold outputs of up to 1 MiB.
 const maxAnswer = 2 << 30
 
+// version returns the version of the backend.
 func (c *API) version(ctx context.Context) (string, error) {
 	var v struct {
 		Backend string `json:"sensu_backend"`
@@ -50,10 +51,12 @@ func (c *API) version(ctx context.Context) (string, error) {
 	return v.Backend, err
 }
 
+// resources returns the URL of resources in the namespace.
 func (c *API) resources(path string) string {
 	return "/api/core/v2/namespaces/" + url.PathEscape(c.Namespace) + "/" + path
 }
 
+// put creates or replaces a check.
 func (c *API) put(ctx context.Context, k *check) error {
 	spec := map[string]any{
 		"metadata": metadata{Name: k.name, Namespace: c.Namespace}, "command": "true", "interval": k.interval, "ttl": k.ttl,
@@ -67,8 +70,10 @@ func (c *API) put(ctx context.Context, k *check) error {
 	return err
 }
 
+// executed returns true, because events tell when a check was executed.
 func (c *API) executed() bool { return true }
 
+// remove deletes a check.
 func (c *API) remove(ctx context.Context, name string) error {
 	_, err := c.call(ctx, http.MethodDelete, c.resources("checks/"+name), nil, nil)
 	if model.ClassOf(err) == model.NotFound {
@@ -111,7 +116,7 @@ func (c *API) events(ctx context.Context, f func(state, held)) error {
 	}
 }
 
-// login takes a new token where the last one is old.
+// login gets a new token if the present one is old.
 func (c *API) login(ctx context.Context) error {
 	if c.token != "" && time.Since(c.taken) < tokenFor {
 		return nil
@@ -131,6 +136,7 @@ func (c *API) login(ctx context.Context) error {
 	return nil
 }
 
+// call sends an authorized request, and decodes the answer.
 func (c *API) call(ctx context.Context, method, path string, body []byte, into any) (http.Header, error) {
 	if err := c.login(ctx); err != nil {
 		return nil, err
@@ -144,6 +150,7 @@ func (c *API) call(ctx context.Context, method, path string, body []byte, into a
 	return c.do(request, into)
 }
 
+// do sends a request, and decodes the answer.
 func (c *API) do(request *http.Request, into any) (http.Header, error) {
 	what := request.Method + " " + request.URL.Path
 	answer, err := c.Client.Do(request)

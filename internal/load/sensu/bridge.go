@@ -10,18 +10,19 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Bridge is a Muster server whose bridge Sensu's agents come to, as what is asked of it.
+// Bridge is a Muster server with a bridge for Sensu agents, as a Backend.
 type Bridge struct {
 	Client    *client.Client
 	Namespace string
 }
 
+// version returns the version of the server.
 func (b *Bridge) version(ctx context.Context) (string, error) {
 	about, err := b.Client.Version(ctx)
 	return "bridge of Muster " + about.Version, err
 }
 
-// put makes the check, and the groups that its agents ask to be in.
+// put creates the check, and the groups of its agents.
 func (b *Bridge) put(ctx context.Context, c *check) error {
 	var list []model.Resource
 	for _, group := range c.subscriptions {
@@ -32,6 +33,7 @@ func (b *Bridge) put(ctx context.Context, c *check) error {
 		Interval: model.Duration(c.interval) * model.Duration(time.Second), TTL: model.Duration(c.ttl) * model.Duration(time.Second)}))...)
 }
 
+// remove deletes a check.
 func (b *Bridge) remove(ctx context.Context, name string) error {
 	_, err := b.Client.Resources.DeleteMany(ctx, v1.DeleteRequest{ChangeOptions: v1.ChangeOptions{Yes: true}, Resources: []v1.Ref{{Kind: "Check", Namespace: b.Namespace, Name: name}}})
 	if model.ClassOf(err) == model.NotFound {
@@ -40,7 +42,7 @@ func (b *Bridge) remove(ctx context.Context, name string) error {
 	return err
 }
 
-// events says nothing of when a check was executed: the server's clock is what counts there.
+// events calls f with every event, without its execution time, which is by the server's clock.
 func (b *Bridge) events(ctx context.Context, f func(state, held)) error {
 	for after := ""; ; {
 		list, err := b.Client.Events.List(ctx, v1.EventFilter{Namespace: b.Namespace, Limit: page, After: after})
@@ -57,4 +59,5 @@ func (b *Bridge) events(ctx context.Context, f func(state, held)) error {
 	}
 }
 
+// executed returns false, because events do not tell when a check was executed.
 func (b *Bridge) executed() bool { return false }

@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Command is Sensu as muster load run has it. Passwords are no flags: other people of the
-// machine can read those.
+// Command connects muster load run with Sensu. Passwords are not flags, because other users of the machine can read
+// flags.
 type Command struct {
 	api       string
 	user      string
@@ -30,16 +30,16 @@ type Command struct {
 	ca        string
 }
 
-// Name is the system's.
+// Name returns the name of the target.
 func (s *Command) Name() string { return about.Name }
 
-// Is names it in a sentence.
+// Is returns the target's name in a sentence.
 func (s *Command) Is() string { return "a Sensu backend" }
 
-// Ours says that agents come to Muster's bridge.
+// Ours reports whether agents connect to Muster's bridge.
 func (s *Command) Ours() bool { return s.bridge }
 
-// Flags are its own; each begins with its name.
+// Flags adds flags that begin with the target's name.
 func (s *Command) Flags(f *pflag.FlagSet) {
 	f.StringVar(&s.api, "sensu-api", "", "with --target sensu: the backend's API; default: http://HOST:8080 of the first --server")
 	f.StringVar(&s.user, "sensu-user", "admin", "with --target sensu: user of the API, its password in SENSU_PASSWORD")
@@ -49,7 +49,7 @@ func (s *Command) Flags(f *pflag.FlagSet) {
 	f.StringVar(&s.ca, "sensu-ca", "", "with --target sensu: file (PEM) of the authorities that wss:// and https:// addresses are checked by; default: the system's")
 }
 
-// Runs says whether a scenario waits for something. Behind the bridge is Muster.
+// Runs returns an error if the scenario needs capabilities that are missing. Behind the bridge is Muster.
 func (s *Command) Runs(sc *scenario.Scenario) error {
 	judged := *sc
 	if s.bridge {
@@ -61,7 +61,7 @@ func (s *Command) Runs(sc *scenario.Scenario) error {
 // seededPassword is what every new backend lets agents in with.
 const seededPassword = "P@ssw0rd!"
 
-// Find is the target that runs at these addresses, as --server has them.
+// Find returns the target at the addresses of --server.
 func (s *Command) Find(sc *scenario.Scenario, server string, login func() (*client.Client, error)) (*load.Found, error) {
 	backends, api, err := s.addresses(server)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *Command) Find(sc *scenario.Scenario, server string, login func() (*clie
 	return found, err
 }
 
-// tls is by which authorities backends are checked; nil: the system's.
+// tls returns the TLS configuration with the given authorities; nil means those of the system.
 func (s *Command) tls() (*tls.Config, error) {
 	if s.ca == "" {
 		return nil, nil
@@ -106,7 +106,7 @@ func (s *Command) tls() (*tls.Config, error) {
 	return &tls.Config{RootCAs: known}, nil
 }
 
-// addresses reads --server, ws:// or wss:// addresses with commas between them, and --sensu-api.
+// addresses parses --server, ws:// or wss:// addresses separated by commas, and --sensu-api.
 func (s *Command) addresses(server string) (backends []string, api string, err error) {
 	for text := range strings.SplitSeq(server, ",") {
 		u, err := url.Parse(text)

@@ -31,8 +31,8 @@ const (
 // maxMessage bounds what a backend may send in one frame; it has no bound of its own.
 const maxMessage = 1 << 20
 
-// open makes the opening handshake with one backend, and agrees on an encoding: protobuf
-// if one Accept header of the answer is exactly that, else JSON.
+// open connects to one backend and agrees on an encoding: protobuf if an Accept header of the answer is exactly that,
+// else JSON.
 func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, sensuwire.Codec, error) {
 	target, err := url.Parse(to)
 	if err != nil {
@@ -68,7 +68,7 @@ func (a *Agent) open(ctx context.Context, to string) (*wsconn.Conn, sensuwire.Co
 	return nil, 0, fmt.Errorf("open WebSocket: %w", err)
 }
 
-// headers say who the agent is. The backend takes its encoding from Accept.
+// headers returns the headers that identify the agent. The backend takes its encoding from Accept.
 func (a *Agent) headers() http.Header {
 	accept := sensuwire.MediaProto
 	if a.o.JSON {
@@ -88,6 +88,7 @@ func (a *Agent) headers() http.Header {
 // address has fewer ports than there may be agents.
 const perSource = 20_000
 
+// dial opens the TCP connection.
 func (a *Agent) dial(ctx context.Context, to *url.URL) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}
 	if ip := net.ParseIP(to.Hostname()).To4(); ip != nil && ip.IsLoopback() && a.first >= perSource {

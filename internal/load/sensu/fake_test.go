@@ -18,8 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
-// fake is a backend of ours, as much of one as the protocol's description says: it shakes
-// hands, registers agents, sends requests, and keeps the last event of each check.
+// fake is a Sensu backend for tests: it accepts agents, sends requests, and keeps the last event of each check.
 type fake struct {
 	t      *testing.T
 	json   bool
@@ -173,7 +172,7 @@ func (b *fake) serve(nc net.Conn) {
 	}
 }
 
-// ask sends a check to an agent.
+// ask sends a request for a check to an agent.
 func (b *fake) ask(agent string, c fakeCheck, issued int64) {
 	b.mu.Lock()
 	s := b.sessions[agent]
@@ -217,7 +216,7 @@ func (b *fake) request(c fakeCheck, issued int64) []byte {
 	}), 4, issued)
 }
 
-// event reads what an agent sent, as protobuf by the numbers of the description.
+// event decodes the event that an agent sent.
 func (b *fake) event(body []byte) *fakeEvent {
 	e := &fakeEvent{}
 	if b.json {
@@ -298,7 +297,7 @@ func (b *fake) event(body []byte) *fakeEvent {
 	return e
 }
 
-// eventually waits for a condition of the backend's.
+// eventually waits until the backend satisfies a condition.
 func (b *fake) eventually(what string, ok func() bool) {
 	b.t.Helper()
 	for until := time.Now().Add(20 * time.Second); time.Now().Before(until); <-time.After(2 * time.Millisecond) {

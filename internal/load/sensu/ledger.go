@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
-// Entry is what an agent knows of one of its checks.
+// Entry records what an agent answered to one check.
 type Entry struct {
 	Requests uint32 // came
 	Dropped  uint32 // of them, not answered: not newer than the one before, as agents do, or the agent was at rest
@@ -20,8 +20,8 @@ type Entry struct {
 	Row      uint32 // events written in a row that had that status: the backend counts them as occurrences
 }
 
-// take notes a request, and says whether it is to be answered. An agent runs a check at
-// most once for each second in which it was issued.
+// take records a request, and reports whether to answer it. An agent runs a check at most once for each second of
+// issue.
 func (e *Entry) take(r *sensuwire.Request, rest bool) bool {
 	e.Requests++
 	if rest || r.Issued <= e.Issued {
@@ -37,7 +37,7 @@ func (e *Entry) take(r *sensuwire.Request, rest bool) bool {
 	return true
 }
 
-// wrote notes an event that the connection took.
+// wrote records a sent event.
 func (e *Entry) wrote(executed int64, status uint32) {
 	if e.Written > 0 && e.Status == status {
 		e.Row++
@@ -48,14 +48,14 @@ func (e *Entry) wrote(executed int64, status uint32) {
 	e.Executed, e.Status = executed, status
 }
 
-// asked is an entry with when its last request came, by the agent's clock.
+// asked is an entry with the time of its last request, by the agent's clock.
 type asked struct {
 	Entry
 	at time.Time
 }
 
-// overdue is how many requests of a check should have come since an instant, at which one came or
-// the agent was ready for the first. Each may be late by half its interval, and by a second.
+// overdue returns how many requests of a check should have come since a time; each may be late by half its interval and
+// a second.
 func overdue(interval, since time.Duration) uint64 {
 	late := since - max(interval/2, time.Second)
 	if interval <= 0 || late < interval {

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// A real backend holds all that was sent, in both encodings.
+// TestRealBackend plays against a Sensu backend, if installed, and expects all sent results in both encodings.
 func TestRealBackend(t *testing.T) {
 	binary := os.Getenv("MUSTER_SENSU_BACKEND")
 	if binary == "" {
@@ -89,6 +89,7 @@ func startReal(t *testing.T, binary string) (agents string, api *API) {
 	}
 }
 
+// freeAddresses returns free loopback addresses.
 func freeAddresses(t *testing.T) (list [5]string) {
 	t.Helper()
 	for i := range list { // all open at once, so that they differ

@@ -22,7 +22,7 @@ type session struct {
 	timers   []*time.Timer    // for the entity_config, the next keepalive, the next ping
 }
 
-// connect opens a session and serves it to its end. registered: it came to work.
+// connect opens a session and serves it until its end; registered reports whether the agent could work.
 func (a *Agent) connect(ctx context.Context, to string) (registered bool, err error) {
 	conn, speaks, err := a.open(ctx, to)
 	if err != nil {
@@ -55,7 +55,7 @@ func (a *Agent) connect(ctx context.Context, to string) (registered bool, err er
 	return s.began, err
 }
 
-// after runs f, with the lock held, unless the session has ended. Caller holds the lock.
+// after calls f after a time with the lock held, unless the session has ended. Caller holds the lock.
 func (s *session) after(d time.Duration, f func()) {
 	var t *time.Timer
 	t = time.AfterFunc(d, func() {
@@ -69,6 +69,7 @@ func (s *session) after(d time.Duration, f func()) {
 	s.timers = append(s.timers, t)
 }
 
+// drop removes a timer from a list.
 func drop(list []*time.Timer, t *time.Timer) []*time.Timer {
 	for i := range list {
 		if list[i] == t {
@@ -79,13 +80,13 @@ func drop(list []*time.Timer, t *time.Timer) []*time.Timer {
 	return list
 }
 
-// leave says goodbye as agents do: 1001, bye.
+// leave closes the connection as agents do, with code 1001 and the reason bye.
 func (s *session) leave() {
 	_ = s.conn.WriteClose(1001, "bye")
 	_ = s.conn.NetConn().SetReadDeadline(time.Now())
 }
 
-// read takes messages until the connection ends. Only pongs show that the backend lives.
+// read reads messages until the connection ends. Only pongs show that the backend lives.
 func (s *session) read() error {
 	nc := s.conn.NetConn()
 	_ = nc.SetReadDeadline(time.Now().Add(pongWithin))
@@ -108,7 +109,7 @@ func (s *session) read() error {
 	}
 }
 
-// take handles one message. Those of a kind that it does not know are passed over.
+// take handles one message, and ignores unknown kinds.
 func (s *session) take(message []byte) error {
 	kind, body, err := sensuwire.Parse(message)
 	if err != nil {
@@ -137,8 +138,7 @@ func (s *session) take(message []byte) error {
 	return nil
 }
 
-// begin makes the agent say that it lives, again and again, and answer requests. Caller
-// holds the lock.
+// begin starts the keepalives and the answers to requests. Caller holds the lock.
 func (s *session) begin() {
 	if !s.began {
 		s.began = true
@@ -160,7 +160,7 @@ func (s *session) alive() {
 	s.after(a.keepalive, s.alive)
 }
 
-// ping asks whether the backend lives. Caller holds the lock.
+// ping sends a ping, to notice a dead backend. Caller holds the lock.
 func (s *session) ping() {
 	if s.conn.Ping(nil) != nil {
 		_ = s.conn.Close()
@@ -168,8 +168,8 @@ func (s *session) ping() {
 	s.after(pingEvery, s.ping)
 }
 
-// answer runs a check, which takes no time, and sends what came of it. The run hears of it
-// without the lock: while many wait to tell it, it may ask each agent how it is.
+// answer answers a request with the result of the check. It calls Answered without the lock, because that may ask the
+// agent for its state.
 func (s *session) answer(r *sensuwire.Request) error {
 	due := time.Now()
 	sent, err := s.reply(r)
@@ -179,6 +179,7 @@ func (s *session) answer(r *sensuwire.Request) error {
 	return err
 }
 
+// reply sends the result of a check.
 func (s *session) reply(r *sensuwire.Request) (sent bool, err error) {
 	a := s.agent
 	a.mu.Lock()
@@ -204,12 +205,13 @@ func (s *session) reply(r *sensuwire.Request) (sent bool, err error) {
 	return true, nil
 }
 
-// event begins the next event of a check. Caller holds the lock.
+// event returns the next event of a check. Caller holds the lock.
 func (s *session) event(check string) *sensuwire.Event {
 	s.sequence[check]++
 	return &sensuwire.Event{ID: uuid.New(), Timestamp: time.Now().Unix(), Sequence: s.sequence[check], Entity: &s.agent.entity}
 }
 
+// write sends an event.
 func (s *session) write(kind string, e *sensuwire.Event) error {
 	err := s.conn.Write(s.codec.AppendEvent(sensuwire.NewMessage(kind), e))
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
-// Target is a Sensu Go backend, or a cluster of them, that a scenario is played against.
+// Target is one or more Sensu Go backends that a scenario is played against.
 type Target struct {
 	sc       *scenario.Scenario
 	options  Options
@@ -29,14 +29,13 @@ type Target struct {
 	baseline map[state]held             // of our checks, when the run began
 }
 
-// spoken is what a check says.
+// spoken generates the results of a check.
 type spoken struct {
 	number int // in its class
 	says   outputs.Generator
 }
 
-// Backend is what is asked of a system that Sensu's agents come to: a Sensu backend (API), or
-// a Muster server (Bridge).
+// Backend is a system that Sensu agents connect to: a Sensu backend (API), or a Muster server (Bridge).
 type Backend interface {
 	version(ctx context.Context) (string, error)
 	put(ctx context.Context, c *check) error
@@ -47,14 +46,14 @@ type Backend interface {
 	executed() bool
 }
 
-// check is one of the scenario's, as it is made there.
+// check is a check of the scenario as the backend has it.
 type check struct {
 	name          string
 	subscriptions []string
 	interval, ttl int // s
 }
 
-// New makes the target of a scenario. Options.Answer and Answered are the run's.
+// New returns the target of a scenario. The run sets Options.Answer and Answered.
 func New(sc *scenario.Scenario, o Options, api Backend) (*Target, error) {
 	t := &Target{sc: sc, options: o, api: api, checks: make([]map[string]spoken, len(sc.Agents)), expects: make([]map[string]time.Duration, len(sc.Agents))}
 	for c := range sc.Agents {
@@ -77,17 +76,18 @@ func New(sc *scenario.Scenario, o Options, api Backend) (*Target, error) {
 	return t, nil
 }
 
-// Name is the system's.
+// Name returns the name of the target.
 func (t *Target) Name() string { return about.Name }
 
-// Secured says whether all agents come by TLS.
+// Secured reports whether all agents connect by TLS.
 func (t *Target) Secured() bool {
 	return !slices.ContainsFunc(t.options.Backends, func(to string) bool { return !strings.HasPrefix(to, "wss:") })
 }
 
-// subscription is what the agents of a group listen to.
+// subscription returns the subscription of a group's agents.
 func subscription(group string) string { return "load-" + group }
 
+// subscriptions returns the subscriptions of some groups.
 func subscriptions(groups []string) (list []string) {
 	for _, g := range groups {
 		list = append(list, subscription(g))
@@ -95,8 +95,7 @@ func subscriptions(groups []string) (list []string) {
 	return list
 }
 
-// Prepare makes the scenario's checks, and reads what the backend holds of them already:
-// a second run goes on where the first one ended.
+// Prepare creates the scenario's checks, and reads the backend's present events, from which a second run continues.
 func (t *Target) Prepare(ctx context.Context) (string, error) {
 	version, err := t.api.version(ctx)
 	if err != nil {
@@ -116,7 +115,7 @@ func (t *Target) Prepare(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// Agents are the scenario's.
+// Agents returns the scenario's agents.
 func (t *Target) Agents(observe func(load.Observed)) []load.TargetAgent {
 	o := t.options
 	o.Answer, o.Answered = t.answer, observe
@@ -135,8 +134,8 @@ func (t *Target) Agents(observe func(load.Observed)) []load.TargetAgent {
 	return list
 }
 
-// listensTo are the subscriptions of a class's agents: each of its groups, and that of all where
-// a check has it.
+// listensTo returns the subscriptions of a class's agents: those of its groups, and the one for all agents if a check
+// needs it.
 func (t *Target) listensTo(class *scenario.Class) []string {
 	list := subscriptions(append([]string{class.Name}, class.Groups...))
 	if t.sc.TargetsAll() {
@@ -145,7 +144,7 @@ func (t *Target) listensTo(class *scenario.Class) []string {
 	return list
 }
 
-// answer says what a check returns on an agent.
+// answer returns the status and output of a check on an agent.
 func (t *Target) answer(a *Agent, check string, e Entry) (uint32, string) {
 	k, ok := t.checks[a.class][check]
 	if !ok {
@@ -155,7 +154,7 @@ func (t *Target) answer(a *Agent, check string, e Entry) (uint32, string) {
 	return uint32(status), string(k.says.Output(nil, a.first, k.number, nil, uint64(e.Sent), status))
 }
 
-// Totals sums the ledgers.
+// Totals sums the ledgers of all agents.
 func (t *Target) Totals() (sum report.Totals) {
 	for _, a := range t.agents {
 		a.addTo(&sum)
@@ -163,9 +162,9 @@ func (t *Target) Totals() (sum report.Totals) {
 	return sum
 }
 
-// Compare holds the events that the API lists against the ledgers: of each entity and
-// check the time and status of the last event, and how many in a row had that status. An
-// agent that never changes its status has all of its events in that number.
+// Compare compares the API's events with the ledgers: for each entity and check the time and status of the last event,
+// and the number in a row with that status. An agent that never changes its status has all of its events in that
+// number.
 func (t *Target) Compare(ctx context.Context, differ func(report.Imbalance, string)) (states int, kept uint64, err error) {
 	now, err := t.held(ctx)
 	if err != nil {
@@ -205,7 +204,7 @@ func (t *Target) Compare(ctx context.Context, differ func(report.Imbalance, stri
 	return states, kept, nil
 }
 
-// Clean deletes the checks: nobody is left to run them. Entities and events stay.
+// Clean deletes the checks, because no agent is left to run them. Entities and events stay.
 func (t *Target) Clean(ctx context.Context) error {
 	for _, declared := range t.sc.Placed() {
 		for i := range max(1, declared.Count) {
@@ -217,10 +216,10 @@ func (t *Target) Clean(ctx context.Context) error {
 	return nil
 }
 
-// state names an event.
+// state identifies an event.
 type state struct{ entity, check string }
 
-// held is what the backend says of the last one.
+// held holds the last event of a check in the backend.
 type held struct {
 	executed    int64 // s since 1970
 	status      uint32
@@ -242,7 +241,7 @@ func (t *Target) held(ctx context.Context) (map[state]held, error) {
 	return list, err
 }
 
-// ours says whether the run made a check.
+// ours reports whether the run created a check.
 func (t *Target) ours(name string) bool {
 	return slices.ContainsFunc(t.checks, func(of map[string]spoken) bool { return of[name].says != nil })
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
-// api is the fake's HTTP API. A check that is put is asked for from then on, of every agent
-// that has registered and listens.
+// api returns the HTTP API of the fake backend. From then on it sends requests for a created check to each registered
+// agent with its subscription.
 func (b *fake) api() *httptest.Server {
 	done := make(chan struct{})
 	var all sync.WaitGroup
@@ -85,6 +85,7 @@ func (b *fake) api() *httptest.Server {
 // clock is behind and counts what it asked for, so that no tick that comes late leaves one out.
 const second = 100 * time.Millisecond
 
+// schedule sends requests for a check at its interval.
 func (b *fake) schedule(c fakeCheck, over, done chan struct{}) {
 	tick := time.NewTicker(time.Duration(c.Interval) * second)
 	defer tick.Stop()
@@ -115,6 +116,7 @@ func (b *fake) schedule(c fakeCheck, over, done chan struct{}) {
 	}
 }
 
+// small returns a small scenario.
 func small(changes float64) *scenario.Scenario {
 	sc := &scenario.Scenario{Name: "small", Target: "sensu", Seed: 1,
 		Agents: []scenario.Class{
@@ -128,6 +130,7 @@ func small(changes float64) *scenario.Scenario {
 	return sc
 }
 
+// playOn plays a scenario against a fake backend.
 func playOn(t *testing.T, b *fake, api *API, sc *scenario.Scenario) (*report.Report, error) {
 	t.Helper()
 	target, err := New(sc, Options{Backends: []string{b.url()}, User: "agent", Password: "secret", Namespace: "default"}, api)
@@ -137,8 +140,8 @@ func playOn(t *testing.T, b *fake, api *API, sc *scenario.Scenario) (*report.Rep
 	return load.RunTarget(t.Context(), load.Config{Scenario: sc, MaxLag: time.Minute, Goals: []report.Goal{{Name: "p99", Want: 1}}}, target)
 }
 
-// A scenario is played twice against the same backend: all that was sent is there, also
-// where statuses change, and the checks are gone afterwards.
+// TestScenario plays a scenario twice against one backend, and expects all sent results, also with changing statuses,
+// and no checks left.
 func TestScenario(t *testing.T) {
 	t.Parallel()
 	b := newFake(t, false)
@@ -176,7 +179,7 @@ func TestScenario(t *testing.T) {
 	}
 }
 
-// Groups are subscriptions: who is in two that a check has is asked twice, and answers once.
+// TestGroupsAreSubscriptions expects that an agent in two groups of a check gets two requests and answers once.
 func TestGroupsAreSubscriptions(t *testing.T) {
 	t.Parallel()
 	b := newFake(t, false)
@@ -197,7 +200,7 @@ func TestGroupsAreSubscriptions(t *testing.T) {
 	}
 }
 
-// Backends that lose an event are found out: the last one of a state, or any before it.
+// TestLoss lets the backend lose the first or the last event of a state, and expects a difference.
 func TestLoss(t *testing.T) {
 	for name, which := range map[string]int{"first": 1, "second": 2} {
 		t.Run(name, func(t *testing.T) {
@@ -226,8 +229,8 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// A backend that never asks for a check, and one that hangs up, fail a run in which all that was sent is
-// there.
+// TestWhatDidNotComeFails lets the backend send no requests, or close connections, and expects a failed run although
+// all sent results are there.
 func TestWhatDidNotComeFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(b *fake, sc *scenario.Scenario)
@@ -261,7 +264,7 @@ func TestWhatDidNotComeFails(t *testing.T) {
 	}
 }
 
-// A request may be late by half an interval, and by a second.
+// TestOverdue expects that a request may be late by half an interval and a second.
 func TestOverdue(t *testing.T) {
 	for _, c := range []struct {
 		interval, since time.Duration
@@ -276,7 +279,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// What this target cannot play is said before anything is done.
+// TestCannotBePlayed expects errors for impossible scenarios before anything is done.
 func TestCannotBePlayed(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*scenario.Scenario){
@@ -307,12 +310,14 @@ func TestCannotBePlayed(t *testing.T) {
 	}
 }
 
+// answering is a transport that answers every request with these bytes.
 type answering []byte
 
 func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(a)), Header: http.Header{}}, nil
 }
 
+// FuzzAnswer decodes random answers of the API.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`[{"entity":{"metadata":{"name":"a"}},"check":{"metadata":{"name":"b"},"executed":5,"status":1,"occurrences":3}}]`))
 	f.Add([]byte(`{"access_token":"T"}`))

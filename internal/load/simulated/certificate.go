@@ -31,7 +31,7 @@ func Certificates(authority *pki.Authority) (func(uid uuid.UUID) (*tls.Config, e
 	}, nil
 }
 
-// CertificateOf makes a node's certificate.
+// CertificateOf returns a new certificate of a node.
 func CertificateOf(authority *pki.Authority, uid uuid.UUID) (c tls.Certificate, err error) {
 	key, err := keyOf(authority, uid)
 	if err != nil {
@@ -58,7 +58,7 @@ func ClientConfig(pool *x509.CertPool, serverName string, c tls.Certificate) *tl
 	}
 }
 
-// keyOf is the key of a simulated node.
+// keyOf returns the key of a simulated node.
 func keyOf(authority *pki.Authority, uid uuid.UUID) (*ecdsa.PrivateKey, error) {
 	for try := byte(0); ; try++ {
 		mac := hmac.New(sha256.New, authority.SigningKey().Seed())

@@ -39,16 +39,16 @@ func Members(sc *scenario.Scenario) []Member {
 	return list
 }
 
-// MemberName is the name of a class's i-th node.
+// MemberName returns the name of a class's i-th node.
 func MemberName(class string, i int) string { return fmt.Sprintf("%s-%05d", class, i) }
 
-// MemberUID is the id of a class's i-th node, on a server that Prepare filled.
+// MemberUID returns the id of a class's i-th node, on a server that Prepare filled.
 func MemberUID(seed uint64, class string, i int) uuid.UUID {
 	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "muster load %d %s %d", seed, class, i))
 }
 
-// MemberLabels are the labels of a class's i-th node: forty to a rack and eight sites,
-// unless the class says otherwise.
+// MemberLabels returns the labels of a class's i-th node: forty nodes share a rack, and there are eight sites, unless
+// the class sets these labels.
 func MemberLabels(class *scenario.Class, i int) map[string]string {
 	labels := map[string]string{"rack": fmt.Sprintf("r%04d", i/nodesPerRack), "site": fmt.Sprintf("s%d", i%8)}
 	maps.Copy(labels, class.Labels)
@@ -76,7 +76,7 @@ func Things(sc *scenario.Scenario) (list []Thing) {
 	return list
 }
 
-// Resources are the namespace, groups, proxy nodes and checks of a scenario.
+// Resources returns the namespace, groups, proxy nodes and checks of a scenario.
 func Resources(sc *scenario.Scenario) []model.Resource {
 	list := []model.Resource{Resource(model.Metadata{Name: Namespace}, &model.NamespaceSpec{})}
 	group := func(name string) {
@@ -117,13 +117,13 @@ func Resources(sc *scenario.Scenario) []model.Resource {
 	return list
 }
 
-// Resource makes a resource of a spec.
+// Resource returns a resource with this metadata and spec.
 func Resource(meta model.Metadata, spec model.Spec) model.Resource {
 	return model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: meta, Spec: spec}
 }
 
-// Prepare makes what a scenario needs of a server that does not run, without
-// enrolment. Nodes that exist are left alone.
+// Prepare creates a scenario's resources and nodes on a stopped server, without enrolment. It leaves existing nodes
+// unchanged.
 func Prepare(ctx context.Context, service *intent.Service, sc *scenario.Scenario) error {
 	by := intent.Actor{User: "load", Address: "local", Message: "nodes and checks for " + sc.Name}
 	if _, err := service.Apply(ctx, by, Resources(sc), intent.ApplyOptions{Yes: true}); err != nil {

@@ -20,10 +20,10 @@ const Scenario = "muster-sizing"
 //go:embed sizing.md.tmpl
 var source string
 
-// measured are the sizes of the table. The report of a size is sizing-AGENTS.json.
+// measured returns the numbers of agents in the table. The report of a size is sizing-AGENTS.json.
 func measured() []int { return []int{1000, 4000, 10_000} }
 
-// Page makes docs/sizing.md of the reports in a folder, bench/results.
+// Page returns the text of docs/sizing.md, from the reports in a folder.
 func Page(dir fs.FS) (string, error) {
 	shape, err := scenario.Load(Scenario)
 	if err != nil {

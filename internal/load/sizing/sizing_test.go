@@ -20,7 +20,7 @@ func TestPageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, "../../../docs/sizing.md", got)
 }
 
-// played is a try whose run went well, but for a change.
+// played returns a successful try, with a change.
 func played(factor float64, change ...func(*report.Report)) Try {
 	rep := &report.Report{Schema: report.Schema, Valid: true, Balance: &report.Balance{}, Machine: report.Machine{Cores: 2, Memory: 24e9}, Plan: report.Plan{Agents: int(1000 * factor)},
 		Traffic: report.Traffic{Rate: 833 * factor, BeyondLinger: report.Latency{P99: 25}}, Cost: report.Cost{States: uint64(26_000 * factor), Server: report.Usage{Cores: 0.1 * factor, RSS: int64(60e6 + 40e6*factor)}, Loader: report.Usage{Cores: 0.05 * factor, RSS: int64(50e6 * factor)}, Calls: &report.Calls{Syncs: 47}, Disk: &report.Disk{PerDay: 86400 * 300e3 * factor, Syncs: 60}, Network: &report.Network{In: 150e3 * factor, Out: 40e3 * factor}},
@@ -87,7 +87,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// A size that is not carried is played once more, unless a second run cannot change the answer.
+// TestStumbled expects that a size not carried is played once more, unless a second run cannot change the answer.
 func TestStumbled(t *testing.T) {
 	for name, c := range map[string]struct {
 		try  Try

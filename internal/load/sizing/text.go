@@ -47,7 +47,7 @@ func usageOf(rep *report.Report, states int) usage {
 	return u
 }
 
-// Text is the answer: a line for each size, and one sentence.
+// Text returns a line for each size, and one sentence with the answer.
 func Text(tries []Try) string {
 	rows := [][]string{{"SIZE", "AGENTS", "RESULTS/S", "CORES", "MEMORY", "DISK/S", "FSYNCS/S", "NET IN/S", "NET OUT/S", "P99", "VERDICT"}}
 	expected := false

@@ -75,7 +75,7 @@ func (t *Try) limit() limit {
 	return limit{what: "the objective", why: missed}
 }
 
-// refusal is a limit of the machine that prevented the run, or another error.
+// refusal returns the limit of the machine that prevented the run, or the other error.
 func refusal(err error) limit {
 	if model.ClassOf(err) != model.Limited {
 		return limit{what: "the start", why: err.Error()}
@@ -90,7 +90,7 @@ func refusal(err error) limit {
 	return limit{what: what, why: why}
 }
 
-// missedGoals are sentences.
+// missedGoals returns sentences about the goals that a run missed.
 func missedGoals(rep *report.Report) (list []string) {
 	for _, g := range rep.Goals {
 		if !g.Met {
@@ -100,7 +100,7 @@ func missedGoals(rep *report.Report) (list []string) {
 	return append(list, rep.Late()...)
 }
 
-// commitMillis is the mean duration of the journal's commits in the measured seconds.
+// commitMillis returns the mean duration of the journal's commits in the measured seconds.
 func commitMillis(rep *report.Report) float64 {
 	sum, n := 0.0, 0.0
 	for i := range rep.Samples {

@@ -35,11 +35,12 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// sumOf returns the checksum of a block.
 func sumOf(header, content []byte) uint32 {
 	return crc32.Update(crc32.Checksum(header[:12], castagnoli), castagnoli, content)
 }
 
-// appendSignal writes one signal; at is the time of the one before.
+// appendSignal appends a signal; at is the time of the signal before.
 func appendSignal(dst []byte, at uint32, s *Signal) []byte {
 	dst = binary.AppendUvarint(dst, uint64(s.At-at))
 	dst = binary.AppendUvarint(dst, uint64(s.Node))
@@ -53,7 +54,7 @@ func appendSignal(dst []byte, at uint32, s *Signal) []byte {
 
 var errMalformed = errors.New("its checksum is right but its content is not: written by a faulty version")
 
-// decodeSignal reads one behind another at a time.
+// decodeSignal decodes a signal after one at a time.
 func decodeSignal(data []byte, at uint32, s *Signal) ([]byte, error) {
 	var v [4]uint64
 	for i := range v {
@@ -70,7 +71,7 @@ func decodeSignal(data []byte, at uint32, s *Signal) ([]byte, error) {
 	return data, nil
 }
 
-// appendHead writes the head: uvarints all.
+// appendHead appends the head, as uvarints.
 func appendHead(dst []byte, h *Head) []byte {
 	for _, v := range []uint64{uint64(max(0, h.Began.Unix())), uint64(h.Length.Milliseconds()), uint64(h.Nodes), uint64(h.States), uint64(h.Most),
 		uint64(h.Longest), h.Bytes, h.Signals, h.Late, uint64(len(h.Checks))} {
@@ -85,6 +86,7 @@ func appendHead(dst []byte, h *Head) []byte {
 	return dst
 }
 
+// decodeHead decodes the head.
 func decodeHead(data []byte) (*Head, error) {
 	next := func(most uint64) (v uint64, err error) {
 		v, n := binary.Uvarint(data)
@@ -123,7 +125,7 @@ func decodeHead(data []byte) (*Head, error) {
 	return h, nil
 }
 
-// damaged is an Invalid error about some byte of a file.
+// damaged returns an Invalid error about the byte at an offset.
 func damaged(offset int64, why error) error {
 	return model.Errorf(model.Invalid, "the stream is damaged at offset %d: %w", offset, why).WithHint("copy it again, or record it again: muster load record --help")
 }
@@ -134,7 +136,7 @@ var (
 	errOrder    = errors.New("the signals are not those that its head counts")
 )
 
-// notStream says what a file is that does not begin as one.
+// notStream returns the error of a file that does not begin as a stream.
 func notStream(first []byte) error {
 	var version int
 	if n, _ := fmt.Sscanf(string(first), "muster.stream/%d", &version); n == 1 && version > 1 {

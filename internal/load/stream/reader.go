@@ -24,7 +24,7 @@ type Reader struct {
 	list   []Signal
 }
 
-// Open reads what the file says of itself; Close is the caller's.
+// Open opens a file and reads its head; the caller closes it.
 func Open(path string) (*Reader, io.Closer, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -45,7 +45,7 @@ func Open(path string) (*Reader, io.Closer, error) {
 	return r, file, nil
 }
 
-// NewReader is Open for what is no file. What is behind the head is looked at by Each.
+// NewReader reads the head from a reader; Each reads the signals.
 func NewReader(in io.ReaderAt, size int64) (*Reader, error) {
 	r := &Reader{in: in}
 	first := make([]byte, min(size, int64(len(magic))))
@@ -83,8 +83,7 @@ func NewReader(in io.ReaderAt, size int64) (*Reader, error) {
 	return r, nil
 }
 
-// Each calls fn for all signals in their order, some thousands at a time, which are fn's until
-// it returns. What is damaged ends it, and so does an error of fn's.
+// Each calls fn with all signals in order, some thousands at a time; fn must not keep them.
 func (r *Reader) Each(fn func([]Signal) error) error {
 	at, seen, late := uint32(0), uint64(0), uint64(0)
 	for offset := int64(len(magic)); offset < r.head; {
@@ -121,7 +120,7 @@ func (r *Reader) Each(fn func([]Signal) error) error {
 	return nil
 }
 
-// fits says whether the head knows of such a signal.
+// fits reports whether a signal's node and check are within the head's counts.
 func (h *Head) fits(s *Signal) bool {
 	return int64(s.At) <= h.Length.Milliseconds() && int(s.Node) < h.Nodes && int(s.Check) < len(h.Checks) && int(s.Output) <= h.Longest
 }

@@ -29,7 +29,7 @@ type Signal struct {
 	Late   bool // it came in long after it ran
 }
 
-// Head is what a file says of itself.
+// Head describes the recording in a file.
 type Head struct {
 	Began   time.Time     // to the second
 	Length  time.Duration // in ms: all signals lie within it
@@ -50,5 +50,5 @@ type Check struct {
 	Signals  uint64
 }
 
-// Rate is how many results a second the recording has.
+// Rate returns the results per second of the recording.
 func (h *Head) Rate() float64 { return float64(h.Signals) / h.Length.Seconds() }

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// written is a file of these signals.
+// written returns a file with these signals.
 func written(t testing.TB, h *Head, list []Signal) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -45,7 +45,7 @@ func readAll(data []byte) (h Head, list []Signal, err error) {
 	return r.Head, list, err
 }
 
-// headOf counts what a recorder would.
+// headOf returns the head that a recorder would write for these signals.
 func headOf(list []Signal) *Head {
 	h := &Head{Began: time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC), Length: time.Millisecond}
 	states, most := map[[2]uint32]bool{}, map[uint32]int{}
@@ -82,7 +82,7 @@ func example() (*Head, []Signal) {
 	return headOf(list), list
 }
 
-// The bytes of a file never change: what version 1 wrote is read by all that follow.
+// TestGolden compares the bytes of a file with those of version 1, which all versions must read.
 func TestGolden(t *testing.T) {
 	path := filepath.Join("testdata", "v1.hex")
 	h, list := example()
@@ -108,7 +108,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// What is written is read again, over many blocks.
+// TestSameAgain writes and reads signals over many blocks, and expects the same.
 func TestSameAgain(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var list []Signal
@@ -128,7 +128,7 @@ func TestSameAgain(t *testing.T) {
 	})
 }
 
-// Whatever happens to a file, it is said, with the place; no byte may change unnoticed.
+// TestDamageIsFound changes each byte of a file, and expects an error with its place.
 func TestDamageIsFound(t *testing.T) {
 	h, list := example()
 	data := written(t, h, list)
@@ -177,8 +177,7 @@ func TestDamageIsFound(t *testing.T) {
 	}
 }
 
-// No bytes make a reader panic or take much memory; what it understands, written again, is
-// the same.
+// FuzzReader reads random bytes, and expects an error, or signals that are the same after writing and reading.
 func FuzzReader(f *testing.F) {
 	h, list := example()
 	f.Add(written(f, h, list))

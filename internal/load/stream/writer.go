@@ -9,7 +9,7 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// Writer writes a file from its beginning to its end.
+// Writer writes a file in order.
 type Writer struct {
 	out    io.Writer
 	offset int64
@@ -25,7 +25,7 @@ func NewWriter(out io.Writer) (*Writer, error) {
 	return w, w.write([]byte(magic))
 }
 
-// Add writes the next signal: times never go back.
+// Add appends a signal; times must not decrease.
 func (w *Writer) Add(s *Signal) error {
 	if s.At < w.at {
 		panic("BUG: a stream whose time goes back")
@@ -55,7 +55,7 @@ func (w *Writer) Close(h *Head) error {
 	return w.write(append(trailer, trailing...))
 }
 
-// flush writes the block that is there.
+// flush writes the present block.
 func (w *Writer) flush() error {
 	le := binary.LittleEndian
 	content := s2.EncodeBetter(w.packed, w.block)

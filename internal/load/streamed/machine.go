@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// Machine is what of one machine's results came. Its lock is taken behind the agent's and before
+// Machine compares the stream lines of one machine with its results. Its lock is taken behind the agent's and before
 // the peer's.
 type Machine struct {
 	peer    *Peer
@@ -23,27 +23,27 @@ type Machine struct {
 	last map[state]uint64  // by state: the highest number that came
 }
 
-// Numbers are those of a machine's signals: up to Settled all are acknowledged or refused, up to
-// Sent a session took them, up to Given there are any.
+// Numbers holds signal numbers of a machine: all up to Settled are acknowledged or refused, a session took all up to
+// Sent, and all up to Given exist.
 type Numbers struct{ Settled, Sent, Given uint64 }
 
-// Result is what a line says of a result, whose node has its name from before the run.
+// Result is a result as a stream line tells it, under the node's name from before the run.
 type Result struct {
 	Node, Check, Status string
 	At                  int64 // when it was meant, or when its line came; ns since the run was made
 }
 
-// says is a result in words.
+// says returns the result as text.
 func (r *Result) says() string { return r.Node + "/" + r.Check + " " + r.Status }
 
-// state is the place of an event state, by names.
+// state identifies an event state by names.
 type state struct{ node, check string }
 
 func newMachine(k *Peer, name string, numbers func() Numbers) *Machine {
 	return &Machine{peer: k, name: name, numbers: numbers, due: map[uint64]Result{}, came: map[uint64]Result{}, last: map[state]uint64{}}
 }
 
-// line holds one that came against its result.
+// line compares a received line with its result, if that is acknowledged already.
 func (x *Machine) line(n *lineOf, at int64) {
 	k, got := x.peer, Result{x.peer.run.OwnName(n.Node), n.Check, n.Status, at}
 	if given := x.numbers().Given; n.Number > given { // asked before the lock, which is taken behind the agent's
@@ -81,7 +81,7 @@ func (x *Machine) line(n *lineOf, at int64) {
 	k.note(at, func(*report.Streamed) {})
 }
 
-// Acknowledged takes a result that was.
+// Acknowledged compares an acknowledged result with its line, if that has come already.
 func (x *Machine) Acknowledged(number uint64, want *Result) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -93,8 +93,8 @@ func (x *Machine) Acknowledged(number uint64, want *Result) {
 	x.due[number] = *want
 }
 
-// extra is how many lines came that no acknowledged result brought about: of what was refused, of
-// keepalives, of what was never sent. What has no answer may be kept or not.
+// extra counts lines without an acknowledged result: of refused results, of keepalives, or never sent. Results without
+// an answer may have a line or none.
 func (x *Machine) extra() (n int, example string) {
 	numbers := x.numbers()
 	x.mu.Lock()

@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Run is what is known of the run that is told.
+// Run holds what a Peer knows of its run.
 type Run struct {
 	API      *client.Client
 	Log      *slog.Logger
@@ -38,8 +38,7 @@ type Run struct {
 // streamHandler is the handler by which a run is told of every result.
 const streamHandler = "load-stream"
 
-// Peer is the peer of that handler: it listens, and holds each line against the result that
-// brought it about.
+// Peer receives the lines of the stream handler, and compares each with its result.
 type Peer struct {
 	run      Run
 	listener net.Listener
@@ -53,7 +52,7 @@ type Peer struct {
 	sum   report.Streamed
 }
 
-// Declare makes the handler, and waits until the server begins to tell it. Call Machine before.
+// Declare creates the handler, and waits until the server connects. Call Machine before.
 func (k *Peer) Declare(ctx context.Context, connections int) error {
 	k.reading.Go(k.accept)
 	one := simulated.Resource(model.Metadata{Name: streamHandler, Namespace: simulated.Namespace}, &model.HandlerSpec{Stream: &model.Stream{
@@ -77,7 +76,7 @@ func (k *Peer) Declare(ctx context.Context, connections int) error {
 	}
 }
 
-// End takes the handler away again.
+// End removes the handler.
 func (k *Peer) End() {
 	if k == nil {
 		return
@@ -97,7 +96,7 @@ func (k *Peer) End() {
 	k.reading.Wait()
 }
 
-// Listen begins to take lines; nobody sends any before Declare.
+// Listen opens the socket for lines; none come before Declare.
 func Listen(run Run) (*Peer, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(run.Address, "0"))
 	if err != nil {
@@ -106,14 +105,15 @@ func Listen(run Run) (*Peer, error) {
 	return &Peer{run: run, listener: l, machines: map[string]*Machine{}, took: hdrhistogram.New(1, report.MaxLatency, 3)}, nil
 }
 
-// Machine holds what comes of a machine's stream against its results. numbers takes what locks it
-// likes but for a Machine's.
+// Machine starts to compare the lines of a machine's stream with its results. numbers may take any lock except a
+// Machine's.
 func (k *Peer) Machine(stream wire.StreamID, name string, numbers func() Numbers) *Machine {
 	x := newMachine(k, name, numbers)
 	k.machines[fmt.Sprintf("%016x", uint64(stream))] = x
 	return x
 }
 
+// accept accepts the server's connections.
 func (k *Peer) accept() {
 	for {
 		conn, err := k.listener.Accept()
@@ -128,7 +128,7 @@ func (k *Peer) accept() {
 	}
 }
 
-// lineOf is what is read of a line.
+// lineOf holds the fields of a line that the peer reads.
 type lineOf struct {
 	Kind   string `json:"kind"`
 	Node   string `json:"node"`
@@ -141,6 +141,7 @@ type lineOf struct {
 // mostLine bounds a line: an output of 1 MiB, each byte of which may take six.
 const mostLine = 8 << 20
 
+// read reads the lines of a connection.
 func (k *Peer) read(conn net.Conn) {
 	defer func() {
 		conn.Close()
@@ -167,6 +168,7 @@ func (k *Peer) read(conn net.Conn) {
 	}
 }
 
+// line passes a line to its machine.
 func (k *Peer) line(text []byte, at int64) {
 	n, err := parseLine(text)
 	if err != nil {
@@ -181,6 +183,7 @@ func (k *Peer) line(text []byte, at int64) {
 	}
 }
 
+// parseLine decodes a line.
 func parseLine(text []byte) (n lineOf, err error) {
 	if err = json.Unmarshal(text, &n); err != nil {
 		return n, fmt.Errorf("a line of the stream cannot be read: %w", err)
@@ -188,7 +191,7 @@ func parseLine(text []byte) (n lineOf, err error) {
 	return n, nil
 }
 
-// note counts under the peer's lock.
+// note changes the counts under the peer's lock.
 func (k *Peer) note(at int64, change func(*report.Streamed)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -196,7 +199,7 @@ func (k *Peer) note(at int64, change func(*report.Streamed)) {
 	change(&k.sum)
 }
 
-// pair takes a line and the acknowledged result that has its number.
+// pair compares a line with the acknowledged result of its number.
 func (k *Peer) pair(number uint64, want, got *Result) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -212,7 +215,7 @@ func (k *Peer) pair(number uint64, want, got *Result) {
 	}
 }
 
-// missing is how many lines have not come yet.
+// missing counts the lines that have not come yet.
 func (k *Peer) missing() (n int, example string) {
 	for _, x := range k.machines {
 		x.mu.Lock()
@@ -226,7 +229,7 @@ func (k *Peer) missing() (n int, example string) {
 	return n, example
 }
 
-// Conclude waits until nothing is missing any more, or nothing has come for a while.
+// Conclude waits until no line is missing, or none came for a while, and returns the counts.
 func (k *Peer) Conclude(ctx context.Context) *report.Streamed {
 	if k == nil {
 		return nil

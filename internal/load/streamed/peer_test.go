@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// Each result has its line, whichever comes first; what is missing, twice or out of order is
-// counted as that.
+// TestLinesAreHeldAgainstResults sends lines before and after their results, and expects counts of missing, repeated
+// and misordered lines.
 func TestLinesAreHeldAgainstResults(t *testing.T) {
 	k := quiet()
 	x := k.Machine(0xab, "web-00007", func() Numbers { return Numbers{Given: 9} })
@@ -51,20 +51,19 @@ func TestLinesAreHeldAgainstResults(t *testing.T) {
 	}
 }
 
-// quiet is a peer to which nobody is connected.
+// quiet returns a peer without connections.
 func quiet() *Peer {
 	return &Peer{machines: map[string]*Machine{}, took: hdrhistogram.New(1, report.MaxLatency, 3), run: Run{Now: func() int64 { return 0 }, Measured: func(int64) bool { return false },
 		Since: func(int64) float64 { return 0 }, OwnName: func(node string) string { return strings.TrimSuffix(node, "-renamed") }}}
 }
 
-// lineFor is a line of a machine whose stream is 171.
+// lineFor returns a line of the machine with stream 171.
 func lineFor(node, check, status string, number int) []byte {
 	return fmt.Appendf(nil, `{"kind":"result","node":%q,"check":%q,"status":%q,"stream":"00000000000000ab","number":%d}`+"\n", node, check, status, number)
 }
 
-// A line needs an acknowledged result, and says what that was: one of a number that was never
-// given, of a keepalive, of a result that was refused or of another state is wrong, and so is one
-// that says another status. What has no answer may be kept or not.
+// TestLinesThatNoResultBroughtAbout sends lines without an acknowledged result, or with another status, and expects
+// that they count as wrong, except for results without an answer.
 func TestLinesThatNoResultBroughtAbout(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines        [][]byte
@@ -115,7 +114,7 @@ func TestLinesThatNoResultBroughtAbout(t *testing.T) {
 	}
 }
 
-// Lines that come again and again do not keep a run from its end.
+// TestTheEndComes sends repeated lines again and again, and expects that the run still ends.
 func TestTheEndComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -135,7 +134,7 @@ func TestTheEndComes(t *testing.T) {
 	})
 }
 
-// Whatever comes, it is a line or is counted as none.
+// FuzzLine sends random lines, and expects that each is counted.
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(`{"kind":"result","node":"web-00007","check":"http","stream":"00000000000000ab","number":7}`))
 	f.Add([]byte(`{"number":-1}`))

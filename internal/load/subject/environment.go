@@ -16,16 +16,16 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Environment tells what a run depends on. It measures the disk for some seconds, and so
-// belongs before the run. What cannot be told is left out.
+// Environment returns the conditions of a run. It measures the disk for some seconds, so callers do this before the
+// run. Unknown values are absent.
 func (s *Subject) Environment(ctx context.Context) *report.Environment {
 	e := Here(ctx, s.Data)
 	e.Server = s.build(ctx)
 	return e
 }
 
-// Here is what a run depends on whatever it loads: the limits of this machine, and the disk
-// below a folder, which is measured; empty: the data lies where this process does not see it.
+// Here returns the conditions that this machine sets: its limits, and the measured disk below a folder; an empty folder
+// means that the data is elsewhere.
 func Here(ctx context.Context, folder string) *report.Environment {
 	e := &report.Environment{Virtual: virtual(), Limits: limits()}
 	if folder != "" {
@@ -35,7 +35,7 @@ func Here(ctx context.Context, folder string) *report.Environment {
 	return e
 }
 
-// build is which server it is and how it was started.
+// build returns the version and the flags of the server.
 func (s *Subject) build(ctx context.Context) map[string]string {
 	about := map[string]string{}
 	if data, err := s.get(ctx, "/debug/version"); err == nil {
@@ -56,8 +56,7 @@ func (s *Subject) build(ctx context.Context) map[string]string {
 	return withoutEmpty(about)
 }
 
-// limits are the bounds of this process, which the server under test inherits, and of the
-// kernel.
+// limits returns the limits of this process, inherited by the server, and of the kernel.
 func limits() map[string]string {
 	bounds := map[string]string{}
 	if self, err := procfs.Self(); err == nil {
@@ -77,8 +76,7 @@ func limits() map[string]string {
 	return withoutEmpty(bounds)
 }
 
-// virtual is the kind of virtual machine or container, empty on bare metal, as far as this
-// can be told without root.
+// virtual returns the kind of virtual machine or container, or an empty text on bare metal.
 func virtual() string {
 	var kinds []string
 	for file, kind := range map[string]string{"/.dockerenv": "docker", "/run/.containerenv": "podman"} {
@@ -103,7 +101,7 @@ func virtual() string {
 	return strings.Join(kinds, " in ")
 }
 
-// mount is the file system that a folder lies on, with its options, and its device.
+// mount returns the file system of a folder with its options, and its device.
 func mount(dir string) (fileSystem, device string) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real
@@ -124,7 +122,7 @@ func mount(dir string) (fileSystem, device string) {
 	return fileSystem, device
 }
 
-// options are those of a mount, sorted: they come in no order.
+// options returns the options of a mount, sorted.
 func options(sets ...map[string]string) string {
 	var words []string
 	for _, set := range sets {
@@ -141,7 +139,7 @@ func options(sets ...map[string]string) string {
 	return strings.Join(words, ",")
 }
 
-// text is a small file's content; empty where there is none.
+// text returns the content of a small file, or an empty text.
 func text(path string) string {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -150,6 +148,7 @@ func text(path string) string {
 	return strings.Join(strings.Fields(string(data)), " ")
 }
 
+// withoutEmpty removes empty values from a map.
 func withoutEmpty(m map[string]string) map[string]string {
 	for name, value := range m {
 		if value == "" {
@@ -159,6 +158,7 @@ func withoutEmpty(m map[string]string) map[string]string {
 	return m
 }
 
+// count formats a limit.
 func count(n uint64) string {
 	if n == math.MaxUint64 {
 		return "unlimited"

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What a run depends on can be told of any Linux machine.
+// TestEnvironment expects the conditions of a run on any Linux machine.
 func TestEnvironment(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("limits and mounts are read on Linux")

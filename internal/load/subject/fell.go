@@ -8,8 +8,8 @@ import (
 // mostSaid bounds what is quoted of a log.
 const mostSaid = 200
 
-// Fell is how the server ended by itself, with what its log says of that; empty: it did not. One
-// that was started again by the script has fallen all the same.
+// Fell returns how the server ended unasked, with the reason from its log; empty if it did not, even if a fault
+// restarted it later.
 func (s *Subject) Fell() string {
 	s.mu.Lock()
 	state := s.fell
@@ -24,8 +24,8 @@ func (s *Subject) Fell() string {
 	return state
 }
 
-// lastCry is the line of a log that says why its process ended: that with which the last of Go's
-// stacks begins, else the last one.
+// lastCry returns the line of a log that tells why its process ended: the first line of the last Go stack, else the
+// last line.
 func lastCry(log []byte) string {
 	var last, cry []byte
 	for line := range bytes.Lines(log) {

@@ -2,7 +2,7 @@ package subject
 
 import "testing"
 
-// What a log says of its process's end is the line with which a stack begins, else the last one.
+// TestLastCry expects the first line of a Go stack in a log, else the last line.
 func TestLastCry(t *testing.T) {
 	for log, want := range map[string]string{
 		"": "",

@@ -76,8 +76,7 @@ func (s *Subject) Join(ctx context.Context, sc *scenario.Scenario, dir string, s
 	return members, s.certificates(byNode), nil
 }
 
-// same refuses to prepare one server and load another: who answers the agents has to show the
-// CA of the server whose API we are logged in to.
+// same returns an error if the server of the API and the server for the agents have different CAs.
 func (s *Subject) same(ctx context.Context) error {
 	authority, err := s.API.Enrolment.Authority(ctx)
 	if err != nil {
@@ -98,7 +97,7 @@ func (s *Subject) same(ctx context.Context) error {
 	return nil
 }
 
-// apply declares what the scenario needs. What is there already stays as it is.
+// apply declares the scenario's resources, and leaves existing ones unchanged.
 func (s *Subject) apply(ctx context.Context, sc *scenario.Scenario, members []simulated.Member) error {
 	list := simulated.Resources(sc)
 	for _, m := range members {
@@ -114,8 +113,7 @@ func (s *Subject) apply(ctx context.Context, sc *scenario.Scenario, members []si
 	return nil
 }
 
-// token makes a join token. A namespace that was just made is known to the server a moment
-// later.
+// token creates a join token, and retries while a new namespace is not yet known to the server.
 func (s *Subject) token(ctx context.Context, note string) (v1.JoinToken, error) {
 	look := time.NewTicker(100 * time.Millisecond)
 	defer look.Stop()
@@ -132,7 +130,7 @@ func (s *Subject) token(ctx context.Context, note string) (v1.JoinToken, error) 
 	}
 }
 
-// join is one machine's identity: kept, renewed, or new.
+// join returns the identity of one machine: the kept one, renewed if it ends soon, or a new one.
 func (s *Subject) join(ctx context.Context, dir string, m simulated.Member, token pki.Token) (*pki.Identity, error) {
 	id, err := pki.LoadIdentity(dir)
 	if err == nil && id.CASum == token.CA {
@@ -158,7 +156,7 @@ func (s *Subject) join(ctx context.Context, dir string, m simulated.Member, toke
 	return id, nil
 }
 
-// certificates makes an agent's TLS configuration of its identity.
+// certificates returns a function that makes an agent's TLS configuration from its identity.
 func (s *Subject) certificates(byNode map[uuid.UUID]*pki.Identity) func(uuid.UUID) (*tls.Config, error) {
 	host, _, _ := net.SplitHostPort(s.TLS)
 	return func(uid uuid.UUID) (*tls.Config, error) {

@@ -29,6 +29,7 @@ type process struct {
 	meant bool          // it was asked to end; the subject's lock guards it
 }
 
+// ended reports whether the process has ended.
 func (p *process) ended() bool {
 	select {
 	case <-p.done:
@@ -38,7 +39,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// PID is the server's process now, 0 where it does not run or is not known.
+// PID returns the process id of the server, or 0 if it does not run or is unknown.
 func (s *Subject) PID() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,6 +57,7 @@ func (s *Subject) begin(ctx context.Context) error {
 	return s.waitReady(ctx)
 }
 
+// launch starts the process.
 func (s *Subject) launch() error {
 	log, err := os.OpenFile(s.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -92,7 +94,7 @@ func (s *Subject) launch() error {
 	return nil
 }
 
-// waitReady waits until readyz says so.
+// waitReady waits until readyz reports that the server is ready.
 func (s *Subject) waitReady(ctx context.Context) error {
 	s.mu.Lock()
 	p := s.running
@@ -116,7 +118,7 @@ func (s *Subject) waitReady(ctx context.Context) error {
 	}
 }
 
-// get asks the admin listener.
+// get requests a path of the admin listener.
 func (s *Subject) get(ctx context.Context, path string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.Admin+path, nil)
 	if err != nil {
@@ -135,14 +137,14 @@ func (s *Subject) get(ctx context.Context, path string) ([]byte, error) {
 	return data, err
 }
 
-// lastWords are the last lines of the log.
+// lastWords returns the last lines of the log.
 func (s *Subject) lastWords() string {
 	data, _ := os.ReadFile(s.Log)
 	lines := bytes.Split(bytes.TrimSpace(data), []byte("\n"))
 	return string(bytes.Join(lines[max(0, len(lines)-10):], []byte("\n")))
 }
 
-// signal sends one to the server.
+// signal sends the server a signal.
 func (s *Subject) signal(sig syscall.Signal) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +154,7 @@ func (s *Subject) signal(sig syscall.Signal) error {
 	return s.running.cmd.Process.Signal(sig)
 }
 
-// end asks the server to end, and kills it after a while. Zero: at once.
+// end asks the server to end, and kills it after a while, or at once if within is zero.
 func (s *Subject) end(within time.Duration) {
 	s.mu.Lock()
 	p := s.running
@@ -182,12 +184,12 @@ func (s *Subject) Restart(ctx context.Context) error {
 	return s.begin(ctx)
 }
 
-// Kill is kill -9, and a start.
+// Kill kills the server with SIGKILL and starts it again.
 func (s *Subject) Kill(ctx context.Context) error {
 	s.end(0)
 	return s.begin(ctx)
 }
 
-// Pause stops the process without telling it; Continue lets it go on.
+// Pause suspends the process with SIGSTOP.
 func (s *Subject) Pause() error    { return s.signal(syscall.SIGSTOP) }
 func (s *Subject) Continue() error { return s.signal(syscall.SIGCONT) }

@@ -13,12 +13,12 @@ import (
 // traceSeconds is how long a runtime trace looks: it slows the server down, and grows fast.
 const traceSeconds = 1
 
-// profile is one that the admin listener gives.
+// profile is a profile that the admin listener serves.
 type profile struct {
 	name, what, path string // name of the file behind its prefix
 }
 
-// Together they look at the same span. The trace comes after it: it slows the server down.
+// profiles returns the profiles of the same span, and the trace to take after them, because a trace slows the server down.
 func profiles(seconds int) (together []profile, after profile) {
 	span := strconv.Itoa(seconds)
 	return []profile{
@@ -33,9 +33,8 @@ func profiles(seconds int) (together []profile, after profile) {
 		}
 }
 
-// Profile takes all profiles of the server, of so many seconds, into a folder, as PREFIX-cpu.pprof and so on,
-// and returns what each file holds, by its path below the folder's parent. Those that
-// could not be taken are in the error; the others are kept.
+// Profile saves all profiles of the server over this many seconds into a folder, as PREFIX-cpu.pprof and so on, and
+// returns descriptions of the files. The error names the profiles that failed; the others are kept.
 func (s *Subject) Profile(ctx context.Context, dir, prefix string, seconds int) (map[string]string, error) {
 	if s.Admin == "" {
 		return nil, nil

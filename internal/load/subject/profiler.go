@@ -44,7 +44,7 @@ type Profiler struct {
 	errs  []error
 }
 
-// NewProfiler makes a profiler for the run of a scenario. goals are objectives of the command line.
+// NewProfiler returns a profiler for the run of a scenario. goals are objectives of the command line.
 func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, goals []report.Goal, folder string) *Profiler {
 	p := &Profiler{server: s, folder: folder, from: -1, span: 1, taken: map[string]bool{}, limits: map[string]float64{}, missed: map[string]int{}, faults: map[int]bool{}, files: map[string]string{}}
 	p.ctx, p.end = context.WithCancel(ctx)

@@ -16,7 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// The steady phase is profiled in its middle, and the first phase in which an objective is missed for some seconds.
+// TestProfilerTakesWhatMatters expects a profile from the middle of the steady phase, and one from the first phase that
+// misses an objective for some seconds.
 func TestProfilerTakesWhatMatters(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
@@ -69,7 +70,8 @@ func TestProfilerTakesWhatMatters(t *testing.T) {
 	}
 }
 
-// A fault phase that comes first is not steady: the profile is of the phase behind it, in its middle.
+// TestSteadyIsNotWhereSomethingIsBrokenOnPurpose plays a fault phase first, and expects the profile from the middle of
+// the phase after it.
 func TestSteadyIsNotWhereSomethingIsBrokenOnPurpose(t *testing.T) {
 	admin := httptest.NewServer(http.NotFoundHandler())
 	defer admin.Close()

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 )
 
-// Options say which server, and with what.
+// Options holds the program, folder and flags of the server to start.
 type Options struct {
 	Binary  string                                             // its program; empty: this one
 	Dir     string                                             // where its folder is made; empty: the system's folder for temporary files
@@ -96,7 +96,7 @@ func Start(ctx context.Context, o Options) (_ *Subject, err error) {
 	return s, nil
 }
 
-// program is where a server's program is: the server starts in another folder.
+// program returns the absolute path of the server's program, because the server starts in another folder.
 func program(name string) (path string, err error) {
 	if name == "" {
 		if path, err = os.Executable(); err != nil {
@@ -125,8 +125,7 @@ func (s *Subject) prepare(ctx context.Context, o Options) error {
 	return PrepareFolder(ctx, filepath.Join(s.Data, "intent.db"), o.Prepare)
 }
 
-// PrepareFolder opens the intent of a server that does not run, by file or address, and
-// lets fill change it.
+// PrepareFolder opens the intent database of a stopped server, and calls fill to change it.
 func PrepareFolder(ctx context.Context, db string, fill func(ctx context.Context, s *intent.Service) error) error {
 	store, err := intentdb.Open(ctx, db, kind.All(), time.Now)
 	if err != nil {
@@ -140,7 +139,7 @@ func PrepareFolder(ctx context.Context, db string, fill func(ctx context.Context
 	return fill(ctx, service)
 }
 
-// login is done once: the session lives as long as the run.
+// login logs in once; the session lasts as long as the run.
 func (s *Subject) login(ctx context.Context, password string) error {
 	ca, err := os.ReadFile(filepath.Join(s.Data, "pki", "ca.crt"))
 	if err != nil {
@@ -174,11 +173,10 @@ func Authority(data string) (*pki.Authority, error) {
 	return pki.Open(dir, []string{"localhost"}, time.Now)
 }
 
-// Own says whether the run started the server, and ends it.
+// Own reports whether the run started the server and will stop it.
 func (s *Subject) Own() bool { return s.own }
 
-// Stop ends the server as planned, by force where that takes too long, and removes its
-// folder. Safe to call again.
+// Stop stops the server, by force if that takes too long, and removes its folder. Further calls do nothing.
 func (s *Subject) Stop() {
 	if !s.own {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// A program is found from here, not from the folder in which the server starts.
+// TestProgram starts a program given by a relative path, and expects that it is found from the present folder.
 func TestProgram(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)

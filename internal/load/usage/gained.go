@@ -82,7 +82,7 @@ func (g *Gained) Add(first, last SoFar) {
 	}
 }
 
-// Shown has the server's own metrics that are not zero.
+// Shown returns the server's metrics that are not zero.
 func (g *Gained) Shown() map[string]float64 {
 	d := map[string]float64{}
 	for name, v := range g.Metrics {
@@ -93,7 +93,7 @@ func (g *Gained) Shown() map[string]float64 {
 	return d
 }
 
-// Usages has the figures of the server and of all loaders. CPU time is per result.
+// Usages returns the use by the server and by all loaders. CPU time is per result.
 func (g *Gained) Usages(results uint64) (server, loader report.Usage) {
 	use := func(cpu time.Duration, p Process) report.Usage {
 		u := report.Usage{RSS: p.RSS}
@@ -124,7 +124,7 @@ type Cost struct {
 	RSS       int64
 }
 
-// Of has the figures per result.
+// Of returns the use per result.
 func (c Cost) Of(results uint64) report.Usage {
 	u := report.Usage{RSS: c.RSS}
 	if c.Span > 0 {

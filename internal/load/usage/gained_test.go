@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// What a server used is summed over its lives; while it does not run, nothing is added.
+// TestLivesOfAServerAreSummed restarts a server, and expects the sum of the use of its processes, without the time
+// between.
 func TestLivesOfAServerAreSummed(t *testing.T) {
 	o := &Odometer{}
 	ticks := func(n int) time.Duration { return time.Duration(n) * 10 * time.Millisecond }
@@ -40,6 +41,8 @@ func TestLivesOfAServerAreSummed(t *testing.T) {
 	}
 }
 
+// TestCountersOfAServerStartedAnew restarts a server, and expects that its counters are not subtracted across the
+// restart.
 func TestCountersOfAServerStartedAnew(t *testing.T) {
 	before := map[string]float64{"muster_a_total": 100, "muster_b_total": 100, "muster_gauge": 5}
 	after := map[string]float64{"muster_a_total": 130, "muster_b_total": 20, "muster_gauge": 3, "go_threads": 9}

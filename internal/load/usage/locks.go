@@ -16,7 +16,7 @@ const (
 	ownWaitMetric    = "/sync/mutex/wait/total:seconds"
 )
 
-// lockWait is the time that goroutines of this process waited for locks so far.
+// lockWait returns the time that goroutines of this process waited for locks so far.
 func lockWait() time.Duration {
 	s := []metrics.Sample{{Name: ownWaitMetric}}
 	metrics.Read(s)
@@ -26,7 +26,7 @@ func lockWait() time.Duration {
 	return time.Duration(s[0].Value.Float64() * float64(time.Second))
 }
 
-// LockShare is a wait as a share; 0 if the number of processors is unknown.
+// LockShare returns a wait as a share of the processors' time, or 0 if their number is unknown.
 func LockShare(wait, span, processors float64) float64 {
 	if !(wait > 0 && span > 0 && processors > 0) {
 		return 0
@@ -34,7 +34,7 @@ func LockShare(wait, span, processors float64) float64 {
 	return wait / span / processors
 }
 
-// OwnLockShare is the share of this process.
+// OwnLockShare returns the share of this process.
 func OwnLockShare(wait, span time.Duration) float64 {
 	return LockShare(wait.Seconds(), span.Seconds(), float64(runtime.GOMAXPROCS(0)))
 }

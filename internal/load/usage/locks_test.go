@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Goroutines that wait for one mutex are seen, as a share of the processors' time.
+// TestLockShare lets goroutines wait for one mutex, and expects the wait as a share of the processors' time.
 func TestLockShare(t *testing.T) {
 	for _, c := range []struct{ wait, span, processors, want float64 }{{1, 10, 2, 0.05}, {40, 10, 2, 2}, {1, 0, 2, 0}, {1, 10, 0, 0}, {0, 10, 2, 0}} {
 		if got := LockShare(c.wait, c.span, c.processors); got != c.want {

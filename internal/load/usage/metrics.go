@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// Metrics has the sums of a server's /metrics by name; nil: it has no answer.
+// Metrics returns the sums of a server's /metrics by name, or nil without an answer.
 func Metrics(admin string) map[string]float64 {
 	sums, _ := scrape(admin)
 	return sums

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Odometer adds up what all lives of a server used. One that ends takes along what it used
-// Since it was looked at last: it is looked at every second, and before the run ends it.
+// Odometer sums the use of all processes of a server, across restarts. One that ends takes along what it used Since it
+// was looked at last: it is looked at every second, and before the run ends it.
 type Odometer struct {
 	mu   sync.Mutex
 	pid  int
@@ -14,7 +14,7 @@ type Odometer struct {
 	past Process // of the lives before
 }
 
-// read looks at the server; 0: it does not run.
+// read reads the use of the process, or 0 if the server does not run.
 func (o *Odometer) read(pid int) Process {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -24,7 +24,7 @@ func (o *Odometer) read(pid int) Process {
 	return o.add(pid, OfProcess(pid))
 }
 
-// add is the sum with one more look. Caller holds the lock.
+// add returns the sum with one more look. Caller holds the lock.
 func (o *Odometer) add(pid int, p Process) Process {
 	resident := p.RSS
 	switch {
@@ -45,7 +45,7 @@ func (o *Odometer) add(pid int, p Process) Process {
 		Reads: o.past.Reads + o.last.Reads, Writes: o.past.Writes + o.last.Writes, Written: o.past.Written + o.last.Written}
 }
 
-// SoFar is what both processes, and all of the machine, used so far.
+// SoFar holds the use of loader, server and machine so far.
 type SoFar struct {
 	At             time.Duration
 	Server, Loader Process       // the server's sums are of all its lives
@@ -55,7 +55,7 @@ type SoFar struct {
 	Waited         time.Duration // for locks, by the goroutines of this process
 }
 
-// Use looks at both; server says which process it is now, nil: nobody knows.
+// Use reads the use of loader and server; server returns the present process id, and nil means that it is unknown.
 func (o *Odometer) Use(at time.Duration, server func() int) SoFar {
 	u := SoFar{At: at, Loader: OfProcess(0), Busy: Busy(), Waited: lockWait()}
 	if server != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Process is what Linux says of a process; zero elsewhere.
+// Process holds what Linux tells about a process; zero on other systems.
 type Process struct {
 	Life    int           // of the same server, see odometer
 	CPU     time.Duration // user and system
@@ -45,13 +45,13 @@ func OfProcess(pid int) (p Process) {
 	return p
 }
 
-// Same says whether p is a later look at the process of before.
+// Same reports whether p is a later reading of the same process.
 func (p Process) Same(before Process) bool { return p.Life == before.Life && p.Since(before) }
 
-// Since says whether p counts on from before, by the same process or by one that followed it.
+// Since reports whether p continues before, in the same process or in a later one.
 func (p Process) Since(before Process) bool { return before.CPU > 0 && p.CPU >= before.CPU }
 
-// Cores is how many cores a process used since before.
+// Cores returns the cores that a process used since before.
 func (p Process) Cores(before Process, span time.Duration) float64 {
 	if span <= 0 || !p.Since(before) {
 		return 0
@@ -59,8 +59,7 @@ func (p Process) Cores(before Process, span time.Duration) float64 {
 	return (p.CPU - before.CPU).Seconds() / span.Seconds()
 }
 
-// Busy is what all processes and the kernel used of all cores since the machine
-// started: what somebody else takes shows here.
+// Busy returns the CPU time of all processes and the kernel since the machine started.
 func Busy() time.Duration {
 	f := strings.Fields(line("/proc/stat", "cpu "))
 	var busy int64
@@ -73,7 +72,7 @@ func Busy() time.Duration {
 	return time.Duration(busy) * time.Second / userHz
 }
 
-// field is the value of the first line "name: value" of a file.
+// field returns the value of the first line "name: value" of a file.
 func field(path, name string) string {
 	_, value, _ := strings.Cut(line(path, name), ":")
 	return strings.TrimSpace(value)
@@ -84,7 +83,7 @@ func number(path, name string) int64 {
 	return n
 }
 
-// line is the rest of the first line of a file that begins with start.
+// line returns the rest of the first line of a file that begins with start.
 func line(path, start string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -8,8 +8,7 @@ package about
 // Name is what a scenario's target calls it.
 const Name = "sensu"
 
-// Differs says whether a capability exists with Sensu, and what it waits for if not; not ok: as
-// with Muster.
+// Differs reports whether Sensu has a capability, and what it waits for if not; ok is false if it is as in Muster.
 func Differs(capability string) (exists bool, waits string, ok bool) {
 	switch capability {
 	case "proxy-checks", "round-robin":
