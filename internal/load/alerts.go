@@ -79,8 +79,8 @@ func (a *agent) watch(check int16, w *alerts.Witness) {
 	a.ledger.watched[check] = w
 }
 
-// patience is for how long alerts that have to come are waited for, after the last one
-// that came: a delivery that failed is tried again after seconds.
+// patience limits the wait for missing alerts after the last one that came, because the server retries a failed
+// delivery after seconds.
 const patience = 15 * time.Second
 
 // concludeAlerts waits until all expected alerts came, or none came for a while, then stops watching the machines.

@@ -213,8 +213,8 @@ func (p *pair) passed(stream wire.StreamID, number uint64, s *sign, heard, refus
 	}
 }
 
-// surelyLater is how far two runs by different agents have to be from each other, in ns, so that
-// the server surely takes the later one for the later one, whatever their frames waited for.
+// surelyLater is the least time in ns between runs of two agents after which the server surely receives them in this
+// order, however long their frames linger.
 const surelyLater = int64(2e9)
 
 // choosePairs draws the proxy nodes for which checks of a class fail.

@@ -38,7 +38,7 @@ type orders struct {
 	hash        [32]byte
 }
 
-// Numbers begin where a server's do not.
+// The first ids differ from those of a real server.
 const (
 	firstNode     = 1000
 	firstCheck    = 100

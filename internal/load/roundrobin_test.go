@@ -64,6 +64,7 @@ func playTurns(t *testing.T) *turning {
 	return &turning{r, ping}
 }
 
+// sec64 converts seconds to ns.
 func sec64(n float64) int64 { return int64(n * 1e9) }
 
 // turn gives an agent the run of an interval, after a delay; run also has it run and acknowledged.

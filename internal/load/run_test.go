@@ -63,12 +63,14 @@ func (s *ideal) kill(down time.Duration) {
 	s.mu.Unlock()
 }
 
+// idealNode is the node of one agent.
 type idealNode struct {
 	id     model.NodeID
 	last   uint64
 	states map[model.CheckID]*observe.EventState
 }
 
+// fault is the way in which the server handles one result wrongly.
 type fault int
 
 const (
@@ -79,6 +81,7 @@ const (
 	refuse       // refused for good
 )
 
+// idealSession is a session with an ideal server.
 type idealSession struct {
 	srv   *ideal
 	agent *agent
@@ -133,6 +136,7 @@ func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire
 	return x, nil
 }
 
+// Read passes acknowledgements to the agent until the session ends.
 func (x *idealSession) Read() error {
 	for {
 		select {
@@ -148,6 +152,8 @@ func (x *idealSession) Stats(*wire.Stats) error     { return nil }
 func (x *idealSession) SendFacts(*wire.Facts) error { return nil }
 func (x *idealSession) Sent() uint64                { return 0 }
 func (x *idealSession) MaxBatch() int               { return cmp.Or(x.srv.most, wire.MaxFrame) }
+
+// SendFrame queues a batch, and handles some of its results wrongly if the test asks so.
 func (x *idealSession) SendFrame(key wire.StreamKey, last uint64, frame []byte) error {
 	select {
 	case <-x.gone:

@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// sec returns a duration of n seconds.
 func sec(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
 
 // TestScoreMapsVirtualTime expects that virtual time runs faster and slower with the rates of phases, and that its real

@@ -146,6 +146,7 @@ func valid(runs []*report.Report) (list []*report.Report) {
 	return list
 }
 
+// sideOf counts the runs of a side.
 func sideOf(s Set) Side {
 	out := Side{Name: s.Name, Builds: unique(s.Runs, build)}
 	stopped := ""

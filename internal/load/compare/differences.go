@@ -154,6 +154,7 @@ func conditions(base, other Set) (list []string) {
 	return list
 }
 
+// medianOf returns the median of a value over the runs.
 func medianOf(s Set, of func(*report.Report) float64) float64 {
 	if len(s.Runs) == 0 {
 		return 0
@@ -184,6 +185,7 @@ func unique(runs []*report.Report, of func(*report.Report) string) (list []strin
 	return list
 }
 
+// positive formats a value, or returns an empty text for 0.
 func positive(v float64) string {
 	if v <= 0 {
 		return ""
@@ -191,6 +193,7 @@ func positive(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
+// system returns name and version of the system under test.
 func system(r *report.Report) string {
 	if r.Targeted != nil {
 		return strings.TrimSpace(r.Targeted.Name + " " + r.Targeted.Version)
@@ -207,6 +210,7 @@ func shortCommit(hash string, dirty bool) string {
 	return hash
 }
 
+// loaderBuild returns the version of the loader.
 func loaderBuild(r *report.Report) string { return shortCommit(cmp.Or(r.Commit, r.Version), r.Dirty) }
 
 // build returns the version of the server, which may differ from the loader's.

@@ -38,6 +38,7 @@ func ReadAll(paths []string) (sets []Set, err error) {
 
 const pathHint = "give a run.json, the folder that muster load run wrote, or a folder of such folders"
 
+// read reads the runs in a file or folder.
 func read(path string) (runs []*report.Report, err error) {
 	info, err := os.Stat(path)
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// DefaultClasses is how many classes a scenario has at most, unless more are asked for.
+// DefaultClasses is the default limit of classes in a scenario.
 const DefaultClasses = 8
 
 // Shape is a fleet as a scenario.

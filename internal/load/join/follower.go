@@ -262,6 +262,7 @@ func (f *Follower) take(o *order) error {
 	return nil
 }
 
+// callees returns the functions that carry out orders, once Hear has set them.
 func (f *Follower) callees() (func(time.Duration, []observe.Part) error, func(int, string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -141,11 +141,13 @@ func (l *Lead) authorized(next http.Handler) http.Handler {
 	})
 }
 
+// refuse answers a request with an error, and reports the refusal.
 func (l *Lead) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	l.say("refused %s: %v", r.RemoteAddr, err)
 	writeFailure(w, err)
 }
 
+// writeFailure writes an error as the answer.
 func writeFailure(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(model.ClassOf(err).HTTP())
@@ -304,7 +306,7 @@ func (l *Lead) lose(p *peer, err error) {
 	}
 }
 
-// who names a follower that has its number.
+// who names a follower, with its number.
 func (p *peer) who(l *Lead) string {
 	return fmt.Sprintf("loader %d of %d (%s)", p.number+1, l.loaders, p.Name)
 }
@@ -351,6 +353,7 @@ func causeOf(ctx context.Context, who string) error {
 	return model.Errorf(model.Unavailable, "%s was interrupted", who)
 }
 
+// locality returns where a follower runs, in words.
 func locality(here bool) string {
 	if here {
 		return " (this machine)"

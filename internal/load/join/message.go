@@ -14,8 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Version is that of the messages. Loaders of another version are refused: the result of a run depends on all of them doing
-// the same.
+// Version is the version of the messages. A lead refuses loaders of other versions, because all must play the same.
 const Version = 3
 
 const (
@@ -93,6 +92,7 @@ type failure struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
+// newFailure encodes an error for the other side.
 func newFailure(err error) *failure {
 	f := &failure{Class: model.ClassOf(err).Label(), Message: err.Error()}
 	var e *model.Error

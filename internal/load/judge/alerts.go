@@ -23,8 +23,7 @@ type strike struct {
 	detected, cleared *hdrhistogram.Histogram
 }
 
-// Alerts judges the alerts of faults. It returns, for each strike, what a row of the report has about alerts, and the number
-// of alerts that are missing.
+// Alerts judges the alerts of faults, and returns the report's row of each strike and the number of missing alerts.
 func Alerts(a *observe.Alerts) (rows []report.Struck, missing int) {
 	all := make([]*strike, len(a.Strikes))
 	var checks []*strike
@@ -84,8 +83,8 @@ func (x *strike) wrong(count *int, state *observe.Alerted, format string, args .
 	}
 }
 
-// judgeCheck judges a check's state: the alerts that had to come and those that came are paired in order, openings and
-// closings apart. Each is held against the latest of some strikes; struck: they struck the state.
+// judgeCheck judges the alerts of a check's state: expected and received alerts are paired in order, openings and
+// closings apart. Each counts for the latest of some strikes; struck tells that these struck the state.
 func judgeCheck(state *observe.Alerted, strikes []*strike, struck bool) {
 	if state.Unclear {
 		return
@@ -149,8 +148,8 @@ func turnsOf(all []observe.Turn, open bool) (list []observe.Turn) {
 	return list
 }
 
-// judgeMachine judges a machine that stood still: one alert that it is silent, if it was so for longer than its time-out, and
-// one that it is back. Of one that was away already the first may have come before.
+// judgeMachine judges the alerts of a stopped machine: one for its silence, if this lasted longer than its timeout, and
+// one for its return. If the machine was away already, the first alert may have come before.
 func (x *strike) judgeMachine(state *observe.Alerted, offline bool, end int64) {
 	till := cmp.Or(x.Until, end)
 	var opened, closed []observe.Turn

@@ -42,7 +42,8 @@ func Faults(c *observe.Checks) []report.Struck {
 	return rows
 }
 
-// sessionsBack returns the seconds until all agents of which a fault took the sessions had one again; zero: some had none.
+// sessionsBack returns the seconds until all agents whose sessions a fault ended had one again, or zero if some had
+// none.
 func sessionsBack(members map[int]*observe.Ledger, f *observe.Fault) float64 {
 	at := int64(f.At * 1e9)
 	last := at

@@ -51,11 +51,11 @@ func (t *timetable) sums() {
 
 const statesMetric = "muster_event_states"
 
-// fewStates is from how many on the server's growth says what a state takes: below that, buffers and the collector's slack
-// weigh more.
+// fewStates is the least number of states from which the server's memory per state is computed: with fewer states,
+// buffers and garbage weigh more.
 const fewStates = 200_000
 
-// costs fills in what the run cost.
+// costs fills in the costs of the run.
 func (t *timetable) costs(g *usage.Gained) {
 	rep, ready := t.rep, &t.Start.Ready
 	rep.MachineShare = report.MachineShare(rep.Server, rep.Loader)
@@ -74,6 +74,7 @@ func (t *timetable) costs(g *usage.Gained) {
 	}
 }
 
+// calls returns the server's calls of the system per second.
 func calls(g *usage.Gained) *report.Calls {
 	m, span := g.Metrics, g.Length
 	per := func(n, of float64) float64 {
@@ -111,6 +112,7 @@ func disk(g *usage.Gained, results uint64) *report.Disk {
 	return d
 }
 
+// network returns the bytes between server and agents, or nil without any.
 func network(g *usage.Gained) *report.Network {
 	if g.Length <= 0 || g.Sent == 0 {
 		return nil

@@ -35,6 +35,7 @@ const (
 // findings collects findings by kind, in the order in which they came.
 type findings []report.Finding
 
+// add adds count to a kind of findings, and keeps the first text as an example.
 func (f *findings) add(kind report.Kind, count int, format string, args ...any) {
 	if count <= 0 {
 		return
@@ -48,7 +49,7 @@ func (f *findings) add(kind report.Kind, count int, format string, args ...any) 
 	*f = append(*f, report.Finding{Kind: kind, Count: count, Example: fmt.Sprintf(format, args...)})
 }
 
-// Judge compares a run with its plan. State nil: nobody could read it.
+// Judge compares a run with its plan; a nil state means that the server's state could not be read.
 func Judge(p *plan.Plan, log []observe.Line, state *observe.State) []report.Finding {
 	var list findings
 	acked, sent := make([]uint64, p.Nodes), make([]uint64, p.Nodes)
@@ -111,8 +112,8 @@ func (f *findings) judgeSum(p *plan.Plan, c *plan.Class, node, of int, acked, se
 	}
 }
 
-// judgeRaw compares all values of a node's items. Values that a server applied before and after a kill may be in another order, so
-// that each is looked for.
+// judgeRaw compares all values of a node's items. It searches for each value, because values from before and after a
+// kill may be in another order.
 func (f *findings) judgeRaw(p *plan.Plan, c *plan.Class, node int, acked, sent uint64, raw [][]float64) {
 	for of := range c.Items {
 		if c.Items[of].Kind.IsText() {

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Kinds of imbalance, beside those of observe.Breach.
+// Kinds of imbalance in addition to those of observe.Breach.
 const (
 	ResultsLost = "acknowledged and lost"
 	Overdone    = "applied more often than acknowledged"

@@ -13,8 +13,8 @@ import (
 // tellFigure is the figure of the time until somebody is notified.
 const tellFigure = "tell-p99"
 
-// Messages judges the messages about checks that the scenario wants notified. timed is called with each message that belongs
-// to a result: when the result was intended, and when the message came; nil: nobody is.
+// Messages judges the messages about checks with alerts in the scenario; timed is called with the intended time of each
+// result and the time of its message.
 func Messages(a *observe.Alerts, since func(at int64) float64, timed func(intended, came int64)) *report.Notifications {
 	sum := &report.Notifications{Again: a.Again}
 	for i := range a.States {
@@ -29,9 +29,8 @@ func Messages(a *observe.Alerts, since func(at int64) float64, timed func(intend
 	return sum
 }
 
-// judgeMessages pairs the messages of a state that had to come with those that came, openings and closings apart: deliveries
-// may overtake each other. A message that came before its result was intended is of no result: paired with it, it would stand
-// for one that is missing.
+// judgeMessages pairs expected and received messages of a state, openings and closings apart, because deliveries may
+// overtake each other. A message that came before the intended time of a result does not belong to it.
 func judgeMessages(sum *report.Notifications, state *observe.Alerted, since func(int64) float64, timed func(intended, came int64)) {
 	strange := func(came observe.Turn) {
 		sum.Extra++
@@ -67,7 +66,7 @@ func judgeMessages(sum *report.Notifications, state *observe.Alerted, since func
 	}
 }
 
-// messages fills in what came of messages. Alerts of checks that nobody watches are among them if no fault has them.
+// messages fills in the figures of messages. Alerts of checks that nobody watches are among them if no fault has them.
 func (t *timetable) messages(a *observe.Alerts) {
 	var took observe.Histogram
 	parts, seconds := map[int]*observe.Histogram{}, map[int]*observe.Histogram{}

@@ -16,7 +16,7 @@ type missed struct {
 	observe.Absence
 }
 
-// outage is a time in which some agent had no session and should have had one.
+// outage is a period in which some agent lacked a session.
 type outage struct {
 	missed
 	first int64 // when the first session was lost

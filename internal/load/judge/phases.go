@@ -53,7 +53,7 @@ func Held(c *observe.Checks, part int) (rate float64, ok bool) {
 // ms converts a duration to milliseconds.
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// since returns a time of the timetable in seconds since the start of what is measured.
+// since converts a time of the timetable to seconds since the start of the measurement.
 func (t *timetable) since(at int64) float64 {
 	return time.Duration(at - observe.Zero(t.Score)).Seconds()
 }
@@ -75,7 +75,7 @@ func (t *timetable) behind(i int) (why []string) {
 	return why
 }
 
-// pileOf is how much of what is offered may wait at the end of a step, however short: what arrives in so long.
+// pileOf limits the backlog at the end of a step, as the time in which these results arrive.
 const pileOf = 250 * time.Millisecond
 
 // beyond lists the objectives that the server missed in a part.
@@ -104,6 +104,7 @@ func (t *timetable) counts(i int) bool {
 	return t.countsIfWhole(i) && (!t.Score[i].Short || !t.anyWhole())
 }
 
+// countsIfWhole reports whether a part would count if it was played to its end.
 func (t *timetable) countsIfWhole(i int) bool {
 	p := t.Score[i]
 	_, broke := t.Steps[i]
@@ -146,7 +147,7 @@ func (t *timetable) brokeBefore(phase int) (part int, ok bool) {
 	return 0, false
 }
 
-// used adds what all loaders and the server used in a part.
+// used adds the use by all loaders and the server in a part.
 func (t *timetable) used(i int, g *usage.Gained) {
 	if len(t.Loaders) == 0 {
 		return
@@ -252,7 +253,7 @@ func (t *timetable) ramps() bool {
 	return t.rep.Asked() || len(t.sc.Phases) > 0 && t.sc.Phases[0].Ramp > 0
 }
 
-// beside lists what shared the server with the results in a phase.
+// beside lists the waits of users and pipelines in a phase, next to the results.
 func (t *timetable) beside(p *report.Played, sum *observe.Tally) (list []report.Beside) {
 	for _, figure := range [...]string{"list-p99", "apply-p99", "silence-p99", "run-p99", "fact-p99", "watch-p99", "holds-p99", tellFigure} {
 		if h := sum.Waits[figure]; h.Count() > 0 {
@@ -304,8 +305,8 @@ func (t *timetable) judgePhase(p *report.Played, i int, before []report.Played) 
 	}
 }
 
-// lateShare is which part of a phase's length the generator may fall behind in a phase that is meant to break, in the return
-// from it, and where faults strike: so much less than was meant is offered.
+// lateShare is the fraction (1/20) of a phase's length that the generator may fall behind in a phase that overloads the
+// server, in the return from it, and in a phase with faults.
 const lateShare = 20
 
 // judgeLate records whether the generator kept up well enough in a part that is judged by itself.
@@ -382,11 +383,10 @@ func (t *timetable) sayRepeated(i int) {
 	}
 }
 
-// swings is how many seconds in ten may be otherwise once a phase has settled.
+// swings is the number of seconds in ten that may differ after a phase has settled.
 const swings = 1
 
-// judgeReturn compares a phase that must settle, second by second, with the phase before the one before it: steady, overload,
-// return.
+// judgeReturn compares a phase that must settle, second by second, with the phase before the overload.
 func (t *timetable) judgeReturn(p *report.Played, i int, own []report.Sample, phases []report.Played) {
 	miss := func(format string, args ...any) {
 		p.Missed = append(p.Missed, p.Name+": "+fmt.Sprintf(format, args...))

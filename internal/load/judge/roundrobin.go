@@ -8,11 +8,12 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// Lull is how long before the end an interval has to start so that its run surely came, in ns: nobody waits for later ones.
+// Lull is the least time in ns between the start of the last judged interval and the end of the run, so that its result
+// surely came.
 const Lull = int64(1e9)
 
-// RoundRobin judges the runs that the server gave to agents in turn: each interval has one, unless agents or the server
-// were away, and nobody is given a run that another agent has.
+// RoundRobin judges the runs of round-robin checks: each interval has one run, unless agents or the server were away,
+// and no agent gets a run that another agent has.
 func RoundRobin(x *observe.RoundRobin, loaders []observe.Ledgers) (*report.Turned, error) {
 	var took observe.Histogram
 	took.Merge(x.Took)

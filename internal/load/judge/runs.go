@@ -24,7 +24,7 @@ const (
 	NotHeld            report.Kind = "changes of a directive that not all nodes got"
 )
 
-// JudgeRuns compares a run of directives with its plan. State nil: nobody could read it.
+// JudgeRuns compares a run of directives with its plan; a nil state means that the server's state could not be read.
 func JudgeRuns(p *plan.Directives, log []observe.Line, state *observe.Runs) []report.Finding {
 	var list findings
 	acked, sent := make([]uint64, p.Nodes), make([]uint64, p.Nodes)

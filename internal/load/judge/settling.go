@@ -61,8 +61,8 @@ func (l level) holds(s *report.Sample) bool {
 	return true
 }
 
-// Settled compares the seconds of a phase with those of an earlier one. It returns the first second, from 1, from which
-// latency and queues were as before for a while, and the number of later seconds that were not; -1: there is none.
+// Settled compares the seconds of a phase with those of an earlier one. It returns the first second, counted from 1,
+// from which latency and queues stayed as before for a while, or -1, and the number of later seconds that differ.
 func Settled(before, samples []report.Sample) (seconds, swung int) {
 	l := levelOf(before)
 	row := 0

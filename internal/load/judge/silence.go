@@ -12,8 +12,8 @@ import (
 // second.
 const Slack = int64(5e9)
 
-// Silence judges the problems of keepalives that opened later than from: one is false if its machine had a session then.
-// The loader is to blame for those of machines whose signs of life it sent too late.
+// Silence judges the keepalive problems that opened later than from: a problem is false if its machine had a session
+// then. The loader is to blame if it sent the machine's keepalives too late.
 func Silence(loaders []observe.Ledgers, problems []observe.Problem, from int64) *report.Silent {
 	s := &report.Silent{}
 	machines := map[string]*observe.Ledger{}
@@ -41,8 +41,8 @@ func Silence(loaders []observe.Ledgers, problems []observe.Problem, from int64) 
 	return s
 }
 
-// hadSession reports whether a machine had a session at a time, and not just since then: a silence that the session ended
-// may be told a moment later.
+// hadSession reports whether a machine had a session at a time, and for longer than Slack, because a server may report
+// a silence a moment after it has ended.
 func hadSession(a *observe.Ledger, at int64) bool {
 	return slices.ContainsFunc(a.Stays, func(s observe.Stay) bool { return at > s.From+Slack && at <= s.To })
 }

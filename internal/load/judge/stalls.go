@@ -7,14 +7,14 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// A second is one of a stall if a commit of the server took so many times as long as in the median second, and so many ms.
+// A second has a stall if a commit of the server took this many times as long as in the median second, and this many ms.
 const (
 	stallTimes = 5
 	stallMs    = 20
 )
 
-// Stalls names the seconds in which the server's commits, which wait for the disk, were slow, beside the latency that they
-// caused; empty: there are none, or they caused none.
+// Stalls names the seconds with slow commits of the server, which wait for the disk, and the latency that they caused;
+// empty if there are none, or they caused none.
 func Stalls(samples []report.Sample) string {
 	var commits, latencies []float64
 	for i := range samples {

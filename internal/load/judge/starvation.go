@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// A wait without an objective may grow with the load, twice as fast, and by a time that nobody notices.
+// A wait without an objective may grow twice as fast as the load, plus a fixed time.
 const (
 	fairShare   = 2
 	fairMs      = 250
@@ -24,6 +24,7 @@ type sharer struct {
 	pipeline string // it may wait longer in a phase that speeds this up; empty: in none
 }
 
+// sharerOf returns the user that a figure of a phase belongs to.
 func sharerOf(b *report.Beside) sharer {
 	switch b.Figure {
 	case "list-p99":

@@ -111,8 +111,8 @@ func balance(c *observe.Checks) (*report.Balance, error) {
 	return x.Balance(), nil
 }
 
-// verdict fills Valid, Goals and Verdict of the report: sentences about what is wrong; none: nothing is. Its goals become
-// those that were judged.
+// verdict fills Valid, Goals and Verdict of the report; Verdict has a sentence for each fault. Its goals become those
+// that were judged.
 func (t *timetable) verdict(m *observe.Measured) {
 	rep, maxLag := t.rep, t.rep.Plan.MaxLag
 	rep.Valid = true

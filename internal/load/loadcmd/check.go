@@ -34,6 +34,7 @@ type check struct {
 	runs     int
 }
 
+// checkCommand makes the command muster load check.
 func checkCommand() *cobra.Command {
 	c := &check{}
 	cmd := &cobra.Command{

@@ -22,6 +22,7 @@ type compareOptions struct {
 	format *format
 }
 
+// compareCommand makes the command muster load compare.
 func compareCommand() *cobra.Command {
 	var o compareOptions
 	var alternately interleave
@@ -63,6 +64,7 @@ finished runs.`,
 	return cmd
 }
 
+// kinds returns the names of the kinds of figures.
 func kinds() (names []string) {
 	for _, k := range scenario.Kinds() {
 		names = append(names, string(k))

@@ -9,6 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// fromFleetCommand makes the command muster load from-fleet.
 func fromFleetCommand() *cobra.Command {
 	var all bool
 	var out string

@@ -25,6 +25,7 @@ type interleave struct {
 	flags *pflag.FlagSet // only with --interleave
 }
 
+// add adds the flags of --interleave.
 func (i *interleave) add(all *pflag.FlagSet) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
 	f.StringVar(&i.a, "a", "", "with --interleave: the base, 'NAME: PROGRAM FLAG…', any of them left out; default: this program")

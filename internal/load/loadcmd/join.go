@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// joinCommand makes the command muster load join.
 func joinCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
@@ -66,6 +67,7 @@ func (o *options) follow(cmd *cobra.Command, text string) error {
 	return nil
 }
 
+// part plays the part that the lead sends.
 func (o *options) part(cmd *cobra.Command, f *join.Follower, say func(string, ...any)) error {
 	say("joined; the run begins when all loaders have")
 	number, of, err := f.Number()

@@ -21,6 +21,7 @@ const (
 	observationLogTitle = "observations of the loader: muster load judge judges them again"
 )
 
+// judgeCommand makes the command muster load judge.
 func judgeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "judge FOLDER",

@@ -34,6 +34,7 @@ type listed struct {
 	Forms      []string              `json:"forms"`   // other names: the same, shorter or longer
 }
 
+// listCommand makes the command muster load list.
 func listCommand() *cobra.Command {
 	var quick bool
 	cmd := &cobra.Command{
@@ -61,6 +62,7 @@ little of to play it whole is named, and with -o wide how much it takes.`,
 	return cmd
 }
 
+// shippedList describes the shipped scenarios, or their quick forms.
 func shippedList(quick bool) ([]listed, error) {
 	var list []listed
 	machine := scenario.ThisMachine()
@@ -120,6 +122,7 @@ func writeList(out io.Writer, list []listed, wide bool) error {
 	return w.Flush()
 }
 
+// showCommand makes the command muster load show.
 func showCommand() *cobra.Command {
 	var quick bool
 	scale := 1.0
@@ -155,6 +158,7 @@ comment.`,
 	return cmd
 }
 
+// lintCommand makes the command muster load lint.
 func lintCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "lint FILE…",
@@ -205,6 +209,7 @@ func readFile(stdin io.Reader, file string) ([]byte, error) {
 	return data, nil
 }
 
+// newCommand makes the command muster load new.
 func newCommand() *cobra.Command {
 	var u scenario.Uniform
 	cmd := &cobra.Command{

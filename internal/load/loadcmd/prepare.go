@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/subject"
 )
 
+// prepareCommand makes the command muster load prepare.
 func prepareCommand() *cobra.Command {
 	var data, db string
 	var seed uint64

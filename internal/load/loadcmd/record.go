@@ -24,6 +24,7 @@ type recording struct {
 	over             overwrite
 }
 
+// recordCommand makes the command muster load record.
 func recordCommand() *cobra.Command {
 	var r recording
 	cmd := &cobra.Command{
@@ -85,6 +86,7 @@ func absoluteTime(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, model.Errorf(model.Invalid, "--since %q is no time", text).WithHint("--since 2026-11-23T08:00:00Z, --since '2026-11-23 08:00', or --since 10m for ten minutes ago")
 }
 
+// record records the journal into the file.
 func (r *recording) record(cmd *cobra.Command, now time.Time) error {
 	o, err := r.options(now)
 	if err == nil && r.out == "" {

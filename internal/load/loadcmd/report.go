@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// reportCommand makes the command muster load report.
 func reportCommand() *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
@@ -97,6 +98,7 @@ func lastRun(dir string) (folder string) {
 	return folder
 }
 
+// tableCommand makes the command muster load table.
 func tableCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "table FILE…",

@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// TestReportIsWrittenBesideItsRun writes the page of a run, and expects it next to run.json.
 func TestReportIsWrittenBesideItsRun(t *testing.T) {
 	dir := t.TempDir()
 	rep := &report.Report{Schema: report.Schema, Title: "of a test", Valid: true, Balance: &report.Balance{Sent: 1, Acknowledged: 1}}
@@ -53,6 +54,7 @@ func TestReportIsWrittenBesideItsRun(t *testing.T) {
 	}
 }
 
+// TestReportOfNothing expects errors for folders without a run.
 func TestReportOfNothing(t *testing.T) {
 	dir := t.TempDir()
 	other := filepath.Join(dir, "other.json")
@@ -85,6 +87,7 @@ func TestReportOfNothing(t *testing.T) {
 	}
 }
 
+// runReport runs muster load report.
 func runReport(args ...string) (string, error) {
 	cmd := reportCommand()
 	var out bytes.Buffer

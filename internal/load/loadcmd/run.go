@@ -42,6 +42,7 @@ type options struct {
 	listenJoin string
 }
 
+// runCommand makes the command muster load run.
 func runCommand() *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
@@ -90,6 +91,7 @@ A second one, or one before anything was sent, ends at once, without a report (1
 	return cmd
 }
 
+// flagsOf adds the flags of muster load run.
 func (o *options) flagsOf(f *pflag.FlagSet) {
 	f.BoolVar(&o.quick, "quick", false, "as many agents as this machine carries easily, each as before, for a minute")
 	f.Float64Var(&o.scale, "scale", 0, "so many times the agents, such as 0.1; every title says so")

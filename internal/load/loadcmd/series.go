@@ -42,6 +42,7 @@ func (s *series) play(sc *scenario.Scenario, name string) (*report.Report, error
 	})
 }
 
+// playInto plays one run into a folder, and moves an invalid one away.
 func (s *series) playInto(name string, play func(*folder.Folder) (*report.Report, error)) (rep *report.Report, err error) {
 	path, aside := filepath.Join(s.out, name), filepath.Join(s.out, invalidRuns, name)
 	for again := false; ; again = true {

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// seriesIn returns a series that writes to a folder.
 func seriesIn(t *testing.T, out string, s *stops) *series {
 	return &series{options: options{out: out, stops: s}, ctx: t.Context(), say: func(string, ...any) {}}
 }
@@ -55,6 +56,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
+// TestSides parses the sides of a comparison, valid and malformed.
 func TestSides(t *testing.T) {
 	for text, want := range map[string]side{
 		"": {name: "a"}, "old:": {name: "old"}, "/bin/sh": {name: "a", program: "/bin/sh"}, "--snapshot-cycle=30s": {name: "a", flags: []string{"--snapshot-cycle=30s"}},

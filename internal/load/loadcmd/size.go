@@ -25,6 +25,7 @@ type sizer struct {
 	seconds int
 }
 
+// sizeCommand makes the command muster load size.
 func sizeCommand() *cobra.Command {
 	s := &sizer{}
 	cmd := &cobra.Command{
@@ -65,6 +66,7 @@ lost, or an alert was wrong; 22: Ctrl-C stopped it, and the sizes before that ar
 	return cmd
 }
 
+// checkFlags returns an error if flags have impossible values.
 func (s *sizer) checkFlags() error {
 	if s.seconds < 1 || s.seconds > 3600 {
 		return model.Errorf(model.Invalid, "--seconds %d: want 1 to 3600", s.seconds)

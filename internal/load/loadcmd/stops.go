@@ -127,6 +127,7 @@ func (s *stops) attach(c *load.Config, seen io.Writer) (detach func()) {
 	}
 }
 
+// reach records the progress of a run.
 func (s *stops) reach(at progress) {
 	s.mu.Lock()
 	s.at = at

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
+// caught returns a context and its stops, whose signals the test sends.
 func caught(t *testing.T, said io.Writer) (context.Context, *stops) {
 	t.Helper()
 	cmd := &cobra.Command{}

@@ -66,6 +66,7 @@ func Bare(text string) string {
 	return number
 }
 
+// strip removes zeros at the end of a decimal fraction.
 func strip(text string) string {
 	if strings.Contains(text, ".") {
 		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")

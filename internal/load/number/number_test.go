@@ -2,6 +2,7 @@ package number
 
 import "testing"
 
+// TestFormats compares formatted numbers, times, sizes and shares.
 func TestFormats(t *testing.T) {
 	for _, c := range []struct {
 		format func(float64) string

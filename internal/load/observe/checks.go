@@ -267,6 +267,7 @@ const (
 	mostAhead   = 10_000 // seconds of one loader that another has not told
 )
 
+// loader returns the ledgers of a loader, and extends the list if it is new.
 func (c *Checks) loader(n int) *Ledgers {
 	for len(c.Ledgers) <= min(max(n, 0), mostLoaders) {
 		c.Ledgers = append(c.Ledgers, Ledgers{})

@@ -40,6 +40,7 @@ func (list *States) Add(s EventState) {
 	*b = binary.BigEndian.AppendUint32(*b, uint32(s.Order))
 }
 
+// expired returns 1 for an expired event state, else 0.
 func expired(is bool) uint64 {
 	if is {
 		return 1
@@ -64,6 +65,7 @@ func (list States) Each(fn func(EventState)) error {
 	return nil
 }
 
+// decodeState decodes one event state and returns the rest.
 func decodeState(b []byte) (s EventState, rest []byte, ok bool) {
 	ok = true
 	number := func() uint64 {

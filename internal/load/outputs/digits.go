@@ -18,6 +18,7 @@ type Digits struct {
 	Seed    uint64
 }
 
+// Status changes the status with the given probability.
 func (d *Digits) Status(a, c int, _ *model.CheckDefinition, seq uint64, before model.Status, _ bool) model.Status {
 	r := d.draw(a, c, seq)
 	if Share(r) >= d.Changes {
@@ -31,6 +32,7 @@ func another(before model.Status, r uint64) model.Status {
 	return (before + 1 + model.Status(r&1)) % 4
 }
 
+// Output appends an output of the size.
 func (d *Digits) Output(dst []byte, a, c int, _ *model.CheckDefinition, seq uint64, status model.Status) []byte {
 	from := len(dst)
 	dst = append(dst, status.String()...)
@@ -40,6 +42,7 @@ func (d *Digits) Output(dst []byte, a, c int, _ *model.CheckDefinition, seq uint
 	return fillUp(dst, from+d.Size, d.draw(a, c, seq))
 }
 
+// draw returns the random number of a result.
 func (d *Digits) draw(a, c int, seq uint64) uint64 {
 	return Mix(d.Seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
 }

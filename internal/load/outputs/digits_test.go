@@ -6,6 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// TestOutputsDiffer expects different outputs of the right size, and the asked share of changes.
 func TestOutputsDiffer(t *testing.T) {
 	d := &Digits{Size: 100, Changes: 0.02}
 	seen := map[string]bool{}

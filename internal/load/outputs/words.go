@@ -45,6 +45,7 @@ type says struct {
 	size     int        // of outputs; 0: as long as the plug-in's words
 }
 
+// Status draws the next status of a check on an agent.
 func (s *says) Status(a, c int, _ *model.CheckDefinition, seq uint64, before model.Status, first bool) model.Status {
 	own := Mix(s.seed ^ uint64(a)<<32 ^ uint64(c))
 	if Share(Mix(own)) < s.flapping {
@@ -76,6 +77,7 @@ func (s *says) draw(at float64) model.Status {
 	return model.OK
 }
 
+// Output appends the plug-in's output with this status.
 func (s *says) Output(dst []byte, a, c int, definition *model.CheckDefinition, seq uint64, status model.Status) []byte {
 	r := Mix(s.seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
 	if s.like == "" {

@@ -67,6 +67,7 @@ func TestInABrowser(t *testing.T) {
 	}
 }
 
+// inABrowser opens a page in a browser that prefers dark or light pages, and checks what its script reports.
 func inABrowser(t *testing.T, dark bool) {
 	var said struct {
 		Closed, Open, Plots, Cursors, Words int

@@ -62,8 +62,12 @@ func DirectiveName(d int) string { return fmt.Sprintf("directive-%03d", d) }
 
 // techniqueName returns the name of a technique.
 func techniqueName(t int) string { return fmt.Sprintf("technique-%03d", t) }
-func policyName(p int) string    { return fmt.Sprintf("policy-%03d", p) }
-func groupName(g int) string     { return fmt.Sprintf("group-%03d", g) }
+
+// policyName returns the name of a policy.
+func policyName(p int) string { return fmt.Sprintf("policy-%03d", p) }
+
+// groupName returns the name of a group.
+func groupName(g int) string { return fmt.Sprintf("group-%03d", g) }
 
 // groupLabels is the number of labels that groups read; a node has each of them, and is in about one group by each.
 const groupLabels = 6
@@ -101,6 +105,7 @@ func (p *Directives) targets(of int) []int {
 // overrides the other.
 func (p *Directives) technique(d int) int { return d % p.techniques() }
 
+// techniques returns the number of techniques.
 func (p *Directives) techniques() int { return (p.spec.Directives*10 + 12) / 13 }
 
 // priority returns the priority of a directive. Nothing overrides the first one.

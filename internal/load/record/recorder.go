@@ -46,12 +46,14 @@ type state struct {
 	definition model.DefinitionID
 }
 
+// taken is a recorded result that may not be in order yet.
 type taken struct {
 	at    int64
 	order uint64 // among equal times
 	stream.Signal
 }
 
+// newRecorder returns a recorder that writes to a stream.
 func newRecorder(out *stream.Writer) *recorder {
 	return &recorder{out: out, nodes: map[model.NodeID]*node{}, checks: map[model.DefinitionID]uint32{}, states: map[state]int64{}}
 }
@@ -84,6 +86,7 @@ func (r *recorder) batch(id model.NodeID, body []byte, received int64) error {
 // spool.
 const maxStreams = 8
 
+// stream returns the last number of a stream, and adds a new stream.
 func (n *node) stream(key wire.StreamKey) *wire.StreamLast {
 	i := slices.IndexFunc(n.streams, func(s wire.StreamLast) bool { return s.StreamKey == key })
 	if i < 0 {

@@ -81,6 +81,7 @@ func Capabilities() []Capability {
 	return list
 }
 
+// capabilityNames returns the names of all capabilities.
 func capabilityNames() (names []string) {
 	for _, c := range Capabilities() {
 		names = append(names, c.Name)

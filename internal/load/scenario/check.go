@@ -45,6 +45,7 @@ func (s *Scenario) class(name string) *Class {
 	return nil
 }
 
+// classNames returns the names of all classes.
 func (v *checker) classNames() (names []string) {
 	for _, c := range v.Agents {
 		names = append(names, c.Name)
@@ -65,6 +66,7 @@ func (v *checker) repeated(field string, words []string) {
 	}
 }
 
+// classes checks all classes.
 func (v *checker) classes() {
 	v.lacks(len(v.Agents) == 0, "agents", "write agents: [{name: web, count: 100, checks: [{name: disk, interval: 60s}]}]", "missing")
 	checks, agents := map[string]string{}, 0 // checks: class of each, by its name on the server

@@ -60,6 +60,7 @@ func (s *Scenario) ramp() model.Duration {
 	return model.Duration(max(2, (s.Nodes("")+499)/500)) * model.Duration(time.Second)
 }
 
+// defaults fills in absent fields of a class.
 func (c *Class) defaults() {
 	c.Linger = cmp.Or(c.Linger, model.Duration(500*time.Millisecond))
 	if c.Keepalive != nil {
@@ -73,6 +74,7 @@ func (c *Class) defaults() {
 	}
 }
 
+// defaults fills in absent fields of a check.
 func (k *Check) defaults() {
 	k.Count = cmp.Or(k.Count, 1)
 	if k.Output.Like = cmp.Or(k.Output.Like, Digits); k.Output.Like == Digits {

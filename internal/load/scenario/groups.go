@@ -58,6 +58,7 @@ func (s *Scenario) Placed() (list []Placed) {
 	return append(list, s.ofGroups()...)
 }
 
+// placed returns the checks of a class.
 func (c *Class) placed() (list []Placed) {
 	for j := range c.Checks {
 		list = append(list, Placed{&c.Checks[j], []string{c.Name}, c.Name + "-", c.Name})
@@ -65,6 +66,7 @@ func (c *Class) placed() (list []Placed) {
 	return list
 }
 
+// ofGroups returns the checks of groups.
 func (s *Scenario) ofGroups() (list []Placed) {
 	for i := range s.Checks {
 		k := &s.Checks[i]

@@ -20,6 +20,7 @@ func (p *Phase) kinds() (names []string) {
 	return names
 }
 
+// lengths returns the fields that may hold the length of a phase.
 func (p *Phase) lengths() []*model.Duration {
 	return []*model.Duration{&p.Ramp, &p.Steady, &p.Step, &p.Soak, &p.Fault, &p.Drain}
 }

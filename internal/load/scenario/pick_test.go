@@ -2,6 +2,7 @@ package scenario
 
 import "testing"
 
+// TestPicksInWords compares the text of picks.
 func TestPicksInWords(t *testing.T) {
 	for _, c := range []struct {
 		pick Pick

@@ -100,6 +100,7 @@ func (r Rate) PerSecond(agents int) float64 {
 	return number / span.Seconds()
 }
 
+// split splits a rate into its number, whether it is a share of a class, and its span of time.
 func (r Rate) split() (number float64, share bool, span time.Duration, err error) {
 	count, per, cut := strings.Cut(string(r), "/")
 	count, share = strings.CutSuffix(strings.TrimSpace(count), "%")

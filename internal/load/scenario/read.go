@@ -111,4 +111,5 @@ func Names() []string {
 	return names
 }
 
+// shipped reports whether a scenario of this name is shipped.
 func shipped(name string) bool { return slices.Contains(Names(), name) }

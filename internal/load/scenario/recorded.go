@@ -133,8 +133,10 @@ func (r *Recorded) states(agents int) int {
 	return agents * r.head.States / r.head.Nodes
 }
 
+// label returns the label of figures from a recorded stream.
 func (r *Recorded) label() string { return fmt.Sprintf("recorded stream × %d", max(1, r.Times)) }
 
+// describe describes the recorded stream in one line.
 func (r *Recorded) describe() string { return r.label() + ": " + StreamInWords(r.head) }
 
 // StreamInWords describes a recorded stream.

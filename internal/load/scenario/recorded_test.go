@@ -47,6 +47,7 @@ func recording(t *testing.T, path string) {
 	}
 }
 
+// parseRecorded parses a scenario with a class that plays a recorded stream.
 func parseRecorded(t *testing.T, dir, class string) (*Scenario, error) {
 	t.Helper()
 	return Parse(filepath.Join(dir, "mine.yaml"), []byte("scenario: muster.load/v1\ntitle: Monday\nagents: [{name: shop, "+class+"}]\nphases: [{steady: 10m}]\n"))
@@ -122,6 +123,7 @@ func TestRecordedIsFoundFromAnywhere(t *testing.T) {
 	}
 }
 
+// TestRecordedFlaws expects errors for fields that a recorded stream excludes, and for bad files.
 func TestRecordedFlaws(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "monday.stream")

@@ -175,6 +175,7 @@ func TestQuickWarmsUpBehindSteps(t *testing.T) {
 	}
 }
 
+// sec returns a duration of n seconds.
 func sec(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
 
 // drawScenario returns a random scenario, mostly a valid one.

@@ -42,6 +42,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// readAndFill returns the errors of a file, or the scenario with defaults.
 func readAndFill(t *testing.T, file string, data []byte) string {
 	s, err := Parse(file, data)
 	if err != nil {
@@ -51,6 +52,7 @@ func readAndFill(t *testing.T, file string, data []byte) string {
 	return asYAML(t, s)
 }
 
+// asYAML encodes a scenario as YAML.
 func asYAML(t *testing.T, s *Scenario) string {
 	t.Helper()
 	data, err := json.Marshal(s)
@@ -136,6 +138,7 @@ func FuzzQuantities(f *testing.F) {
 	})
 }
 
+// TestQuantities parses limits and rates, valid and malformed.
 func TestQuantities(t *testing.T) {
 	for _, c := range []struct {
 		limit Limit
@@ -332,6 +335,7 @@ func TestQuickFitsTheMachine(t *testing.T) {
 	}
 }
 
+// TestSoak expects a soak of an hour, and an error for scenarios of several phases.
 func TestSoak(t *testing.T) {
 	s, err := Load("sensu-4000x8x5s-soak")
 	if err != nil || s.Measured() != time.Hour || s.Nodes("") != 4000 || s.Name != "sensu-4000x8x5s-soak" {

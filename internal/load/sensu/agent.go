@@ -34,6 +34,7 @@ type Options struct {
 	retry  time.Duration // the first pause before a connection is opened again; default retryFirst
 }
 
+// withDefaults returns the options with defaults in place of absent fields.
 func (o Options) withDefaults() *Options {
 	if o.Keepalive == 0 {
 		o.Keepalive = 20 * time.Second
@@ -74,6 +75,7 @@ type Agent struct {
 	trouble    error  // why the last connection was not opened, or ended
 }
 
+// newAgent returns an agent that is not connected.
 func newAgent(o *Options, x sensuwire.Entity, number int) *Agent {
 	x.Namespace, x.User = o.Namespace, o.User
 	return &Agent{o: o, entity: x, first: number, keepalive: o.Keepalive, warning: o.Warning, ledger: map[string]*asked{}}

@@ -28,12 +28,13 @@ type API struct {
 	taken time.Time // the token
 }
 
+// metadata is the metadata of a Sensu resource.
 type metadata struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 }
 
-// page is how many events are asked for at once.
+// page is the number of events in one request.
 const page = 1000
 
 // tokenFor is for how long a token is used: it is good for five minutes.

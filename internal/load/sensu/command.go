@@ -58,7 +58,7 @@ func (s *Command) Runs(sc *scenario.Scenario) error {
 	return judged.Runs()
 }
 
-// seededPassword is what every new backend lets agents in with.
+// seededPassword is the agents' password on a new backend.
 const seededPassword = "P@ssw0rd!"
 
 // Find returns the target at the addresses of --server.

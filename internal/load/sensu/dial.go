@@ -84,8 +84,8 @@ func (a *Agent) headers() http.Header {
 	}
 }
 
-// perSource is how many agents connect from one address of a backend on loopback: an
-// address has fewer ports than there may be agents.
+// perSource is the number of agents that connect from one loopback address, because an address has fewer ports than
+// there may be agents.
 const perSource = 20_000
 
 // dial opens the TCP connection.

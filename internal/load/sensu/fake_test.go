@@ -34,17 +34,20 @@ type fake struct {
 	never    string                   // a check that it asks nobody for
 }
 
+// fakeSession is a session of the fake backend.
 type fakeSession struct {
 	nc            net.Conn
 	subscriptions []string
 	mu            sync.Mutex
 }
 
+// fakeMeta is the metadata of an object.
 type fakeMeta struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace"`
 }
 
+// fakeCheck is a check of the fake backend.
 type fakeCheck struct {
 	Metadata      fakeMeta `json:"metadata"`
 	Command       string   `json:"command"`
@@ -78,6 +81,7 @@ type fakeEvent struct {
 	} `json:"check"`
 }
 
+// newFake starts a fake backend.
 func newFake(t *testing.T, speaksJSON bool) *fake {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -114,6 +118,7 @@ func (b *fake) cut() {
 	}
 }
 
+// serve serves one agent.
 func (b *fake) serve(nc net.Conn) {
 	defer nc.Close()
 	said := http.Header{}
@@ -180,12 +185,14 @@ func (b *fake) ask(agent string, c fakeCheck, issued int64) {
 	b.send(s, sensuwire.TypeCheckRequest, b.request(c, issued))
 }
 
+// send sends an agent a message.
 func (b *fake) send(s *fakeSession, kind string, body []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = wsutil.WriteServerBinary(s.nc, append([]byte(kind+"\n"), body...))
 }
 
+// config returns the encoded entity configuration of an agent.
 func (b *fake) config(name string, subscriptions []string) []byte {
 	if b.json {
 		text, _ := json.Marshal(map[string]any{"metadata": fakeMeta{Name: name, Namespace: "default"}, "subscriptions": subscriptions})
@@ -198,6 +205,7 @@ func (b *fake) config(name string, subscriptions []string) []byte {
 	return body
 }
 
+// request returns an encoded request for a check.
 func (b *fake) request(c fakeCheck, issued int64) []byte {
 	if b.json {
 		text, _ := json.Marshal(map[string]any{"config": c, "issued": issued, "assets": nil, "hooks": nil})
@@ -311,6 +319,7 @@ func (b *fake) eventually(what string, ok func() bool) {
 	b.t.Fatalf("not in time: %s", what)
 }
 
+// holds returns a condition: the backend has an event for which executed returns true.
 func (b *fake) holds(key string, executed func(e *fakeEvent) bool) func() bool {
 	return func() bool { e := b.kept[key]; return e != nil && executed(e) }
 }

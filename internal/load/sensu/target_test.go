@@ -313,6 +313,7 @@ func TestCannotBePlayed(t *testing.T) {
 // answering is a transport that answers every request with these bytes.
 type answering []byte
 
+// RoundTrip answers with the bytes.
 func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(a)), Header: http.Header{}}, nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Namespace is where the nodes and checks of load runs live.
+// Namespace is the namespace of the nodes and checks of load runs.
 const Namespace = "load"
 
 // ClassLabel is the label of a scenario's nodes that names their class.

@@ -68,6 +68,7 @@ func asFloat(v any) float64 {
 	return f
 }
 
+// byName returns the figures by name.
 func (u usage) byName() map[string]float64 {
 	return map[string]float64{"results": u.results, "cores": u.cores, "memory": u.memory, "written": u.written, "syncs": u.syncs, "in": u.in, "out": u.out, "p99": u.p99}
 }

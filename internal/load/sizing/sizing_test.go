@@ -12,6 +12,7 @@ import (
 
 //go:generate go test . -run TestPageIsUpToDate -update
 
+// TestPageIsUpToDate compares docs/sizing.md with the text from the reports.
 func TestPageIsUpToDate(t *testing.T) {
 	got, err := Page(os.DirFS("../../../bench/results"))
 	if err != nil {
@@ -33,14 +34,17 @@ func played(factor float64, change ...func(*report.Report)) Try {
 	return t
 }
 
+// refused returns a try that the machine prevented.
 func refused(factor float64, err error) Try {
 	return Try{Factor: factor, Agents: int(1000 * factor), Results: 833 * factor, States: int(25_000 * factor), Err: err}
 }
 
+// late makes a run miss its objective.
 func late(rep *report.Report) {
 	rep.Goals = []report.Goal{{Name: "beyond-p99", Want: 100, Got: 4321}}
 }
 
+// TestSentence expects a sentence with the largest size that is carried, and the limit of the next.
 func TestSentence(t *testing.T) {
 	files := model.Errorf(model.Limited, "this machine cannot hold the run:\n  open files: 40000 connections need 40200, the hard limit is 20000. Raise it: ulimit -Hn 40200\n  memory: 40000 agents need about 9 MiB")
 	const carried1, missed = "This machine carries 1× (1,000 agents, 833 results/s); at 1× the server uses 0.100 cores, 102 MB of memory, 300 kB/s and 60.0 fsyncs/s of disk, and 150 kB/s in and 40.0 kB/s out of network; ", "p99 beyond the linger"
@@ -71,6 +75,7 @@ func TestSentence(t *testing.T) {
 	}
 }
 
+// TestText compares the lines of all sizes.
 func TestText(t *testing.T) {
 	twice := played(2, late)
 	twice.Before = played(2, late).Report

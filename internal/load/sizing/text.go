@@ -81,6 +81,7 @@ func Text(tries []Try) string {
 	return b.String()
 }
 
+// factor formats a factor, such as 1.5×.
 func factor(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) + "×" }
 
 // sentence names the largest size that is carried, its cost at 1× (or the smallest size that is carried), and the limit

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Reader reads a file. Its errors are Invalid and say at which offset what is wrong.
+// Reader reads a file. Its errors are of class Invalid and name the offset of the fault.
 type Reader struct {
 	Head Head
 
@@ -163,6 +163,7 @@ func (r *Reader) load(offset, end int64, most uint32) (count uint32, next int64,
 	return count, next, nil
 }
 
+// read reads bytes at an offset.
 func (r *Reader) read(dst []byte, offset int64) error {
 	n, err := r.in.ReadAt(dst, offset)
 	if n == len(dst) {

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Version is what a file begins with.
+// Version is the first line of a file.
 const Version = "muster.stream/1"
 
 // MaxLength is the longest recording: times are milliseconds in four bytes.

@@ -36,6 +36,7 @@ func written(t testing.TB, h *Head, list []Signal) []byte {
 	return out.Bytes()
 }
 
+// readAll reads head and signals of a file.
 func readAll(data []byte) (h Head, list []Signal, err error) {
 	r, err := NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
@@ -72,6 +73,7 @@ func headOf(list []Signal) *Head {
 	return h
 }
 
+// example returns a head and signals that fit it.
 func example() (*Head, []Signal) {
 	list := []Signal{
 		{At: 0, Node: 0, Check: 0, Output: 42},

@@ -71,6 +71,7 @@ func (w *Writer) flush() error {
 	return w.write(content)
 }
 
+// write writes bytes and counts them.
 func (w *Writer) write(data []byte) error {
 	n, err := w.out.Write(data)
 	w.offset += int64(n)

@@ -39,6 +39,7 @@ func (r *Result) says() string { return r.Node + "/" + r.Check + " " + r.Status 
 // state identifies an event state by names.
 type state struct{ node, check string }
 
+// newMachine returns a machine without lines.
 func newMachine(k *Peer, name string, numbers func() Numbers) *Machine {
 	return &Machine{peer: k, name: name, numbers: numbers, due: map[uint64]Result{}, came: map[uint64]Result{}, last: map[state]uint64{}}
 }

@@ -191,5 +191,7 @@ func (s *Subject) Kill(ctx context.Context) error {
 }
 
 // Pause suspends the process with SIGSTOP.
-func (s *Subject) Pause() error    { return s.signal(syscall.SIGSTOP) }
+func (s *Subject) Pause() error { return s.signal(syscall.SIGSTOP) }
+
+// Continue continues the process with SIGCONT.
 func (s *Subject) Continue() error { return s.signal(syscall.SIGCONT) }

@@ -78,6 +78,7 @@ func field(path, name string) string {
 	return strings.TrimSpace(value)
 }
 
+// number returns a number in a file of /proc, by the name in front of it.
 func number(path, name string) int64 {
 	n, _ := strconv.ParseInt(field(path, name), 10, 64)
 	return n
