@@ -141,8 +141,8 @@ type notification struct {
 const mostAlert = 4 << 20
 
 // ServeHTTP records a posted alert, and ignores repetitions with the same key, because the server delivers at least
-// once. A repetition with the same key is none: delivery is at least once. It accepts and ignores messages that neither
-// open nor close a problem, such as reminders and newer kinds, so that the server does not keep them as undeliverable.
+// once. It accepts and ignores messages that neither open nor close a problem, such as reminders and newer kinds, so
+// that the server does not keep them as undeliverable.
 func (l *Listener) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	at := l.run.Now() // its head is here: the first byte was a moment before
 	body, err := io.ReadAll(io.LimitReader(r.Body, mostAlert))

@@ -126,7 +126,8 @@ func (r Row) Lost() bool {
 	return slices.ContainsFunc(ledgerFigures(), func(l ledgerFigure) bool { return l.name == r.Figure })
 }
 
-// Regressed returns the rows that are worse, of these kinds; without any: of all. Losses and failed runs are of every kind.
+// Regressed returns the rows of these kinds that are worse, or of all kinds if none is given. Losses and failed runs
+// are of every kind.
 func (c *Comparison) Regressed(kinds ...scenario.Kind) (list []Row) {
 	for _, r := range c.Rows {
 		if r.Verdict == Worse && (len(kinds) == 0 || r.Lost() || r.Figure == failedRuns().Name || slices.Contains(kinds, r.Kind)) {

@@ -78,8 +78,8 @@ func scenarioParts(r *report.Report) map[string]string {
 	return all
 }
 
-// unequal returns the names of properties that differ between the runs of two sets, sorted. absent is the value of a property
-// that a run does not have; empty: it is unknown.
+// unequal returns the names of properties that differ between the runs of two sets, sorted. absent is the value of a
+// property that a run does not have, or empty if unknown.
 func unequal(base, other Set, absent string, of func(*report.Report) map[string]string) (names []string) {
 	all := map[string]bool{}
 	for _, r := range slices.Concat(base.Runs, other.Runs) {
@@ -166,7 +166,7 @@ func medianOf(s Set, of func(*report.Report) float64) float64 {
 	return Median(values)
 }
 
-// valuesThatDiffer returns the values of both sides where they differ between runs that have one; empty: they do not.
+// valuesThatDiffer returns the values of both sides if they differ, or an empty text.
 func valuesThatDiffer(base, other Set, of func(*report.Report) string) string {
 	x, y := unique(base.Runs, of), unique(other.Runs, of)
 	if len(x) == 0 || len(y) == 0 || len(x) == 1 && slices.Equal(x, y) {

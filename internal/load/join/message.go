@@ -126,7 +126,7 @@ func decode[T hello | message | failure](r io.Reader) (m T, err error) {
 	return m, err
 }
 
-// decodeFailure reads the body of a refusal; nil: it has none.
+// decodeFailure reads the body of a refusal, or returns nil without one.
 func decodeFailure(r io.Reader) *failure {
 	f, err := decode[failure](io.LimitReader(r, mostMessage))
 	if err != nil || f.Message == "" {

@@ -151,7 +151,7 @@ func (f *findings) judgeTrigger(p *plan.Plan, c *plan.Class, node, of int, ticks
 	}
 }
 
-// median returns the middle of a list; zero: it is empty.
+// median returns the middle of a list, or zero for an empty list.
 func median(list []float64) float64 {
 	if len(list) == 0 {
 		return 0

@@ -39,8 +39,8 @@ func Broken(c *observe.Checks, part int) []string {
 	return newTimetable(c, c.Start.Report).broken(part)
 }
 
-// Held returns the rate of the last step before a step that held; false: not even the first did, and the rate is the step's
-// own.
+// Held returns the rate of the last step before a step that held; if none held, it returns false and the rate of the
+// step itself.
 func Held(c *observe.Checks, part int) (rate float64, ok bool) {
 	for k := part - 1; k >= 0 && c.Score[k].Phase == c.Score[part].Phase; k-- {
 		if _, broke := c.Steps[k]; c.Score[k].Measured && !broke {
@@ -127,7 +127,7 @@ func (t *timetable) apart(phase int) bool {
 	return t.sc.Phases[phase].Beyond() || t.sc.Returns(phase) || t.sc.Phases[phase].Fault > 0
 }
 
-// brokeIn returns the part of the step that missed an objective; false: no step did.
+// brokeIn returns the part of the step that missed an objective, or false.
 func (t *timetable) brokeIn(phase int) (part int, ok bool) {
 	for i, s := range t.Steps {
 		if s.Over && t.Score[i].Phase == phase {
@@ -137,7 +137,7 @@ func (t *timetable) brokeIn(phase int) (part int, ok bool) {
 	return 0, false
 }
 
-// brokeBefore returns the part that broke of the steps before a phase; false: none did.
+// brokeBefore returns the part that broke among the steps before a phase, or false.
 func (t *timetable) brokeBefore(phase int) (part int, ok bool) {
 	for k := phase - 1; k >= 0; k-- {
 		if t.sc.Phases[k].Step > 0 {

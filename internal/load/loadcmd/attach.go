@@ -71,7 +71,8 @@ func otherServer(address, what string, err error) error {
 	return model.Errorf(model.ClassOf(err), "--server %s: %s: %s", address, what, why).WithHint("muster login https://%s (its API), or --data with the server's folder", net.JoinHostPort(host, "8443"))
 }
 
-// serverPID returns a function with the present process of the server: a number, or read from a file; nil: unknown.
+// serverPID returns a function with the present process of the server: a number, or read from a file; nil means
+// unknown.
 func serverPID(pid string) (func() int, error) {
 	if pid == "" {
 		return nil, nil

@@ -162,7 +162,7 @@ func (c *check) one(sc *scenario.Scenario, base []*report.Report) error {
 	return gate.Write(c.baseline, sc.Name, runs)
 }
 
-// scenarios returns those that are named; without any: all of the check.
+// scenarios returns the named scenarios, or all of the release check if none is named.
 func (c *check) scenarios(args []string) (list []*scenario.Scenario, err error) {
 	if len(args) == 0 {
 		args = gate.Names()

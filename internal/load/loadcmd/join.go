@@ -89,7 +89,7 @@ func (o *options) part(cmd *cobra.Command, f *join.Follower, say func(string, ..
 	return err
 }
 
-// lead waits for the other loaders; nil: this one is alone.
+// lead waits for the other loaders, or returns nil if this is the only one.
 func (o *options) lead(ctx context.Context, say func(string, ...any)) (*join.Lead, error) {
 	if o.loaders < 2 {
 		return nil, nil

@@ -86,7 +86,7 @@ func findRun(path string) (run, beside string, err error) {
 	return path, strings.TrimSuffix(path, filepath.Ext(path)) + ".html", nil
 }
 
-// lastRun returns the newest folder of a run in a folder; empty: there is none.
+// lastRun returns the newest folder of a run in a folder, or an empty text.
 func lastRun(dir string) (folder string) {
 	var newest time.Time
 	runs, _ := filepath.Glob(filepath.Join(dir, "*", "run.json"))

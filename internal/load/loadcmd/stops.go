@@ -83,7 +83,7 @@ func (s *stops) forward(stop func()) {
 	s.mu.Unlock()
 }
 
-// signal acts upon the n-th signal. by names another loader; empty: this one.
+// signal acts upon the n-th signal. by names the loader that got the signal; empty means this one.
 func (s *stops) signal(n int, by string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

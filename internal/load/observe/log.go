@@ -147,7 +147,7 @@ type Log struct {
 	err    error
 }
 
-// NewLog returns a log. The first line creates its file; path empty: there is none.
+// NewLog returns a log. The first line creates its file, unless path is empty.
 func NewLog(path string) *Log { return &Log{path: path} }
 
 // NewCopied returns a log without a file. A function gets the lines that a follower hands to the lead; it must not wait.

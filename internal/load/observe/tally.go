@@ -49,7 +49,7 @@ func (t *Tally) Wait(figure string, ns, times int64) {
 	t.Waits[figure] = h
 }
 
-// InTimeShare returns the share of the results that was answered in time, 0 to 1; nil: none was due.
+// InTimeShare returns the share of the results that was answered in time, 0 to 1, or nil if none was due.
 func (t *Tally) InTimeShare() *float64 {
 	due := t.Results + t.Dropped
 	if due == 0 {

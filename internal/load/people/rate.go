@@ -39,7 +39,8 @@ func (p *People) atRate(ctx context.Context, what string, random *rand.Rand, rat
 }
 
 // eachDue calls do until ctx ends, at times that the scenario and its seed decide: at a rate, the first within one
-// interval, and more often where a phase speeds users up. The remaining times are given up; false: the present one too.
+// interval, and more often where a phase speeds users up. At the end of ctx it gives up the remaining times, and the
+// present one, too, if do returns false.
 func (p *People) eachDue(ctx context.Context, what string, random *rand.Rand, rate float64, do func(meant int64) bool) {
 	if rate <= 0 {
 		return

@@ -93,7 +93,7 @@ func (p *Directives) isMember(node, group int) bool {
 	return groupValue(p.spec.Groups, node, group%groupLabels) == group/groupLabels
 }
 
-// targets returns the groups of a policy; none: all nodes.
+// targets returns the groups of a policy; none means all nodes.
 func (p *Directives) targets(of int) []int {
 	if p.spec.Groups == 0 || of < (p.spec.Policies+3)/4 {
 		return nil
@@ -156,7 +156,7 @@ func (p *Directives) Rate() float64 {
 	return float64(p.Runs()*p.Components) / time.Duration(p.spec.Interval).Seconds()
 }
 
-// mode returns the mode of a directive; empty: that of the node.
+// mode returns the mode of a directive, or an empty text if the node's mode applies.
 func mode(d int) string { return [...]string{"", model.ModeAudit, model.ModeEnforce}[d%3] }
 
 // nodeMode returns the mode of a node: a tenth has one.
@@ -186,8 +186,8 @@ func (p *Directives) Due(node int, tick uint64) time.Duration {
 // Ticks returns how many signals a node sends.
 func (p *Directives) Ticks(node int) uint64 { return uint64(p.Steady / p.Interval(node)) }
 
-// Signal returns the round of a tick, and the place of its directive among those of the node; -1: the inventory, which has another
-// place in the round on each node.
+// Signal returns the round of a tick, and the place of its directive among those of the node; -1 means the inventory,
+// whose place in the round differs between nodes.
 func (p *Directives) Signal(node int, tick uint64) (round uint64, place int) {
 	n := uint64(p.round(node))
 	round, place = tick/n, int(tick%n)
@@ -341,7 +341,7 @@ func (p *Directives) Resources(of Resource) (list []model.Resource) {
 	return list
 }
 
-// Node returns the mode and properties of a node; nil: it has none.
+// Node returns the mode and properties of a node, or nil.
 func (p *Directives) Node(node int) *model.NodeSpec {
 	spec := &model.NodeSpec{PolicyMode: nodeMode(node)}
 	if node%10 == 3 {

@@ -94,7 +94,7 @@ func (s *directives) Assigned(node int, held *link.Assignment) bool {
 	return found == len(want)
 }
 
-// placeOf returns the index of a directive in the node's list; -1: the node has no such directive.
+// placeOf returns the index of a directive in the node's list; -1 if the node lacks it.
 func placeOf(held []uint16, number int) int {
 	for i, d := range held {
 		if int(d) == number {

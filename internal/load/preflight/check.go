@@ -71,7 +71,7 @@ func Check(r Run) error {
 // shippedFiles is a usual limit of open files: the shipped fleets of one server fit it.
 const shippedFiles = 20_000
 
-// files names the limit of open files that is too small; empty: it is large enough.
+// files describes a limit of open files that is too small, or returns an empty text.
 func (r *Run) files(limit uint64) string {
 	all := r.Scenario.Nodes("")
 	open := r.part(all)

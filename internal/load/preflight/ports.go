@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// ports names the range of local ports that is smaller than the connections from this machine; empty: it is large enough.
-// Connections to one listener share the ports of their source address; loopback has many addresses, a machine has one.
+// ports describes a range of local ports that is too small, or returns an empty text. Connections to one listener share
+// the ports of their source address; loopback has many addresses, a machine has one.
 func (r *Run) ports(low, high int) string {
 	to := strings.Split(r.Servers, ",")
 	if to[0] == "" || high <= low {

@@ -100,7 +100,7 @@ func (b *Balance) NotOrdered(why string) {
 	b.Unordered[why]++
 }
 
-// OrderNotCompared returns the numbers of states without a comparison of order, by reason; empty: there are none.
+// OrderNotCompared returns the numbers of states without a comparison of order, by reason, or an empty text.
 func (b *Balance) OrderNotCompared() string {
 	var list []string
 	for _, why := range slices.Sorted(maps.Keys(b.Unordered)) {

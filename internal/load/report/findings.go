@@ -500,7 +500,7 @@ func (rep *Report) intentSection() Section {
 	return Section{ID: "intent", Title: "Changes of intent", Tables: t.list()}
 }
 
-// Every returns the interval of a repeated change of intent, in words; empty: it was made once.
+// Every returns the interval of a repeated change of intent, in words, or an empty text if it was made once.
 func (rep *Report) Every(change int) string {
 	if s := rep.Scenario; s != nil && change < len(s.Intent) && s.Intent[change].Every > 0 {
 		return ", then every " + s.Intent[change].Every.String()

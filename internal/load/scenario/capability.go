@@ -15,7 +15,7 @@ const muster = "muster"
 // Targets returns the systems that a scenario can be played against.
 func Targets() []string { return []string{muster, sensu.Name} }
 
-// System returns the target other than Muster; not ok: Muster.
+// System returns the target other than Muster; ok is false for Muster.
 func (s *Scenario) System() (name string, ok bool) { return s.Target, s.Target == sensu.Name }
 
 // Capability is a part of a run that a scenario may need.

@@ -282,7 +282,7 @@ func (v *checker) limits(field string, limits map[string]Limit, names []string) 
 	}
 }
 
-// missingCause returns a hint where the scenario lacks the cause of a figure; empty: it has one.
+// missingCause returns a hint if the scenario lacks the cause of a figure, or an empty text.
 func (v *checker) missingCause(need string) string {
 	phase := func(f func(p Phase) bool) bool { return slices.ContainsFunc(v.Phases, f) }
 	fault := func(f func(f Fault) bool) bool { return slices.ContainsFunc(v.allFaults(), f) }

@@ -128,7 +128,7 @@ func (s *Scenario) memory() int64 {
 	return loader + server
 }
 
-// Lacks names the resource that is too small to play a scenario with a server of its own; empty: none.
+// Lacks names the resource that is too small to play a scenario with a server of its own, or an empty text.
 func (m Machine) Lacks(s *Scenario) string {
 	if need := Files(s.Nodes(""), true); m.Files > 0 && need > m.Files {
 		return fmt.Sprintf("open files (%s, needs %s)", number.Count(m.Files), number.Count(need))

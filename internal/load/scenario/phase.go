@@ -54,7 +54,7 @@ func (p *Phase) Measured() bool { return p.Steady != 0 || p.Step != 0 || p.Soak 
 // Saturation is a base of a phase's rate: the last step that held.
 const Saturation = "saturation"
 
-// Beyond reports whether the phase asks for more than the saturation: it is meant to break.
+// Beyond reports whether the phase asks for more than the saturation, to overload the server.
 func (p *Phase) Beyond() bool { return p.Of == Saturation && p.Rate > 1 }
 
 // Returns reports whether phase i has to settle after one that was meant to break.
@@ -109,7 +109,7 @@ func (s *Scenario) played() (d model.Duration) {
 	return d
 }
 
-// first returns the first measured phase; nil: there is none.
+// first returns the first measured phase, or nil.
 func (s *Scenario) first() *Phase {
 	if i := slices.IndexFunc(s.Phases, func(p Phase) bool { return p.Measured() }); i >= 0 {
 		return &s.Phases[i]
@@ -218,12 +218,12 @@ func (p *Pick) Of(c *Class) bool { return isAmong(c, p.Class, p.Group) }
 // Of reports whether the agents of a class hold the changed resources.
 func (c *Change) Of(class *Class) bool { return isAmong(class, c.Class, c.Group) }
 
-// isAmong reports whether a class is the named one, and in the named group; empty: any.
+// isAmong reports whether a class is the named one, and in the named group; an empty name means any.
 func isAmong(c *Class, class, group string) bool {
 	return (class == "" || class == c.Name) && (group == "" || c.In(group))
 }
 
-// groupOrClass names agents in words; empty: all.
+// groupOrClass names agents in words; empty names mean all agents.
 func groupOrClass(class, group string) string {
 	if group != "" {
 		return "group " + group

@@ -253,8 +253,8 @@ func (p *Phase) shortenSteps(whole model.Duration) {
 	}
 }
 
-// noticeable returns the smallest factor of the phases' length that leaves each fault long enough for the server to detect it; zero:
-// the scenario has no faults.
+// noticeable returns the smallest factor of the phases' length that leaves each fault long enough for the server to
+// detect it, or zero without faults.
 func (s *Scenario) noticeable() (factor float64) {
 	stays := s.played() - s.end() // the first warm-up may: what follows it in its phase is cut by more
 	until, whole := s.end(), s.played()
@@ -282,8 +282,8 @@ func (s *Scenario) noticeable() (factor float64) {
 // rounding is the largest part that rounding takes from a fault.
 const rounding = model.Duration(300 * time.Millisecond)
 
-// noticed returns the shortest length of a fault that the server surely notices, and that can be judged; zero: it has
-// no length.
+// noticed returns the shortest length of a fault that the server surely notices, and that can be judged, or zero for a
+// fault without a length.
 func (s *Scenario) noticed(f *Fault) (d model.Duration) {
 	if f.For > 0 {
 		d = model.Duration(3 * time.Second)
@@ -308,7 +308,7 @@ func (s *Scenario) noticed(f *Fault) (d model.Duration) {
 // stopMargin is the shortest silence beyond a machine's time-out: a missing alert is an error only 5 s beyond it.
 const stopMargin = model.Duration(7 * time.Second)
 
-// Label qualifies the scenario's figures wherever they are shown; empty: nothing to qualify.
+// Label returns the label to show with the scenario's figures, or an empty text.
 func (s *Scenario) Label() string {
 	var list []string
 	for i := range s.Agents {

@@ -17,9 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Certificates gives every simulated node a certificate of the server's CA. The key of a
-// node is on record, so that each has its own, and has it again after a restart: it follows
-// from the node's id and a secret of the server.
+// Certificates gives every simulated node a certificate of the server's CA. The key of a node is computed from the
+// node's id and a secret of the server, so that it is the same after a restart.
 func Certificates(authority *pki.Authority) (func(uid uuid.UUID) (*tls.Config, error), error) {
 	pool := authority.Pool()
 	return func(uid uuid.UUID) (*tls.Config, error) {
