@@ -4,7 +4,7 @@
 // the square and keep their size. One drawing fits a wide screen, a phone and paper. Its colours are names (tones) that
 // the style sheet of the page defines, for light and dark. Each drawing has a table of the same data.
 //
-// Start reading at draw.go: Chart.Draw turns data (Chart) into positions (Drawing); the template "chart" (Template) turns
+// Start reading at drawing.go: Chart.Draw turns data (Chart) into positions (Drawing); the template "chart" (Template) turns
 // positions into HTML.
 package chart
 

@@ -3,13 +3,13 @@
 // Input: requests to /auth, /version, /health and /api/core/v2, /api/core/v3 (server.go). Output: requests to Muster's own
 // API in the same process with the caller's token (client.InProcess), which decides on permissions, limits and guards.
 //
-// One table (types.go) has a row per type: group, kind, form, fields of selectors, Muster's commands. server.go maps a
+// One table (resource_types.go) has a row per type: group, kind, form, fields of selectors, Muster's commands. server.go maps a
 // method and a path to a function by it.
 //
-// Reads: a request (read.go) writes resources in Sensu's forms (to_sensu.go, entity.go, silence.go, event.go).
-// Writes: a document (document.go) is imported by sensuimport and replaces the resource whole (write.go), if that is
+// Reads: a request (read_requests.go) writes resources in Sensu's forms (to_sensu.go, entity.go, silence.go, event.go).
+// Writes: a document (document.go) is imported by sensuimport and replaces the resource whole (write_requests.go), if that is
 // expressible in Sensu's forms and belongs to nobody or to the owner "sensu" (document.go). Everything else is answered
-// 501 with the command of Muster to type (types.go).
+// 501 with the command of Muster to type (resource_types.go).
 //
 // No goroutines, no locks. Start reading at Server.ServeHTTP in server.go.
 package sensuctl

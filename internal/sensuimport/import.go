@@ -1,9 +1,9 @@
 // Package sensuimport turns the files of `sensuctl dump`, and files for `sensuctl create -f`, into Muster's resources and
 // reports line by line the fields that it could not carry.
 //
-// A file becomes objects (read.go). One function per type reads the fields that it understands (check.go, handler.go,
-// entity.go, …); a field that no function read is reported (read.go). import.go translates names, expression.go
-// expressions, times.go calendars. With ImportInto, objects may name resources that a server has (import.go).
+// A file becomes objects (source_objects.go). One function per type reads the fields that it understands (check.go, handler.go,
+// entity.go, …); a field that no function read is reported (source_objects.go). import.go translates names, expression.go
+// expressions, check_times.go calendars. With ImportInto, objects may name resources that a server has (import.go).
 //
 // Pure: no goroutines, no locks, no files but the bytes passed in. Start reading at Import in import.go.
 package sensuimport

@@ -1,7 +1,7 @@
 // Package zabbiximport turns Zabbix's exports of templates (YAML or JSON, 6.0 to 7.x) into resources of kind Template, and
 // reports with file and line each part that has no equivalent in Muster.
 //
-// A file becomes entities (read.go): mappings that remember which of their fields were read. import.go makes a Template of each
+// A file becomes entities (source_entities.go): mappings that remember which of their fields were read. import.go makes a Template of each
 // template, item.go its items and steps, trigger.go its triggers. A field that no function read is reported.
 //
 // Pure: no goroutines, no locks, no files but the bytes passed in. Start reading at Import in import.go.

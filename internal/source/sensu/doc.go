@@ -3,7 +3,7 @@
 //
 // In: connections of a listener of its own (admission.Serve). The handshake's headers name and authenticate the agent
 // (handshake.go). The first message makes the connection the session of a node (registration.go), which is
-// created if there is none. Events become signals of one journal entry per read (result.go, values.go), in a
+// created if there is none. Events become signals of one journal entry per read (event_to_result.go, values.go), in a
 // stream that the server numbers: the protocol has no acknowledgements, so nothing is sent twice. An event of a check that
 // no assignment names belongs to a passive check (passive_event.go).
 //
