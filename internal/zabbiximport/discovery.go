@@ -345,7 +345,7 @@ func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what s
 		im.lose(e, what, "operations on %s have no equivalent in Muster", strings.ToLower(strings.ReplaceAll(object, "_", " ")))
 		return
 	}
-	names, all, err := chosen(prototypes, constant(e, "operator", "EQUAL"), e.TextOf("value"))
+	names, all, err := selectedPrototypes(prototypes, constant(e, "operator", "EQUAL"), e.TextOf("value"))
 	if err == nil && !all && len(names) == 0 {
 		err = fmt.Errorf("no prototype has such a name, as it is written in the rule")
 	}

@@ -130,10 +130,10 @@ func emptyRuleStates(t *template) []*discovery.State {
 	return list
 }
 
-// adoptFound returns the states of an edited template's discovery rules, with the entities that the old rules with the same
+// adoptRuleStates returns the states of an edited template's discovery rules, with the entities that the old rules with the same
 // keys have found.
-func adoptFound(t *template, old *unitState) []*discovery.State {
-	list, found := noneFound(t), old.discovered
+func adoptRuleStates(t *template, old *unitState) []*discovery.State {
+	list, found := emptyRuleStates(t), old.discovered
 	if old.limit.isHeld() { // the others wait for the next list
 		found = old.materialized
 	}
