@@ -273,7 +273,7 @@ func openRudder(s *Server) func(context.Context) error {
 		relay, err := rudder.New(rudder.Config{
 			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, Inventories: s.inventories, Runs: s.compliance, Intent: s.intent, Limiter: s.sessions.Limiter(), Pressures: s.sessions.Pressures(),
 			Namespaces:  func(from netip.Addr) []string { return directory.RudderNamespaces(s.directory, from) },
-			ChangesOnly: s.directory.RudderChangesOnly,
+			ChangesOnly: func(namespace string) bool { return directory.RudderChangesOnly(s.directory, namespace) },
 			Stalled:     s.journal.Stalled, Now: s.now, Log: s.log, Registerer: s.registry,
 		})
 		if err == nil {

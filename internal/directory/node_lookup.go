@@ -96,7 +96,7 @@ func RudderNamespaces(d *Directory, from netip.Addr) []string {
 }
 
 // RudderChangesOnly reports whether Rudder's agents of a namespace report only changes and components that are not compliant.
-func (d *Directory) RudderChangesOnly(namespace string) bool {
+func RudderChangesOnly(d *Directory, namespace string) bool {
 	return d.now.Load().namespace(namespace).RudderChanges
 }
 

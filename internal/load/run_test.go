@@ -48,7 +48,7 @@ type ideal struct {
 	sizes    []int // of batches
 }
 
-// kill ends all sessions and accepts none for a while.
+// kill ends all sessions and accepts none for a while; it runs in a bubble of synctest.
 func (s *ideal) kill(down time.Duration) {
 	s.mu.Lock()
 	s.down = true
@@ -92,7 +92,7 @@ type idealSession struct {
 	once  sync.Once
 }
 
-// connect opens a session after a moment of the test's clock.
+// connect opens a session after a moment of the test's clock, in a bubble of synctest.
 func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire.Hello, _ *link.Assignment, a *agent) (session, error) {
 	time.Sleep(3 * time.Millisecond)
 	s.mu.Lock()

@@ -66,7 +66,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 	for i, w := range writes {
 		landings[i] = look.placementOf(definitions[w.Key])
 	}
-	trusted, reviewed := look.trustedMembers(), look.reviewedNodes()
+	trusted, reviewed := look.trustedMembers(), reviewedNodes(look.fleet)
 	p.mu.RUnlock()
 	steps.lap("present placement")
 	p.tryEdits(t.edits, func(pass *recomputation) {

@@ -14,7 +14,7 @@ import (
 // in its roll-out (reviewedSteps). Every other change waits as a whole, in package intent: reviewedChanges names its nodes.
 
 // reviewedNodes returns the nodes of all groups with review.
-func (f *fleet) reviewedNodes() *roaring.Bitmap {
+func reviewedNodes(f *fleet) *roaring.Bitmap {
 	nodes := roaring.New()
 	for _, g := range f.groups {
 		if g != nil && g.def != nil && g.def.review {
@@ -45,7 +45,7 @@ func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, wa
 	if before.IsEmpty() {
 		return nil
 	}
-	after, b := f.reviewedNodes(), f.builder(p)
+	after, b := reviewedNodes(f.fleet), f.builder(p)
 	for id := range bitmapIDs(before) {
 		n := f.nodes[model.NodeID(id)]
 		if n == nil {
@@ -53,7 +53,7 @@ func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, wa
 		}
 		changed := !after.Contains(id)
 		if !changed && p.build.Contains(id) && n.content != nil {
-			changed = policiesDiffer(n.content, b.fitting(n, b.content(n)), f.policyProperties(n), waits)
+			changed = policiesDiffer(n.content, b.fitting(n, b.content(n)), policyProperties(f.fleet, n), waits)
 		}
 		name := n.def.Name.Name
 		if n.def.Namespace != model.DefaultNamespaceName {
@@ -69,7 +69,7 @@ func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, wa
 }
 
 // policyProperties returns the names of the properties that the directives of a node read, ascending.
-func (f *fleet) policyProperties(n *node) (names []string) {
+func policyProperties(f *fleet, n *node) (names []string) {
 	for _, id := range n.units.ids {
 		if body := f.units[id].def.bodyOn(n.units); body.definition.AsDirective() != nil {
 			names = append(names, body.properties...)

@@ -72,7 +72,7 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 	if err != nil {
 		return nil, err
 	}
-	reviewed := p.fleet.reviewedNodes()
+	reviewed := reviewedNodes(p.fleet)
 	for _, id := range t.deletedUnits {
 		if row := rows[id]; row != nil {
 			writes = append(writes, intent.Write{Key: intent.RolloutKey(id), Expect: row.revision})
@@ -134,7 +134,7 @@ func (p *Planner) stagePreview(ctx context.Context, t *translation, written map[
 	for id, r := range written {
 		rows[id] = &rolloutRow{Rollout: r}
 	}
-	reviewed := p.fleet.reviewedNodes()
+	reviewed := reviewedNodes(p.fleet)
 	for _, u := range t.units() {
 		u.steps = reviewedSteps(p.fleet, u, reviewed)
 		row, compiled := rows[u.ID], definitionKeyOf(u.definition).row().Name

@@ -357,7 +357,7 @@ func (w *metricApplier) Record(r *wire.Record) {
 	case wire.RecordSamples:
 		w.keepSamples(r.Samples)
 	case wire.RecordDiscovery:
-		w.applyDiscoveryMark(r.Node, r.Discovery)
+		applyDiscoveryMark(w, r.Node, r.Discovery)
 	case wire.RecordVerdict:
 		w.removeRecorded(r.Node, r.Verdict)
 	}

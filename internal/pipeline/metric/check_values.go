@@ -39,16 +39,16 @@ func (w *metricApplier) keepCheckValues(n uint32, s *wire.Signal, from *shard.Ar
 		if slices.ContainsFunc(slices.Collect(maps.Values(value.Tags)), func(text string) bool { return len(text) > maxLabelValue }) {
 			continue // remote stores refuse such a series
 		}
-		w.keepCheckValue(value, bound{value: value.Value}, check.Name, node, namespace, ms)
+		keepCheckValue(w, value, bound{value: value.Value}, check.Name, node, namespace, ms)
 		x.findBounds(check, value, perfdata.next(value))
 		for _, of := range x.bounds {
-			w.keepCheckValue(value, of, check.Name, node, namespace, ms)
+			keepCheckValue(w, value, of, check.Name, node, namespace, ms)
 		}
 	}
 }
 
 // keepCheckValue adds a number in a result of a check, or a bound of it, to the series store.
-func (w *metricApplier) keepCheckValue(value *model.Value, b bound, check, node, namespace string, ms int64) {
+func keepCheckValue(w *metricApplier, value *model.Value, b bound, check, node, namespace string, ms int64) {
 	x := &w.samples
 	x.setLabels(value, b, check, node, namespace)
 	var of series.Series

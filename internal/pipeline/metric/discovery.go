@@ -39,7 +39,7 @@ func (w *metricApplier) discover(n uint32, u *unitState) {
 		w.applyList(u, &w.lists[i])
 	}
 	if len(w.lists) > 0 && u.limit.isHeld() {
-		w.dropLost(n, u)
+		dropLost(w, n, u)
 	}
 	clear(w.lists)
 	w.lists = w.lists[:0]

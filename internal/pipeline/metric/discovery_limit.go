@@ -148,7 +148,7 @@ func (v *View) DiscoveredItems(namespace model.NamespaceID) (n uint64) {
 func (u *unitState) discoveredItems() int { return len(u.items) - len(u.base.items) }
 
 // applyDiscoveryMark holds a Template on a node at its first discovered items, or releases it.
-func (w *metricApplier) applyDiscoveryMark(node model.NodeID, m *wire.DiscoveryMark) {
+func applyDiscoveryMark(w *metricApplier, node model.NodeID, m *wire.DiscoveryMark) {
 	n, ok := w.p.Find(node)
 	if !ok {
 		return
@@ -175,7 +175,7 @@ func (w *metricApplier) applyDiscoveryMark(node model.NodeID, m *wire.DiscoveryM
 }
 
 // dropLost takes the items of entities that are no longer in the lists of its rules from a held Template.
-func (w *metricApplier) dropLost(n uint32, u *unitState) {
+func dropLost(w *metricApplier, n uint32, u *unitState) {
 	list, kept := u.discovered, slices.Clone(u.materialized)
 	for i := range kept {
 		if rule := u.base.rules[i].Rule; rule != nil && list[i] != kept[i] {
