@@ -71,8 +71,8 @@ func TestLoadRefusals(t *testing.T) {
 		code int
 		says string
 	}{
-		{"load size rudder-4500x355", model.Unsupported.Exit(), "runs of directives are played by muster load run alone"},
-		{"load size glaber-400000-values", model.Unsupported.Exit(), "values of items and runs of directives are played by muster load run alone"},
+		{"load size rudder-4500x355", model.Unsupported.Exit(), "runs of directives have no sizes"},
+		{"load size glaber-400000-values", model.Unsupported.Exit(), "values of items and runs of directives have no sizes"},
 		{"load run " + file, model.Invalid.Exit(), "mine.yaml:2:32: agents[0].cheks: unknown field; did you mean checks?"},
 		{"load lint " + file, model.Invalid.Exit(), "mine.yaml:2:32: agents[0].cheks: unknown field; did you mean checks?"},
 		{"load run sensu-4000x40x5", model.NotFound.Exit(), "did you mean sensu-4000x40x5s?"},

@@ -4,8 +4,10 @@ package test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/test/harness"
 )
@@ -36,13 +38,49 @@ faults:
 	expectNothingLeft(t, temp)
 }
 
-// TestLoadValuesRefusals runs scenarios of values with parts that such runs cannot play, and expects each to be
-// refused, with the exit code for unsupported scenarios, before anything starts.
+// TestLoadValuesBesideChecks sends values, runs of directives and results of checks in one run, and expects each to be compared.
+func TestLoadValuesBesideChecks(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "report")
+	file := tempFile(t, "mixed.yaml", `scenario: muster.load/v1
+title: All signals
+seed: 3
+agents:
+  - name: host
+    count: 20
+    checks: [{name: disk, count: 3, interval: 2s, changes: 0.1}]
+    values: [{name: item, count: 20, interval: 1s, triggerEvery: 4}]
+  - name: node
+    count: 10
+    tls: true
+    checks: [{name: load, interval: 2s}]
+    policies: [{name: base, components: 20, directives: 6, policies: 3, groups: 6, interval: 10s, failing: 0.05, changes: 0.7}]
+phases:
+  - ramp: 1s
+  - steady: 22s
+  - drain: 60s
+faults:
+  - {at: 5s, for: 1s, wrong: {count: 10}}
+  - {at: 7s, for: 3s, hang: {class: host, count: 2}}
+  - {at: 9s, server: kill}
+`)
+	ran := harness.Run(t, nil, loadWords(file, out)...)
+	require(t, ran.Code == 0, "code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
+	rep := readReport(t, out)
+	flows := map[report.Unit]bool{}
+	for _, f := range rep.Signals.Flows {
+		flows[f.Unit] = f.Rate > 0 && f.Latency.P50 > 0
+	}
+	assert(t, len(rep.Signals.Findings) == 0 && rep.Balance.Compared == 20*3+10 && rep.Rate > 20 && flows[report.Value] && flows[report.Component] && rep.WrongSent > 0 && rep.WrongTaken == 0, "%+v %+v", rep.Signals, rep.Balance)
+}
+
+// TestLoadValuesRefusals runs values against Sensu, and a class with values and policies, and expects both to be refused before
+// anything starts.
 func TestLoadValuesRefusals(t *testing.T) {
 	t.Parallel()
-	mixed := tempFile(t, "mixed.yaml", "scenario: muster.load/v1\nagents: [{name: a, count: 1, values: [{name: x, interval: 1s}], checks: [{name: c, interval: 1s}]}]\nphases: [{steady: 1m}]\n")
-	for _, words := range [][]string{{"load", "run", mixed}, {"load", "run", "muster-values-quick", "--server", "127.0.0.1:1"}, {"load", "run", "muster-values-quick", "--target", "sensu"}} {
-		ran := harness.Run(t, nil, words...)
-		assert(t, ran.Code == model.Unsupported.Exit() && ran.Errors != "", "%v: code %d\n%s", words, ran.Code, ran.Errors)
-	}
+	ran := harness.Run(t, nil, "load", "run", "muster-values-quick", "--target", "sensu")
+	assert(t, ran.Code == model.Unsupported.Exit() && ran.Errors != "", "code %d\n%s", ran.Code, ran.Errors)
+	both := tempFile(t, "both.yaml", "scenario: muster.load/v1\nagents: [{name: a, count: 1, values: [{name: x, interval: 1s}], policies: [{name: p, components: 5, interval: 10s}]}]\nphases: [{steady: 1m}]\n")
+	ran = harness.Run(t, nil, "load", "run", both)
+	assert(t, ran.Code == model.Invalid.Exit() && strings.Contains(ran.Errors, "the class has policies, too"), "code %d\n%s", ran.Code, ran.Errors)
 }

@@ -35,18 +35,23 @@ type session interface {
 // real agents', because a storm is what is measured.
 const maxBackoff = time.Second
 
-// agent is one simulated machine. Its lock guards everything below it; the sender that owns it and its reader meet
-// there.
+// signalBackoff is that of agents with values or directives: no storm is measured, and 10,000 agents that ask each second take
+// a core from a server that starts.
+const signalBackoff = 5 * time.Second
+
+// agent is one simulated machine. Its lock guards everything below it; the sender
+// that owns it and its reader meet there.
 type agent struct {
-	run   *run
-	class *class
-	book  *book
-	inbox *inbox // of its sender; nil: it takes no turns
-	index int    // in its class
-	base  uint64 // number of its first state among all
-	uid   uuid.UUID
-	name  string
-	cfg   *link.Config
+	run    *run
+	class  *class
+	book   *book
+	inbox  *inbox // of its sender; nil: it takes no turns
+	index  int    // in its class
+	member int    // of the fleet
+	base   uint64 // number of its first state among all
+	uid    uuid.UUID
+	name   string
+	cfg    *link.Config
 
 	mu         sync.Mutex
 	session    session // nil while away
@@ -95,7 +100,11 @@ var errLeft = errors.New("the run is over")
 // dialled keeps a stack of eight kilobytes, and one that only reads needs four, so another goroutine reads.
 func (a *agent) live(ctx context.Context, readers *sync.WaitGroup) {
 	const first = 50 * time.Millisecond
-	for wait := first; a.await(ctx); wait = min(2*wait, maxBackoff) {
+	most := maxBackoff
+	if a.class.source != nil {
+		most = signalBackoff
+	}
+	for wait := first; a.await(ctx); wait = min(2*wait, most) {
 		s, err := a.open(ctx)
 		if err == nil {
 			readers.Go(func() { a.listen(ctx, readers, s) })

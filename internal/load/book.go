@@ -11,7 +11,7 @@ import (
 
 // book counts the results of one sender's agents since the last line of the observation log.
 type book struct {
-	of *run
+	run *run
 
 	mu      sync.Mutex
 	parts   map[int]*observe.Tally // by the part of the score in which results are due; -1: none
@@ -23,7 +23,7 @@ type book struct {
 
 // newBook returns an empty book.
 func newBook(r *run) *book {
-	return &book{of: r, reasons: map[string]uint64{}}
+	return &book{run: r, reasons: map[string]uint64{}}
 }
 
 // inTime limits how long beyond its linger a result may wait for its answer and still counts as in time.
@@ -42,58 +42,65 @@ func (b *book) tally(part int) *observe.Tally {
 	return t
 }
 
-// tallyAt returns the tally of the part that contains an instant. Caller holds the lock.
-func (b *book) tallyAt(due int64) *observe.Tally { return b.tally(b.of.present().at(due)) }
+// of returns the tally of a unit in a part. Caller holds the lock.
+func (b *book) of(unit report.Unit, part int) *observe.Tally {
+	t := b.tally(part)
+	if unit != b.run.unit {
+		return t.Unit(unit)
+	}
+	return t
+}
 
 // frame counts a frame that an agent has sent. Each result counts in the part of its intended time.
 func (b *book) frame(f *frame, now int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	first := b.tallyAt(f.each[0].intended)
+	first := b.of(f.unit, b.run.present().at(f.each[0].intended))
 	first.Frames++
 	first.Lag.Record(now-f.due, 1)
 	first.Batches.Record(int64(len(f.each))*1000, 1)
 	for from, to := 0, 0; from < len(f.each); from = to {
 		var t *observe.Tally
 		t, to = b.alike(f, from, len(f.each))
-		t.Results += uint64(to - from)
-		t.Class(f.class).Meant += uint64(to - from)
+		t.Results += f.weight(from, to)
+		t.Class(f.class).Meant += f.weight(from, to)
 	}
 }
 
 // alike returns the tally of the signal at index from, and the end of the signals in the same part: usually the end of the
 // frame. Caller holds the lock.
 func (b *book) alike(f *frame, from, to int) (*observe.Tally, int) {
-	s := b.of.present()
+	s := b.run.present()
 	i := s.at(f.each[from].intended)
 	if s.at(f.each[to-1].intended) != i {
 		for to = from + 1; s.at(f.each[to].intended) == i; {
 			to++
 		}
 	}
-	return b.tally(i), to
+	return b.of(f.unit, i), to
 }
 
 // current counts acknowledged results in the parts of the timetable in which they were answered, less their linger: so
 // the count equals the offered rate if no backlog grows, even where the rate changes. Caller holds the lock.
 func (b *book) current(f *frame, from, to int, beyond int64, kept uint64) {
-	first, last := f.each[from].intended+beyond, f.each[to-1].intended+beyond
-	if s := b.of.present(); kept < uint64(to-from) || s.at(first) == s.at(last) {
-		b.tallyAt(last).Current += kept
+	s := b.run.present()
+	first, last := s.at(f.each[from].intended+beyond), s.at(f.each[to-1].intended+beyond)
+	if kept < f.weight(from, to) || first == last {
+		b.of(f.unit, last).Current += kept
 		return
 	}
 	for _, sign := range f.each[from:to] {
-		b.tallyAt(sign.intended+beyond).Current++
+		b.of(f.unit, s.at(sign.intended+beyond)).Current += uint64(sign.weight())
 	}
 }
 
-// spoolFull counts a result that an agent dropped because its spool was full.
-func (b *book) spoolFull(intended int64, class int) {
+// spoolFull counts results, values or components that a full spool did not take.
+func (b *book) spoolFull(intended int64, unit report.Unit, n uint64, class int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	t := b.tallyAt(intended)
-	t.Dropped++
-	t.Class(class).Meant++
+	t := b.of(unit, b.run.present().at(intended))
+	t.Dropped += n
+	t.Class(class).Meant += n
 }
 
 // offer counts the intended results of a second of the timetable.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -27,6 +28,7 @@ type class struct {
 	own      int            // so many of them
 	states   int            // places in the timetable that each agent has: see playing.first
 	tape     *tape          // a recorded stream, which is its timetable; nil: each check has its interval
+	source   play.Source    // of values or runs of directives beside the checks; nil: none
 	index    map[string]int // of checks, by the names that assignments have
 
 	// Guarded by the run's lock.
@@ -146,7 +148,11 @@ type checkSet struct {
 func (r *run) checkSet(c *class, held *link.Assignment) *checkSet {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if s := c.sets[held.Hash]; s != nil {
+	key := held.Hash
+	if len(c.checks) == 0 {
+		key = [32]byte{} // all agents have the same
+	}
+	if s := c.sets[key]; s != nil {
 		return s
 	}
 	s := &checkSet{definitions: make([]*model.CheckDefinition, len(c.checks))}
@@ -164,6 +170,6 @@ func (r *run) checkSet(c *class, held *link.Assignment) *checkSet {
 	if c.fewest < len(c.checks) || !s.meet(c, held) {
 		return nil
 	}
-	c.sets[held.Hash] = s
+	c.sets[key] = s
 	return s
 }

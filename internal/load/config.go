@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -26,7 +27,7 @@ type Config struct {
 	TLS func(uid uuid.UUID) (*tls.Config, error)
 
 	MaxLag    time.Duration // of the generator, p99; beyond it the run is invalid; default 50 ms
-	Spool     int           // bytes that an agent keeps unacknowledged; default a GiB shared by all, at most a MiB each
+	Spool     int           // bytes that an agent keeps unacknowledged; default a GiB shared by all, of values and directives four, at most a MiB each
 	Parallel  int           // connections being opened at once; default 512
 	Senders   int           // goroutines; default one per 25,000 results/s, at most one per core
 	Sources   int           // loopback addresses to connect from; default one per 20,000 agents
@@ -39,6 +40,7 @@ type Config struct {
 	Bare      int64              // Resident before anything was made for agents; zero: as Run finds it
 	Control   Control            // the server's process, for faults; nil: it is not the run's own
 	Fell      func() string      // how the server's process ended by itself, empty: it did not; nil: nobody knows
+	Startup   report.Startup     // of the server's process; zero: the run has not started it
 	Data      string             // the server's data folder, where it is on this machine: is there room? Empty: not looked at
 	API       *client.Client     // for operators and changes of intent; nil: there is no login
 
@@ -79,19 +81,36 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	own := c.Part.share(len(c.Members))
 	c.Parallel = cmp.Or(c.Parallel, 512)
-	c.Spool = cmp.Or(c.Spool, min(1<<20, 1<<30/max(1, own)))
+	c.Spool = cmp.Or(c.Spool, min(1<<20, spools(c.Scenario)/max(1, own)))
 	c.Sources = cmp.Or(c.Sources, (own+19_999)/20_000)
-	c.MaxLag = cmp.Or(c.MaxLag, report.UsualLag)
+	c.MaxLag = cmp.Or(c.MaxLag, usualLag(c.Scenario))
 	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	if err := c.check(); err != nil {
 		return c, err
 	}
-	senders := min(1+int(c.Scenario.Rate()*busiest(c.Scenario)/25_000/float64(max(1, c.Part.Of))), runtime.GOMAXPROCS(0))
+	items := c.Scenario.ValueRate()/500_000 + c.Scenario.ComponentRate()/50_000
+	senders := min(1+int((c.Scenario.Rate()/25_000+items)*busiest(c.Scenario)/float64(max(1, c.Part.Of))), runtime.GOMAXPROCS(0))
 	c.Senders = min(cmp.Or(c.Senders, senders), own)
 	return c, nil
 }
 
-// takeObjectives makes the scenario's objectives goals of the run, except those named in omit.
+// spools are the bytes that all agents keep unacknowledged: while a server starts again, values are many.
+func spools(sc *scenario.Scenario) int {
+	if sc.ValueRate()+sc.ComponentRate() > 0 {
+		return 4 << 30
+	}
+	return 1 << 30
+}
+
+// usualLag is the limit of the generator's lag: values and directives are judged by seconds, not by milliseconds.
+func usualLag(sc *scenario.Scenario) time.Duration {
+	if report.SoleUnit(sc) != "" {
+		return report.UsualSignalLag
+	}
+	return report.UsualLag
+}
+
+// takeObjectives makes goals of the scenario's objectives, without those that omit names.
 func (c *Config) takeObjectives(omit []string) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Scenario.Objectives)) {
 		if slices.Contains(omit, name) {
@@ -128,6 +147,13 @@ func (c *Config) drain() time.Duration {
 // plan summarizes the scenario for the report.
 func (c *Config) plan() report.Plan {
 	p := report.Plan{Agents: len(c.Members), Offered: c.Scenario.Rate(), Seed: c.Scenario.Seed}
+	states := c.Scenario.States()
+	switch of := judge.SignalsOf(c.Scenario); report.SoleUnit(c.Scenario) {
+	case report.Value:
+		states, p.Offered = of.Values.Items(), c.Scenario.ValueRate()
+	case report.Component:
+		states, p.Offered = of.Directives.Runs(), of.Directives.Rate()
+	}
 	for _, x := range newScore(c.Scenario.Phases, 0) {
 		if x.Measured {
 			p.Duration += time.Duration(x.To - x.From).Seconds()
@@ -142,7 +168,6 @@ func (c *Config) plan() report.Plan {
 		p.PerFrame, linger, p.TLS = max(p.PerFrame, x.PerFrame), max(linger, x.Linger), p.TLS || x.TLS
 	}
 	p.Linger = ms(cmp.Or(time.Duration(linger), defaultLinger))
-	states := c.Scenario.States()
 	p.Checks = max(min(states, 1), (states+p.Agents/2)/max(1, p.Agents))
 	if p.Offered > 0 {
 		p.Interval = float64(states) / p.Offered
@@ -168,8 +193,8 @@ func (c *Config) check() error {
 	for i := range c.Scenario.Agents {
 		if x := &c.Scenario.Agents[i]; x.Churn.Renames.PerSecond(x.Count) > 0 && c.API == nil && !c.follows() {
 			return model.Errorf(model.Invalid, "class %s renames nodes, and there is no login", x.Name).WithHint("muster login, or leave --server out")
-		} else if x.TLS && c.TLS == nil {
-			return model.Errorf(model.Invalid, "class %s wants TLS, and there are no certificates", x.Name).WithHint("--data DIR, the server's data folder")
+		} else if (x.TLS || len(x.Policies) > 0) && c.TLS == nil {
+			return model.Errorf(model.Invalid, "class %s wants TLS or signs runs, and there are no certificates", x.Name).WithHint("--data DIR, the server's data folder")
 		}
 	}
 	if n := c.Scenario.Server.Cores; n > 0 && c.Control == nil && !c.follows() {

@@ -26,6 +26,7 @@
 //	the timetable    score.go, tempo.go that of a pipeline, sender.go who plays it, recorded.go
 //	                 a recorded stream, lingering.go frames that wait for company
 //	an agent         agent.go, fromserver.go what it hears, spool.go what it makes and keeps,
+//	                 signals.go its values and runs of directives, which package play makes,
 //	                 frame.go, agentfacts.go what it says of itself, house.go that it lives,
 //	                 machine.go its machine,
 //	                 proxynodes.go and roundrobin.go checks about others and in turn

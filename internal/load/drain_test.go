@@ -22,7 +22,7 @@ func TestStatesThatCannotBeRead(t *testing.T) {
 		"hangs":   {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, "that was not over after "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rep := play(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 5 * time.Second}, &ideal{look: c.look})
+			rep := playUniform(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 5 * time.Second}, &ideal{look: c.look})
 			said := strings.Join(rep.Verdict, "; ")
 			if rep.OK() || rep.Lost() || !rep.Valid || len(rep.Failed()) != 1 || !strings.HasPrefix(said, "what the server holds could not be read, and is not compared: "+c.says) {
 				t.Errorf("%q; %q", rep.Failed(), said)

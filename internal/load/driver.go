@@ -111,7 +111,7 @@ func (m muster) ready() (connected, ready int) {
 
 // stuck returns an error if agents make no progress for too long.
 func (m muster) stuck(idle time.Duration) error {
-	if idle > 30*time.Second+2*m.ramp()/time.Duration(m.own()) {
+	if idle > time.Minute+2*m.ramp()/time.Duration(m.own()) {
 		return m.whyNot()
 	}
 	return nil

@@ -116,6 +116,9 @@ func each(agents []*agent, do func(a *agent)) {
 // strike starts a fault.
 func (s *faultScript) strike(ctx context.Context, x *strike) {
 	r := s.run
+	if server := x.fault.Server; server == "kill" || server == "restart" {
+		r.measureHeap(ctx)
+	}
 	s.mu.Lock()
 	x.at = r.now()
 	s.mu.Unlock()

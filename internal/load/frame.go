@@ -1,6 +1,7 @@
 package load
 
 import (
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -8,10 +9,12 @@ import (
 
 // frame is a batch of consecutive signals, encoded once: each sending copies it behind a new header.
 type frame struct {
-	first   uint64 // number of the first signal
-	due     int64  // when it should leave, ns since the beginning
-	done    int    // signals acknowledged
-	class   int    // of the agent
+	first   uint64      // number of the first signal
+	due     int64       // when it should leave, ns since the beginning
+	done    int         // signals acknowledged
+	class   int         // of the agent
+	linger  int64       // of its signals
+	unit    report.Unit // of values or runs of directives; empty: results and keepalives
 	signals []byte
 	each    []sign
 }
@@ -20,14 +23,29 @@ type frame struct {
 type sign struct {
 	intended int64
 	end      int32  // of its bytes in signals
-	digest   uint32 // of a result
-	check    int16  // index in the checkSet; -1 for a keepalive
+	digest   uint32 // of a result; of values or a run of a directive their weight
+	check    int16  // index in the checkSet; -1 for a keepalive, see wrongCheck and signalCheck
 	about    uint16 // of a result about a proxy node: its place among those, from 1
 	late     uint16 // how much later than intended it was made, in hundredths of a second
 	status   model.Status
 }
 
-// reset empties the frame for other signals.
+// weight returns the values or components of a signal; of others 1.
+func (s *sign) weight() int64 {
+	if s.check == signalCheck {
+		return int64(s.digest)
+	}
+	return 1
+}
+
+// weight returns the sum of some signals.
+func (f *frame) weight(from, to int) (n uint64) {
+	for i := from; i < to; i++ {
+		n += uint64(f.each[i].weight())
+	}
+	return n
+}
+
 func (f *frame) reset(first uint64, due int64) {
 	*f = frame{first: first, due: due, signals: f.signals[:0], each: f.each[:0]}
 }
@@ -45,13 +63,25 @@ func (f *frame) add(s *wire.Signal, r *wire.Result, intended int64, check int) {
 // last returns the number of the last signal.
 func (f *frame) last() uint64 { return f.first + uint64(len(f.each)) - 1 }
 
-// appendTo appends the frame to dst, without the signals that are acknowledged, and leaves room for the WebSocket
-// header.
-func (f *frame) appendTo(dst []byte, stream wire.StreamID, nowMs uint64) []byte {
-	rest := f.signals
+// rest returns the signals that are not acknowledged.
+func (f *frame) rest() []byte {
 	if f.done > 0 {
-		rest = rest[f.each[f.done-1].end:]
+		return f.signals[f.each[f.done-1].end:]
 	}
-	dst = wire.AppendBatchHeader(dst[:wsconn.Headroom], wire.StreamKey{Stream: stream}, f.first+uint64(f.done), nowMs, len(rest))
-	return append(dst, rest...)
+	return f.signals
+}
+
+// appendBatch writes a batch with frames, one after the other, behind the room that a connection needs, without what is
+// acknowledged.
+func appendBatch(dst []byte, frames []*frame, stream wire.StreamID, nowMs uint64) []byte {
+	size := 0
+	for _, f := range frames {
+		size += len(f.rest())
+	}
+	first := frames[0]
+	dst = wire.AppendBatchHeader(dst[:wsconn.Headroom], wire.StreamKey{Stream: stream}, first.first+uint64(first.done), nowMs, size)
+	for _, f := range frames {
+		dst = append(dst, f.rest()...)
+	}
+	return dst
 }

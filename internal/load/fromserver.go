@@ -59,6 +59,9 @@ func (a *agent) keep(held *link.Assignment, set *checkSet, now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.assigned, a.assignedAt = held, now
+	if x := a.class.source; x != nil && !x.Assigned(a.member, held) {
+		return
+	}
 	if set == nil || a.set != nil {
 		return // not yet all checks, or a change during the run: play what we began with
 	}

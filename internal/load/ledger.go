@@ -23,6 +23,8 @@ type ledger struct {
 	sent    uint64                    // signals numbered
 	acked   uint64                    // of those, kept
 	refused uint64                    // of those, refused for good
+	signals uint64                    // of sent, those of the class's source …
+	taken   uint64                    // … and of these, acknowledged
 	shown   uint64                    // the highest number that a session took
 	void    map[uint64]string         // refused, with the reason, until the acknowledgement passes them
 	states  observe.Entries           // by check
@@ -54,6 +56,9 @@ func (l *ledger) pass(stream wire.StreamID, number uint64, s *sign, heard bool) 
 		return reason, true
 	}
 	l.acked++
+	if s.check == signalCheck {
+		l.taken++
+	}
 	if e != nil {
 		e.Results++
 		e.Number, e.Digest, e.Order = uint32(number), s.digest, e.Order.Append(uint64(stream), number)
@@ -155,7 +160,7 @@ func (r *run) ledgers() observe.Ledgers {
 			}
 			l.Sets = append(l.Sets, set)
 		}
-		x := observe.Ledger{Member: member, Name: a.name, Node: a.node, Stream: uint64(a.stream), Set: -1, Sent: a.ledger.sent, Acked: a.ledger.acked, Refused: a.ledger.refused, Stopped: a.ledger.gone,
+		x := observe.Ledger{Member: member, Name: a.name, Node: a.node, Stream: uint64(a.stream), Set: -1, Sent: a.ledger.sent, Acked: a.ledger.acked, Refused: a.ledger.refused, Signals: a.ledger.signals, Taken: a.ledger.taken, Stopped: a.ledger.gone,
 			Stays: r.sinceBegin(a.present()), Absences: a.missing(), Quiet: r.sinceBegin(a.quiet), States: slices.Clone(a.ledger.states)}
 		if a.set != nil {
 			x.Set = known[a.set]

@@ -21,6 +21,9 @@ func (r *run) operate(ctx context.Context) []report.Worked {
 		return nil // said by leftUndone
 	}
 	p := &people.People{Run: beside{r, scenario.People}, API: r.cfg.API, Scenario: r.cfg.Scenario, Members: r.cfg.Members, Machines: r.machines(), Quiet: r.unheard()}
+	for _, reader := range r.readers {
+		p.Queries = append(p.Queries, reader.Query)
+	}
 	return p.Work(ctx)
 }
 

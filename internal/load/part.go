@@ -48,6 +48,7 @@ func (c Config) Joinable() error {
 		{slices.ContainsFunc(sc.Faults, func(f scenario.Fault) bool { return f.Stop != nil || f.Fail != nil }),
 			"the alerts of stop and fail are held against the results of one", out + ", or take stop and fail out of the faults"},
 		{slices.ContainsFunc(sc.Agents, func(x scenario.Class) bool { return x.Recorded != nil }), "its recorded stream is a file of this machine", out},
+		{sc.ComponentRate() > 0, "its runs of directives are signed with keys that the server's data folder has", out + ", or take policies out of its agents"},
 		{sc.HasProxies() || sc.Turns(), "agents of several send results of one proxy node, or take turns, and the ledger of those is not shared", out},
 	} {
 		if x.has {

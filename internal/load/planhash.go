@@ -18,7 +18,7 @@ import (
 func (r *run) planHash() (string, error) {
 	h := sha256.New()
 	base := uint64(0)
-	for _, m := range r.cfg.Members {
+	for member, m := range r.cfg.Members {
 		class := r.classes[m.Class]
 		fmt.Fprintf(h, "%s %s\n", m.Name, m.UID)
 		for c, k := range class.checks[:class.own] {
@@ -33,6 +33,9 @@ func (r *run) planHash() (string, error) {
 			}
 		}
 		base += uint64(class.states)
+		if x := class.source; x != nil {
+			numbers(h, uint64(x.Offset(member)), uint64(x.Interval(member)), uint64(x.Weight(member, 0)))
+		}
 	}
 	for _, x := range simulated.Things(r.cfg.Scenario) {
 		fmt.Fprintln(h, x.Name)

@@ -17,6 +17,9 @@ func (r *run) populate() error {
 	for i := range dialers {
 		dialers[i] = r.dialer(i)
 	}
+	if err := r.newSources(); err != nil {
+		return err
+	}
 	shared := link.NewShared()
 	r.seats = make([]*agent, len(r.cfg.Members))
 	for i, m := range r.cfg.Members {
@@ -26,7 +29,7 @@ func (r *run) populate() error {
 		if !r.cfg.Part.owns(i) {
 			continue
 		}
-		a := &agent{run: r, class: class, index: m.Number, base: base, uid: m.UID, name: m.Name, stream: wire.StreamID(rand.Uint64() | 1)}
+		a := &agent{run: r, class: class, index: m.Number, member: i, base: base, uid: m.UID, name: m.Name, stream: wire.StreamID(rand.Uint64() | 1)}
 		c := link.Config{Node: m.UID, Dial: dialers[len(r.agents)%len(dialers)], Definition: r.definition, BootMs: r.boot, Log: r.cfg.Log, Shared: shared}
 		if class.tls != nil {
 			var err error

@@ -27,7 +27,7 @@ func newReport(c Config) *reporting {
 	r.Version, r.Commit, r.Dirty = v.Version, v.Commit, v.Dirty
 	r.Plan, r.Scenario = c.plan(), c.Scenario
 	r.Label = slices.Clone(c.labels)
-	r.AllowLag(c.MaxLag, report.UsualLag)
+	r.AllowLag(c.MaxLag, usualLag(c.Scenario))
 	return &reporting{Report: r}
 }
 

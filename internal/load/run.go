@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/people"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -45,6 +46,10 @@ type run struct {
 	wrong   atomic.Uint64 // results sent that must be refused
 	taken   taken
 	changes *people.Changes // of intent; nil: it stays
+	plans   judge.Signals   // of values and directives
+	readers []play.Reader   // of what the server has of them
+	unit    report.Unit     // of what agents send, if they send nothing but values, or nothing but runs of directives
+	heap    bool            // the server's heap is in the log
 	frames  sync.Pool       // *frame
 	scratch sync.Pool       // *[]byte, for outputs and for frames as they are sent
 
@@ -135,11 +140,11 @@ func newRun(cfg Config) (*run, error) {
 		return nil, err
 	}
 	r := undriven(cfg)
-	r.classes, r.driver = classes, muster{r}
+	r.classes, r.driver, r.unit = classes, muster{r}, report.SoleUnit(cfg.Scenario)
 	if err := r.populate(); err != nil {
 		return nil, err
 	}
-	r.changes = people.NewChanges(beside{r, scenario.Intent}, cfg.API, cfg.Scenario, r.machines())
+	r.changes = people.NewChanges(beside{r, scenario.Intent}, cfg.API, cfg.Scenario, r.plans.Directives, r.machines())
 	return r, nil
 }
 
@@ -292,6 +297,7 @@ func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 	}
 
 	r.driver.rest(ctx)
+	r.measureHeap(ctx)
 	if r.cfg.follows() {
 		p.closeHouse()
 		return nil, r.handOver(ctx, w)
@@ -306,7 +312,7 @@ func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 	over()
 	silence := r.calledSilent(ctx)
 	p.closeHouse() // a keepalive under way would be missing
-	unread := r.driver.settle(ctx, rep, before)
+	unread := cmp.Or(r.driver.settle(ctx, rep, before), r.readSignals(ctx))
 	r.log.Append(observe.Line{Silence: silence})
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -331,7 +337,7 @@ func (r *run) logStart(rep *reporting, begin int64) {
 	rep.Goals = r.cfg.Goals
 	head, s := *rep.Report, newScore(r.cfg.Scenario.Phases, 0)
 	r.log.Append(observe.Line{Checked: &observe.Checked{Version: observe.Version, Report: &head, Seconds: time.Duration(s.end()).Seconds(),
-		Opened: time.Duration(begin - r.opened).Seconds(), Ready: rep.ready}})
+		Opened: time.Duration(begin - r.opened).Seconds(), Ready: rep.ready, Startup: r.cfg.Startup}})
 	r.log.Append(observe.Line{Score: s})
 }
 

@@ -288,8 +288,8 @@ func (s *ideal) Each(ctx context.Context, fn func(observe.EventState) error) err
 	return nil
 }
 
-// play plays a whole run against an ideal server, with the test's clock.
-func play(t *testing.T, u scenario.Uniform, srv *ideal) *report.Report {
+// play runs the whole against an ideal server, on the bubble's clock.
+func playUniform(t *testing.T, u scenario.Uniform, srv *ideal) *report.Report {
 	t.Helper()
 	u.Checks = cmp.Or(u.Checks, 4)
 	return playOn(t, Config{Scenario: u.Scenario()}, srv)
@@ -322,7 +322,7 @@ func playOn(t *testing.T, cfg Config, srv *ideal) *report.Report {
 // TestRunIsBalanced plays a run without faults, and expects that ledger and server agree.
 func TestRunIsBalanced(t *testing.T) {
 	srv := &ideal{}
-	rep := play(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second, Warmup: time.Second}, srv)
+	rep := playUniform(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second, Warmup: time.Second}, srv)
 	if !rep.OK() || len(rep.Verdict) > 0 {
 		t.Fatalf("not balanced: %v\n%s", rep.Verdict, rep.Text())
 	}
@@ -346,7 +346,7 @@ func TestRunIsBalanced(t *testing.T) {
 
 // TestPerFrame plays a run with eight results per frame, and expects that frames hold eight.
 func TestPerFrame(t *testing.T) {
-	rep := play(t, scenario.Uniform{Agents: 3, Rate: 300, Checks: 40, PerFrame: 8, Steady: 10 * time.Second}, &ideal{})
+	rep := playUniform(t, scenario.Uniform{Agents: 3, Rate: 300, Checks: 40, PerFrame: 8, Steady: 10 * time.Second}, &ideal{})
 	if !rep.OK() || rep.Batch.P50 != 8 || rep.Batch.Max != 8 {
 		t.Errorf("batches %+v, verdict %v", rep.Batch, rep.Verdict)
 	}
@@ -410,7 +410,7 @@ func TestSlowIsHonoured(t *testing.T) {
 	beyond := 0.0 // ms, p99
 	mean := func(slow wire.BackPressure) (all, last float64) {
 		srv := &ideal{slow: slow}
-		rep := play(t, scenario.Uniform{Agents: 5, Checks: 20, Interval: 2 * time.Second, Changes: 0.5, Steady: 60 * time.Second}, srv)
+		rep := playUniform(t, scenario.Uniform{Agents: 5, Checks: 20, Interval: 2 * time.Second, Changes: 0.5, Steady: 60 * time.Second}, srv)
 		if !rep.OK() || slow.LingerMs > 0 && rep.Slowed != 5 {
 			t.Fatalf("verdict %v, %d slowed", rep.Verdict, rep.Slowed)
 		}
@@ -486,7 +486,7 @@ func TestFramesFitTheServer(t *testing.T) {
 // TestKeepalives plays agents without results, and expects keepalives.
 func TestKeepalives(t *testing.T) {
 	srv := &ideal{}
-	rep := play(t, scenario.Uniform{Agents: 2, Checks: 1, Interval: 10 * time.Minute, Steady: 3 * time.Minute}, srv)
+	rep := playUniform(t, scenario.Uniform{Agents: 2, Checks: 1, Interval: 10 * time.Minute, Steady: 3 * time.Minute}, srv)
 	if !rep.OK() || srv.batches < 2*5 {
 		t.Errorf("%d batches in 3 minutes of 2 agents; %v", srv.batches, rep.Verdict)
 	}
@@ -514,14 +514,14 @@ func TestLedgerSeesFaults(t *testing.T) {
 		{"never acknowledged", mute, "neither acknowledged nor refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rep := play(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second}, &ideal{fault: once(c.f)})
+			rep := playUniform(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second}, &ideal{fault: once(c.f)})
 			if rep.OK() || !strings.Contains(strings.Join(rep.Verdict, "\n"), c.want) {
 				t.Errorf("verdict %q, want one with %q", rep.Verdict, c.want)
 			}
 		})
 	}
 	t.Run("refused is counted, and fails the run", func(t *testing.T) {
-		rep := play(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second}, &ideal{fault: once(refuse)})
+		rep := playUniform(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second}, &ideal{fault: once(refuse)})
 		if rep.OK() || rep.Lost() || len(rep.Failed()) != 1 || rep.Balance.Refused != 1 || rep.Refusals["limited"] != 1 {
 			t.Errorf("%+v %v %q", rep.Balance, rep.Refusals, rep.Verdict)
 		}
@@ -547,7 +547,7 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 
 // TestReportIsKept saves and reads a report, and expects the same text.
 func TestReportIsKept(t *testing.T) {
-	rep := play(t, scenario.Uniform{Agents: 5, Interval: time.Second, Steady: 5 * time.Second}, &ideal{})
+	rep := playUniform(t, scenario.Uniform{Agents: 5, Interval: time.Second, Steady: 5 * time.Second}, &ideal{})
 	rep.Title = "a run"
 	path := filepath.Join(t.TempDir(), "results", "run.json")
 	if err := rep.Save(path); err != nil {

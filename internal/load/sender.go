@@ -48,9 +48,11 @@ func (l *lane) due() int64 { return int64(l.cycle)*l.interval + l.slots[l.next].
 // take returns the result of the next slot and moves on.
 func (l *lane) take(s *sender) item {
 	at := &l.slots[l.next]
-	a := s.agents[at.agent]
-	place := a.class.checks[at.check].first + max(0, int(at.about)-1)
-	what := item{int(at.agent), int(at.check), int(at.about), s.run.sequence(a.base+uint64(place), l.cycle), l.cycle == 0}
+	what := item{agent: int(at.agent), check: int(at.check), about: int(at.about), first: l.cycle == 0}
+	if a := s.agents[at.agent]; what.check != signalCheck {
+		place := a.class.checks[at.check].first + max(0, int(at.about)-1)
+		what.seq = s.run.sequence(a.base+uint64(place), l.cycle)
+	}
 	if l.next++; l.next == len(l.slots) {
 		l.next, l.cycle = 0, l.cycle+1
 	}
@@ -75,6 +77,10 @@ type sender struct {
 func newSender(r *run, agents []*agent) *sender {
 	s := &sender{run: r, agents: agents, book: newBook(r)}
 	for i, a := range agents {
+		if x := a.class.source; x != nil {
+			l := s.lane(int64(x.Interval(a.member)))
+			l.slots = append(l.slots, slot{int64(x.Offset(a.member)), int32(i), signalCheck, 0})
+		}
 		if a.class.tape != nil {
 			continue
 		}
@@ -209,8 +215,14 @@ func (s *sender) result(what item, intended int64) {
 	if a.fate.dead || a.fate.hung {
 		return
 	}
-	s.count(s.run.secondOf(intended))
-	full, began := a.add(what, intended, intended)
+	var full, began bool
+	if second := s.run.secondOf(intended); what.check == signalCheck {
+		s.count(second, a.offers())
+		full, began = a.addSignal(intended)
+	} else {
+		s.count(second, 1)
+		full, began = a.add(what, intended, intended)
+	}
 	if full {
 		a.leave(intended)
 	} else if began {
@@ -218,13 +230,13 @@ func (s *sender) result(what item, intended int64) {
 	}
 }
 
-// count counts a result of a second of the timetable.
-func (s *sender) count(second int) {
+// count counts what is due in a second of the timetable.
+func (s *sender) count(second int, weight uint32) {
 	if second != s.second {
 		s.tell()
 		s.second = second
 	}
-	s.made++
+	s.made += weight
 }
 
 // tell adds the counted results to the book: once per second and before the sender waits, because each call takes a

@@ -9,6 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -61,15 +62,15 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	until := int(min(last-f.first+1, uint64(len(f.each))))
-	usual := min(f.due, f.each[0].intended+a.class.linger) // Slow has them wait longer: that is the server's doing
+	usual := min(f.due, f.each[0].intended+f.linger) // Slow has them wait longer: that is the server's doing
 	beyond := now - usual
 	for to := 0; f.done < until; {
 		from := f.done
 		var t *observe.Tally
 		t, to = b.alike(f, f.done, until)
 		if beyond <= int64(inTime) {
-			t.Class(f.class).Answered += uint64(to - f.done)
-			t.InTime += uint64(to - f.done)
+			t.Class(f.class).Answered += f.weight(f.done, to)
+			t.InTime += f.weight(f.done, to)
 		}
 		kept := int64(0)
 		for ; f.done < to; f.done++ {
@@ -84,8 +85,8 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 			if sign.check == wrongCheck {
 				b.wrong++
 			}
-			kept++
-			t.Whole.Record(now-sign.intended, 1)
+			kept += sign.weight()
+			t.Whole.Record(now-sign.intended, sign.weight())
 		}
 		if kept > 0 {
 			t.Acked += uint64(kept)
@@ -103,30 +104,45 @@ func (a *agent) pump() {
 	buf := a.run.scratch.Get().(*[]byte)
 	defer a.run.scratch.Put(buf)
 	for a.sent < len(a.held) {
-		f := a.held[a.sent]
 		now := a.run.now()
 		a.speaks(now)
-		*buf = f.appendTo(*buf, a.stream, a.run.bootMs(now))
-		err := a.session.SendFrame(wire.StreamKey{Stream: a.stream}, f.last(), *buf)
+		frames := a.together()
+		*buf = appendBatch(*buf, frames, a.stream, a.run.bootMs(now))
+		last := frames[len(frames)-1].last()
+		err := a.session.SendFrame(wire.StreamKey{Stream: a.stream}, last, *buf)
 		if !errors.Is(err, link.ErrWindowFull) {
-			a.ledger.shown = max(a.ledger.shown, f.last()) // perhaps whole, whatever the error
+			a.ledger.shown = max(a.ledger.shown, last) // perhaps whole, whatever the error
 		}
 		if err != nil {
 			return // full: the next acknowledgement goes on; ended: the next session does
 		}
-		a.sent++
+		a.sent += len(frames)
 	}
 }
 
-// add adds a result to the open frame; leaves tells to send the frame now, and began that it is new. at is the time at
-// which the result was made: later than intended if the server gave a round-robin run late. A full spool drops the
-// result and counts it. Caller holds the lock.
+// together returns the frames that leave in one batch: those of values or runs of directives that waited for a session, as far
+// as a frame holds them, or the next frame. Caller holds the lock.
+func (a *agent) together() []*frame {
+	n, signals, bytes := a.sent+1, len(a.held[a.sent].each), len(a.held[a.sent].signals)
+	for ; n < len(a.held) && a.held[n-1].unit != "" && a.held[n].unit != ""; n++ {
+		signals, bytes = signals+len(a.held[n].each), bytes+len(a.held[n].signals)
+		if signals > wire.MaxSignals || bytes > maxFrameBytes {
+			break
+		}
+	}
+	return a.held[a.sent:n]
+}
+
+// add puts a result into the frame that is being filled, and says whether that is to leave
+// at once. It was made at an instant: later than intended where the server gave the turn
+// late. A spool that is full takes none: it is counted, and has no number. Caller holds the
+// lock.
 func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
 	c := what.check
 	a.runs++
 	if a.spooled >= a.run.cfg.Spool {
 		a.lost++
-		a.book.spoolFull(intended, a.class.number)
+		a.book.spoolFull(intended, "", 1, a.class.number)
 		return false, false
 	}
 	definition, says := a.set.definitions[c], a.class.checks[c].says
@@ -152,10 +168,10 @@ func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
 	if len(output) > room { // no frame of this server takes it: cut, as agents do
 		output, cut = output[:room], len(output)-room
 	}
-	if a.filling != nil && len(a.filling.signals)+len(output) > room {
+	if a.filling != nil && (a.filling.unit != "" || len(a.filling.signals)+len(output) > room) {
 		a.leave(at)
 	}
-	f, began := a.fill(at)
+	f, began := a.fill(at, "", a.class.linger)
 	before := len(f.signals)
 	result := &wire.Result{Status: status, DurationMs: 5, Output: output, Cut: uint64(cut)}
 	said := len(*buf)
@@ -203,6 +219,9 @@ func (a *agent) storm(c int, own model.Status, intended int64, seq uint64) model
 	return own
 }
 
+// signalCheck is the check of a signal with values or a run of a directive.
+const signalCheck = -3
+
 // What a fault of the kind `wrong` sends beside each result: it names a definition that
 // no server has.
 const (
@@ -210,21 +229,21 @@ const (
 	wrongDefinition model.DefinitionID = 0xfffe_ffff
 )
 
-// fill returns the open frame, or begins one.
-func (a *agent) fill(intended int64) (f *frame, began bool) {
+// fill returns the frame that is being filled; began: it is a new one. Caller holds the lock.
+func (a *agent) fill(intended int64, unit report.Unit, linger int64) (f *frame, began bool) {
 	if a.filling != nil {
 		return a.filling, false
 	}
 	f = a.run.frames.Get().(*frame)
-	f.reset(a.ledger.sent+1, int64(a.pace.Due(time.Duration(intended), time.Duration(a.class.linger))))
-	f.class = a.class.number
+	f.reset(a.ledger.sent+1, int64(a.pace.Due(time.Duration(intended), time.Duration(linger))))
+	f.class, f.unit, f.linger = a.class.number, unit, linger
 	a.filling = f
 	return f, true
 }
 
 // due returns the time at which the open frame must leave. Caller holds the lock.
 func (a *agent) due(f *frame) int64 {
-	return int64(a.pace.Due(time.Duration(f.each[0].intended), time.Duration(a.class.linger)))
+	return int64(a.pace.Due(time.Duration(f.each[0].intended), time.Duration(f.linger)))
 }
 
 // leave closes the open frame and sends it. Caller holds the lock.
@@ -252,7 +271,7 @@ func (a *agent) alive(now int64, next func(at int64) int64) {
 	if intended > now {
 		return
 	}
-	f, _ := a.fill(intended)
+	f, _ := a.fill(intended, "", a.class.linger)
 	f.add(&wire.Signal{Kind: wire.SignalKeepalive, AtMs: a.run.bootMs(now)}, &wire.Result{}, intended, -1)
 	a.spooled += len(f.signals)
 	a.ledger.sent++

@@ -174,7 +174,7 @@ func (d *targeted) open(ctx context.Context) (leave func()) {
 func (d *targeted) observe(o Observed) {
 	d.book.mu.Lock()
 	defer d.book.mu.Unlock()
-	t := d.book.tallyAt(int64(o.Left.Sub(d.epoch)))
+	t := d.book.of("", d.present().at(int64(o.Left.Sub(d.epoch))))
 	t.Results++
 	t.Acked++
 	t.InTime++

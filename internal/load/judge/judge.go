@@ -1,9 +1,9 @@
 // Package judge decides about a run: it reads the observation log and the final state of the server, and returns findings and
 // figures. It is pure: a run can be judged again, and a test judges logs written by hand.
 //
-// A run of checks: Checks (verdict.go), with a file for each question (phases.go and figures.go, ledger.go, alerts.go,
-// messages.go, intent.go, silence.go, roundrobin.go, stalls.go). A run of values or directives: Values and Directives
-// (signals.go), with Judge and JudgeRuns (runs.go) for the comparison of the log with the plan.
+// Checks (verdict.go) judges a run, with a file for each question (phases.go and figures.go, ledger.go, alerts.go,
+// messages.go, intent.go, silence.go, roundrobin.go, stalls.go; signals.go for values, which are compared here, and directives,
+// which runs.go compares).
 //
 // Goroutines, locks: none. Start reading at Checks.
 package judge
@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
@@ -26,7 +25,6 @@ const (
 	Wrong          report.Kind = "series with wrong values"
 	Unknown        report.Kind = "series or problems that nobody caused"
 	Unacknowledged report.Kind = "values not acknowledged"
-	Refused        report.Kind = "signals refused"
 	MissingProblem report.Kind = "problems missing"
 	FalseProblem   report.Kind = "problems too many"
 	WrongState     report.Kind = "triggers in the wrong state"
@@ -49,29 +47,19 @@ func (f *findings) add(kind report.Kind, count int, format string, args ...any) 
 	*f = append(*f, report.Finding{Kind: kind, Count: count, Example: fmt.Sprintf(format, args...)})
 }
 
-// Judge compares a run with its plan; a nil state means that the server's state could not be read.
-func Judge(p *plan.Plan, log []observe.Line, state *observe.State) []report.Finding {
+// Values compares the ledgers of members of the fleet, and the values on the server, with their plan. State nil: nobody could
+// read it.
+func Values(p *plan.Plan, members map[int]*observe.Ledger, state *observe.State) []report.Finding {
 	var list findings
-	acked, sent := make([]uint64, p.Nodes), make([]uint64, p.Nodes)
-	for node := range sent {
-		sent[node] = p.Ticks(p.Class(node)) // of a loader that was killed: any may be there
-	}
-	known := state != nil
-	for _, line := range log {
-		known = known || line.Node != nil
-		if n := line.Node; n != nil && n.Number >= 0 && n.Number < p.Nodes {
-			acked[n.Number], sent[n.Number] = n.Acked, n.Sent
-		}
-		if s := line.Second; s != nil {
-			list.add(Refused, int(s.Refused), "after %s", line.At.Round(time.Second))
-		}
-	}
-	if !known {
-		return list // the loader was killed: which values were acknowledged is unknown
-	}
 	for node := range p.Nodes {
-		c := p.Class(node)
-		list.add(Unacknowledged, int(p.Ticks(c)-min(acked[node], p.Ticks(c)))*len(c.Items), "node %d: %d of %d ticks", node, acked[node], p.Ticks(c))
+		a, c := members[node], p.Class(node)
+		if a == nil {
+			a = &observe.Ledger{}
+		}
+		acked, sent := a.Taken, a.Signals
+		if !a.Stopped {
+			list.add(Unacknowledged, int(sent-acked)*len(c.Items), "node %d: %d of %d ticks", node, acked, sent)
+		}
 		if state == nil {
 			continue
 		}
@@ -79,13 +67,13 @@ func Judge(p *plan.Plan, log []observe.Line, state *observe.State) []report.Find
 			if c.Items[of].Kind.IsText() {
 				continue // the series store has numbers alone
 			}
-			list.judgeSum(p, c, node, of, acked[node], sent[node], state)
-			if c.Items[of].Window > 0 && acked[node] == sent[node] {
-				list.judgeTrigger(p, c, node, of, acked[node], state)
+			list.judgeSum(p, c, node, of, acked, sent, state)
+			if c.Items[of].Window > 0 && acked == sent {
+				list.judgeTrigger(p, c, node, of, acked, state)
 			}
 		}
 		if raw, ok := state.Raw[node]; ok {
-			list.judgeRaw(p, c, node, acked[node], sent[node], raw)
+			list.judgeRaw(p, c, node, acked, sent, raw)
 		}
 	}
 	if state != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// planned returns a small plan, and the log and the state of a run in which all went well.
-func planned(t *testing.T) (*plan.Plan, []observe.Line, *observe.State) {
+// planned returns a small plan, and the ledgers and the state of a run in which all went well.
+func planned(t *testing.T) (*plan.Plan, map[int]*observe.Ledger, *observe.State) {
 	t.Helper()
 	sc, err := scenario.Parse("x.yaml", []byte(`scenario: muster.load/v1
 seed: 7
@@ -22,15 +22,12 @@ phases: [{steady: 10m}]
 		t.Fatal(err)
 	}
 	sc.Defaults()
-	p, err := plan.New(sc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := plan.New(sc)
 	c, ticks := &p.Classes[0], uint64(600)
-	log := []observe.Line{{Start: &observe.Start{Nodes: 4, Values: 80, Ready: 1}}}
+	members := map[int]*observe.Ledger{}
 	state := &observe.State{Raw: map[int][][]float64{2: make([][]float64, len(c.Items))}, Problems: map[observe.Trigger]observe.Problems{}}
 	for node := range p.Nodes {
-		log = append(log, observe.Line{Node: &observe.Node{Number: node, Sent: ticks, Acked: ticks}})
+		members[node] = &observe.Ledger{Member: node, Signals: ticks, Taken: ticks}
 		counts, sums := make([]float64, len(c.Items)), make([]float64, len(c.Items))
 		for i := range c.Items {
 			for tick := range ticks {
@@ -48,43 +45,42 @@ phases: [{steady: 10m}]
 		}
 		state.Counts, state.Sums = append(state.Counts, counts), append(state.Sums, sums)
 	}
-	return p, log, state
+	return p, members, state
 }
 
 // TestJudgeFindsLies changes the server's answers in many ways, and expects a finding of the right kind for each.
 func TestJudgeFindsLies(t *testing.T) {
 	watched := observe.Trigger{Node: 1, Item: 0}
 	for name, c := range map[string]struct {
-		lie  func(log []observe.Line, s *observe.State)
+		lie  func(members map[int]*observe.Ledger, s *observe.State)
 		want []report.Kind
 	}{
-		"none":                      {func([]observe.Line, *observe.State) {}, nil},
-		"lost":                      {func(_ []observe.Line, s *observe.State) { s.Counts[3][4]-- }, []report.Kind{Lost}},
-		"no series":                 {func(_ []observe.Line, s *observe.State) { s.Counts[0][1], s.Sums[0][1] = 0, 0 }, []report.Kind{Lost}},
-		"doubled":                   {func(_ []observe.Line, s *observe.State) { s.Counts[1][1]++ }, []report.Kind{Doubled}},
-		"one lost, another doubled": {func(_ []observe.Line, s *observe.State) { s.Sums[1][3] += 0.01 }, []report.Kind{Wrong}},
-		"another value":             {func(_ []observe.Line, s *observe.State) { s.Raw[2][5][9] += 0.5 }, []report.Kind{Wrong}},
-		"swapped items":             {func(_ []observe.Line, s *observe.State) { s.Raw[2][5], s.Raw[2][6] = s.Raw[2][6], s.Raw[2][5] }, []report.Kind{Wrong}},
-		"problem missing":           {func(_ []observe.Line, s *observe.State) { delete(s.Problems, watched) }, []report.Kind{MissingProblem}},
-		"problem twice": {func(_ []observe.Line, s *observe.State) {
+		"none":                      {func(map[int]*observe.Ledger, *observe.State) {}, nil},
+		"lost":                      {func(_ map[int]*observe.Ledger, s *observe.State) { s.Counts[3][4]-- }, []report.Kind{Lost}},
+		"no series":                 {func(_ map[int]*observe.Ledger, s *observe.State) { s.Counts[0][1], s.Sums[0][1] = 0, 0 }, []report.Kind{Lost}},
+		"doubled":                   {func(_ map[int]*observe.Ledger, s *observe.State) { s.Counts[1][1]++ }, []report.Kind{Doubled}},
+		"one lost, another doubled": {func(_ map[int]*observe.Ledger, s *observe.State) { s.Sums[1][3] += 0.01 }, []report.Kind{Wrong}},
+		"another value":             {func(_ map[int]*observe.Ledger, s *observe.State) { s.Raw[2][5][9] += 0.5 }, []report.Kind{Wrong}},
+		"swapped items":             {func(_ map[int]*observe.Ledger, s *observe.State) { s.Raw[2][5], s.Raw[2][6] = s.Raw[2][6], s.Raw[2][5] }, []report.Kind{Wrong}},
+		"problem missing":           {func(_ map[int]*observe.Ledger, s *observe.State) { delete(s.Problems, watched) }, []report.Kind{MissingProblem}},
+		"problem twice": {func(_ map[int]*observe.Ledger, s *observe.State) {
 			x := s.Problems[watched]
 			x.Opened++
 			s.Problems[watched] = x
 		}, []report.Kind{FalseProblem}},
-		"never closed": {func(_ []observe.Line, s *observe.State) {
+		"never closed": {func(_ map[int]*observe.Ledger, s *observe.State) {
 			x := s.Problems[watched]
 			x.Open = !x.Open
 			s.Problems[watched] = x
 		}, []report.Kind{WrongState}},
-		"of nobody":   {func(_ []observe.Line, s *observe.State) { s.Unknown++ }, []report.Kind{Unknown}},
-		"not acked":   {func(log []observe.Line, _ *observe.State) { log[1].Node.Acked-- }, []report.Kind{Unacknowledged}},
-		"node silent": {func(log []observe.Line, _ *observe.State) { log[1].Node = nil }, []report.Kind{Unacknowledged}},
-		"refused":     {func(log []observe.Line, _ *observe.State) { log[0].Second = &observe.Second{Refused: 1} }, []report.Kind{Refused}},
+		"of nobody": {func(_ map[int]*observe.Ledger, s *observe.State) { s.Unknown++ }, []report.Kind{Unknown}},
+		"not acked": {func(members map[int]*observe.Ledger, _ *observe.State) { members[0].Taken-- }, []report.Kind{Unacknowledged}},
+		"not sent":  {func(members map[int]*observe.Ledger, _ *observe.State) { delete(members, 0) }, []report.Kind{Doubled, FalseProblem}},
 	} {
-		p, log, state := planned(t)
-		c.lie(log, state)
+		p, members, state := planned(t)
+		c.lie(members, state)
 		var got []report.Kind
-		for _, f := range Judge(p, log, state) {
+		for _, f := range Values(p, members, state) {
 			got = append(got, f.Kind)
 		}
 		if !slices.Equal(got, c.want) {
@@ -97,10 +93,10 @@ func TestJudgeFindsLies(t *testing.T) {
 // not twice.
 func TestJudgeAllowsUnacknowledged(t *testing.T) {
 	for _, there := range []float64{599, 600} {
-		p, log, state := planned(t)
-		log[1].Node.Acked = 599
+		p, members, state := planned(t)
+		members[0].Taken = 599
 		state.Counts[0][0] = there
-		if list := Judge(p, log, state); len(list) != 1 || list[0].Kind != Unacknowledged || list[0].Count != 20 {
+		if list := Values(p, members, state); len(list) != 1 || list[0].Kind != Unacknowledged || list[0].Count != 20 {
 			t.Errorf("%v values: %+v", there, list)
 		}
 	}

@@ -20,6 +20,8 @@ type timetable struct {
 	late  []string                   // findings about phases with a late generator, if they are judged apart
 	notes []string                   // what else is known of phases
 	told  map[int]*observe.Histogram // times until somebody was notified of a result, by its part
+
+	counting []int // parts that the figures of the run include
 }
 
 // newTimetable returns the timetable of a run, for the report rep. A driver without a scenario has one steady phase.
@@ -218,7 +220,6 @@ func (t *timetable) phases() {
 	}
 	first := len(rep.Phases)
 	var before []*report.Played
-	var counting []int
 	for i := range t.Score {
 		if over, found := t.brokeIn(t.Score[i].Phase); !t.Score[i].Measured || found && i > over {
 			continue
@@ -227,7 +228,7 @@ func (t *timetable) phases() {
 		p.Missed = slices.Clone(t.Steps[i].Broke)
 		t.sayRepeated(i)
 		if p.Apart = !t.countsIfWhole(i); t.counts(i) {
-			counting = append(counting, i)
+			t.counting = append(t.counting, i)
 		}
 		if told := t.told[i]; told != nil {
 			sum.AddWaits(tellFigure, *told)
@@ -245,7 +246,7 @@ func (t *timetable) phases() {
 	if m := t.Measured; m != nil && len(t.Score) > 0 {
 		rep.Phases = append(rep.Phases, report.Played{Name: report.KindDrain, Kind: report.KindDrain, From: t.since(observe.End(t.Score)), To: t.since(int64(m.Drained * 1e9))})
 	}
-	t.figures(counting)
+	t.figures(t.counting)
 }
 
 // ramps reports whether agents connected one after the other over a ramp.

@@ -20,36 +20,20 @@ const (
 	Uncovered          report.Kind = "runs without a valid signature"
 	BrokenChain        report.Kind = "chains of runs broken or changed"
 	WrongInventory     report.Kind = "wrong inventories"
-	NotRefused         report.Kind = "wrong signals not refused"
-	NotHeld            report.Kind = "changes of a directive that not all nodes got"
 )
 
-// JudgeRuns compares a run of directives with its plan; a nil state means that the server's state could not be read.
-func JudgeRuns(p *plan.Directives, log []observe.Line, state *observe.Runs) []report.Finding {
+// Directives compares the ledgers of members of the fleet, and the runs on the server, with their plan. State nil: nobody could
+// read it.
+func Directives(p *plan.Directives, members map[int]*observe.Ledger, state *observe.Runs) []report.Finding {
 	var list findings
 	acked, sent := make([]uint64, p.Nodes), make([]uint64, p.Nodes)
-	known, wrong, refused, edits := false, 0, 0, 0
-	for _, line := range log {
-		if n := line.Node; n != nil && n.Number >= 0 && n.Number < p.Nodes {
-			known = true
-			acked[n.Number], sent[n.Number] = n.Acked, n.Sent
-		}
-		if s := line.Second; s != nil {
-			refused += int(s.Refused)
-		}
-		if line.Edit != nil {
-			edits++
-		}
-		wrong += line.Wrong
-	}
-	if !known {
-		return list // the loader was killed: which runs were acknowledged is unknown
-	}
-	list.add(Refused, refused-wrong, "%d, %d were wrong", refused, wrong)
-	list.add(NotRefused, wrong-refused, "%d of %d were refused", refused, wrong)
-	list.add(NotHeld, len(p.Edits)-edits, "%d of %d", edits, len(p.Edits))
 	for node := range p.Nodes {
-		list.add(UnacknowledgedRuns, int(p.Ticks(node)-min(acked[node], p.Ticks(node))), "node %d: %d of %d", node, acked[node], p.Ticks(node))
+		if a := members[p.First+node]; a != nil {
+			acked[node], sent[node] = a.Taken, a.Signals
+			if !a.Stopped {
+				list.add(UnacknowledgedRuns, int(a.Signals-a.Taken), "node %d: %d of %d", node, a.Taken, a.Signals)
+			}
+		}
 	}
 	if state == nil {
 		return list
@@ -111,7 +95,7 @@ func (f *findings) judgeMachine(p *plan.Directives, node int, rounds []uint64, c
 			break
 		}
 		got := m.History[plan.DirectiveName(d)]
-		if d == 0 && len(p.Edits) > 0 {
+		if d == 0 {
 			got = withoutRepeated(got) // a changed definition makes an entry, too
 		}
 		if len(got) != len(history) {

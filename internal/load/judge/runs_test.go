@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
@@ -12,12 +13,12 @@ import (
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
-// plannedRuns returns a small plan, and the log and the state of a run in which all went well.
-func plannedRuns(t *testing.T) (*plan.Directives, []observe.Line, *observe.Runs) {
+// plannedRuns returns a small plan, and the ledgers and the state of a run in which all went well.
+func plannedRuns(t *testing.T) (*plan.Directives, map[int]*observe.Ledger, *observe.Runs) {
 	t.Helper()
 	sc, err := scenario.Parse("x.yaml", []byte(`scenario: muster.load/v1
 seed: 7
-agents: [{name: a, count: 30, inventory: 1kB, policies: [{name: p, components: 150, directives: 26, policies: 9, groups: 12, interval: 10s, failing: 0.1, changes: 0.5}]}]
+agents: [{name: other, count: 2, checks: [{name: c, interval: 10s}]}, {name: a, count: 30, inventory: 1kB, policies: [{name: p, components: 150, directives: 26, policies: 9, groups: 12, interval: 10s, failing: 0.1, changes: 0.5}]}]
 phases: [{steady: 90s}]
 intent: [{at: 1s, change: 1, kind: directive}]
 faults: [{at: 5s, for: 1s, wrong: {count: 1}}]
@@ -26,15 +27,12 @@ faults: [{at: 5s, for: 1s, wrong: {count: 1}}]
 		t.Fatal(err)
 	}
 	sc.Defaults()
-	p, err := plan.NewDirectives(sc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := []observe.Line{{Edit: &observe.Edit{Held: 1}}, {Wrong: 2}, {Second: &observe.Second{Refused: 2}}}
+	p := plan.NewDirectives(sc)
+	members := map[int]*observe.Ledger{}
 	state := &observe.Runs{Directives: map[string]int{}, Machines: map[int]observe.MachineHistory{}}
 	for node := range p.Nodes {
-		ticks := p.Ticks(node)
-		log = append(log, observe.Line{Node: &observe.Node{Number: node, Sent: ticks, Acked: ticks}})
+		ticks := uint64(90 * time.Second / p.Interval(node))
+		members[p.First+node] = &observe.Ledger{Member: p.First + node, Signals: ticks, Taken: ticks}
 		m := observe.MachineHistory{Statuses: map[string][]string{}, History: map[string][][]byte{}}
 		counts, runs := map[string]int{}, make([]uint64, len(p.Held(node)))
 		for tick := range ticks {
@@ -69,48 +67,47 @@ faults: [{at: 5s, for: 1s, wrong: {count: 1}}]
 			state.Machines[node] = m
 		}
 	}
-	return p, log, state
+	return p, members, state
 }
 
 // TestJudgeRunsFindsLies changes the server's answers about directives, and expects a finding of the right kind for
 // each.
 func TestJudgeRunsFindsLies(t *testing.T) {
 	for name, c := range map[string]struct {
-		lie  func(log []observe.Line, s *observe.Runs, m *observe.MachineHistory)
+		lie  func(members map[int]*observe.Ledger, s *observe.Runs, m *observe.MachineHistory)
 		want []report.Kind
 	}{
-		"none":           {func([]observe.Line, *observe.Runs, *observe.MachineHistory) {}, nil},
-		"another status": {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Nodes[3]["compliant"]++ }, []report.Kind{WrongStatus}},
-		"no node":        {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Nodes[3] = nil }, []report.Kind{WrongStatus}},
-		"another holder": {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) {
+		"none":           {func(map[int]*observe.Ledger, *observe.Runs, *observe.MachineHistory) {}, nil},
+		"another status": {func(_ map[int]*observe.Ledger, s *observe.Runs, _ *observe.MachineHistory) { s.Nodes[3]["compliant"]++ }, []report.Kind{WrongStatus}},
+		"no node":        {func(_ map[int]*observe.Ledger, s *observe.Runs, _ *observe.MachineHistory) { s.Nodes[3] = nil }, []report.Kind{WrongStatus}},
+		"another holder": {func(_ map[int]*observe.Ledger, s *observe.Runs, _ *observe.MachineHistory) {
 			s.Directives[plan.DirectiveName(0)]--
 		}, []report.Kind{WrongHeld}},
-		"nobody's":  {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Directives["x"] = 1 }, []report.Kind{WrongHeld}},
-		"of nobody": {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Unknown++ }, []report.Kind{Unknown}},
-		"swapped status": {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) {
+		"nobody's":  {func(_ map[int]*observe.Ledger, s *observe.Runs, _ *observe.MachineHistory) { s.Directives["x"] = 1 }, []report.Kind{WrongHeld}},
+		"of nobody": {func(_ map[int]*observe.Ledger, s *observe.Runs, _ *observe.MachineHistory) { s.Unknown++ }, []report.Kind{Unknown}},
+		"swapped status": {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) {
 			slices.Reverse(m.Statuses[failingComponent(m)])
 		}, []report.Kind{WrongStatus}},
-		"entry lost": {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) {
+		"entry lost": {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) {
 			m.History[failingComponent(m)] = m.History[failingComponent(m)][1:]
 		}, []report.Kind{WrongHistory}},
-		"entry changed": {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) {
+		"entry changed": {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) {
 			m.History[failingComponent(m)][0][0] ^= 1
 		}, []report.Kind{WrongHistory}},
-		"not signed":      {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Covered-- }, []report.Kind{Uncovered}},
-		"changed runs":    {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Faults = []string{"x"} }, []report.Kind{BrokenChain}},
-		"chain broken":    {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Breaks = []string{"first", "x"} }, []report.Kind{BrokenChain}},
-		"old inventory":   {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Packages[0] = "1.0" }, []report.Kind{WrongInventory}},
-		"not acked":       {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[3].Node.Acked-- }, []report.Kind{UnacknowledgedRuns}},
-		"good refused":    {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[2].Second.Refused++ }, []report.Kind{Refused}},
-		"wrong taken":     {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[2].Second.Refused-- }, []report.Kind{NotRefused}},
-		"not distributed": {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[0].Edit = nil }, []report.Kind{NotHeld}},
+		"not signed":   {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) { m.Covered-- }, []report.Kind{Uncovered}},
+		"changed runs": {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) { m.Faults = []string{"x"} }, []report.Kind{BrokenChain}},
+		"chain broken": {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) {
+			m.Breaks = []string{"first", "x"}
+		}, []report.Kind{BrokenChain}},
+		"old inventory": {func(_ map[int]*observe.Ledger, _ *observe.Runs, m *observe.MachineHistory) { m.Packages[0] = "1.0" }, []report.Kind{WrongInventory}},
+		"not acked":     {func(members map[int]*observe.Ledger, _ *observe.Runs, _ *observe.MachineHistory) { members[2].Taken-- }, []report.Kind{UnacknowledgedRuns}},
 	} {
-		p, log, state := plannedRuns(t)
+		p, members, state := plannedRuns(t)
 		m := state.Machines[2]
-		c.lie(log, state, &m)
+		c.lie(members, state, &m)
 		state.Machines[2] = m
 		var got []report.Kind
-		for _, f := range JudgeRuns(p, log, state) {
+		for _, f := range Directives(p, members, state) {
 			got = append(got, f.Kind)
 		}
 		if !slices.Equal(got, c.want) {

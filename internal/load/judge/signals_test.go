@@ -1,11 +1,9 @@
 package judge
 
 import (
-	"math"
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
@@ -13,93 +11,104 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// TestSignalFigures expects figures of the seconds after the warm-up and before the kill.
-func TestSignalFigures(t *testing.T) {
-	p, _, _ := planned(t)
-	second := func(at int, pid int, acked uint64, cpu float64) observe.Line {
-		return observe.Line{At: time.Duration(at) * time.Second, Second: &observe.Second{PID: pid, Acked: acked, CPU: cpu, Own: cpu / 2, RSS: 5, Latency: observe.Latency{P50: 3, P99: 9, Max: 11}}}
+// signalLog returns the log of a run of three seconds, each with a tally, in which all was acknowledged.
+func signalLog(t *testing.T, text string, tally observe.Tally, members map[int]*observe.Ledger) []observe.Line {
+	t.Helper()
+	sc, err := scenario.Parse("x.yaml", []byte("scenario: muster.load/v1\nseed: 7\nphases: [{steady: 3s}]\n"+text))
+	if err != nil {
+		t.Fatal(err)
 	}
-	sc := &scenario.Scenario{Title: "x", Phases: []scenario.Phase{{Steady: 1, Warmup: 2e9}}, Objectives: map[string]scenario.Limit{"held": "99%", "serving": "2s", "p99": "10ms"}}
-	s := &report.Signals{Unit: report.Value, Items: p.Items(), Compared: "all"}
-	rep := signals(&p.Timing, sc, []observe.Line{{Start: &observe.Start{Values: 80, Startup: &observe.Startup{Seconds: 1.5, CPU: 2, RSS: 1e6}}}, second(1, 7, 1000, 90), second(2, 7, 80, 100), second(3, 7, 80, 100.5), second(4, 7, 80, 101),
-		{At: 4500 * time.Millisecond, Heap: 800}, {At: 5 * time.Second, Mark: observe.MarkKilled}, second(6, 8, 500, 1), {At: 8 * time.Second, Mark: observe.MarkReady},
-		{At: 9 * time.Second, Mark: observe.MarkBack}, second(10, 8, 500, 2), {Query: 40 * time.Millisecond}}, s)
-	near := func(got, want float64) bool { return math.Abs(got-want) <= 0.001*want }
-	figures := rep.Figures()
-	for name, want := range map[string]float64{"rate": 80, "held": 100, "server-cpu": 1e6 / 160, "loader-cpu": 0.5e6 / 160, "server-memory": 5e-6, "p50": 3, "p99": 9, "beyond-p99": 9, "max": 11, "serving": 3, "back": 4, "acknowledging": 5} {
-		if !near(figures[name], want) {
-			t.Errorf("%s: %v, want %v", name, figures[name], want)
-		}
+	sc.Defaults()
+	start := &report.Report{Schema: report.Schema, Scenario: sc, Plan: report.Plan{MaxLag: 500}}
+	list := []observe.Line{{Checked: &observe.Checked{Version: observe.Version, Report: start, Seconds: 3, Startup: report.Startup{Seconds: 1.5, CPU: 2, RSS: 1e6}}},
+		{Score: []observe.Part{{Phase: 1, To: 3e9, Rate: 1, Measured: true}}}, {Heap: 800}}
+	for n := range 3 {
+		list = append(list, observe.Line{At: 1e9, Check: &observe.CheckSecond{Number: n, Sample: &report.Sample{}, Parts: map[int]*observe.Tally{0: &tally}}})
 	}
-	if rep.Plan.Agents != 4 || rep.Signals.Items != 80 || rep.Plan.Offered != 80 || rep.Plan.Duration != 2 || rep.Server.Cores != 0.5 || rep.Loader.Cores != 0.25 || rep.Signals.Heap != 800 || len(rep.Samples) != 6 {
-		t.Errorf("%+v %+v", rep, rep.Signals)
+	for member := range len(members) {
+		l := *members[member]
+		l.Set = -1
+		list = append(list, observe.Line{Kept: &observe.Kept{Ledger: &l}})
 	}
-	if w := rep.Operators[0]; len(rep.Operators) != 1 || w.What != "query" || w.Requests != 1 || !near(w.Latency.Max, 40) {
-		t.Errorf("%+v", rep.Operators)
+	return append(list, observe.Line{Measured: &observe.Measured{}})
+}
+
+// judged judges a log.
+func judged(t *testing.T, list []observe.Line) *report.Report {
+	t.Helper()
+	c, err := observe.ReadChecks(list)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if want := []string{"short: until the server was ready again: 3.00 s, asked at most 2 s"}; !slices.Equal(rep.Verdict, want) || rep.OK() || rep.Lost() {
-		t.Errorf("%q, want %q", rep.Verdict, want)
+	rep, err := Checks(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep
+}
+
+// tallyOf counts items that were acknowledged in time, 5 ms after they were due.
+func tallyOf(items uint64) (tally observe.Tally) {
+	tally.Results, tally.Acked, tally.InTime, tally.Current = items, items, items, items
+	tally.Whole.Record(5e6, int64(items))
+	return tally
+}
+
+const (
+	valuesAlone  = "agents: [{name: a, count: 4, values: [{name: item, count: 20, interval: 1s, triggerEvery: 2, scriptEvery: 4}]}]\n"
+	valuesBeside = "agents: [{name: a, count: 4, checks: [{name: c, interval: 1s}], values: [{name: item, count: 20, interval: 1s, triggerEvery: 2, scriptEvery: 4}]}]\n"
+)
+
+// Figures of agents that send values alone are of values; beside checks they are of results, and the values have their own. A lie
+// about values fails both.
+func TestSignals(t *testing.T) {
+	_, members, state := planned(t)
+	alone := signalLog(t, valuesAlone, tallyOf(80), members)
+	if rep := judged(t, alone); len(rep.Signals.Findings) > 0 || rep.Signals.Compared != "" || rep.Wrong().Of(report.WrongSignals) > 0 {
+		t.Errorf("without the state of the server: %+v", rep.Signals)
+	}
+	rep := judged(t, append(alone, observe.Line{State: state}))
+	if rep.Rate != 80 || *rep.InTime != 1 || rep.Balance.Acknowledged != 240 || rep.Signals.Items != 80 || rep.Signals.Unit != report.Value || rep.Lost() {
+		t.Errorf("%+v %+v, %q", rep.Balance, rep.Signals, rep.Verdict)
 	}
 	text := rep.Text()
-	for _, want := range []string{"4 agents × 20 items, without TLS, 80 values/s offered for 2s", "acknowledged in time, of what was offered: 100 %", "CPU PER VALUE", "values: all of 2,240, asked none lost, doubled or wrong", "2,240 values acknowledged in all; compared: all",
-		"the server was ready after 1.50 s with 2.00 s of CPU", "800 B, 10 B for each item", "query"} {
+	for _, want := range []string{"values: all of 240, asked none lost, doubled or wrong", "240 values acknowledged in all; compared: count", "the server was ready after 1.50 s with 2.00 s of CPU", "800 B, 10 B for each item"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-}
-
-// TestSignalsOfALateGenerator expects that a run with a late generator in more than one second of a hundred is invalid,
-// unless this is allowed.
-func TestSignalsOfALateGenerator(t *testing.T) {
-	p, _, _ := planned(t)
-	sc := &scenario.Scenario{Title: "x", Phases: []scenario.Phase{{Steady: 1}}}
-	for name, c := range map[string]struct {
-		allowed time.Duration
-		late    int // seconds in which the generator is late by one
-		valid   bool
-		labels  int
-	}{
-		"once": {0, 1, true, 0}, "always": {0, 200, false, 0}, "three times": {0, 3, false, 0}, "allowed": {2 * time.Second, 200, true, 1}, "less allowed": {20 * time.Millisecond, 0, false, 0},
-	} {
-		log := []observe.Line{{Start: &observe.Start{Values: 80, MaxLag: c.allowed}}}
-		for at := range 201 {
-			x := &observe.Second{PID: 7, Acked: 80, Lag: 70}
-			if at <= c.late && at > 0 {
-				x.Lag = 1000
-			}
-			log = append(log, observe.Line{At: time.Duration(at) * time.Second, Second: x})
-		}
-		rep := signals(&p.Timing, sc, log, &report.Signals{Unit: report.Value, Items: p.Items(), Compared: "all"})
-		if rep.Valid != c.valid || rep.OK() != c.valid || len(rep.Label) != c.labels || !c.valid && !strings.HasPrefix(rep.Verdict[0], "invalid: the generator fell behind (p99 of the seconds ") {
-			t.Errorf("%s: valid %t, lag %+v, %q, labels %q", name, rep.Valid, rep.Lag, rep.Verdict, rep.Label)
-		}
-	}
-}
-
-// TestSignalVerdicts expects that a wrong answer of the server fails the run, and that a log without answers is not
-// judged.
-func TestSignalVerdicts(t *testing.T) {
-	p, log, state := planned(t)
-	sc := &scenario.Scenario{Objectives: map[string]scenario.Limit{"fsyncs": "1"}}
-	if rep := Values(p, sc, log); rep.Stopped == nil || !rep.OnlyStopped() || len(rep.Goals) > 0 {
-		t.Errorf("%q, goals %+v", rep.Verdict, rep.Goals)
+	results := tallyOf(4)
+	values := tallyOf(80)
+	results.Signals = map[report.Unit]*observe.Tally{report.Value: &values}
+	beside := append(signalLog(t, valuesBeside, results, members), observe.Line{State: state})
+	rep = judged(t, beside)
+	if f := rep.Signals.Flows; rep.Rate != 4 || len(f) != 1 || f[0].Rate != 80 || f[0].Latency.P50 < 4.9 || rep.Signals.Unit != "" || rep.Lost() || !strings.Contains(rep.Text(), "80 values acknowledged in a second") {
+		t.Errorf("%+v, %q", rep.Signals, rep.Verdict)
 	}
 	state.Counts[3][4]--
-	rep := Values(p, sc, append(log, observe.Line{State: state}))
-	if !rep.Lost() || rep.Wrong().Of(report.WrongSignals) != 1 || !strings.Contains(rep.Text(), "failed: values lost: 1 (node 3, ") {
-		t.Errorf("%q\n%s", rep.Verdict, rep.Text())
+	for name, list := range map[string][]observe.Line{"alone": append(alone, observe.Line{State: state}), "beside checks": beside} {
+		if rep := judged(t, list); !rep.Lost() || rep.Wrong().Of(report.WrongSignals) != 1 || !strings.Contains(rep.Text(), "failed: values lost: 1 (node 3, ") {
+			t.Errorf("%s: %q\n%s", name, rep.Verdict, rep.Text())
+		}
 	}
-	if len(rep.Goals) != 1 || rep.Goals[0].Met {
-		t.Errorf("an objective that nothing measures: %+v", rep.Goals)
+}
+
+// A loader that was killed says nothing of values. A lie about runs of directives fails the run.
+func TestSignalsOfDirectives(t *testing.T) {
+	runs, members, nodes := plannedRuns(t)
+	text := fmt.Sprintf("agents: [{name: other, count: %d, keepalive: {interval: 20s}}, {name: a, count: 30, inventory: 1kB, policies: [{name: p, components: 150, directives: 26, policies: 9, groups: 12, interval: 10s, failing: 0.1, changes: 0.5}]}]\n", runs.First)
+	for member := range runs.First {
+		members[member] = &observe.Ledger{Member: member}
 	}
-	if rep := Values(p, sc, append(log, observe.Line{Edit: &observe.Edit{Held: 1}})); len(rep.Changes) > 0 {
-		t.Errorf("changes that nobody planned: %+v", rep.Changes)
+	list := append(signalLog(t, text, tallyOf(80), members), observe.Line{Runs: nodes})
+	if rep := judged(t, list); rep.Lost() || len(rep.Signals.Findings) > 0 || rep.Signals.Unit != report.Component {
+		t.Errorf("%q, %+v", rep.Verdict, rep.Signals)
 	}
-	runs, lines, nodes := plannedRuns(t)
+	if rep := judged(t, list[:6]); rep.Stopped == nil || rep.Lost() || len(rep.Signals.Findings) > 0 {
+		t.Errorf("killed: %q", rep.Verdict)
+	}
 	nodes.Directives[plan.DirectiveName(0)]--
-	rep = Directives(runs, sc, append(lines, observe.Line{Runs: nodes}))
-	if !rep.Lost() || rep.Changes[0].Changes != 1 || !strings.Contains(rep.Text(), "components") {
+	if rep := judged(t, list); !rep.Lost() || !strings.Contains(rep.Text(), "components") {
 		t.Errorf("%q\n%s", rep.Verdict, rep.Text())
 	}
 }

@@ -55,6 +55,7 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 			return nil, fmt.Errorf("judge an observation log: %w", err)
 		}
 	}
+	t.signals()
 	if stalls := Stalls(rep.Samples); stalls != "" {
 		rep.Label = append(rep.Label, stalls)
 	}

@@ -174,7 +174,7 @@ func (c *check) scenarios(args []string) (list []*scenario.Scenario, err error) 
 		} else if _, missing := os.Stat(name); missing != nil {
 			return nil, model.Errorf(model.NotFound, "%s is no scenario of the release check, and no file", name).WithHint("they are %s", strings.Join(gate.Names(), ", "))
 		} else if sc, err = scenario.Load(name); err == nil {
-			err = resultsOnly(sc)
+			err = sc.Runs()
 		}
 		if err != nil {
 			return nil, err

@@ -1,7 +1,6 @@
 package loadcmd
 
 import (
-	"cmp"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -14,21 +13,17 @@ import (
 type kind uint8
 
 const (
-	own          kind = 1 << iota // a server that the run starts
-	running                       // the server of --server
-	backend                       // a Sensu backend
-	bridge                        // a Muster server's listener for Sensu agents
-	otherSignals                  // a server that the run starts, for values or directives
-	ofChecks     = own | running | backend | bridge
-	anyKind      = ofChecks | otherSignals
+	own     kind = 1 << iota // a server that the run starts
+	running                  // the server of --server
+	backend                  // a Sensu backend
+	bridge                   // a Muster server's listener for Sensu agents
+	anyKind = own | running | backend | bridge
 )
 
 // kindOf returns the kind of a scenario's run.
 func (o *options) kindOf(f *pflag.FlagSet, sc *scenario.Scenario) kind {
 	_, isSensu := sc.System()
 	switch {
-	case hasSignals(sc):
-		return otherSignals
 	case isSensu && o.sensu.Ours():
 		return bridge
 	case isSensu:
@@ -47,7 +42,7 @@ func (k kind) String() string {
 			list = append(list, name)
 		}
 	}
-	return cmp.Or(strings.Join(list, " or "), "a server of the run's own, with values or directives")
+	return strings.Join(list, " or ")
 }
 
 // kindsOf returns the kinds of runs that a flag of muster load run applies to.
@@ -60,9 +55,7 @@ func kindsOf(flag string) kind {
 	case "data", "uncompared", "server-plain", "identities":
 		return running
 	case "server-binary", "server-flag":
-		return own | otherSignals
-	case "target", "goal", "loaders":
-		return ofChecks
+		return own
 	case "listen-join", "sources":
 		return own | running
 	}
@@ -80,11 +73,7 @@ func fits(f *pflag.FlagSet, k kind) (err error) {
 			if k == own && m&running != 0 {
 				hint += ", or name the server that runs: --server HOST:PORT"
 			}
-			class := model.Invalid
-			if k == otherSignals {
-				class = model.Unsupported
-			}
-			err = model.Errorf(class, "--%s is for %s, and this run is against %s", flag.Name, m, k).WithHint("%s", hint)
+			err = model.Errorf(model.Invalid, "--%s is for %s, and this run is against %s", flag.Name, m, k).WithHint("%s", hint)
 		}
 	})
 	if n, _ := f.GetInt("loaders"); err == nil && n == 1 && f.Changed("listen-join") {

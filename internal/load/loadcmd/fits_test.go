@@ -85,11 +85,10 @@ func TestFlagsThatFit(t *testing.T) {
 		}
 	})
 	for k, args := range map[kind]string{
-		own:          "--quick --scale=2 --server-binary=x --server-flag=x --loaders=2 --listen-join=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --sources=1",
-		running:      "--quick --server=x:1 --server-plain=x --identities=x --data=x --uncompared --admin=x --server-pid=1 --loaders=2",
-		backend:      "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --goal=rate=1 --max-lag=1s --seed=1",
-		bridge:       "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-bridge --sensu-json --admin=x --goal=rate=1 --max-lag=1s --seed=1",
-		otherSignals: "--quick --scale=2 --server-binary=x --server-flag=x --out=x --title=x --seed=1 --max-lag=1s",
+		own:     "--quick --scale=2 --server-binary=x --server-flag=x --loaders=2 --listen-join=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --sources=1",
+		running: "--quick --server=x:1 --server-plain=x --identities=x --data=x --uncompared --admin=x --server-pid=1 --loaders=2",
+		backend: "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --goal=rate=1 --max-lag=1s --seed=1",
+		bridge:  "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-bridge --sensu-json --admin=x --goal=rate=1 --max-lag=1s --seed=1",
 	} {
 		f := runCommand().Flags()
 		if err := f.Parse(strings.Fields(args)); err != nil {

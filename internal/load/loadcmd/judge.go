@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -48,25 +48,19 @@ those of muster load run.`,
 
 // linesIn reads the observation log of a folder.
 func linesIn(dir string) ([]observe.Line, error) {
-	lines, err := readLog(filepath.Join(dir, observationLog))
+	file, err := os.Open(filepath.Join(dir, observationLog))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, model.Errorf(model.NotFound, "there is no %s in %s", observationLog, dir).WithHint("give a folder that muster load run wrote")
 	}
-	return lines, err
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return observe.Read(file)
 }
 
 // judgeAgain judges the log of a run.
 func judgeAgain(dir string, lines []observe.Line) (*report.Report, error) {
-	if n := slices.IndexFunc(lines, func(l observe.Line) bool { return l.Start != nil }); n >= 0 {
-		if lines[n].Start.Scenario == nil {
-			return nil, model.Errorf(model.Invalid, "the log has no scenario").WithHint("play it again with this version")
-		}
-		of, err := signalsOf(lines[n].Start.Scenario)
-		if err != nil {
-			return nil, err
-		}
-		return of.report(lines), nil
-	}
 	checks, err := observe.ReadChecks(lines)
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "%s: %w", filepath.Join(dir, observationLog), err).WithHint("play it again with this version")

@@ -104,15 +104,7 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 	return sc, nil
 }
 
-// resultsOnly returns an error unless the scenario can be played by commands that know results of checks alone.
-func resultsOnly(sc *scenario.Scenario) error {
-	if hasSignals(sc) {
-		return model.Errorf(model.Unsupported, "%s: values of items and runs of directives are played by muster load run alone", sc.Name).WithHint("muster load run %s", sc.Name)
-	}
-	return sc.Runs()
-}
-
-// loadAs calls scenario.LoadAs after a check of --scale.
+// loadAs is scenario.LoadAs with the value of --scale.
 func loadAs(nameOrFile string, scale float64, quick bool) (*scenario.Scenario, error) {
 	if !(scale > 0 && scale <= 1000) {
 		return nil, model.Errorf(model.Invalid, "--scale %g: want more than 0 and at most 1000", scale).WithHint("--scale 0.1 is a tenth of the agents")
@@ -122,12 +114,6 @@ func loadAs(nameOrFile string, scale float64, quick bool) (*scenario.Scenario, e
 
 // preflight checks the machine before anything starts.
 func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(string, ...any)) error {
-	if hasSignals(sc) {
-		if lacks := scenario.ThisMachine().Lacks(sc); lacks != "" {
-			return model.Errorf(model.Limited, "this machine cannot hold the run: %s", lacks).WithHint("--quick plays as many agents as it carries, --scale 0.1 a tenth")
-		}
-		return nil
-	}
 	c := o.config
 	c.Part.Of = o.loaders
 	c.API = &client.Client{} // of the run
@@ -144,9 +130,6 @@ func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(
 
 // against starts or finds the server, plays the scenario, and saves its report.
 func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*report.Report, error) {
-	if hasSignals(sc) {
-		return o.againstSignals(ctx, sc, kept, say)
-	}
 	lead, err := o.lead(ctx, say)
 	if err != nil {
 		return nil, err
@@ -209,7 +192,7 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(sc.Agents, func(c scenario.Class) bool { return c.TLS }) {
+	if slices.ContainsFunc(sc.Agents, func(c scenario.Class) bool { return c.TLS || len(c.Policies) > 0 }) {
 		c.Bare = load.Resident()
 		authority, err := server.Authority()
 		if err == nil {
@@ -220,7 +203,7 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 			return nil, err
 		}
 	}
-	c.Control, c.ServerPID, c.Fell = server, server.PID, server.Fell
+	c.Control, c.ServerPID, c.Fell, c.Startup = server, server.PID, server.Fell, server.Startup
 	return server, nil
 }
 

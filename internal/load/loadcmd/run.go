@@ -119,7 +119,7 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 func (o *options) serverFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.binary, "server-binary", "", "the program to start as muster server; default: this one")
 	f.StringArrayVar(&o.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
-	f.DurationVar(&o.config.MaxLag, "max-lag", 0, "generator lag (p99) that makes a run invalid; default: 50ms, of values and directives 500ms")
+	f.DurationVar(&o.config.MaxLag, "max-lag", 0, "generator lag (p99) that makes a run invalid; default: 50ms, of values or directives alone 500ms")
 }
 
 // writeGoals lists the figures of --goal and of a scenario's objectives.

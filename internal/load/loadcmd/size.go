@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/sizing"
 	"github.com/muster-fleet/muster/internal/model"
@@ -87,10 +88,13 @@ func (s *sizer) checkFlags() error {
 func (s *sizer) size(name string) error {
 	sc, err := scenario.Load(name)
 	if err == nil {
-		err = resultsOnly(sc)
+		err = sc.Runs()
 	}
 	if err != nil {
 		return err
+	}
+	if report.SoleUnit(sc) != "" {
+		return model.Errorf(model.Unsupported, "%s: values of items and runs of directives have no sizes", sc.Name).WithHint("muster load run %s", sc.Name)
 	}
 	if _, other := sc.System(); other {
 		return model.Errorf(model.Unsupported, "%s has the target %s: only Muster is sized", sc.Name, sc.Target)

@@ -33,6 +33,9 @@ type Checks struct {
 	Alerts     *Alerts     // nil: no fault brings about alerts
 	RoundRobin *RoundRobin // nil: no check is run in turn
 	Intent     []Intent
+	State      *State    // nil: there are no values, or nobody could read them
+	Runs       *Runs     // nil: there are no directives, or nobody could read them
+	Heap       float64   // of the server
 	Measured   *Measured // nil: the loader was killed before
 
 	// OnSecond is called with each second that all loaders told; nil: nobody is.
@@ -80,10 +83,11 @@ func (l *Loader) Use(i int) (first, last usage.SoFar, known bool) {
 // Checked is the first line of a run of checks, when the timetable starts.
 type Checked struct {
 	Version int            `json:"version"`
-	Report  *report.Report `json:"report"`  // as far as known; its goals are the objectives, and its loaders all those that play
-	Seconds float64        `json:"seconds"` // length of the timetable
-	Opened  float64        `json:"opened"`  // seconds from the first session to the start
-	Ready   usage.SoFar    `json:"ready"`   // use until all agents held their checks
+	Report  *report.Report `json:"report"`           // as far as known; its goals are the objectives, and its loaders all those that play
+	Seconds float64        `json:"seconds"`          // length of the timetable
+	Opened  float64        `json:"opened"`           // seconds from the first session to the start
+	Ready   usage.SoFar    `json:"ready"`            // use until all agents held their checks
+	Startup report.Startup `json:"startup,omitzero"` // of a server that the run started
 }
 
 // Part is an interval of the timetable with one rate. Times are ns since the start.
@@ -241,6 +245,12 @@ func (c *Checks) apply(line *Line) {
 		c.Intent = append(c.Intent, *line.Intent)
 	case line.RoundRobin != nil:
 		c.RoundRobin = line.RoundRobin
+	case line.Heap > 0:
+		c.Heap = line.Heap
+	case line.State != nil:
+		c.State = line.State
+	case line.Runs != nil:
+		c.Runs = line.Runs
 	case line.Measured != nil:
 		c.Measured = line.Measured
 	}

@@ -44,6 +44,8 @@ type Ledger struct {
 	Sent     uint64           `json:"sent"`
 	Acked    uint64           `json:"acked"`
 	Refused  uint64           `json:"refused"`
+	Signals  uint64           `json:"signals,omitempty"`  // of Sent, those with values, runs of directives or inventories …
+	Taken    uint64           `json:"taken,omitempty"`    // … of them, acknowledged
 	Stopped  bool             `json:"stopped,omitempty"`  // a fault left its machine dead
 	Stays    []Stay           `json:"stays,omitempty"`    // with a session
 	Absences []Absence        `json:"absences,omitempty"` // without a session, though it should have had one

@@ -13,27 +13,16 @@ import (
 	"os"
 	"sync"
 	"time"
-
-	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 // Line is one line of the log. At most one field besides At and Loader is set.
 type Line struct {
-	At     time.Duration `json:"at"` // since the start of the values, or of the timetable
-	Start  *Start        `json:"start,omitempty"`
-	Second *Second       `json:"second,omitempty"`
-	Mark   string        `json:"mark,omitempty"` // killed, ready, all acknowledged, …
-	Lost   string        `json:"lost,omitempty"` // why a session ended
-	Query  time.Duration `json:"query,omitempty"`
-	Heap   float64       `json:"heap,omitempty"` // bytes in use on the server, behind a collection
-	Node   *Node         `json:"node,omitempty"`
-	Total  *Latency      `json:"total,omitempty"` // of all values, at the end
-	State  *State        `json:"state,omitempty"` // of the server, when all values were applied
-	Edit   *Edit         `json:"edit,omitempty"`  // of a directive
-	Wrong  int           `json:"wrong,omitempty"` // number of invalid signals sent; the server must refuse each
-	Runs   *Runs         `json:"runs,omitempty"`  // of the server, when all runs of directives were applied
+	At    time.Duration `json:"at"`              // since the start of the timetable
+	Mark  string        `json:"mark,omitempty"`  // MarkReady
+	Heap  float64       `json:"heap,omitempty"`  // bytes in use on the server, behind a collection
+	State *State        `json:"state,omitempty"` // of the server, when all values were applied
+	Runs  *Runs         `json:"runs,omitempty"`  // of the server, when all runs of directives were applied
 
-	// Of a run of checks.
 	Checked    *Checked     `json:"checked,omitempty"`
 	Score      []Part       `json:"score,omitempty"` // when the timetable starts, and when it changes
 	Step       *Step        `json:"step,omitempty"`
@@ -73,68 +62,8 @@ func (l *Line) OfFollower() bool {
 	return l.Edge != nil || l.Kept != nil
 }
 
-// Marks of the log.
-const (
-	MarkAcknowledged   = "all signals are acknowledged"
-	MarkUnacknowledged = "the time for acknowledgements is over"
-	MarkKilled         = "server killed"
-	MarkStopped        = "server stopped"
-	MarkReady          = "server ready"
-	MarkBack           = "all sessions are back"
-)
-
-// Start is the first line.
-type Start struct {
-	Unix     time.Time          `json:"unix"`
-	Scenario *scenario.Scenario `json:"scenario,omitempty"`
-	Nodes    int                `json:"nodes"`
-	Values   float64            `json:"values"` // per second that the plan offers
-	Ready    float64            `json:"ready"`  // seconds until all nodes had a session and their assignment
-	Startup  *Startup           `json:"startup,omitempty"`
-	MaxLag   time.Duration      `json:"maxLag,omitempty"` // of the generator; 0: the usual one
-}
-
-// Startup is the start of the server, which plans all nodes from cold.
-type Startup struct {
-	Seconds float64 `json:"seconds"`
-	CPU     float64 `json:"cpu"` // seconds
-	RSS     int64   `json:"rss"`
-}
-
-// Edit is a change of the directive that all nodes have: the times until the API answered, and until all nodes had it.
-type Edit struct {
-	Applied time.Duration `json:"applied"`
-	Held    time.Duration `json:"held"`
-}
-
-// Second is one second of the run.
-type Second struct {
-	Sent    uint64  `json:"sent"`
-	Acked   uint64  `json:"acked"`
-	Refused uint64  `json:"refused,omitempty"`
-	Latency Latency `json:"latency"`
-	Lag     float64 `json:"lag"` // ms by which the generator was late at most
-	PID     int     `json:"pid"` // of the server; 0: it does not run
-	CPU     float64 `json:"cpu"` // seconds that the server has used since its start
-	Own     float64 `json:"own"` // likewise, this process
-	RSS     int64   `json:"rss"` // of the server
-	Load    float64 `json:"load"`
-}
-
-// Latency sums up the times from due to acknowledged, in ms.
-type Latency struct {
-	P50  float64 `json:"p50"`
-	P99  float64 `json:"p99"`
-	P999 float64 `json:"p999"`
-	Max  float64 `json:"max"`
-}
-
-// Node is what became of one node's values.
-type Node struct {
-	Number int    `json:"number"`
-	Sent   uint64 `json:"sent"`  // ticks whose values were sent
-	Acked  uint64 `json:"acked"` // ticks whose values were acknowledged: the first ones
-}
+// MarkReady is the mark of a server that is ready.
+const MarkReady = "server ready"
 
 // Log writes lines to a file. A log without a file keeps the lines of a run of checks all the same.
 type Log struct {
@@ -184,7 +113,7 @@ func (l *Log) write(line *Line) (err error) {
 	if err == nil {
 		_, err = l.out.Write(append(text, '\n'))
 	}
-	if many := line.Node != nil || line.Kept != nil || line.View != nil; err == nil && !many {
+	if many := line.Kept != nil || line.View != nil; err == nil && !many {
 		err = l.out.Flush() // a run that is killed can still be judged
 	}
 	return err

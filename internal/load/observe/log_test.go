@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
-	"time"
 )
 
 // TestLog writes and reads a log, also one cut within a line, and expects the same lines.
@@ -16,7 +15,8 @@ func TestLog(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Error("there is a file before the first line")
 	}
-	want := []Line{{Start: &Start{Unix: time.Unix(9, 0).UTC(), Nodes: 3, Values: 5}}, {At: 7, Second: &Second{Sent: 4, Latency: Latency{P99: 1.5}}}, {At: 8, Mark: "x"}, {State: &State{Counts: [][]float64{{1}}, Sums: [][]float64{{2}}, Problems: map[Trigger]Problems{{3, 4}: {Opened: 1}}}}, {Node: &Node{Number: 2, Sent: 9, Acked: 8}}}
+	want := []Line{{At: 7, Heap: 4}, {At: 8, Mark: "x"}, {State: &State{Counts: [][]float64{{1}}, Sums: [][]float64{{2}}, Problems: map[Trigger]Problems{{3, 4}: {Opened: 1}}}}, {Runs: &Runs{Directives: map[string]int{"a": 2}}},
+		{Kept: &Kept{Ledger: &Ledger{Member: 2, Signals: 9, Taken: 8, States: Entries{{Results: 1}}}}}}
 	for _, line := range want {
 		l.Append(line)
 	}
@@ -40,7 +40,7 @@ func TestLog(t *testing.T) {
 
 // FuzzRead reads random logs, writes what it read, and expects to read the same again.
 func FuzzRead(f *testing.F) {
-	f.Add([]byte(`{"at":1,"mark":"x"}` + "\n" + `{"node":{"number":1}}`))
+	f.Add([]byte(`{"at":1,"mark":"x"}` + "\n" + `{"heap":1}`))
 	f.Add([]byte("{"))
 	f.Add([]byte(`{"checked":{"version":1,"report":{}}}{"loader":2,"kept":{"set":{"checks":[{"id":1}]}}}{"loader":2,"kept":{"ledger":{"set":0,"states":"AAAAAQAAAAIAAAADAAAABAAFAAY="}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

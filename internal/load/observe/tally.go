@@ -23,6 +23,8 @@ type Tally struct {
 	Batches Histogram            `json:"batches,omitzero"`  // signals per frame, counted as µs
 	Classes []ClassShare         `json:"classes,omitempty"` // by number
 	Waits   map[string]Histogram `json:"waits,omitempty"`   // of people and agents, by figure
+
+	Signals map[report.Unit]*Tally `json:"signals,omitempty"` // of values and components beside results; without results they are counted as these
 }
 
 // ClassShare counts the results of one class.
@@ -37,6 +39,17 @@ func (t *Tally) Class(number int) *ClassShare {
 		t.Classes = append(t.Classes, ClassShare{})
 	}
 	return &t.Classes[number]
+}
+
+// Unit returns the tally of values or components.
+func (t *Tally) Unit(unit report.Unit) *Tally {
+	if t.Signals == nil {
+		t.Signals = map[report.Unit]*Tally{}
+	}
+	if t.Signals[unit] == nil {
+		t.Signals[unit] = &Tally{}
+	}
+	return t.Signals[unit]
 }
 
 // Wait counts times for which people or agents waited.
@@ -78,6 +91,11 @@ func (t *Tally) Merge(o *Tally) {
 	}
 	for figure, h := range o.Waits {
 		t.AddWaits(figure, h)
+	}
+	for unit, of := range o.Signals {
+		if of != nil {
+			t.Unit(unit).Merge(of)
+		}
 	}
 }
 

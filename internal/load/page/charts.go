@@ -275,7 +275,7 @@ func percentiles(rep *report.Report) chart.Chart {
 		said = append(said, fmt.Sprintf("%s: half within %s, 99 of 100 within %s, all within %s", name, number.Millis(l.P50), number.Millis(l.P99), number.Millis(l.Max)))
 	}
 	line("from intended time", "blue", false, rep.Curve, rep.Latency)
-	if rep.Signals == nil { // else there is none
+	if rep.InUnit("result") == "result" { // else there is none
 		line("beyond linger", "teal", false, nil, rep.BeyondLinger)
 	}
 	if t := rep.Notifications; t != nil {

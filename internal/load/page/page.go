@@ -127,7 +127,7 @@ func tiles(rep *report.Report) (list []tile) {
 				if rep.Asked() {
 					t.name = "Left"
 				}
-			case strings.HasPrefix(t.figure, "beyond") && rep.Signals != nil:
+			case strings.HasPrefix(t.figure, "beyond") && rep.InUnit("result") != "result":
 				t.name, t.note = strings.Replace(t.name, "Beyond linger", "Latency", 1), "median of the seconds"
 			case strings.HasPrefix(t.figure, "beyond"):
 				t.note = "the linger is " + number.Bare(number.Millis(rep.Plan.Linger))
@@ -138,7 +138,7 @@ func tiles(rep *report.Report) (list []tile) {
 	for i := range list {
 		list[i].Note = rep.InUnit(list[i].Note)
 	}
-	if rep.Signals != nil {
+	if rep.InUnit("result") != "result" {
 		return append(list, tile{"Lost or wrong", number.Count(rep.Wrong().Of(report.WrongSignals)), "", "of " + number.Count(rep.Balance.Acknowledged) + " acknowledged"})
 	}
 	return append(list, tile{"Lost", number.Count(rep.Balance.Missing), "", "of " + number.Count(rep.Balance.Sent) + " sent"})

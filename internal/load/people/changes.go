@@ -1,9 +1,12 @@
 package people
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +14,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -32,8 +36,10 @@ type Changes struct {
 	run      Timetable
 	api      *client.Client
 	sc       *scenario.Scenario
-	machines []Machine   // of this process
-	some     atomic.Bool // an order is open: machines that get an assignment look
+	plan     *plan.Directives // nil: there are none
+	edits    int              // changes of the directive that all nodes of the plan have
+	machines []Machine        // of this process
+	some     atomic.Bool      // an order is open: machines that get an assignment look
 	entries  []*entry
 
 	mu     sync.Mutex
@@ -56,16 +62,18 @@ const (
 	otherInterval = 13 * time.Hour // … and has been changed
 )
 
-// NewChanges returns nil if the scenario changes nothing, or there is no login.
-func NewChanges(run Timetable, api *client.Client, sc *scenario.Scenario, machines []Machine) *Changes {
+// NewChanges is nil where nothing changes.
+func NewChanges(run Timetable, api *client.Client, sc *scenario.Scenario, directives *plan.Directives, machines []Machine) *Changes {
 	if len(sc.Intent) == 0 || api == nil {
 		return nil
 	}
-	c := &Changes{run: run, api: api, sc: sc, machines: machines}
+	c := &Changes{run: run, api: api, sc: sc, plan: directives, machines: machines}
 	for i := range sc.Intent {
 		spec := &sc.Intent[i]
 		x := &entry{spec: spec, n: i, other: map[string]bool{}}
-		x.first = c.more(x, spec.Change+spec.Delete, nil)
+		if !c.edited(x) {
+			x.first = c.more(x, spec.Change+spec.Delete, nil)
+		}
 		c.entries = append(c.entries, x)
 	}
 	return c
@@ -86,7 +94,7 @@ func (c *Changes) Play(ctx, calls context.Context) error {
 		}
 	}
 	for ctx.Err() == nil {
-		next := slices.MinFunc(c.entries, func(a, b *entry) int { return int(a.at() - b.at()) })
+		next := slices.MinFunc(c.entries, func(a, b *entry) int { return cmp.Compare(c.meant(a), c.meant(b)) })
 		if wait := time.Duration(c.meant(next) - c.run.Now()); wait > 0 {
 			pause.For(ctx, min(wait, time.Second))
 			continue
@@ -100,9 +108,17 @@ func (c *Changes) Play(ctx, calls context.Context) error {
 	return nil
 }
 
-// meant returns the time of an entry's next change, which is earlier if phases speed changes of intent up.
+// edited reports whether an entry changes a directive of the policies.
+func (c *Changes) edited(x *entry) bool { return x.spec.Kind == "directive" }
+
+// meant is when it is its turn next, in the run's time: sooner where phases speed changes of
+// intent up. A directive is not changed in the last two intervals, so that its last runs are of the last change.
 func (c *Changes) meant(x *entry) int64 {
-	return c.run.Meant(c.run.Virtual(c.run.Zero()) + int64(x.at()))
+	at := c.run.Meant(c.run.Virtual(c.run.Zero()) + int64(x.at()))
+	if c.edited(x) && at > c.run.End()-2*int64(c.plan.Every) {
+		return math.MaxInt64
+	}
+	return at
 }
 
 // unasked logs the changes planned before the end that were not made, with a time until the answer of at least the rest
@@ -143,17 +159,25 @@ func (c *Changes) revise(ctx context.Context, x *entry) error {
 
 // next returns the next change of an entry: the order, the resources to declare and the names to delete.
 func (c *Changes) next(x *entry) (o *order, list []model.Resource, gone []string) {
-	o = &order{entry: x.n, meant: c.meant(x), want: map[string]time.Duration{}, waiting: c.concerned(x)}
+	o = &order{entry: x.n, meant: c.meant(x), want: map[string]string{}, waiting: c.concerned(x)}
+	if c.edited(x) {
+		c.edits++
+		edited := c.plan.Edited(c.edits, func(name string, spec model.Spec) model.Resource {
+			return simulated.Resource(model.Metadata{Name: name, Namespace: simulated.Namespace}, spec)
+		})
+		o.want[edited.Metadata.Name] = strconv.Itoa(c.edits)
+		return o, []model.Resource{edited}, nil
+	}
 	gone = x.pool[:min(x.spec.Delete, len(x.pool))]
 	x.pool = x.pool[len(gone):]
 	for _, name := range x.pool[:min(x.spec.Change, len(x.pool))] {
 		x.other[name] = !x.other[name]
 		list = append(list, c.made(x, name)...)
-		o.want[name] = c.interval(x, name)
+		o.want[name] = c.held(x, name)
 	}
 	list = append(list, c.more(x, x.spec.Create, o.want)...)
 	for _, name := range gone {
-		o.want[name] = 0
+		o.want[name] = ""
 	}
 	return o, list, gone
 }
@@ -174,15 +198,15 @@ func (c *Changes) remove(ctx context.Context, x *entry, names []string) error {
 	return err
 }
 
-// more returns n new resources of an entry.
-func (c *Changes) more(x *entry, n int, want map[string]time.Duration) (list []model.Resource) {
+// more makes so many new ones.
+func (c *Changes) more(x *entry, n int, want map[string]string) (list []model.Resource) {
 	for range n {
 		name := fmt.Sprintf("intent-%d-%04d", x.n, x.made)
 		x.made++
 		x.pool = append(x.pool, name)
 		list = append(list, c.made(x, name)...)
 		if want != nil {
-			want[name] = c.interval(x, name)
+			want[name] = c.held(x, name)
 		}
 	}
 	return list
@@ -194,7 +218,7 @@ func (c *Changes) made(x *entry, name string) []model.Resource {
 	meta := model.Metadata{Name: name, Namespace: simulated.Namespace}
 	check := &model.CheckSpec{Targets: &model.Targets{Groups: c.groups(x)}, Command: &model.Command{Shell: "true"}, Interval: model.Duration(restInterval)}
 	if x.spec.Kind != "group" {
-		check.Interval = model.Duration(c.interval(x, name))
+		check.Interval = model.Duration(x.interval(name))
 		return []model.Resource{simulated.Resource(meta, check)}
 	}
 	group := &model.GroupSpec{Groups: c.groups(x)}
@@ -205,15 +229,23 @@ func (c *Changes) made(x *entry, name string) []model.Resource {
 	return []model.Resource{simulated.Resource(meta, group), simulated.Resource(meta, check)}
 }
 
-// interval returns the interval of the check with this name that agents hold, or zero if they do not hold it.
-func (c *Changes) interval(x *entry, name string) time.Duration {
+// interval is that of the check of this name.
+func (x *entry) interval(name string) time.Duration {
+	if x.other[name] {
+		return otherInterval
+	}
+	return restInterval
+}
+
+// held is the interval of the check of this name where agents hold it; empty: they do not.
+func (c *Changes) held(x *entry, name string) string {
 	switch {
 	case !x.other[name]:
-		return restInterval
+		return restInterval.String()
 	case x.spec.Kind == "group":
-		return 0
+		return ""
 	}
-	return otherInterval
+	return otherInterval.String()
 }
 
 // groups returns the groups whose agents hold the changes of an entry.
@@ -233,7 +265,7 @@ func (c *Changes) groups(x *entry) (list []string) {
 func (c *Changes) concerned(x *entry) map[Machine]struct{} {
 	all := map[Machine]struct{}{}
 	for _, a := range c.machines {
-		if x.spec.Of(a.Class()) {
+		if x.spec.Of(a.Class()) && (!c.edited(x) || len(a.Class().Policies) > 0) {
 			all[a] = struct{}{}
 		}
 	}

@@ -24,7 +24,7 @@ func TestWhoHoldsAnOrder(t *testing.T) {
 		}
 		return h
 	}
-	o := &order{want: map[string]time.Duration{"new": restInterval, "other": otherInterval, "gone": 0}}
+	o := &order{want: map[string]string{"new": restInterval.String(), "other": otherInterval.String(), "gone": ""}}
 	for _, c := range []struct {
 		checks map[string]time.Duration
 		want   bool
@@ -61,11 +61,11 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	r := &alone{epoch: time.Now()}
 	c := &Changes{run: r}
 	here, away, late := &stub{here: true}, &stub{}, &stub{here: true}
-	first := &order{entry: 1, want: map[string]time.Duration{"a": restInterval}, waiting: map[Machine]struct{}{here: {}, away: {}, late: {}}}
+	first := &order{entry: 1, want: map[string]string{"a": restInterval.String()}, waiting: map[Machine]struct{}{here: {}, away: {}, late: {}}}
 	c.open(first, 1)
 	c.Assigned(here, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "a"}, Interval: restInterval}).Seal()}}, 2)
 	c.answer(first, 3)
-	second := &order{entry: 2, want: map[string]time.Duration{"a": 0, "b": restInterval}, waiting: map[Machine]struct{}{here: {}, late: {}}}
+	second := &order{entry: 2, want: map[string]string{"a": "", "b": restInterval.String()}, waiting: map[Machine]struct{}{here: {}, late: {}}}
 	c.open(second, 4)
 	c.answer(second, 5)
 	c.Assigned(late, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "b"}, Interval: restInterval}).Seal()}}, 6)
@@ -103,7 +103,7 @@ func TestGroupOfAChange(t *testing.T) {
 	}
 	for group, want := range map[string][]string{"linux": {"db", "web"}, "eu": {"web"}, "db": {"db"}, scenario.AllGroup: {"db", "spare", "web"}} {
 		sc.Intent = []scenario.Change{{Create: 1, Kind: "check", Group: group}}
-		c := NewChanges(&alone{}, &client.Client{}, sc, machines)
+		c := NewChanges(&alone{}, &client.Client{}, sc, nil, machines)
 		var holds []string
 		for m := range c.concerned(c.entries[0]) {
 			holds = append(holds, m.Class().Name)

@@ -3,19 +3,21 @@ package people
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // order is a change that agents do not all hold yet.
 type order struct {
-	entry    int                      // of the scenario's intent
-	meant    int64                    // ns
-	answered int64                    // ns; zero: not yet
-	want     map[string]time.Duration // interval of each check, by its name; zero: it must be gone
+	entry    int               // of the scenario's intent
+	meant    int64             // ns
+	answered int64             // ns; zero: not yet
+	want     map[string]string // interval of each check, by its name, and how often a directive was changed; empty: it must be gone
 	waiting  map[Machine]struct{}
 	held     []int64 // when agents held it, ns
 }
@@ -109,19 +111,22 @@ func (c *Changes) write(o *order, never int) {
 func (o *order) heldIn(held *link.Assignment) bool {
 	found := 0
 	for _, definition := range held.Definitions {
-		check := definition.AsCheck()
-		if check == nil {
-			continue
+		name, is := "", ""
+		if check := definition.AsCheck(); check != nil {
+			name, is = check.Name, check.Interval.String()
+		} else if directive := definition.AsDirective(); directive != nil {
+			edits, _ := plan.EditsOf(directive)
+			name, is = directive.Name, strconv.Itoa(edits)
 		}
-		if interval, ok := o.want[check.Name]; ok {
-			if check.Interval != interval {
+		if want, ok := o.want[name]; ok {
+			if is != want {
 				return false
 			}
 			found++
 		}
 	}
-	for _, interval := range o.want {
-		if interval == 0 {
+	for _, want := range o.want {
+		if want == "" {
 			found++
 		}
 	}

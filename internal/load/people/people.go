@@ -27,8 +27,9 @@ type People struct {
 	API      *client.Client
 	Scenario *scenario.Scenario
 	Members  []simulated.Member
-	Machines []Machine  // of this process
-	Quiet    [][]string // by class, the checks that may be silenced; nil for a class: all of them
+	Machines []Machine                         // of this process
+	Queries  []func(ctx context.Context) error // about values and directives, one after the other
+	Quiet    [][]string                        // by class, the checks that may be silenced; nil for a class: all of them
 
 	mu    sync.Mutex
 	works map[string]*work // by the kind of request
@@ -79,7 +80,7 @@ func (p *People) Work(ctx context.Context) []report.Worked {
 		users int
 		rate  scenario.Rate
 		ask   func(*rand.Rand) func(context.Context) error
-	}{{"list", o.Lists, o.Pause, p.list}, {"apply", 1, o.Applies, p.apply}, {"silence", 1, o.Silences, p.silence}, {"run", 1, o.Runs, p.runCommand}} {
+	}{{"list", o.Lists, o.Pause, p.list}, {"apply", 1, o.Applies, p.apply}, {"silence", 1, o.Silences, p.silence}, {"run", 1, o.Runs, p.runCommand}, {"query", min(1, len(p.Queries)), "12/min", p.query}} {
 		for i := range user.users {
 			random := p.random(user.what, i)
 			all.Go(func() { p.atRate(ctx, user.what, random, user.rate.PerSecond(0), user.ask(random)) })
@@ -87,7 +88,7 @@ func (p *People) Work(ctx context.Context) []report.Worked {
 	}
 	all.Wait()
 	var list []report.Worked
-	for _, what := range [...]string{"list", "watch", "apply", "silence", "run", "fact"} {
+	for _, what := range [...]string{"list", "watch", "apply", "silence", "run", "fact", "query"} {
 		if w := p.works[what]; w != nil {
 			list = append(list, report.Worked{What: what, Requests: w.requests, Failed: w.failed, Unanswered: w.unanswered, FailedAway: w.failedAway, UnansweredAway: w.unansweredAway, Why: w.why, Latency: report.LatencyOf(w.took)})
 		}

@@ -57,6 +57,15 @@ func (p *People) list(random *rand.Rand) func(context.Context) error {
 	}
 }
 
+// query asks each of the queries in turn.
+func (p *People) query(*rand.Rand) func(context.Context) error {
+	n := 0
+	return func(ctx context.Context) error {
+		n++
+		return p.Queries[n%len(p.Queries)](ctx)
+	}
+}
+
 // watch holds a stream of the problems of one class open, and opens it again where it breaks. Latency runs from the
 // server's receipt of the change, by this machine's clock.
 func (p *People) watch(ctx context.Context, i int) {

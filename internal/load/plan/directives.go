@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/inventory"
@@ -15,36 +14,39 @@ import (
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
-// Directives is a scenario of directives, computed: the directives of each node with their modes, and the codes of each run.
+// Directives is the directives of a scenario, computed: those of each node of its class with policies, with their modes, and the
+// codes of each run. Nodes are numbered within the class.
 //
 // A node sends one signal at each tick. A round is one interval of the directives: the node runs each directive once and, if
 // its class has inventories, sends a change of its inventory.
 type Directives struct {
-	Timing
 	Class      string
-	Components int // of each directive
+	First      int // number of its first node among all of the fleet
+	Nodes      int
+	Components int           // of each directive
+	Every      time.Duration // interval of the directives
 	spec       scenario.Policy
 	inventory  int // entries of a node; zero: none
 	seed       uint64
 	held       [][]uint16 // directives of each node, ascending; the others are overridden, or no policy puts them there
 }
 
-// NewDirectives computes the plan of a scenario.
-func NewDirectives(sc *scenario.Scenario) (*Directives, error) {
-	timing, err := newTiming(sc)
-	if err != nil {
-		return nil, err
+// NewDirectives computes the directives of a scenario; nil: it has none.
+func NewDirectives(sc *scenario.Scenario) *Directives {
+	first := 0
+	for i := range sc.Agents {
+		if c := &sc.Agents[i]; len(c.Policies) > 0 {
+			return newDirectives(sc, c, first)
+		}
+		first += sc.Agents[i].Count
 	}
-	c := &sc.Agents[0]
-	if len(sc.Agents) > 1 || len(c.Policies) != 1 || c.TLS || c.Recorded != nil || len(c.Checks)+len(c.Values) > 0 || (c.Churn != scenario.Churn{}) {
-		return nil, refuse(sc, "it has more than one class of plain agents with one entry of policies")
-	}
-	p := &Directives{Timing: *timing, Class: c.Name, spec: c.Policies[0], seed: sc.Seed}
+	return nil
+}
+
+// newDirectives computes the directives of the class with policies.
+func newDirectives(sc *scenario.Scenario, c *scenario.Class, first int) *Directives {
+	p := &Directives{Class: c.Name, First: first, Nodes: c.Count, spec: c.Policies[0], Every: time.Duration(c.Policies[0].Interval), seed: sc.Seed}
 	p.spec.Directives, p.spec.Policies = max(1, p.spec.Directives), max(1, p.spec.Policies)
-	last := p.Steady - 2*time.Duration(p.spec.Interval) // behind it a directive is not changed, so that all its runs are of the last version
-	if p.Edits = slices.DeleteFunc(p.Edits, func(at time.Duration) bool { return at > last }); last < 0 || len(p.Edits) == 0 && len(sc.Intent) > 0 {
-		return nil, refuse(sc, "its steady phase is too short: at least two intervals of the directives, and two behind a change of one")
-	}
 	for size := 0; size < int(c.Inventory); p.inventory++ {
 		size += len(p.Entry(0, p.inventory, 0))
 	}
@@ -54,7 +56,7 @@ func NewDirectives(sc *scenario.Scenario) (*Directives, error) {
 		held += len(p.held[node])
 	}
 	p.Components = max(1, (p.spec.Components*p.Nodes+held/2)/held)
-	return p, nil
+	return p
 }
 
 // DirectiveName returns the name of a directive.
@@ -177,17 +179,13 @@ func (p *Directives) Interval(node int) time.Duration {
 	return time.Duration(p.spec.Interval) / time.Duration(p.round(node))
 }
 
-// Due returns the time of a node's signal of a tick, since the start: each node has an offset of its own.
-func (p *Directives) Due(node int, tick uint64) time.Duration {
-	offset := time.Duration(outputs.Share(outputs.Mix(p.seed^uint64(node)<<20)) * float64(p.Interval(node)))
-	return offset + time.Duration(tick)*p.Interval(node)
+// Offset returns the time of a node's first signal within its interval.
+func (p *Directives) Offset(node int) time.Duration {
+	return time.Duration(outputs.Share(outputs.Mix(p.seed^uint64(node)<<20)) * float64(p.Interval(node)))
 }
 
-// Ticks returns how many signals a node sends.
-func (p *Directives) Ticks(node int) uint64 { return uint64(p.Steady / p.Interval(node)) }
-
-// Signal returns the round of a tick, and the place of its directive among those of the node; -1 means the inventory,
-// whose place in the round differs between nodes.
+// Signal returns the round of a tick, and the place of its directive among those of the node; -1: the inventory, which has another
+// place in the round on each node.
 func (p *Directives) Signal(node int, tick uint64) (round uint64, place int) {
 	n := uint64(p.round(node))
 	round, place = tick/n, int(tick%n)
@@ -341,23 +339,11 @@ func (p *Directives) Resources(of Resource) (list []model.Resource) {
 	return list
 }
 
-// Node returns the mode and properties of a node, or nil.
+// Node returns a node with its mode and properties.
 func (p *Directives) Node(node int) *model.NodeSpec {
 	spec := &model.NodeSpec{PolicyMode: nodeMode(node)}
 	if node%10 == 3 {
 		spec.Properties = map[string]json.RawMessage{fmt.Sprintf("p%02d", node/10%properties): json.RawMessage(fmt.Sprint(node))}
 	}
-	if spec.PolicyMode == "" && spec.Properties == nil {
-		return nil
-	}
 	return spec
-}
-
-// Describe describes the plan, for people.
-func (p *Directives) Describe() string {
-	parts := []string{fmt.Sprintf("%d directives of %d techniques by %d policies", p.spec.Directives, p.techniques(), p.spec.Policies)}
-	if p.spec.Groups > 0 {
-		parts = append(parts, fmt.Sprintf("%d groups", p.spec.Groups))
-	}
-	return strings.Join(append(parts, fmt.Sprintf("%.1f directives with %d components each on a node", float64(p.Runs())/float64(p.Nodes), p.Components)), ", ")
 }

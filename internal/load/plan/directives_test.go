@@ -6,12 +6,11 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
 // directivesOf computes the plan of directives of a scenario's text.
-func directivesOf(t *testing.T, text string) (*Directives, error) {
+func directivesOf(t *testing.T, text string) *Directives {
 	t.Helper()
 	sc, err := scenario.Parse("x.yaml", []byte("scenario: muster.load/v1\n"+text))
 	if err != nil {
@@ -24,13 +23,10 @@ func directivesOf(t *testing.T, text string) (*Directives, error) {
 // TestPlanOfDirectives expects that nodes have different directives, run each of them and change their inventory once
 // in a round, with the shares of the scenario.
 func TestPlanOfDirectives(t *testing.T) {
-	p, err := directivesOf(t, `seed: 5
+	p := directivesOf(t, `seed: 5
 agents: [{name: a, count: 200, inventory: 2kB, policies: [{name: p, components: 300, directives: 130, policies: 60, groups: 60, interval: 10s, failing: 0.1, changes: 0.5}]}]
 phases: [{steady: 1m}]
 `)
-	if err != nil {
-		t.Fatal(err)
-	}
 	if mean := p.Runs() * p.Components / p.Nodes; mean < 250 || mean > 350 {
 		t.Errorf("%d components on a node", mean)
 	}
@@ -51,7 +47,7 @@ phases: [{steady: 1m}]
 		if len(seen) != len(held)+1 || seen[-1] != 1 {
 			t.Errorf("node %d: a round has %v", node, seen)
 		}
-		for tick := range p.Ticks(node) + 1 {
+		for tick := range uint64(3*len(held) + 5) {
 			runs, changes := make([]uint64, len(held)), uint64(0)
 			for before := range tick {
 				if _, place := p.Signal(node, before); place < 0 {
@@ -80,23 +76,7 @@ phases: [{steady: 1m}]
 	if share := float64(fail) / float64(all); differ < p.Nodes/2 || share < 0.08 || share > 0.12 {
 		t.Errorf("%d nodes differ from the one before, %.3f fail", differ, share)
 	}
-	if first, second := p.Due(7, 0), p.Due(7, 1); second-first != 10*time.Second/time.Duration(len(p.Held(7))+1) || first >= second-first {
-		t.Errorf("due at %s and %s", first, second)
-	}
-}
-
-// TestPlanOfDirectivesRefuses expects an error for parts of a scenario that a run of directives cannot play.
-func TestPlanOfDirectivesRefuses(t *testing.T) {
-	const policies = "policies: [{name: p, components: 5, interval: 10s}]"
-	for name, text := range map[string]string{
-		"checks":  "agents: [{name: a, count: 1, " + policies + ", checks: [{name: c, interval: 1s}]}]\nphases: [{steady: 1m}]\n",
-		"classes": "agents: [{name: a, count: 1, " + policies + "}, {name: b, count: 1, " + policies + "}]\nphases: [{steady: 1m}]\n",
-		"short":   "agents: [{name: a, count: 1, " + policies + "}]\nphases: [{steady: 15s}]\n",
-		"late":    "agents: [{name: a, count: 1, " + policies + "}]\nphases: [{steady: 1m}]\nintent: [{at: 50s, change: 1, kind: directive}]\n",
-		"intent":  "agents: [{name: a, count: 1, " + policies + "}]\nphases: [{steady: 1m}]\nintent: [{at: 1s, change: 1, kind: check}]\n",
-	} {
-		if _, err := directivesOf(t, text); model.ClassOf(err) != model.Unsupported {
-			t.Errorf("%s: %v", name, err)
-		}
+	if every := p.Interval(7); every != 10*time.Second/time.Duration(len(p.Held(7))+1) || p.Offset(7) < 0 || p.Offset(7) >= every || p.Offset(7) == p.Offset(8) {
+		t.Errorf("every %s from %s on", every, p.Offset(7))
 	}
 }

@@ -1,7 +1,7 @@
-// Package plan computes a run of values, or of directives, from a scenario and its seed alone: the value of each item of each
+// Package plan computes what agents send beside results, from a scenario and its seed alone: the value of each item of each
 // node at each tick, and which problems its triggers open; the directives of each node, and the codes of each of their runs. It
 // opens no connection and reads no clock, so that any series and any run can be computed again and compared with what the
-// server returns.
+// server returns. A tick is the number of a node's signal.
 //
 // Goroutines, locks: none. Start reading at New (values) and NewDirectives.
 package plan
@@ -20,10 +20,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Plan is a scenario of values, computed.
+// Plan is the values of a scenario, computed. Nodes are numbered as members of the fleet.
 type Plan struct {
-	Timing
-	Classes []Class
+	Nodes   int     // of all classes
+	Classes []Class // also those without items
 	seed    uint64
 }
 
@@ -33,7 +33,7 @@ type Class struct {
 	First    int // number of its first node among all
 	Nodes    int
 	Interval time.Duration // of all its items
-	Items    []Item        // ascending by key
+	Items    []Item        // ascending by key; none: its nodes send no values
 }
 
 // Item is one item of a class.
@@ -62,29 +62,17 @@ const (
 // IsText reports whether the series store has no values of this kind.
 func (k Kind) IsText() bool { return k == Text || k == Document }
 
-// New computes the plan of a scenario.
-func New(sc *scenario.Scenario) (*Plan, error) {
-	timing, err := newTiming(sc)
-	if err != nil {
-		return nil, err
+// New computes the values of a scenario; nil: it has none.
+func New(sc *scenario.Scenario) *Plan {
+	if sc.ValueRate() == 0 {
+		return nil
 	}
-	p := &Plan{Timing: *timing, seed: sc.Seed}
-	for _, f := range sc.Faults {
-		if f.Wrong != nil {
-			return nil, refuse(sc, "a fault is neither server: kill nor server: restart")
-		}
-	}
-	first := 0
+	p := &Plan{seed: sc.Seed}
 	for i := range sc.Agents {
 		c := &sc.Agents[i]
-		if len(c.Values) == 0 || c.TLS || c.Recorded != nil || len(c.Checks)+len(c.Policies) > 0 || (c.Churn != scenario.Churn{}) {
-			return nil, refuse(sc, "class "+c.Name+" has more than plain agents with values, or no values")
-		}
-		class := Class{Name: c.Name, First: first, Nodes: c.Count, Interval: time.Duration(c.Values[0].Interval)}
+		class := Class{Name: c.Name, First: p.Nodes, Nodes: c.Count}
 		for _, v := range c.Values {
-			if time.Duration(v.Interval) != class.Interval {
-				return nil, refuse(sc, "the values of class "+c.Name+" have several intervals")
-			}
+			class.Interval = time.Duration(v.Interval)
 			for n := range max(1, v.Count) {
 				class.Items = append(class.Items, newItem(&v, n))
 				for k := range v.Dependents {
@@ -93,13 +81,10 @@ func New(sc *scenario.Scenario) (*Plan, error) {
 			}
 		}
 		slices.SortFunc(class.Items, func(a, b Item) int { return cmp.Compare(a.Key, b.Key) })
-		first += c.Count
+		p.Nodes += c.Count
 		p.Classes = append(p.Classes, class)
 	}
-	if len(sc.Intent) > 0 {
-		return nil, refuse(sc, "it has intent")
-	}
-	return p, nil
+	return p
 }
 
 // newItem returns item n of a group of values.
@@ -132,18 +117,6 @@ func (p *Plan) Class(node int) *Class {
 	panic(fmt.Sprintf("BUG: node %d of %d", node, p.Nodes))
 }
 
-// Ticks returns how many values each item of a class gets.
-func (p *Plan) Ticks(c *Class) uint64 { return uint64(p.Steady / c.Interval) }
-
-// Values returns how many values the run sends.
-func (p *Plan) Values() (n uint64) {
-	for i := range p.Classes {
-		c := &p.Classes[i]
-		n += p.Ticks(c) * uint64(c.Nodes*len(c.Items))
-	}
-	return n
-}
-
 // Items returns how many items all nodes have.
 func (p *Plan) Items() (n int) {
 	for _, c := range p.Classes {
@@ -152,10 +125,9 @@ func (p *Plan) Items() (n int) {
 	return n
 }
 
-// Due returns the time of a node's values of a tick, since the start: each node has an offset of its own.
-func (p *Plan) Due(c *Class, node int, tick uint64) time.Duration {
-	offset := time.Duration(outputs.Share(outputs.Mix(p.seed^uint64(node)<<20)) * float64(c.Interval))
-	return offset + time.Duration(tick)*c.Interval
+// Offset returns the time of a node's first values within its interval.
+func (p *Plan) Offset(c *Class, node int) time.Duration {
+	return time.Duration(outputs.Share(outputs.Mix(p.seed^uint64(node)<<20)) * float64(c.Interval))
 }
 
 // The wave of watched items, in ticks.
@@ -242,11 +214,21 @@ func (p *Plan) float(kind Kind, node, of int, tick uint64) float64 {
 // limit is the threshold of the triggers. Fewer high values than the window has never reach it on average: (99+99+39)/3 < 80.
 const limit = 80
 
+// Resources returns the Templates of all classes.
+func (p *Plan) Resources(of Resource) (list []model.Resource) {
+	for i := range p.Classes {
+		if c := &p.Classes[i]; len(c.Items) > 0 {
+			list = append(list, of(c.Name, c.Template()))
+		}
+	}
+	return list
+}
+
 // Template returns the Template that all nodes of a class have.
 func (c *Class) Template() *model.TemplateSpec {
 	spec := &model.TemplateSpec{Targets: &model.Targets{Groups: []string{c.Name}}}
 	for _, i := range c.Items {
-		out := model.Item{Key: i.Key, Type: map[Kind]string{Counter: "unsigned", Text: "text", Document: "text"}[i.Kind], Interval: model.Duration(c.Interval)}
+		out := model.Item{Key: i.Key, Type: map[Kind]string{Counter: "unsigned", Text: "text", Document: "text"}[i.Kind], Interval: model.Duration(max(c.Interval, time.Second))}
 		if i.From != "" {
 			out.From, out.Interval = i.From, 0
 			out.Steps = []model.Step{{Name: "jsonPath", Parameters: []string{"$['" + i.field() + "']"}}}

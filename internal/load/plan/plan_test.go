@@ -14,7 +14,7 @@ import (
 )
 
 // of computes the plan of a scenario's text.
-func of(t *testing.T, text string) (*Plan, error) {
+func of(t *testing.T, text string) *Plan {
 	t.Helper()
 	sc, err := scenario.Parse("x.yaml", []byte("scenario: muster.load/v1\n"+text))
 	if err != nil {
@@ -34,15 +34,14 @@ phases: [{steady: 20m}]
 // TestPlanIsComputedFromTheSeed expects the same plan for the same seed, and a time of its own for each node in an
 // interval.
 func TestPlanIsComputedFromTheSeed(t *testing.T) {
-	p, err := of(t, twoClasses)
-	again, _ := of(t, twoClasses)
-	if err != nil || p.Nodes != 5 || p.Items() != 3*40+2*3 || p.Values() != 3*40*1200+2*3*600 {
-		t.Fatalf("%+v, %v: %d items, %d values", p, err, p.Items(), p.Values())
+	p, again := of(t, twoClasses), of(t, twoClasses)
+	if p.Nodes != 5 || p.Items() != 3*40+2*3 {
+		t.Fatalf("%+v: %d items", p, p.Items())
 	}
 	kinds := map[item.Kind]int{}
 	for node := range p.Nodes {
 		c := p.Class(node)
-		if at := p.Due(c, node, 3); at < 3*c.Interval || at >= 4*c.Interval || node > 0 && at-3*c.Interval == p.Due(c, node-1, 0) {
+		if at := p.Offset(c, node); at < 0 || at >= c.Interval || node > 0 && at == p.Offset(c, node-1) {
 			t.Errorf("node %d is due at %s", node, at)
 		}
 		for i := range c.Items {
@@ -60,10 +59,7 @@ func TestPlanIsComputedFromTheSeed(t *testing.T) {
 // TestPlannedProblemsAreThoseOfTheExpression evaluates the trigger on the planned values, and expects the planned
 // problems.
 func TestPlannedProblemsAreThoseOfTheExpression(t *testing.T) {
-	p, err := of(t, twoClasses)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := of(t, twoClasses)
 	c := &p.Classes[0]
 	spec, total := c.Template(), 0
 	for node := range c.Nodes {
@@ -103,12 +99,12 @@ func TestPlannedProblemsAreThoseOfTheExpression(t *testing.T) {
 // TestPlannedValuesAreThoseOfTheSteps applies the Template's steps to the sent values, and expects the planned stored
 // values.
 func TestPlannedValuesAreThoseOfTheSteps(t *testing.T) {
-	p, err := of(t, `seed: 5
+	p := of(t, `seed: 5
 agents: [{name: a, count: 2, values: [{name: item, count: 12, interval: 1s, triggerEvery: 4, scriptEvery: 6}, {name: doc, count: 2, type: text, interval: 1s, dependents: 5}]}]
 phases: [{steady: 1m}]
 `)
-	if err != nil || p.Items() != 2*(12+2+10) {
-		t.Fatalf("%v: %d items", err, p.Items())
+	if p.Items() != 2*(12+2+10) {
+		t.Fatalf("%d items", p.Items())
 	}
 	c := &p.Classes[0]
 	spec, made, scripts := c.Template(), 0, 0
@@ -141,18 +137,23 @@ phases: [{steady: 1m}]
 	}
 }
 
-// TestPlanRefuses expects an error for parts of a scenario that a run of values cannot play.
-func TestPlanRefuses(t *testing.T) {
-	for name, text := range map[string]string{
-		"checks":    "agents: [{name: a, count: 1, values: [{name: x, interval: 1s}], checks: [{name: c, interval: 1s}]}]\nphases: [{steady: 1m}]\n",
-		"intervals": "agents: [{name: a, count: 1, values: [{name: x, interval: 1s}, {name: y, interval: 2s}]}]\nphases: [{steady: 1m}]\n",
-		"tls":       "agents: [{name: a, count: 1, tls: true, values: [{name: x, interval: 1s}]}]\nphases: [{steady: 1m}]\n",
-		"class":     "agents: [{name: a, count: 1, values: [{name: x, interval: 1s}]}, {name: b, count: 1, checks: [{name: c, interval: 1s}]}]\nphases: [{steady: 1m}]\n",
-		"steps":     "agents: [{name: a, count: 1, values: [{name: x, interval: 1s}]}]\nphases: [{step: 10s}]\n",
-		"fault":     "agents: [{name: a, count: 1, values: [{name: x, interval: 1s}]}]\nphases: [{steady: 1m}]\nfaults: [{at: 3s, for: 1s, server: stop}]\n",
-	} {
-		if _, err := of(t, text); model.ClassOf(err) != model.Unsupported {
-			t.Errorf("%s: %v", name, err)
-		}
+// Classes without values keep their numbers among all nodes, and have no items; a scenario without values has no plan.
+func TestPlanBesideChecks(t *testing.T) {
+	p := of(t, `agents:
+  - {name: a, count: 3, checks: [{name: c, interval: 1s}]}
+  - {name: b, count: 2, checks: [{name: c, interval: 1s}], values: [{name: x, interval: 1s}]}
+phases: [{steady: 1m}]
+`)
+	if p.Nodes != 5 || p.Items() != 2 || len(p.Class(2).Items) != 0 || p.Class(3).Name != "b" {
+		t.Errorf("%+v", p)
+	}
+	templates := p.Resources(func(name string, spec model.Spec) model.Resource {
+		return model.Resource{Metadata: model.Metadata{Name: name}, Spec: spec}
+	})
+	if len(templates) != 1 || templates[0].Metadata.Name != "b" {
+		t.Errorf("%+v", templates)
+	}
+	if none := of(t, "agents: [{name: a, count: 1, checks: [{name: c, interval: 1s}]}]\nphases: [{steady: 1m}]\n"); none != nil {
+		t.Errorf("%+v", none)
 	}
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/inventory"
 	"github.com/muster-fleet/muster/internal/load/plan"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/policy"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// directives is the Source of a run of directives: a signal is a signed run of one directive, or a change of the inventory. A signal
-// is made once, as an agent does, and kept until the server has it and the next one.
+// directives is the Source of directives: a signal is a signed run of one directive, or a change of the inventory. Its nodes
+// are members of the fleet; those of the plan are numbered within the class.
 type directives struct {
 	*plan.Directives
 	booted   time.Time // zero of the boot clock
@@ -29,10 +30,7 @@ type machine struct {
 	shown       bool // the certificate went with a run
 	end         policy.ChainEnd
 	assignment  [32]byte
-	edits       int
 	held        []heldDirective // as plan.Directives.Held
-	signals     [][]byte        // encoded, of the ticks from first on
-	first       uint64
 }
 
 // heldDirective is a directive that a node has, with its last run.
@@ -43,13 +41,13 @@ type heldDirective struct {
 	version    uint64           // of the codes of the last run, from 1; zero: none
 }
 
-// NewDirectives returns the Source of a plan of directives; nodes sign by their certificates. booted is Options.Booted.
-func NewDirectives(p *plan.Directives, booted time.Time, certificate func(node int) (tls.Certificate, error)) (Source, error) {
+// NewDirectives returns the Source of a plan of directives; nodes sign by their certificates. booted is zero of the boot clock.
+func NewDirectives(p *plan.Directives, booted time.Time, certificate func(member int) (tls.Certificate, error)) (Source, error) {
 	s := &directives{p, booted, make([]machine, p.Nodes)}
 	for node := range s.machines {
 		m := &s.machines[node]
 		var err error
-		if m.certificate, err = certificate(node); err != nil {
+		if m.certificate, err = certificate(p.First + node); err != nil {
 			return nil, err
 		}
 		m.held = make([]heldDirective, len(p.Held(node)))
@@ -57,16 +55,28 @@ func NewDirectives(p *plan.Directives, booted time.Time, certificate func(node i
 	return s, nil
 }
 
+// Unit implements Source.
+func (s *directives) Unit() report.Unit { return report.Component }
+
+// Interval implements Source.
+func (s *directives) Interval(member int) time.Duration {
+	return s.Directives.Interval(member - s.First)
+}
+
+// Offset implements Source.
+func (s *directives) Offset(member int) time.Duration { return s.Directives.Offset(member - s.First) }
+
 // Weight implements Source.
-func (s *directives) Weight(node int, tick uint64) int {
-	if _, place := s.Signal(node, tick); place < 0 {
+func (s *directives) Weight(member int, tick uint64) int {
+	if _, place := s.Signal(member-s.First, tick); place < 0 {
 		return 0
 	}
 	return s.Components
 }
 
 // Assigned implements Source.
-func (s *directives) Assigned(node int, held *link.Assignment) bool {
+func (s *directives) Assigned(member int, held *link.Assignment) bool {
+	node := member - s.First
 	m, want := &s.machines[node], s.Held(node)
 	mode := model.NodePolicyModeOf(wire.PropertyLookup(held.Properties))
 	found := 0
@@ -86,9 +96,6 @@ func (s *directives) Assigned(node int, held *link.Assignment) bool {
 			x.definition = definition
 		}
 		x.enforced = mode.EnforcesDirective(d)
-		if n, ok := plan.EditsOf(d); ok {
-			m.edits = n
-		}
 	}
 	m.assignment = held.Hash
 	return found == len(want)
@@ -104,20 +111,10 @@ func placeOf(held []uint16, number int) int {
 	return -1
 }
 
-// Edits implements Source.
-func (s *directives) Edits(node int) int { return s.machines[node].edits }
-
 // AppendSignal implements Source.
-func (s *directives) AppendSignal(dst []byte, node int, tick uint64, at time.Duration) []byte {
+func (s *directives) AppendSignal(dst []byte, member int, tick uint64, at time.Duration) []byte {
+	node := member - s.First
 	m := &s.machines[node]
-	for m.first+uint64(len(m.signals)) <= tick {
-		m.signals = append(m.signals, s.signal(m, node, m.first+uint64(len(m.signals)), at))
-	}
-	return append(dst, m.signals[tick-m.first]...)
-}
-
-// signal returns the signal of a tick.
-func (s *directives) signal(m *machine, node int, tick uint64, at time.Duration) []byte {
 	signal := wire.Signal{AtMs: uint64(at.Milliseconds())}
 	round, place := s.Signal(node, tick)
 	if place < 0 {
@@ -126,7 +123,7 @@ func (s *directives) signal(m *machine, node int, tick uint64, at time.Duration)
 		signal.Kind, signal.Definition = wire.SignalReport, m.held[place].definition.ID
 		signal.Body = wire.AppendReport(nil, s.run(m, node, place, round, at))
 	}
-	return wire.AppendSignal(nil, &signal)
+	return wire.AppendSignal(dst, &signal)
 }
 
 // change returns the inventory of a node in the first round, and the update of a package in each other.
@@ -168,14 +165,6 @@ func (s *directives) run(m *machine, node, place int, round uint64, at time.Dura
 	}
 	m.end, r.Signed = next, wire.AppendSignedRun(nil, signed)
 	return r
-}
-
-// Acked implements Source.
-func (s *directives) Acked(node int, ticks uint64) {
-	m := &s.machines[node]
-	for m.first+1 < ticks {
-		m.signals, m.first = m.signals[1:], m.first+1
-	}
 }
 
 // Wrong implements Source: a report of a directive that no node has, and one that is no report.

@@ -16,7 +16,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 )
 
-// RunReader reads what the server has of runs of directives by its API.
+// RunReader is the Reader of runs of directives.
 type RunReader struct {
 	API       *client.Client
 	Plan      *plan.Directives
@@ -33,7 +33,12 @@ func (r *RunReader) Query(ctx context.Context) error {
 }
 
 // Read reads the compliance of all nodes, and all that the server has of some.
-func (r *RunReader) Read(ctx context.Context) (*observe.Runs, error) {
+func (r *RunReader) Read(ctx context.Context) (observe.Line, error) {
+	s, err := r.read(ctx)
+	return observe.Line{Runs: s}, err
+}
+
+func (r *RunReader) read(ctx context.Context) (*observe.Runs, error) {
 	out := &observe.Runs{Nodes: make([]map[string]int, r.Plan.Nodes), Directives: map[string]int{}, Machines: map[int]observe.MachineHistory{}}
 	numbers := map[string]int{}
 	for node := range r.Plan.Nodes {

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/load/plan"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// values is the Source of a run of values: a signal has the values of all items of a node. It computes them again when they are sent
-// again.
+// values is the Source of values: a signal has the values of all items of a node.
 type values struct {
 	*plan.Plan
 	definitions []model.DefinitionID // of each node's Template; zero: not assigned yet
@@ -30,16 +31,14 @@ func NewValues(p *plan.Plan) Source {
 	return &values{p, make([]model.DefinitionID, p.Nodes), sync.Pool{New: func() any { return new(valueScratch) }}}
 }
 
-// Ticks implements Source.
-func (v *values) Ticks(node int) uint64 { return v.Plan.Ticks(v.Class(node)) }
-
-// Due implements Source.
-func (v *values) Due(node int, tick uint64) time.Duration {
-	return v.Plan.Due(v.Class(node), node, tick)
-}
+// Unit implements Source.
+func (v *values) Unit() report.Unit { return report.Value }
 
 // Interval implements Source.
 func (v *values) Interval(node int) time.Duration { return v.Class(node).Interval }
+
+// Offset implements Source.
+func (v *values) Offset(node int) time.Duration { return v.Plan.Offset(v.Class(node), node) }
 
 // Weight implements Source.
 func (v *values) Weight(node int, _ uint64) int { return len(v.Class(node).Items) }
@@ -54,9 +53,6 @@ func (v *values) Assigned(node int, held *link.Assignment) bool {
 	}
 	return v.definitions[node] != 0
 }
-
-// Edits implements Source: there are none.
-func (v *values) Edits(int) int { return 0 }
 
 // AppendSignal implements Source.
 func (v *values) AppendSignal(dst []byte, node int, tick uint64, at time.Duration) []byte {
@@ -74,8 +70,8 @@ func (v *values) AppendSignal(dst []byte, node int, tick uint64, at time.Duratio
 	return wire.AppendSignal(dst, &wire.Signal{Kind: wire.SignalValueBlock, Definition: v.definitions[node], AtMs: uint64(at.Milliseconds()), Body: room.body})
 }
 
-// Acked implements Source and does nothing.
-func (v *values) Acked(int, uint64) {}
-
-// Wrong implements Source: there are none.
-func (v *values) Wrong(int) []wire.Signal { return nil }
+// Wrong implements Source: a block of a Template that no node has.
+func (v *values) Wrong(int) []wire.Signal {
+	columns := wire.AppendColumns(nil, []int64{0}, []wire.BlockValue{{Value: item.FromFloat(1)}})
+	return []wire.Signal{{Kind: wire.SignalValueBlock, Definition: 1 << 31, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: 1, Columns: columns})}}
+}

@@ -118,7 +118,7 @@ func (rep *Report) Findings() *Findings {
 			f.Sections = append(f.Sections, s)
 		}
 	}
-	if rep.Signals != nil {
+	if rep.alone() {
 		rep.inUnit(f)
 	}
 	return f
@@ -176,7 +176,7 @@ func (rep *Report) transport() string {
 
 // wellPlayed returns a sentence that nothing is wrong.
 func (rep *Report) wellPlayed() string {
-	if rep.Signals != nil { // no limit is set for the lag of their generator
+	if rep.alone() {
 		return "nothing lost, doubled or wrong"
 	}
 	return "nothing lost, nothing twice, the generator kept up"
@@ -241,9 +241,13 @@ func (rep *Report) objectives() (list []Objective) {
 		}
 		list = append(list, Objective{Met: wrong.Of(kind) == 0, What: what, Asked: asked, Got: got})
 	}
-	if s := rep.Signals; s != nil {
-		demand(WrongSignals, "results", "none lost, doubled or wrong", rep.Balance.Acknowledged, s.Compared != "")
+	if rep.alone() {
+		demand(WrongSignals, "results", "none lost, doubled or wrong", rep.Balance.Acknowledged, rep.Signals.Compared != "")
+		demand(WrongTaken, "frames to refuse", "each refused", rep.WrongSent, rep.WrongSent > 0)
 		return list
+	}
+	if s := rep.Signals; s != nil {
+		demand(WrongSignals, "values and runs", "none lost, doubled or wrong", uint64(s.Items), s.Compared != "")
 	}
 	demand(WrongResults, "results", "none lost, doubled or invented", rep.Balance.Sent, true)
 	demand(WrongTaken, "frames to refuse", "each refused", rep.WrongSent, rep.WrongSent > 0)
@@ -337,7 +341,7 @@ func (rep *Report) latencySection() Section {
 		add("from the issue of a request (whole seconds) until its result had left", rep.Latency)
 	} else {
 		add("from the intended time to the acknowledgement", rep.Latency)
-		if rep.Signals == nil {
+		if !rep.alone() {
 			add(fmt.Sprintf("beyond the linger (%s)", number.Bare(number.Millis(rep.Plan.Linger))), rep.BeyondLinger)
 		}
 	}
@@ -524,13 +528,19 @@ func (rep *Report) ledgerSection() Section {
 	say := func(format string, args ...any) { s.Notes = append(s.Notes, fmt.Sprintf(format, args...)) }
 	n := number.Count[uint64]
 	if x := rep.Signals; x != nil {
-		say("%s acknowledged in all; compared: %s", number.Of(b.Acknowledged, "result"), cmp.Or(x.Compared, "nothing"))
 		wrong := Table{Head: []string{"wrong", "times", "example"}}
 		for _, f := range x.Findings {
 			wrong.add(string(f.Kind), number.Count(f.Count), f.Example)
 		}
 		s.Tables = wrong.list()
-		return s
+		if rep.alone() {
+			say("%s acknowledged in all; compared: %s", number.Of(b.Acknowledged, "result"), cmp.Or(x.Compared, "nothing"))
+			return s
+		}
+		for _, f := range x.Flows {
+			say("%s %ss acknowledged in a second, half within %s, 99 of 100 within %s", number.Count(f.Rate), f.Unit, number.Millis(f.Latency.P50), number.Millis(f.Latency.P99))
+		}
+		say("compared of these: %s", cmp.Or(x.Compared, "nothing"))
 	}
 	held := ""
 	if b.Stopped > 0 {
@@ -583,17 +593,13 @@ func (rep *Report) usageSection() Section {
 	}
 	s := Section{ID: "usage", Title: "Use of the machine", Tables: t.list()}
 	if rep.Server.RSS > 0 && rep.Machine.Cores > 0 {
-		others := ", others " + number.Three(rep.Others) + " cores"
-		if rep.Signals != nil { // nobody counts them
-			others = ""
-		}
-		s.Notes = append(s.Notes, fmt.Sprintf("server and loader used %s of %d cores%s", number.Percent(rep.MachineShare), rep.Machine.Cores, others))
+		s.Notes = append(s.Notes, fmt.Sprintf("server and loader used %s of %d cores, others %s cores", number.Percent(rep.MachineShare), rep.Machine.Cores, number.Three(rep.Others)))
 	}
 	if x := rep.Signals; x != nil {
 		if u := x.Startup; u.RSS > 0 {
 			s.Notes = append(s.Notes, fmt.Sprintf("the server was ready after %s with %s of CPU, %s resident", number.Seconds(u.Seconds), number.Seconds(u.CPU), number.Bytes(float64(u.RSS))))
 		}
-		if x.Heap > 0 {
+		if x.Heap > 0 && rep.alone() {
 			s.Notes = append(s.Notes, fmt.Sprintf("heap of the server behind a collection: %s, %s for each %s", number.Bytes(x.Heap), number.Bytes(x.Heap/float64(x.Items)), rep.source()))
 		}
 	}

@@ -1,16 +1,28 @@
 package report
 
-import "strings"
+import (
+	"strings"
 
-// Signals has the parts of a report that only runs of values or directives have. Their rates, latencies and costs are of
-// values or components in place of results.
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+// Signals has the parts of a report that only runs with values or directives have. Where agents send nothing else, rates,
+// latencies and costs of the report are of these in place of results.
 type Signals struct {
-	Unit     Unit      `json:"unit"`
+	Unit     Unit      `json:"unit,omitempty"`     // in place of results; empty: the figures are of results
 	Items    int       `json:"items"`              // or directives, of all nodes
 	Compared string    `json:"compared,omitempty"` // values or runs that were compared with the plan; empty: none
 	Findings []Finding `json:"findings,omitempty"`
+	Flows    []Flow    `json:"flows,omitempty"`  // values and components beside results
 	Startup  Startup   `json:"startup,omitzero"` // of the server, which plans all nodes from cold
 	Heap     float64   `json:"heap,omitempty"`   // bytes in use on the server behind a collection, before the first fault
+}
+
+// Flow has the figures of values or components beside results.
+type Flow struct {
+	Unit    Unit    `json:"unit"`
+	Rate    float64 `json:"perSecond"` // acknowledged
+	Latency Latency `json:"latencyMs"` // from the intended time to the acknowledgement
 }
 
 // Unit is the unit of the figures of a run.
@@ -21,6 +33,20 @@ const (
 	Value     Unit = "value"
 	Component Unit = "component"
 )
+
+// SoleUnit returns the unit of a scenario whose agents send values alone, or directives alone; empty: they send results, or both.
+func SoleUnit(sc *scenario.Scenario) Unit {
+	switch values, components := sc.ValueRate() > 0, sc.ComponentRate() > 0; {
+	case sc.States() > 0 || values == components:
+		return ""
+	case values:
+		return Value
+	}
+	return Component
+}
+
+// alone reports whether the figures are of values or components in place of results.
+func (rep *Report) alone() bool { return rep.Signals != nil && rep.Signals.Unit != "" }
 
 // Finding is one kind of fault of the server, counted.
 type Finding struct {
@@ -41,7 +67,7 @@ type Startup struct {
 
 // InUnit returns a text about results in the unit of the run.
 func (rep *Report) InUnit(text string) string {
-	if rep.Signals == nil {
+	if !rep.alone() {
 		return text
 	}
 	unit := string(rep.Signals.Unit)
@@ -51,7 +77,7 @@ func (rep *Report) InUnit(text string) string {
 // source names one of the things on a node that signals come from.
 func (rep *Report) source() string {
 	switch s := rep.Signals; {
-	case s == nil:
+	case !rep.alone():
 		return "check"
 	case s.Unit == Component:
 		return "directive"

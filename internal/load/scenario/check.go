@@ -114,6 +114,7 @@ func (v *checker) classFields(at string, c *Class) {
 		}
 		v.when(timeout <= interval, at+".keepalive", "three intervals are usual", "the timeout %s must be longer than the interval %s", timeout, interval)
 	}
+	v.signals(at, c)
 	for j := range c.Values {
 		v.when(c.Values[j].Dependents > 0 && c.Values[j].Type != "text", fmt.Sprintf("%s.values[%d].dependents", at, j), "write type: text", "items are made of a text alone")
 	}
@@ -127,6 +128,19 @@ func (v *checker) classFields(at string, c *Class) {
 		at, "write checks: [{name: disk, interval: 60s}]; or groups that checks target; or keepalive: {interval: 20s} for agents that only live", "these agents send nothing")
 	v.lacks(c.Churn.OfflineFor != 0 && c.Churn.Offline == "", at+".churn.offlineFor", "write offline: 1%/min", "no machine goes offline")
 	v.lacks(c.Churn.Offline != "" && c.Churn.OfflineFor == 0, at+".churn.offline", "write offlineFor: 60s", "the length is missing")
+}
+
+// signals checks the values and policies of a class together: its agents send one signal in each interval.
+func (v *checker) signals(at string, c *Class) {
+	for j := range c.Values {
+		v.when(c.Values[j].Interval != c.Values[0].Interval, fmt.Sprintf("%s.values[%d].interval", at, j), "write them in a class of their own", "the values of a class have one interval, and others have %s", c.Values[0].Interval)
+	}
+	other := slices.ContainsFunc(v.Agents, func(x Class) bool { return len(x.Policies) > 0 && x.Name != c.Name })
+	v.when(len(c.Policies) > 1 || len(c.Policies) > 0 && other, at+".policies", "keep one entry, in one class", "there is more than one entry of policies")
+	v.when(len(c.Policies) > 0 && len(c.Values) > 0, at+".values", "write them in a class of their own", "the class has policies, too")
+	signals := len(c.Values)+len(c.Policies) > 0
+	v.when(signals && c.Recorded != nil, at+".recorded", "write it in a class of its own", "a recorded stream is all that its agents send")
+	v.when(signals && c.Churn.Renames != "", at+".churn.renames", "leave it out", "values and directives are compared by the names of nodes")
 }
 
 // groupsOf checks the groups of a class.

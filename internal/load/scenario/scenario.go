@@ -96,7 +96,7 @@ const MaxOutput = 1000 << 10
 type Values struct {
 	Name         string         `json:"name" check:"name|required"`
 	Count        int            `json:"count,omitempty" check:"1..agents|leave count out for one value, or leave out the value|nonzero"` // default 1
-	Interval     model.Duration `json:"interval" check:"1s..366d|write interval: 60s|required"`
+	Interval     model.Duration `json:"interval" check:"100ms..366d|write interval: 60s|required"`
 	Type         string         `json:"type,omitempty" check:"a type of float, integer, text"` // default float
 	TriggerEvery int            `json:"triggerEvery,omitempty" check:"1..agents"`              // every n-th has a trigger; zero: none
 	ScriptEvery  int            `json:"scriptEvery,omitempty" check:"1..agents"`               // every n-th has a step of JavaScript; zero: none

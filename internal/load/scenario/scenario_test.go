@@ -391,6 +391,24 @@ faults: [{at: 2s, stop: {class: nope, count: 1}}]
 	}
 }
 
+// Agents of a class send one kind of signals beside results, in one interval.
+func TestSignalsOfAClass(t *testing.T) {
+	const policy, values = "policies: [{name: p, components: 5, interval: 10s}]", "values: [{name: x, interval: 1s}]"
+	for text, want := range map[string]string{
+		values + "}, {name: b, count: 1, " + policy:                                                    "",
+		"values: [{name: x, interval: 1s}, {name: y, interval: 2s}]":                                   "agents[0].values[1].interval: the values of a class have one interval, and others have 1s",
+		policy + ", " + values:                                                                         "agents[0].values: the class has policies, too",
+		policy + "}, {name: b, count: 1, " + policy:                                                    "agents[0].policies: there is more than one entry of policies",
+		"policies: [{name: p, components: 5, interval: 10s}, {name: q, components: 5, interval: 10s}]": "agents[0].policies: there is more than one entry of policies",
+		values + ", churn: {renames: 1%/min}":                                                          "agents[0].churn.renames: values and directives are compared by the names of nodes",
+	} {
+		_, err := Parse("x.yaml", []byte("scenario: muster.load/v1\nagents: [{name: a, count: 1, "+text+"}]\nphases: [{steady: 1m}]\n"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // timetable lists phases, faults and changes of a scenario.
 func timetable(s *Scenario) string {
 	var b strings.Builder

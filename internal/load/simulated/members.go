@@ -76,7 +76,7 @@ func Things(sc *scenario.Scenario) (list []Thing) {
 	return list
 }
 
-// Resources returns the namespace, groups, proxy nodes and checks of a scenario.
+// Resources are the namespace, groups, proxy nodes, checks, Templates and policies of a scenario.
 func Resources(sc *scenario.Scenario) []model.Resource {
 	list := []model.Resource{Resource(model.Metadata{Name: Namespace}, &model.NamespaceSpec{})}
 	group := func(name string) {
@@ -114,6 +114,29 @@ func Resources(sc *scenario.Scenario) []model.Resource {
 			list = append(list, Resource(model.Metadata{Name: check.FullName(i), Namespace: Namespace}, spec))
 		}
 	}
+	declare := func(name string, spec model.Spec) model.Resource {
+		return Resource(model.Metadata{Name: name, Namespace: Namespace}, spec)
+	}
+	if p := plan.New(sc); p != nil {
+		list = append(list, p.Resources(declare)...)
+	}
+	if p := plan.NewDirectives(sc); p != nil {
+		list = append(list, p.Resources(declare)...)
+	}
+	return list
+}
+
+// Nodes returns the nodes of all members.
+func Nodes(sc *scenario.Scenario, members []Member) []model.Resource {
+	directives, list := plan.NewDirectives(sc), make([]model.Resource, len(members))
+	for i, m := range members {
+		class, spec := &sc.Agents[m.Class], &model.NodeSpec{}
+		if directives != nil && class.Name == directives.Class {
+			spec = directives.Node(m.Number)
+		}
+		spec.Keepalive = class.Keepalive
+		list[i] = Resource(model.Metadata{Name: m.Name, Namespace: Namespace, Labels: MemberLabels(class, m.Number)}, spec)
+	}
 	return list
 }
 
@@ -137,5 +160,9 @@ func Prepare(ctx context.Context, service *intent.Service, sc *scenario.Scenario
 	if err := service.CreateNodes(ctx, by, Namespace, nodes); err != nil {
 		return fmt.Errorf("make the nodes of %s: %w", sc.Name, err)
 	}
-	return nil
+	if sc.ComponentRate() == 0 {
+		return nil
+	}
+	_, err := service.Apply(ctx, by, Nodes(sc, members), intent.ApplyOptions{Yes: true}) // with modes and properties
+	return err
 }

@@ -99,13 +99,7 @@ func (s *Subject) same(ctx context.Context) error {
 
 // apply declares the scenario's resources, and leaves existing ones unchanged.
 func (s *Subject) apply(ctx context.Context, sc *scenario.Scenario, members []simulated.Member) error {
-	list := simulated.Resources(sc)
-	for _, m := range members {
-		class := &sc.Agents[m.Class]
-		list = append(list, simulated.Resource(model.Metadata{Name: m.Name, Namespace: simulated.Namespace, Labels: simulated.MemberLabels(class, m.Number)},
-			&model.NodeSpec{Keepalive: class.Keepalive}))
-	}
-	for part := range slices.Chunk(list, applyAtOnce) {
+	for part := range slices.Chunk(append(simulated.Resources(sc), simulated.Nodes(sc, members)...), applyAtOnce) {
 		if err := simulated.Apply(ctx, s.API, "nodes and checks for "+sc.Name, part...); err != nil {
 			return fmt.Errorf("prepare the server: %w", err)
 		}

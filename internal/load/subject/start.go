@@ -14,6 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/guard"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -40,7 +42,8 @@ type Subject struct {
 	Log   string // file with its log; empty: read from the admin listener
 	Flags []string
 
-	API *client.Client // as administrator, or as who is logged in; nil: nobody is
+	Startup report.Startup // of a server that the run started
+	API     *client.Client // as administrator, or as who is logged in; nil: nobody is
 
 	own     bool
 	dir     string // holds the data folder, the log and the password
@@ -87,9 +90,12 @@ func Start(ctx context.Context, o Options) (_ *Subject, err error) {
 	s.Plain, s.TLS, s.Admin = free[0], free[1], "http://"+free[2]
 	s.words = append([]string{o.Binary, "server", "--data", s.Data, "--listen-plain", s.Plain, "--listen", s.TLS, "--listen-admin", free[2],
 		"--admin-password-file", file, "--advertise", "localhost,127.0.0.1"}, o.Flags...)
+	began := time.Now()
 	if err := s.begin(ctx); err != nil {
 		return nil, err
 	}
+	used := usage.OfProcess(s.PID())
+	s.Startup = report.Startup{Seconds: time.Since(began).Seconds(), CPU: used.CPU.Seconds(), RSS: used.RSS}
 	if err := s.login(ctx, password); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package usage
 import (
 	"bufio"
 	"context"
+	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -49,6 +50,26 @@ func scrape(admin string) (sums, queues map[string]float64) {
 		}
 	}
 	return sums, queues
+}
+
+// HeapInUse returns the bytes of a server's heap in use, behind a collection.
+func HeapInUse(ctx context.Context, admin string) (float64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/debug/pprof/heap?gc=1&debug=1", nil)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(text), "# HeapAlloc = ")
+	number, _, _ := strings.Cut(rest, "\n")
+	return strconv.ParseFloat(number, 64)
 }
 
 // Meter reads a server's metrics every second. Its readers do not wait for a stopped server.

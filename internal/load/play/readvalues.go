@@ -12,10 +12,11 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Reader reads the final state of the server by its API.
-type Reader struct {
+// ValueReader is the Reader of values.
+type ValueReader struct {
 	API       *client.Client
 	Plan      *plan.Plan
 	Namespace string
@@ -33,8 +34,8 @@ const (
 	queriedNodes  = 200
 )
 
-// index maps the names of the plan to nodes and items.
-func (r *Reader) index() {
+// index makes the names of the plan known.
+func (r *ValueReader) index() {
 	r.nodes, r.items = map[string]int{}, nil
 	for i := range r.Plan.Nodes {
 		r.nodes[r.Name(i)] = i
@@ -52,7 +53,7 @@ func (r *Reader) index() {
 }
 
 // find returns the node and the item that the labels of a series name.
-func (r *Reader) find(node, key string) (n, i int, ok bool) {
+func (r *ValueReader) find(node, key string) (n, i int, ok bool) {
 	if n, ok = r.nodes[node]; !ok {
 		return 0, 0, false
 	}
@@ -65,7 +66,12 @@ func (r *Reader) find(node, key string) (n, i int, ok bool) {
 }
 
 // Read reads the series of all items and all problems.
-func (r *Reader) Read(ctx context.Context) (*observe.State, error) {
+func (r *ValueReader) Read(ctx context.Context) (observe.Line, error) {
+	s, err := r.read(ctx)
+	return observe.Line{State: s}, err
+}
+
+func (r *ValueReader) read(ctx context.Context) (*observe.State, error) {
 	r.index()
 	s := &observe.State{Raw: map[int][][]float64{}}
 	for i := range r.Plan.Nodes {
@@ -98,20 +104,20 @@ func (r *Reader) Read(ctx context.Context) (*observe.State, error) {
 			return nil, err
 		}
 	}
-	return s, r.ReadProblems(ctx, s)
+	return s, r.readProblems(ctx, s)
 }
 
-// selector selects the series of nodes since the start of the values.
-func (r *Reader) selector(first, last int) string {
+// selector selects the series of the items of nodes since the start of the values; performance data of checks has no Template.
+func (r *ValueReader) selector(first, last int) string {
 	var names []string
 	for i := first; i < last; i++ {
 		names = append(names, r.Name(i))
 	}
-	return fmt.Sprintf(`{node=~"%s"}[%ds]`, strings.Join(names, "|"), int(math.Ceil(time.Since(r.Started).Seconds()))+10)
+	return fmt.Sprintf(`{node=~"%s",template!=""}[%ds]`, strings.Join(names, "|"), int(math.Ceil(time.Since(r.Started).Seconds()))+10)
 }
 
 // readRaw reads all values of a node's items.
-func (r *Reader) readRaw(ctx context.Context, s *observe.State, node int) error {
+func (r *ValueReader) readRaw(ctx context.Context, s *observe.State, node int) error {
 	rows, err := r.query(ctx, r.selector(node, node+1))
 	if err != nil {
 		return err
@@ -135,7 +141,7 @@ func (r *Reader) readRaw(ctx context.Context, s *observe.State, node int) error 
 }
 
 // query evaluates an expression now.
-func (r *Reader) query(ctx context.Context, expression string) ([]v1.SeriesRow, error) {
+func (r *ValueReader) query(ctx context.Context, expression string) ([]v1.SeriesRow, error) {
 	result, err := r.API.QuerySeries(ctx, r.Namespace, expression, time.Now())
 	if err != nil {
 		return nil, err
@@ -144,15 +150,15 @@ func (r *Reader) query(ctx context.Context, expression string) ([]v1.SeriesRow, 
 }
 
 // Query asks for the rate of up to 20,000 series, as a chart does.
-func (r *Reader) Query(ctx context.Context) error {
+func (r *ValueReader) Query(ctx context.Context) error {
 	names := r.selector(0, min(queriedNodes, r.Plan.Nodes))
 	names, _, _ = strings.Cut(names, "[")
 	_, err := r.query(ctx, "sum by (template) (rate("+names+"[1m]))")
 	return err
 }
 
-// ReadProblems reads the problems of all triggers.
-func (r *Reader) ReadProblems(ctx context.Context, s *observe.State) error {
+// readProblems reads the problems of all triggers.
+func (r *ValueReader) readProblems(ctx context.Context, s *observe.State) error {
 	s.Problems = map[observe.Trigger]observe.Problems{}
 	for after := ""; ; {
 		page, err := r.API.Problems.List(ctx, r.Namespace, "", "", false, 1000, after)
@@ -161,8 +167,8 @@ func (r *Reader) ReadProblems(ctx context.Context, s *observe.State) error {
 		}
 		for i := range page.Items {
 			p := &page.Items[i]
-			if p.Source.Instance == "" {
-				continue // of a keepalive or of a check
+			if p.Source.Kind != model.SourceTrigger.String() {
+				continue // of a keepalive, a check or a directive
 			}
 			node, of, ok := r.find(p.Node, p.Source.Instance)
 			if !ok {

@@ -1,0 +1,36 @@
+package play
+
+import (
+	"context"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Source makes the signals of some classes: a node sends one in each of its intervals. Nodes are members of the fleet. The
+// caller calls the methods about one node one at a time.
+type Source interface {
+	Unit() report.Unit
+	// Interval returns the time between two signals of a node, and Offset that of the first within its interval.
+	Interval(member int) time.Duration
+	Offset(member int) time.Duration
+	// Weight returns the values, or components, of a signal. A tick is its number among the node's.
+	Weight(member int, tick uint64) int
+	// Assigned takes the assignment of a node. It reports whether it is that of the plan.
+	Assigned(member int, held *link.Assignment) bool
+	// AppendSignal encodes the next signal of a node, at a time of its boot clock.
+	AppendSignal(dst []byte, member int, tick uint64, at time.Duration) []byte
+	// Wrong returns invalid signals of a node; the server must refuse each.
+	Wrong(member int) []wire.Signal
+}
+
+// Reader reads what the server has of a Source's signals.
+type Reader interface {
+	// Read returns the line of the observation log.
+	Read(ctx context.Context) (observe.Line, error)
+	// Query asks for a part, as a person does.
+	Query(ctx context.Context) error
+}
