@@ -50,7 +50,7 @@ func assetAddCommand(s *commandLine) *cobra.Command {
 			if len(c.args) == 2 && !f.DryRun {
 				file, err := os.Open(c.args[1])
 				if err != nil {
-					return fmt.Errorf("open archive: %w", err)
+					return fmt.Errorf("open the asset archive: %w", err)
 				}
 				defer file.Close()
 				if err := c.api.Resources.PutArchive(c.ctx, build.SHA512, file); err != nil {
@@ -66,13 +66,13 @@ func assetAddCommand(s *commandLine) *cobra.Command {
 func sha512OfFile(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return "", model.Errorf(model.Invalid, "open archive: %w", err)
+		return "", model.Errorf(model.Invalid, "open the asset archive: %w", err)
 	}
 	defer file.Close()
 	hash := sha512.New()
 	size, err := io.Copy(hash, file)
 	if err != nil {
-		return "", model.Errorf(model.Invalid, "read archive: %w", err)
+		return "", model.Errorf(model.Invalid, "read the asset archive: %w", err)
 	}
 	if size > model.MaxAssetBytes {
 		return "", model.Errorf(model.TooLarge, "%s is larger than %s", path, model.Size(model.MaxAssetBytes)).WithHint("install the content of the archive as a package instead")

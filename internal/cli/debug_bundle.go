@@ -76,7 +76,7 @@ func writeBundle(c *commandCall, b bundleWriter) (err error) {
 	b.out = cmp.Or(b.out, folder+".tar.gz")
 	file, err := os.OpenFile(b.out, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return model.Errorf(model.Invalid, "write bundle: %w", err).WithHint("name another file: --out FILE")
+		return model.Errorf(model.Invalid, "write the debug bundle: %w", err).WithHint("name another file: --out FILE")
 	}
 	c.Notef("collecting from %s for %d s …\n", b.admin, b.seconds)
 	parts := b.bundleFiles()
@@ -258,7 +258,7 @@ func writeArchive(ctx context.Context, w io.Writer, folder, title string, at tim
 		}
 	}
 	if err = errors.Join(err, archive.Close(), compressed.Close()); err != nil {
-		return fmt.Errorf("write bundle: %w", err)
+		return fmt.Errorf("write the debug bundle: %w", err)
 	}
 	return nil
 }

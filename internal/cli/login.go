@@ -35,7 +35,7 @@ func loginCommand(s *commandLine) *cobra.Command {
 			if target.CAFile != "" { // the context file must work in every folder
 				pem, err := os.ReadFile(target.CAFile)
 				if err != nil {
-					return model.Errorf(model.Invalid, "read CA file: %w", err).WithHint("check --ca or MUSTER_CA")
+					return model.Errorf(model.Invalid, "read the CA file: %w", err).WithHint("check --ca or MUSTER_CA")
 				}
 				target.CA, target.CAFile = string(pem), ""
 			}
@@ -150,7 +150,7 @@ func (s *commandLine) readPassword(prompt, file, flag string) (string, error) {
 	case file == "":
 		password, err := s.ReadPassword(prompt)
 		if err != nil {
-			return "", model.Errorf(model.Invalid, "read password: %w", err)
+			return "", model.Errorf(model.Invalid, "read the password: %w", err)
 		}
 		return password, nil
 	case file == "-":
@@ -159,7 +159,7 @@ func (s *commandLine) readPassword(prompt, file, flag string) (string, error) {
 		data, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return "", model.Errorf(model.Invalid, "read password: %w", err).WithHint("--password-file: expected a file, or - for standard input")
+		return "", model.Errorf(model.Invalid, "read the password: %w", err).WithHint("--password-file: expected a file, or - for standard input")
 	}
 	return strings.TrimRight(string(data), "\r\n"), nil
 }

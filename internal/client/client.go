@@ -104,7 +104,7 @@ func (c Context) loadRoots() (*x509.CertPool, string, error) {
 	if len(pem) == 0 && c.CAFile != "" {
 		var err error
 		if pem, err = os.ReadFile(c.CAFile); err != nil {
-			return nil, "", model.Errorf(model.Invalid, "read CA file: %w", err).WithHint("check MUSTER_CA or --ca")
+			return nil, "", model.Errorf(model.Invalid, "read the CA file: %w", err).WithHint("check MUSTER_CA or --ca")
 		}
 	}
 	if len(pem) == 0 {

@@ -86,7 +86,7 @@ func newClient(caFile string) (*http.Client, error) {
 	if caFile != "" {
 		data, err := os.ReadFile(caFile)
 		if err != nil {
-			return nil, model.Errorf(model.Invalid, "remote-write-ca: %w", err)
+			return nil, model.Errorf(model.Invalid, "read the file of remote-write-ca: %w", err)
 		}
 		if c.RootCAs = x509.NewCertPool(); !c.RootCAs.AppendCertsFromPEM(data) {
 			return nil, model.Errorf(model.Invalid, "remote-write-ca: %s has no certificate in PEM", caFile)

@@ -98,7 +98,7 @@ func (s *Shard) Restore(id model.Partition, at journal.Position, body []byte) er
 // decodeSections reads all sections of a partition's snapshot and refuses unknown versions and sections.
 func (p *Partition) decodeSections(d *Decoder) error {
 	if version := d.Byte(); d.err == nil && version != SnapshotVersion {
-		return fmt.Errorf("%w: version %d, this program reads version %d", ErrSnapshot, version, SnapshotVersion)
+		return fmt.Errorf("%w: the section has version %d, this program reads version %d", ErrSnapshot, version, SnapshotVersion)
 	}
 	decoded := map[string]bool{}
 	for i := range d.Count() {
