@@ -26,8 +26,8 @@ func assertRefused(t *testing.T, class model.Class, contains string) func(result
 	}
 }
 
-// TestUsersAreCreatedAndDeleted creates and deletes users, also existing ones, invalid ones and the last
-// administrator.
+// TestUsersAreCreatedAndDeleted creates and deletes users, and expects errors for existing and invalid ones and for the
+// last administrator.
 func TestUsersAreCreatedAndDeleted(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	create := func(name, role, password string) error {
@@ -193,7 +193,7 @@ func (w *accountsFixture) restart(t *testing.T) {
 	testenv.NoError(t, w.Load(t.Context()))
 }
 
-// TestLoginsAndTokensAuthenticate logs in, creates tokens and authenticates with both, also after a restart.
+// TestLoginsAndTokensAuthenticate logs in and creates tokens, and expects that both authenticate, also after a restart.
 func TestLoginsAndTokensAuthenticate(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	password, err := w.CreateUser(ctx, adaAuthor, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin}}, "")

@@ -125,7 +125,7 @@ func TestEveryPrivateOperationNeedsAToken(t *testing.T) {
 	assertAnswer(t, r, 503, "disk of the journal", "GET", "/readyz", "", "", nil)
 }
 
-// TestLoginTokensAndRoles tests login, expiry of a viewer's token, logout, and the throttle after wrong passwords.
+// TestLoginTokensAndRoles checks login, expiry of a viewer's token, logout, and the throttle after wrong passwords.
 func TestLoginTokensAndRoles(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := context.Background()
@@ -203,7 +203,8 @@ func TestTokensEndWithTheirMaker(t *testing.T) {
 	}
 }
 
-// TestResourcesAreAppliedReadAndDeleted applies, reads and deletes resources with the API client.
+// TestResourcesAreAppliedReadAndDeleted applies, reads and deletes resources with the API client, and compares the
+// answers.
 func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := context.Background()

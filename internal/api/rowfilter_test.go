@@ -87,7 +87,7 @@ func newServerWithAllLists(t *testing.T) *apitest.Server {
 	return r
 }
 
-// TestListsFilterByLabelsAndConditions filters lists by label selectors and conditions.
+// TestListsFilterByLabelsAndConditions filters lists by label selectors and conditions, and compares the selected rows.
 func TestListsFilterByLabelsAndConditions(t *testing.T) {
 	r := newServerWithAllLists(t)
 	c := newTestClient(t, r, r.Token)

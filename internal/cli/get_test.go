@@ -129,8 +129,8 @@ func TestGetHistory(t *testing.T) {
 	}
 }
 
-// TestEventsAndAvailabilityOfThePast lists events with their status at a past time, and their availability in a past
-// period.
+// TestEventsAndAvailabilityOfThePast lists events at a past time and their availability in a past period, and compares
+// the output.
 func TestEventsAndAvailabilityOfThePast(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")

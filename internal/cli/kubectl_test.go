@@ -98,7 +98,7 @@ func TestLabelAndAnnotate(t *testing.T) {
 	}
 }
 
-// TestContexts saves the logins of two servers as contexts and switches between them.
+// TestContexts lists, switches and deletes the saved logins of two servers, and expects no token in the output.
 func TestContexts(t *testing.T) {
 	_, x := openLoggedInTerminal(t)
 	delete(x.env, "MUSTER_SERVER")

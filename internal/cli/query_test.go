@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestDrawPlot draws a rising and a constant series, and values at the limits of float64.
+// TestDrawPlot draws a rising and a constant series, and values at the limits of float64, and compares the plots.
 func TestDrawPlot(t *testing.T) {
 	var out bytes.Buffer
 	c := &commandCall{Screen: &screen.Screen{Out: &out, Zone: time.UTC}}

@@ -74,7 +74,8 @@ func (testDirectory) UnitByName(_, namespace, _ string) (model.UnitID, bool) {
 // SourceUnit returns the Template.
 func (d testDirectory) SourceUnit(model.Source) *directory.Unit { return d.unit }
 
-// TestEngineComputes lets an engine compute aggregates and internal items of three nodes, and reads the values in the journal entries.
+// TestEngineComputes lets an engine compute aggregates and internal items of three nodes, and compares the values in
+// the journal entries.
 func TestEngineComputes(t *testing.T) {
 	items := []model.Item{
 		{Key: "avg", Interval: 1e9, Formula: "avg(last_foreach(/*/load))"},

@@ -61,7 +61,8 @@ func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
 	}
 }
 
-// TestRetryAfterIsParsed parses Retry-After headers with seconds, with times and with invalid texts.
+// TestRetryAfterIsParsed parses Retry-After headers with seconds, with times and with invalid texts, and compares the
+// durations.
 func TestRetryAfterIsParsed(t *testing.T) {
 	for _, c := range []struct {
 		header string

@@ -23,7 +23,8 @@ func redactPieces(secrets []string, text string, piece int) string {
 	return string(append(out, h.Next(nil, true)...))
 }
 
-// TestSecretEncodingsAreHidden redacts secrets in plain, base64, hex, URL and JSON form.
+// TestSecretEncodingsAreHidden redacts secrets in plain, base64, hex, URL and JSON form, and expects none of them in
+// the result.
 func TestSecretEncodingsAreHidden(t *testing.T) {
 	const s = `pa ss/"w'ord+ü`
 	quoted, _ := json.Marshal(s)

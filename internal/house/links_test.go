@@ -119,7 +119,8 @@ func anchorsOf(text string) map[string]bool {
 	return list
 }
 
-// TestAnchorsMatchTheForges makes the anchors of headings with markup, links, code and repetitions.
+// TestAnchorsMatchTheForges makes the anchors of headings with markup, links, code and repetitions, and compares them
+// with the forges' anchors.
 func TestAnchorsMatchTheForges(t *testing.T) {
 	text := "# The *first* `muster` run: 0.1?\n\n```\n# no heading\n```\n\n## [A link](to.md) here\n## Twice\n## Twice\n<a id=\"own\"></a>\n"
 	got := anchorsOf(text)

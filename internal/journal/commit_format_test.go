@@ -77,7 +77,7 @@ func TestLogWritesGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestLogReadsGoldenBytes reads a log with golden bytes, as an earlier version wrote it.
+// TestLogReadsGoldenBytes opens a log with golden bytes, as an earlier version wrote it, and expects its entries.
 func TestLogReadsGoldenBytes(t *testing.T) {
 	segment := goldenSegment(t)
 	format, err := os.ReadFile("testdata/golden/FORMAT")

@@ -140,8 +140,8 @@ func TestEffectCountsUsers(t *testing.T) {
 	}
 }
 
-// TestMutatorSecretsAreValidatedAndRevealed validates references of mutators to Secrets and replaces them by their
-// values.
+// TestMutatorSecretsAreValidatedAndRevealed validates references of mutators to Secrets, and expects errors for wrong
+// ones, and their values after Reveal.
 func TestMutatorSecretsAreValidatedAndRevealed(t *testing.T) {
 	command := &model.Command{Shell: "mutate"}
 	for _, c := range map[string]struct {

@@ -18,7 +18,7 @@ var resourceKind = regexp.MustCompile(`\bkind: [A-Z]`)
 
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-// TestDocumentationExamplesAreValid validates the resources in pages and example files of docs.
+// TestDocumentationExamplesAreValid validates the resources in pages and example files of docs, and expects no error.
 func TestDocumentationExamplesAreValid(t *testing.T) {
 	docs, err := filepath.Abs("../../docs")
 	testenv.NoError(t, err)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestParseInternalKey parses keys of internal items.
+// TestParseInternalKey parses keys of internal items, and compares the parts or the error.
 func TestParseInternalKey(t *testing.T) {
 	for key, want := range map[string]InternalKey{
 		"zabbix[queue]":                  {Name: "queue", From: defaultQueueFrom},
@@ -25,7 +25,7 @@ func TestParseInternalKey(t *testing.T) {
 	}
 }
 
-// FuzzParseInternalKey parses arbitrary texts as keys of internal items.
+// FuzzParseInternalKey parses random texts as keys of internal items, and expects an error or a key with a name.
 func FuzzParseInternalKey(f *testing.F) {
 	f.Add("zabbix[queue,10m]")
 	f.Add("zabbix[host,,items]")

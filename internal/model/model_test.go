@@ -116,7 +116,7 @@ func TestNearestFindsTypingErrors(t *testing.T) {
 	}
 }
 
-// TestSizeForPeople formats sizes such as 1.5 MiB.
+// TestSizeForPeople compares formatted sizes, such as 1.5 MiB.
 func TestSizeForPeople(t *testing.T) {
 	for size, want := range map[Size]string{
 		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 10: "1.5 MiB", 4 << 30: "4.0 GiB", 3 << 40: "3.0 TiB", -2048: "-2.0 KiB",
@@ -206,7 +206,7 @@ func TestResultDigestSeparatesLists(t *testing.T) {
 	}
 }
 
-// TestResultDigestIsTextInJSON encodes digests in JSON as hexadecimal text.
+// TestResultDigestIsTextInJSON encodes and decodes digests in JSON, and expects hexadecimal text.
 func TestResultDigestIsTextInJSON(t *testing.T) {
 	data, err := json.Marshal(Event{Order: 0x0abc})
 	var m map[string]any

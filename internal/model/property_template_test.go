@@ -121,7 +121,8 @@ func TestTemplateErrors(t *testing.T) {
 	}
 }
 
-// TestCommandTemplate expands a command, its environment and standard input with property values.
+// TestCommandTemplate expands a command, its environment and standard input with property values, and compares the
+// results.
 func TestCommandTemplate(t *testing.T) {
 	tmpl, err := TemplateTexts{
 		Command: &Command{Argv: []string{"x", "{{ .props.b }}", "{{ .props.a }}"}},
@@ -179,7 +180,8 @@ func jsonString(s string) []byte {
 	return b
 }
 
-// FuzzParseTemplate parses and expands random templates, also for a shell.
+// FuzzParseTemplate parses random templates, also for a shell, and expects an error with its column, or a template that
+// can be expanded.
 func FuzzParseTemplate(f *testing.F) {
 	for _, s := range []string{"", "a {{ .props.x }}", `{{ .props.x | default "y" }}`, `"{{ .props.x.y }}" $(a) # b`, "{{", `{{ "{{" }}`} {
 		f.Add(s, true)

@@ -163,7 +163,8 @@ func TestReportingModes(t *testing.T) {
 	}
 }
 
-// TestLoopsAndBlocksBecomeComponents compiles blocks, loops and conditions, and evaluates them.
+// TestLoopsAndBlocksBecomeComponents compiles blocks, loops and conditions, and expects their components and the
+// results of their conditions.
 func TestLoopsAndBlocksBecomeComponents(t *testing.T) {
 	file := func(path string) *model.PathMethod { return &model.PathMethod{Path: path} }
 	technique := &model.TechniqueSpec{
@@ -262,7 +263,8 @@ func elements(list ...string) (v model.ParameterValue) {
 	return v
 }
 
-// TestNumbersHaveBounds tests the smallest and largest number of a parameter.
+// TestNumbersHaveBounds checks values at and beyond the smallest and largest number of a parameter, and expects errors
+// for those beyond.
 func TestNumbersHaveBounds(t *testing.T) {
 	p := &model.Parameter{Name: "port", Type: "integer", Min: new(1), Max: new(65535)}
 	for text, want := range map[string]string{"1": "", "65535": "", "0": "0 is not 1 to 65535", "65536": "is not 1 to 65535", "x": "no whole number"} {

@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestConditionsReadComponentsAndFacts evaluates conditions on the statuses of components and on facts of a node.
+// TestConditionsReadComponentsAndFacts evaluates conditions on the statuses of components and on facts of a node, and
+// compares the results.
 func TestConditionsReadComponentsAndFacts(t *testing.T) {
 	scope := &Scope{
 		Facts:    map[string]string{"os": "linux"},

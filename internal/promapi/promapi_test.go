@@ -220,7 +220,7 @@ func readValue(data []byte) (parser.Value, error) {
 	return matrix, nil
 }
 
-// TestPrometheusCases runs the test cases of Prometheus' own engine through the API.
+// TestPrometheusCases runs the test cases of Prometheus' own engine through the API, and expects the same results.
 func TestPrometheusCases(t *testing.T) {
 	asked := 0
 	e := overHTTP{t, promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery), &asked}

@@ -409,7 +409,7 @@ func TestOptionsAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzEntry reads arbitrary bytes as an entry of the log.
+// FuzzEntry reads random bytes as an entry of the log, and expects no panic.
 func FuzzEntry(f *testing.F) {
 	f.Add([]byte{flushEntry})
 	f.Add(appendHead([]byte{markEntry}, journal.Position{Log: 1, Number: 2}))

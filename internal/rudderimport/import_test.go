@@ -58,7 +58,7 @@ func TestImportRefusesOtherFiles(t *testing.T) {
 	}
 }
 
-// TestRealTechniquesAreRead imports techniques that Rudder's own tests use.
+// TestRealTechniquesAreRead imports techniques from Rudder's own tests, and expects resources of kind Technique.
 func TestRealTechniquesAreRead(t *testing.T) {
 	folder := os.Getenv("MUSTER_RUDDER_DATA")
 	if folder == "" {

@@ -198,7 +198,8 @@ func TestHistoryFunctions(t *testing.T) {
 	}
 }
 
-// TestForecast evaluates forecast and timeleft over ten values, one per minute, that follow a formula.
+// TestForecast evaluates forecast and timeleft over ten values, one per minute, that follow a formula, and compares the
+// results with it.
 func TestForecast(t *testing.T) {
 	for _, c := range []struct {
 		expression string

@@ -27,7 +27,7 @@ func exampleServices(program string) map[string]*systemdService {
 	}
 }
 
-// TestSystemdAcceptsTheUnit verifies the generated units with systemd-analyze.
+// TestSystemdAcceptsTheUnit verifies the generated units with systemd-analyze, and expects no complaint.
 func TestSystemdAcceptsTheUnit(t *testing.T) {
 	analyze := testenv.Program(t, "systemd-analyze", "systemd")
 	for name, s := range exampleServices("/usr/bin/true") {

@@ -74,7 +74,8 @@ func TestWebPages(t *testing.T) {
 	}
 }
 
-// TestWebCertificate reads the certificate of a local TLS server. The certificate names example.com alone.
+// TestWebCertificate reads the certificate of a local TLS server, and compares the collected fields. The certificate
+// names example.com alone.
 func TestWebCertificate(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()

@@ -495,8 +495,8 @@ func TestBackoffGrowsAndHonoursTheServersRetry(t *testing.T) {
 	}
 }
 
-// TestDialerSendsCredentialsToTheProxyAndHonoursNoProxy dials through a proxy with a password, and directly to hosts
-// in NO_PROXY.
+// TestDialerSendsCredentialsToTheProxyAndHonoursNoProxy dials through a proxy with a password, and expects direct
+// connections to hosts in NO_PROXY.
 func TestDialerSendsCredentialsToTheProxyAndHonoursNoProxy(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)

@@ -523,8 +523,8 @@ func TestHTTPComparesAnswers(t *testing.T) {
 	}
 }
 
-// TestAccessControlListsRun sets and removes entries of access control lists with the real programs of Debian's package
-// acl.
+// TestAccessControlListsRun sets and removes entries of access control lists with the programs of Debian's package acl,
+// and compares the statuses.
 func TestAccessControlListsRun(t *testing.T) {
 	testenv.Program(t, "setfacl", "acl")
 	n := newTestNode(t)
@@ -628,8 +628,8 @@ func TestPowerCutLeavesAWholeFile(t *testing.T) {
 	}
 }
 
-// TestUsersAndGroupsRun runs the methods for users and groups with the real programs of Debian's package passwd, on
-// copies of /etc/passwd and /etc/group.
+// TestUsersAndGroupsRun runs the methods for users and groups with the programs of Debian's package passwd, on copies
+// of /etc/passwd and /etc/group, and compares the statuses.
 func TestUsersAndGroupsRun(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Skip(t, "useradd needs root", "run the tests as root")

@@ -166,7 +166,7 @@ func (p placedNodes) Select(_ string, t *model.Targets) ([]model.NodeID, error) 
 	return p.nodes[t], nil
 }
 
-// UnitByName implements view.Directory.
+// UnitByName returns the id of a test directive by its name.
 func (p placedNodes) UnitByName(_, _, name string) (id model.UnitID, ok bool) {
 	_, err := fmt.Sscanf(name, "directive%d", &id)
 	return id + 1000, err == nil

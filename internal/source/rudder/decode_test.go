@@ -521,7 +521,7 @@ func FuzzParseElements(f *testing.F) {
 	})
 }
 
-// FuzzParseRun reads random bytes as a run.
+// FuzzParseRun reads random bytes as a run, and expects an error, or a run with a node and a bounded number of reports.
 func FuzzParseRun(f *testing.F) {
 	addReal(f, "runlogs/*.log")
 	f.Add([]byte(line("control", "rudder", "run", "0", "start", "c1", "2026-01-02 03:00:00+00:00", "Start")))
@@ -545,7 +545,7 @@ func FuzzParseSignedRun(f *testing.F) {
 	})
 }
 
-// FuzzParseSignature reads random bytes as the signature of an inventory.
+// FuzzParseSignature reads random bytes as the signature of an inventory, and expects none to be valid.
 func FuzzParseSignature(f *testing.F) {
 	f.Add([]byte("header=rudder-signature-v1\nalgorithm=sha512\ndigest=00ff"))
 	key, err := parseKey(first().pem())
@@ -557,7 +557,7 @@ func FuzzParseSignature(f *testing.F) {
 	})
 }
 
-// FuzzParseKey reads random text as the key of an agent.
+// FuzzParseKey reads random text as the key of an agent, and expects an error or a key that decodes to the same again.
 func FuzzParseKey(f *testing.F) {
 	f.Add(first().pem())
 	f.Fuzz(func(t *testing.T, text string) {

@@ -121,7 +121,7 @@ func fill(t *testing.T, s Store, ref *Series, from, to int) (points []point) {
 	return points
 }
 
-// TestMetricName converts item keys to metric names that PromQL accepts.
+// TestMetricName converts item keys to metric names, and expects names that PromQL accepts.
 func TestMetricName(t *testing.T) {
 	for key, want := range map[string]string{"system.cpu.load[all,avg1]": "system_cpu_load", "9p": "_9p", "": "_", "é": "_", "a:b": "a:b"} {
 		if got := MetricName(key); got != want {

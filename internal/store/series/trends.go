@@ -97,7 +97,7 @@ func (r *trendReader) Index() (tsdb.IndexReader, error) {
 	return &trendIndex{IndexReader: of, values: values, start: r.block.Meta().MinTime}, nil
 }
 
-// Chunks returns the reader of chunks.
+// Chunks returns a reader of the chunks of trends.
 func (r *trendReader) Chunks() (tsdb.ChunkReader, error) { return headChunks{}, nil }
 
 // Tombstones returns no tombstones: nobody deletes values of a block.
