@@ -55,33 +55,33 @@ type Arrived struct {
 // Alone implements Joint for a run with a single loader. Both sides of a joined run embed it.
 type Alone struct{}
 
-// Connect implements Joint.
+// Connect returns at once, because there are no other loaders.
 func (Alone) Connect(context.Context, string) error { return nil }
 
-// Ready implements Joint.
+// Ready returns no followers.
 func (Alone) Ready(context.Context, Arrived) ([]Joined, error) { return nil, nil }
 
-// Begin implements Joint.
+// Begin returns a start 100 ms from now.
 func (Alone) Begin(context.Context) (time.Time, error) {
 	return time.Now().Add(100 * time.Millisecond), nil
 }
 
-// Hear implements Joint.
+// Hear does nothing, because no lead sends orders.
 func (Alone) Hear(func(time.Duration, []observe.Part) error, func(int, string)) {}
 
-// Follow implements Joint.
+// Follow does nothing, because there are no followers.
 func (Alone) Follow(time.Duration, []observe.Part) {}
 
-// Renamed implements Joint.
+// Renamed does nothing, because there are no followers.
 func (Alone) Renamed(int, string) {}
 
-// Line implements Joint.
+// Line does nothing, because no lead needs the line.
 func (Alone) Line(observe.Line) {}
 
-// Lines implements Joint.
+// Lines returns no lines of followers.
 func (Alone) Lines() []observe.Line { return nil }
 
-// Finish implements Joint.
+// Finish returns at once, because there are no other loaders.
 func (Alone) Finish(context.Context) error { return nil }
 
 // beginning returns the start of the timetable, in ns since the run was made.

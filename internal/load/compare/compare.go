@@ -21,7 +21,7 @@ import (
 // Enough is the number of runs that a side needs for an interval and a verdict.
 const Enough = 5
 
-// Set is one side: runs of the same scenario with the same build.
+// Set is one side of a comparison: runs of the same scenario with the same build.
 type Set struct {
 	Name string
 	Runs []*report.Report
@@ -38,7 +38,7 @@ const (
 	Untold Verdict = "untold" // too few runs
 )
 
-// Comparison is one set beside another.
+// Comparison compares the figures of two sets of runs.
 type Comparison struct {
 	Scenario    string   `json:"scenario,omitempty"`
 	Base        Side     `json:"base"`

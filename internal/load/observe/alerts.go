@@ -1,7 +1,6 @@
 package observe
 
-// Alerts are the alerts of a run: those that had to come and those that came. Times are ns since the start of the
-// timetable.
+// Alerts holds the expected and the received alerts of a run. Times are ns since the start of the timetable.
 type Alerts struct {
 	End       int64     `json:"end"`
 	States    []Alerted `json:"states,omitempty"` // of checks that fail, and of machines that stand still
@@ -11,9 +10,9 @@ type Alerts struct {
 	Stranger  string    `json:"stranger,omitempty"`  // the first of them
 }
 
-// Alerted is an event state whose alerts are judged. Of a check, the acknowledged results tell, in order, which alerts had to
-// come: each that ends a row of good ones opens a problem, each that ends a row of bad ones closes it. Of a machine, the
-// strikes tell it.
+// Alerted is an event state with its expected and received alerts. Of a check, the acknowledged results tell, in order,
+// which alerts had to come: each that ends a row of good ones opens a problem, each that ends a row of bad ones closes
+// it. Of a machine, the strikes tell it.
 type Alerted struct {
 	Name    string `json:"name"` // node/check
 	Machine bool   `json:"machine,omitempty"`
@@ -25,13 +24,13 @@ type Alerted struct {
 	Came    []Turn `json:"came,omitempty"`
 }
 
-// Turn is a problem that opens or closes.
+// Turn is the opening or the closing of a problem.
 type Turn struct {
 	At   int64 `json:"at"`
 	Open bool  `json:"open,omitempty"`
 }
 
-// Strike is one fault as its alerts are judged.
+// Strike is a fault with the states whose alerts it changes.
 type Strike struct {
 	Fault   int   `json:"fault"` // index among the faults of the report
 	At      int64 `json:"at"`

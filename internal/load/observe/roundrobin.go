@@ -1,6 +1,6 @@
 package observe
 
-// RoundRobin has the runs of checks that the server gives to agents in turn. Times are ns since the start of the timetable.
+// RoundRobin holds the runs of round-robin checks. Times are ns since the start of the timetable.
 type RoundRobin struct {
 	From   int64     `json:"from"` // of what is measured
 	End    int64     `json:"end"`  // of the timetable
@@ -9,7 +9,7 @@ type RoundRobin struct {
 	Took   Histogram `json:"took,omitzero"`  // until another agent had a run
 }
 
-// Round has the runs of one check about one node, interval by interval.
+// Round holds the runs of one check about one node, by interval.
 type Round struct {
 	Name     string        `json:"name"`
 	Class    int           `json:"class"` // of the agents
@@ -27,13 +27,13 @@ const (
 	RunsMost = Given - 1
 )
 
-// Stuck is an interval whose run was given to agents that a fault had struck.
+// Stuck is an interval whose run the server gave to struck agents.
 type Stuck struct {
 	Since int64 `json:"since"`
 	Times int64 `json:"times"`
 }
 
-// Again is a run that was given to an agent though another one had it and had time left, or had run it.
+// Again is a run that the server gave to an agent while another one had it and had time left, or had finished it.
 type Again struct {
 	First  int   `json:"first"` // member of the fleet that had it
 	By     int   `json:"by"`    // member that was given it again

@@ -1,6 +1,6 @@
 package observe
 
-// Runs is what the server's API answers about directives when all runs are sent and applied.
+// Runs holds the answers of the server's API about directives after all runs are applied.
 type Runs struct {
 	Nodes      []map[string]int       `json:"nodes"`             // components of each node by status
 	Directives map[string]int         `json:"directives"`        // nodes that have each directive
@@ -8,7 +8,7 @@ type Runs struct {
 	Unknown    int                    `json:"unknown,omitempty"` // nodes that the plan does not have
 }
 
-// MachineHistory is what the server has of one node.
+// MachineHistory holds the history that the server has of one node.
 type MachineHistory struct {
 	Statuses map[string][]string `json:"statuses"` // of the components, by directive
 	History  map[string][][]byte `json:"history"`  // codes of the runs that differ from the ones before them, by directive, oldest first

@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// State is what the server's API answers when all values are sent and applied.
+// State holds the answers of the server's API after all values are applied.
 type State struct {
 	Counts   [][]float64          `json:"counts"`             // values of each item, by node and item
 	Sums     [][]float64          `json:"sums"`               // their sums
@@ -27,7 +27,7 @@ func (t *Trigger) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Problems are those of one trigger.
+// Problems counts the problems of one trigger.
 type Problems struct {
 	Opened int  `json:"opened"`
 	Open   bool `json:"open,omitempty"`

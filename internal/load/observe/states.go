@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// EventState has what the server tells of one event state.
+// EventState is an event state as the server reports it.
 type EventState struct {
 	Node    model.NodeID
 	Check   model.CheckID
@@ -19,7 +19,7 @@ type EventState struct {
 	Order   model.ResultDigest // of all results; zero: not told, or the view does not know
 }
 
-// States are many event states: encoded ones, in chunks that each fit a line of a log. An event state takes about 20 bytes.
+// States holds encoded event states, in chunks that fit a line of the log. An event state takes about 20 bytes.
 type States [][]byte
 
 // chunkSize is the number of bytes from which on a chunk takes no further state.

@@ -83,7 +83,7 @@ func (l Limit) times(factor float64) Limit {
 	return Limit(strconv.FormatFloat(number*factor, 'f', -1, 64) + unit)
 }
 
-// Rate is a number in a time: 10/s, 6/min, 300/day, or a share of a class: 1%/min.
+// Rate is a number per time, such as 10/s or 300/day, or a share of a class per time, such as 1%/min.
 type Rate string
 
 var spans = map[string]time.Duration{"s": time.Second, "min": time.Minute, "h": time.Hour, "day": 24 * time.Hour}

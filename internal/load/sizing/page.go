@@ -63,6 +63,7 @@ func Page(dir fs.FS) (string, error) {
 	return b.String(), err
 }
 
+// asFloat converts a JSON number to a float.
 func asFloat(v any) float64 {
 	f, _ := strconv.ParseFloat(fmt.Sprint(v), 64) // of numbers alone
 	return f
