@@ -187,6 +187,9 @@ func Text(base, runs []*report.Report) string {
 	if len(base) == 0 {
 		return text
 	}
+	if was, is := base[0].Machine.CPU, runs[0].Machine.CPU; was != is {
+		text += fmt.Sprintf("  the baseline is of another processor (%s, this is %s): times differ by that alone\n", was, is)
+	}
 	return text + fmt.Sprintf("  %d of %d figures that decide are within their limits\n", within, within+len(grown))
 }
 

@@ -99,6 +99,10 @@ func TestText(t *testing.T) {
 	if got := find("reads"); !strings.HasPrefix(got, "reads – 3000 – not in the baseline read calls") {
 		t.Errorf("%q in\n%s", got, text)
 	}
+	measured.Machine.CPU = "b"
+	if text = Text(runs(cost(2, 80)), runs(measured)); !strings.Contains(text, "  the baseline is of another processor (, this is b): times differ") || !strings.HasSuffix(text, "  4 of 4 figures that decide are within their limits\n") {
+		t.Error(text)
+	}
 	if wide := Wide(runs(cost(2, 80), cost(3, 80))); len(wide) != 1 || !strings.HasPrefix(wide[0], "allocs: the runs are 40 % apart, and ") {
 		t.Errorf("%q", wide)
 	}

@@ -131,9 +131,9 @@ func Markdown(files []string) (string, error) {
 			}
 			row = append(row, strings.TrimSuffix(cell, " "+scenario.Per1000))
 		}
-		all = append(all, append(row, number.Three(rep.Others), rep.Machine.Load, commit))
+		all = append(all, append(row, number.Three(rep.Others), rep.Machine.Load, rep.Machine.CPU, commit))
 	}
-	head := append(append([]string{"run", "agents × checks", "offered/s"}, tableFigures()...), "others, cores", "load before", "commit")
+	head := append(append([]string{"run", "agents × checks", "offered/s"}, tableFigures()...), "others, cores", "load before", "processor", "commit")
 	return "## Asked and measured\n\n" + MarkdownTable(append([][]string{{"run", "figure", "asked", "measured", "verdict", "commit"}}, asked...)) +
 		"\n## Figures\n\nallocs and fsyncs are per 1,000 results; docs/load-reference.md names the rest.\n\n" + MarkdownTable(append([][]string{head}, all...)), nil
 }
