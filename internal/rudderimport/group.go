@@ -110,7 +110,7 @@ func (im *importer) convertQuery(q *conversion.Mapping) (where string, groups []
 		return "", nil, fmt.Errorf("transform %s has no equivalent in Muster", transform)
 	}
 	if names := q.UnreadFields(); len(names) > 0 {
-		return "", nil, fmt.Errorf("field %s of its query has no form here", names[0])
+		return "", nil, fmt.Errorf("field %s of its query has no equivalent in Muster", names[0])
 	}
 	return where, groups, nil
 }

@@ -114,7 +114,7 @@ func (im *importer) change(p *conversion.Mapping, what, format string, args ...a
 // loseUnread notes each field of a part that nobody read.
 func (im *importer) loseUnread(p *conversion.Mapping, what string) {
 	for _, name := range p.UnreadFields() {
-		im.lose(p, what, "field %s has no form here", name)
+		im.lose(p, what, "field %s has no equivalent in Muster", name)
 	}
 }
 

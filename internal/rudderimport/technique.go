@@ -275,7 +275,7 @@ func (t *technique) beginLoop(p *conversion.Mapping) (parameter string, end func
 	case !p.HasField("foreach") || t.im.Bridge:
 		return "", end, nil
 	case t.item != "":
-		return "", end, fmt.Errorf("a loop within a loop has no form here")
+		return "", end, fmt.Errorf("a loop within a loop has no equivalent in Muster")
 	}
 	var value model.ParameterValue
 	seen := map[string]bool{}
@@ -293,7 +293,7 @@ func (t *technique) beginLoop(p *conversion.Mapping) (parameter string, end func
 		}
 		if name := string(element["name"]); name == "" || seen[name] || strings.Contains(name, "{{") {
 			if one.HasField("name") {
-				return "", end, fmt.Errorf("foreach: the name %q of an element has no form here", name)
+				return "", end, fmt.Errorf("foreach: the name %q of an element has no equivalent in Muster", name)
 			}
 			element["name"] = model.Scalar(fmt.Sprint(i + 1))
 		}

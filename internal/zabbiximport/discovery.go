@@ -48,7 +48,7 @@ func (im *importer) importRule(t *template, e *conversion.Mapping) {
 	im.importOverrides(r)
 	for _, name := range []string{"graph_prototypes", "host_prototypes", "discovery_prototypes"} {
 		if n := len(e.List(name)); n > 0 {
-			count(t.omitted, e, "discovery rules", strings.ReplaceAll(name, "_", " ")+" have no form here", true)
+			count(t.omitted, e, "discovery rules", strings.ReplaceAll(name, "_", " ")+" have no equivalent in Muster", true)
 		}
 	}
 	e.IgnoreFields("uuid", "name")
@@ -321,7 +321,7 @@ func (im *importer) importOverrides(r *ruleImport) {
 			im.importOperation(r, operation, what, &o)
 		}
 		for _, name := range one.UnreadFields() {
-			im.lose(one, what, "field %s has no form here", name)
+			im.lose(one, what, "field %s has no equivalent in Muster", name)
 		}
 		if !o.Stop && len(o.Items)+len(o.Triggers) == 0 {
 			continue
@@ -393,7 +393,7 @@ func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what s
 		o.Items = append(o.Items, change)
 	}
 	for _, name := range e.UnreadFields() {
-		im.lose(e, what, "field %s has no form here", name)
+		im.lose(e, what, "field %s has no equivalent in Muster", name)
 	}
 }
 

@@ -61,7 +61,7 @@ func Import(files []conversion.File, o Options) (*Result, error) {
 		}
 		export.IgnoreFields("version", "date", "groups", "host_groups", "template_groups", "images")
 		for _, name := range export.UnreadFields() {
-			im.lose(export, name, "%s has no form here", name)
+			im.lose(export, name, "%s has no equivalent in Muster", name)
 		}
 	}
 	for _, t := range im.templates {
@@ -100,7 +100,7 @@ type template struct {
 	macros       *model.MacroValues
 	secrets      []secretMacro
 	keys         map[string]bool                // of items, rules and prototypes
-	omitted      map[string]*omission           // fields that have no form here, by kind and name
+	omitted      map[string]*omission           // fields that have no equivalent in Muster, by kind and name
 	idle         map[string]*omission           // items that nobody collects, by type
 	triggers     map[string]bool                // names of triggers
 	formulas     map[string]*conversion.Mapping // calculated items and prototypes, by key
@@ -131,7 +131,7 @@ func count(list map[string]*omission, e *conversion.Mapping, what, text string, 
 // omit counts, as not imported, those fields of an entity that the importer has not read.
 func (t *template) omit(e *conversion.Mapping, what string) {
 	for _, name := range e.UnreadFields() {
-		count(t.omitted, e, what, "field "+name+" has no form here", true)
+		count(t.omitted, e, what, "field "+name+" has no equivalent in Muster", true)
 	}
 }
 
@@ -206,7 +206,7 @@ func (im *importer) importMacros(t *template) {
 		}
 		values[macro.String()] = value
 		for _, name := range one.UnreadFields() {
-			im.lose(one, what, "field %s has no form here", name)
+			im.lose(one, what, "field %s has no equivalent in Muster", name)
 		}
 	}
 	if len(values) > 0 {

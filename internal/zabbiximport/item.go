@@ -78,7 +78,7 @@ func (im *importer) newItem(t *template, e *conversion.Mapping, what string) (of
 	im.importTags(e, what, &of)
 	e.IgnoreFields("uuid", "name", "triggers", "trigger_prototypes", "logtimefmt")
 	if e.HasField("discovery_rule") {
-		im.lose(e, what, "field discovery_rule has no form here")
+		im.lose(e, what, "field discovery_rule has no equivalent in Muster")
 	}
 	return of, true
 }
@@ -113,7 +113,7 @@ func (im *importer) importSource(t *template, e *conversion.Mapping, what string
 	case "TRAP":
 		of.Trapper = true
 		if hosts := e.TextOf("allowed_hosts"); hosts != "" {
-			im.lose(e, what, "allowed_hosts %s has no form here", hosts)
+			im.lose(e, what, "allowed_hosts %s has no equivalent in Muster", hosts)
 		}
 		e.IgnoreFields(connectionFields...)
 	case "DEPENDENT":
@@ -205,7 +205,7 @@ func (im *importer) setIdle(e *conversion.Mapping, what string, of *model.Item, 
 	}
 }
 
-// importInterval imports the interval of an item that the agent collects. Custom intervals have no form here.
+// importInterval imports the interval of an item that the agent collects. Custom intervals have no equivalent in Muster.
 func (im *importer) importInterval(t *template, e *conversion.Mapping, what string, of *model.Item) {
 	text := e.TextOf("delay")
 	expanded, err := t.macros.Expand(text)
@@ -253,7 +253,7 @@ func parseTime(text string) (time.Duration, bool) {
 	return time.Duration(n) * unit, true
 }
 
-// importSteps imports the steps of an item. An item with a step that has no form here would have wrong values: it is
+// importSteps imports the steps of an item. An item with a step that has no equivalent in Muster would have wrong values: it is
 // marked as not collected, with the steps before that one.
 func (im *importer) importSteps(t *template, e *conversion.Mapping, what string, of *model.Item) {
 	typ, _ := of.ValueType()

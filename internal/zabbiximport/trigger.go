@@ -62,10 +62,10 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *convers
 		return of, t, false
 	}
 	if constant(e, "type", "SINGLE") == "MULTIPLE" {
-		im.lose(e, what, "generation of multiple events has no form here: one problem is open at a time")
+		im.lose(e, what, "generation of multiple events has no equivalent in Muster: one problem is open at a time")
 	}
 	if constant(e, "correlation_mode", "DISABLED") == "TAG_VALUE" {
-		im.lose(e, what, "correlation by tag %s has no form here", e.TextOf("correlation_tag"))
+		im.lose(e, what, "correlation by tag %s has no equivalent in Muster", e.TextOf("correlation_tag"))
 	}
 	dependencies := e.List("dependencies")
 	if link := e.TextOf("url"); link != "" {
