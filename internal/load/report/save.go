@@ -20,7 +20,7 @@ func (rep *Report) Save(path string) error {
 		s.Well = rep.OnlyStopped()
 		saved.Stopped = &s
 	}
-	data, err := json.MarshalIndent(&saved, "", "  ")
+	data, err := json.Marshal(&saved)
 	if err != nil {
 		return fmt.Errorf("encode report: %w", err)
 	}
