@@ -135,6 +135,9 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
 	}
+	if in.Status != "" && !slices.Contains(statusNames(), in.Status) {
+		return nil, model.Errorf(model.Invalid, "unknown status %q", in.Status).WithHint("one of: %s", strings.Join(statusNames(), ", "))
+	}
 	filter, err := list.NewNodeRowFilter(s.View, in.OfNode)
 	if err == nil {
 		err = s.prepare(ctx, in.AtTime, in.Namespace, in.Node)
@@ -217,6 +220,10 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 			out.Reason = fmt.Sprintf("the directive enforces, but only audits here, because the machine itself can choose to get it: muster why %s/%s", node, out.Directive)
 		case d.definition.Mode == model.ModeEnforce:
 			out.Reason = fmt.Sprintf("the directive enforces, but %s has the mode audit (spec.policyMode)", mode.Fixed)
+		default:
+			if name := auditedComponent(mode, d); name != "" {
+				out.Reason = fmt.Sprintf("component %s enforces, but the agent only audits: start the agent with --policy-enforce", name)
+			}
 		}
 		out.Run, out.Changed, out.DurationMs = time.Unix(0, d.run.Executed).UTC(), time.Unix(0, d.run.Changed).UTC(), d.run.DurationMs
 	}
@@ -252,6 +259,18 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	return out
 }
 
+// auditedComponent returns the first component that enforces by a mode of its own and that the agent only audited, or an empty
+// text if there is none.
+func auditedComponent(mode model.NodeMode, d *nodeDirective) string {
+	for i := range d.definition.Components {
+		c := &d.definition.Components[i]
+		if c.Mode == model.ModeEnforce && d.codes[i] == policy.NonCompliant && mode.EnforcesComponent(d.definition, c) {
+			return c.Name
+		}
+	}
+	return ""
+}
+
 // coveringWaiver returns the name of the first Waiver in a list that covers a component, or an empty text if none does.
 func coveringWaiver(list []v1.ComplianceWaiver, component string) string {
 	i := slices.IndexFunc(list, func(w v1.ComplianceWaiver) bool {
@@ -279,6 +298,15 @@ func (s *complianceRequest) showOverridden(id model.NodeID, o directory.Override
 
 // overridden is the status of a directive that another one overrides. It counts nowhere.
 const overridden = "overridden"
+
+// statusNames returns the names of the statuses of a directive on a node.
+func statusNames() []string {
+	names := make([]string, policy.Statuses, policy.Statuses+1)
+	for i := range names {
+		names[i] = policy.Status(i).String()
+	}
+	return append(names, overridden)
+}
 
 // modeName returns the name of a policy mode, audit or enforce.
 func modeName(enforce bool) string {
