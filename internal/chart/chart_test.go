@@ -113,7 +113,7 @@ func TestTemplateTakesADrawing(t *testing.T) {
 	}
 }
 
-// Signs of moments that are close together stand together; each moment keeps its line.
+// TestSignsDoNotCoverEachOther draws marks close together, and expects their signs side by side, and a line for each.
 func TestSignsDoNotCoverEachOther(t *testing.T) {
 	c := Chart{X: Axis{Format: plain, From: 0, To: 100}, Y: Axis{Format: plain}}
 	for i, at := range []float64{50, 10, 10, 11, 30, 200} {

@@ -53,7 +53,7 @@ func NewMapping(file string, t *document.Tree) *Mapping {
 // Place returns the place of the mapping as FILE:LINE.
 func (m *Mapping) Place() string { return fmt.Sprintf("%s:%d", m.File, m.Line()) }
 
-// Field returns the value of a field and marks the field as read; nil: it is absent or null.
+// Field returns the value of a field, or nil if it is absent or null, and marks the field as read.
 func (m *Mapping) Field(name string) *document.Tree {
 	m.read[name] = true
 	if t := m.Get(name); t != nil && !t.IsNull() {
@@ -65,7 +65,7 @@ func (m *Mapping) Field(name string) *document.Tree {
 // HasField reports whether a field is present, and marks it as read.
 func (m *Mapping) HasField(name string) bool { return m.Field(name) != nil }
 
-// TextOf returns a scalar field as text; empty: it is absent or no scalar.
+// TextOf returns a scalar field as text, or an empty text if it is absent or no scalar.
 func (m *Mapping) TextOf(name string) string {
 	if t := m.Field(name); t != nil {
 		return t.Text()
@@ -73,7 +73,7 @@ func (m *Mapping) TextOf(name string) string {
 	return ""
 }
 
-// Child returns a field that is a mapping; nil: it is absent.
+// Child returns a field that is a mapping, or nil if it is absent.
 func (m *Mapping) Child(name string) *Mapping {
 	if t := m.Field(name); t != nil && t.IsMapping() {
 		return NewMapping(m.File, t)

@@ -39,7 +39,7 @@ func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID
 	return ids
 }
 
-// AssignedCheck returns the definition of a check in the assignment of a node; nil: the node does not run the check.
+// AssignedCheck returns the definition of a check in a node's assignment, or nil if the node does not run the check.
 func AssignedCheck(d *Directory, node model.NodeID, check model.CheckID) *model.CheckDefinition {
 	if a := d.For(node); a != nil {
 		if i := slices.IndexFunc(a.Definitions, func(c *model.Definition) bool { return c.Unit == check }); i >= 0 {

@@ -195,7 +195,7 @@ func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State, re
 	return out, faults
 }
 
-// Trim returns the states of rules with the first entities whose items are, together, at most this many.
+// Trim returns rule states with only the first entities, as many as have at most this many items together.
 func Trim(rules []*Rule, states []*State, items int) []*State {
 	out := slices.Clone(states)
 	for i, r := range rules {

@@ -255,7 +255,7 @@ func (r *Rule) keepLost(s, old *State, seen map[string]bool, at int64) {
 	s.Entities = s.Entities[:min(len(s.Entities), MaxEntities)]
 }
 
-// Common returns a state with those entities of a new state that an old one of the same rule has, too.
+// Common returns the new state with only those entities that the old state also has.
 func (r *Rule) Common(s, old *State) *State {
 	known := map[string]bool{}
 	for i := range old.Entities {

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// ReplacedContext has the server of another server's context that SaveContext found in the file, and the file beside it
-// that has the context now; empty: none.
+// ReplacedContext has the server of another server's context that SaveContext found in the file, and the backup file
+// that now holds the context; empty if there was none.
 type ReplacedContext struct{ Server, File string }
 
 // SaveContext writes a context file for this server, whose addresses, CA and data folder c has. A valid token of this

@@ -24,14 +24,14 @@ const reviewKind = "review"
 // reviewLife is the time after a request in which another person may approve it.
 const reviewLife = 7 * 24 * time.Hour
 
-// reviewRequest is the request of a change that awaits another person.
+// reviewRequest is the stored request of a change that waits for the approval of another person.
 type reviewRequest struct {
 	User  string
 	Maker string `json:",omitempty"` // of the token in use
 	At    time.Time
 }
 
-// isOf reports whether the author of a change is the person behind the request, in person or by a token.
+// isOf reports whether the author of a change made the request, in person or by a token.
 func (q *reviewRequest) isOf(by Actor) bool {
 	own := []string{q.User, cmp.Or(q.Maker, q.User)}
 	return slices.Contains(own, by.User) || slices.Contains(own, cmp.Or(by.Maker, by.User))
@@ -105,8 +105,8 @@ func firstOf(names []string) string {
 	return text
 }
 
-// digestOf returns a digest of writes that is the same for each person who repeats a command. It leaves out values that agents report, and
-// silences and roll-outs, which name the person.
+// digestOf returns a digest of writes, equal for each person who repeats a command. It leaves out values that agents
+// report, and silences and roll-outs, which name the person.
 func (r *repository) digestOf(writes []Write) (string, error) {
 	type part struct {
 		Key, Source string

@@ -42,7 +42,7 @@ func (b *book) tally(part int) *observe.Tally {
 	return t
 }
 
-// of returns the tally of a unit in a part. Caller holds the lock.
+// of returns the tally of values or components in a part of the timetable. Caller holds the lock.
 func (b *book) of(unit report.Unit, part int) *observe.Tally {
 	t := b.tally(part)
 	if unit != b.run.unit {

@@ -94,7 +94,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// spools are the bytes that all agents keep unacknowledged: while a server starts again, values are many.
+// spools returns the bytes that all agents together may keep unacknowledged, because many values wait during a restart
+// of the server.
 func spools(sc *scenario.Scenario) int {
 	if sc.ValueRate()+sc.ComponentRate() > 0 {
 		return 4 << 30
@@ -102,7 +103,7 @@ func spools(sc *scenario.Scenario) int {
 	return 1 << 30
 }
 
-// usualLag is the limit of the generator's lag: values and directives are judged by seconds, not by milliseconds.
+// usualLag returns the usual limit of the generator's lag: seconds for values and directives, milliseconds for results.
 func usualLag(sc *scenario.Scenario) time.Duration {
 	if report.SoleUnit(sc) != "" {
 		return report.UsualSignalLag

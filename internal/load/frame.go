@@ -30,7 +30,7 @@ type sign struct {
 	status   model.Status
 }
 
-// weight returns the values or components of a signal; of others 1.
+// weight returns the number of values or components in a signal, or 1 for other signals.
 func (s *sign) weight() int64 {
 	if s.check == signalCheck {
 		return int64(s.digest)
@@ -38,7 +38,7 @@ func (s *sign) weight() int64 {
 	return 1
 }
 
-// weight returns the sum of some signals.
+// weight returns the weight of some signals together.
 func (f *frame) weight(from, to int) (n uint64) {
 	for i := from; i < to; i++ {
 		n += uint64(f.each[i].weight())
@@ -71,8 +71,7 @@ func (f *frame) rest() []byte {
 	return f.signals
 }
 
-// appendBatch writes a batch with frames, one after the other, behind the room that a connection needs, without what is
-// acknowledged.
+// appendBatch appends frames as one batch, without acknowledged signals, and leaves room for the WebSocket header.
 func appendBatch(dst []byte, frames []*frame, stream wire.StreamID, nowMs uint64) []byte {
 	size := 0
 	for _, f := range frames {

@@ -288,7 +288,7 @@ func (s *ideal) Each(ctx context.Context, fn func(observe.EventState) error) err
 	return nil
 }
 
-// play runs the whole against an ideal server, on the bubble's clock.
+// playUniform plays a whole run against an ideal server, with the test's clock.
 func playUniform(t *testing.T, u scenario.Uniform, srv *ideal) *report.Report {
 	t.Helper()
 	u.Checks = cmp.Or(u.Checks, 4)

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// newSources gives the classes with values or policies their sources.
+// newSources sets the sources of classes with values or policies.
 func (r *run) newSources() error {
 	r.plans = judge.SignalsOf(r.cfg.Scenario)
 	if p := r.plans.Values; p != nil {
@@ -51,8 +51,8 @@ func (r *run) newSources() error {
 	return nil
 }
 
-// offers returns the results that the next signal of the agent's source is as many as: its values or components, and none where
-// agents send results, too. Caller holds the lock.
+// offers returns how many results the next signal counts as: its values or components, or none if agents also send
+// results. Caller holds the lock.
 func (a *agent) offers() uint32 {
 	if x := a.class.source; x.Unit() == a.run.unit {
 		return uint32(x.Weight(a.member, a.ledger.signals))
@@ -60,8 +60,8 @@ func (a *agent) offers() uint32 {
 	return 0
 }
 
-// addSignal puts the next signal of the agent's source into a frame, as add does with a result. Nothing waits for company.
-// Caller holds the lock.
+// addSignal adds the next signal of the agent's source to a frame, as add does with a result. Nothing waits for
+// company. Caller holds the lock.
 func (a *agent) addSignal(intended int64) (leaves, began bool) {
 	x, r := a.class.source, a.run
 	weight := x.Weight(a.member, a.ledger.signals)
@@ -94,7 +94,7 @@ func (a *agent) addSignal(intended int64) (leaves, began bool) {
 // mostWrong bounds the wrong signals beside one.
 const mostWrong = 4
 
-// measureHeap writes the server's heap to the log, once.
+// measureHeap logs the server's heap, once.
 func (r *run) measureHeap(ctx context.Context) {
 	if r.heap || len(r.readers) == 0 || r.cfg.AdminURL == "" || r.cfg.follows() {
 		return
@@ -108,8 +108,7 @@ func (r *run) measureHeap(ctx context.Context) {
 // appliedWithin is the longest time until the server has applied the signals that it acknowledged.
 const appliedWithin = time.Minute
 
-// readSignals writes what the server has of values and directives to the log, once nothing is missing or the time for that is
-// over.
+// readSignals logs the values and directives that the server has, once none is missing or the time for that is over.
 func (r *run) readSignals(ctx context.Context) error {
 	if len(r.readers) == 0 {
 		return nil

@@ -120,8 +120,8 @@ func (a *agent) pump() {
 	}
 }
 
-// together returns the frames that leave in one batch: those of values or runs of directives that waited for a session, as far
-// as a frame holds them, or the next frame. Caller holds the lock.
+// together returns the frames that leave in one batch: all signals that waited for a session and fit a frame, or the
+// next frame.
 func (a *agent) together() []*frame {
 	n, signals, bytes := a.sent+1, len(a.held[a.sent].each), len(a.held[a.sent].signals)
 	for ; n < len(a.held) && a.held[n-1].unit != "" && a.held[n].unit != ""; n++ {

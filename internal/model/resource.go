@@ -293,7 +293,7 @@ type PropertySpec struct {
 	Merge PropertyMerge `json:"merge,omitzero"`
 }
 
-// PropertyMerge says how the value of a property at a narrower level changes the one of a wider level.
+// PropertyMerge is the way in which a property's value at a narrower level changes the value of a wider level.
 type PropertyMerge struct {
 	// merge (default): member by member; override: the narrower one replaces it.
 	Objects string `json:"objects,omitempty"`

@@ -10,7 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestNodeStatesAsInRudder gives a node each state, and expects directives on it in those with policies, and the check in all.
+// TestNodeStatesAsInRudder gives a node each state, and expects its directives only in states with policies, and its
+// check in all states.
 func TestNodeStatesAsInRudder(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n1", nil, "all")

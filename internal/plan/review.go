@@ -39,8 +39,8 @@ func reviewedSteps(f *fleet, u *unit, reviewed *roaring.Bitmap) *model.RolloutSp
 	return &steps
 }
 
-// reviewedChanges returns the names of the nodes that had review before the edits of a pass and lose it, or whose policies
-// the edits change. A deleted node is none of them. waits reports whether the new body of a unit waits in a roll-out.
+// reviewedChanges returns the names of the nodes with review whose policies an edit changes, or that lose the review. A
+// deleted node is none of them. waits reports whether the new body of a unit waits in a roll-out.
 func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, waits func(model.UnitID) bool) (names []string) {
 	if before.IsEmpty() {
 		return nil

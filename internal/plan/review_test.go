@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestReviewCoversPoliciesOfItsNodes previews changes, and expects the node with review in those that change its policies or
-// its review at once, and not in those that a roll-out holds back or that concern other nodes.
+// TestReviewCoversPoliciesOfItsNodes previews changes, and expects review for those that change the policies or the
+// review of the node at once, and not for changes that a roll-out delays or that concern other nodes.
 func TestReviewCoversPoliciesOfItsNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("p1", nil)

@@ -222,8 +222,8 @@ func (c *compiler) joinConditions(own string, in scope) (string, error) {
 	return text, nil
 }
 
-// wholeNames writes the whole names of the components that a condition reads. It searches a name in the component's own
-// block first, then in the blocks around it.
+// wholeNames replaces the names of components in a condition by their full names, with loop and block. It searches a
+// name in the component's own block first, then in the blocks around it.
 func (c *compiler) wholeNames(own string, in scope) (string, error) {
 	var unknown error
 	text, err := renameComponents(own, func(name string) string {

@@ -59,7 +59,7 @@ func (s Status) Fulfilled() bool {
 	return s == NotApplicable || s == Compliant || s == Success || s == Repaired
 }
 
-// Enforced reports whether the status is one of an enforced component (true) or of an audited one; known is false if it may
+// Enforced reports whether the status belongs to an enforced component, not to an audited one; known is false if it may
 // belong to either.
 func (s Status) Enforced() (enforced, known bool) {
 	switch s {

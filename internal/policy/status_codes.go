@@ -102,7 +102,8 @@ func (c Codes) NextUnfulfilled(i, n int) int {
 	return n
 }
 
-// NextDifference returns the first of n components, from i on, whose status differs from its status in other codes; n: none.
+// NextDifference returns the first of n components, from i on, whose status differs from its status in other codes, or
+// n if none does.
 func (c Codes) NextDifference(other Codes, i, n int) int {
 	for at := i &^ (wordCodes - 1); at < n; at += wordCodes {
 		differs := c.word(at, n) ^ other.word(at, n)

@@ -266,8 +266,8 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 	return m
 }
 
-// beginLoop makes a list parameter of the elements of an item's loop and returns its name; empty: the item has no loop. The caller
-// calls end after the item. With the bridge Rudder's agents have the elements.
+// beginLoop turns the elements of an item's loop into a list parameter and returns its name, or an empty text without a
+// loop. The caller calls end after the item. With the bridge Rudder's agents have the elements.
 func (t *technique) beginLoop(p *conversion.Mapping) (parameter string, end func(), err error) {
 	end = func() {}
 	variable, elements := cmp.Or(p.TextOf("foreach_name"), "item"), p.List("foreach")

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// CallDeadMan calls the URL of a dead man's switch once: an outside service that raises an alarm when the calls stop.
+// CallDeadMan calls the URL of a dead man's switch, an outside service that raises an alarm when the calls stop, once.
 func CallDeadMan(ctx context.Context, out *handler.Sender, url string, now time.Time) error {
 	note := &handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Space: model.DefaultNamespaceName, Status: model.OK.String(), Executed: now}

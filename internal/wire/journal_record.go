@@ -56,8 +56,8 @@ type Record struct {
 // Samples is the journal record of samples of series. A SampleReader reads the block.
 type Samples struct{ Block []byte }
 
-// DiscoveryMark is the journal record of the limit of discovered items in a namespace: a held Template keeps its first items on the
-// node, and new entities make none until it is released.
+// DiscoveryMark is the journal record that holds or releases a Template on a node, because of the namespace's limit of
+// discovered items: a held Template keeps its first items, and new entities create none.
 type DiscoveryMark struct {
 	Unit  model.UnitID
 	Hold  bool   // else release

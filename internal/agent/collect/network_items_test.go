@@ -246,8 +246,8 @@ func TestPings(t *testing.T) {
 	}
 }
 
-// TestRepliesOfOthersDoNotCount passes messages to a reader of replies, and expects each request to have one reply at most: of the target,
-// with the token, in time.
+// TestRepliesOfOthersDoNotCount passes ICMP messages to a reader of replies, and expects at most one reply per request:
+// from the target, with the token, in time.
 func TestRepliesOfOthersDoNotCount(t *testing.T) {
 	now, target := time.Now(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1)}
 	r := echoReader{of: &pingFamilies[0], target: netip.MustParseAddr("192.0.2.1"), token: "token", sent: []time.Time{now, now, {}}, answered: make([]bool, 3), timeout: time.Second}

@@ -20,7 +20,7 @@ import (
 // pingParameters are the parameters of icmpping and icmppingloss.
 const pingParameters = "[target,packets,milliseconds between packets,bytes,milliseconds of a reply,allow_redirect]"
 
-// pingFamily has the protocol of echo requests of IPv4 or IPv6.
+// pingFamily describes echo requests and replies of IPv4 or IPv6.
 type pingFamily struct {
 	datagram, raw string // networks of sockets without and with privileges
 	address       string
@@ -35,7 +35,7 @@ var pingFamilies = [2]pingFamily{
 	{"udp6", "ip6:ipv6-icmp", "::", 58, ipv6.ICMPTypeEchoRequest, ipv6.ICMPTypeEchoReply},
 }
 
-// ping is a series of echo requests to one address.
+// ping holds the parameters of a series of echo requests to one address.
 type ping struct {
 	target            string
 	packets, bytes    int
@@ -100,7 +100,8 @@ func icmpPing(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.FromFloat(p.seconds(times)), nil
 }
 
-// seconds returns the least, average or greatest time of replies; 0 without one, else at least a tenth of a millisecond, as in Zabbix.
+// seconds returns the least, average or greatest time of the replies, at least a tenth of a millisecond as in Zabbix,
+// or 0 without a reply.
 func (p *ping) seconds(times []time.Duration) float64 {
 	if len(times) == 0 {
 		return 0
@@ -127,7 +128,7 @@ func (p *ping) resolve(ctx context.Context) (netip.Addr, error) {
 	return list[0], nil
 }
 
-// listenEcho opens a socket for echo requests: without privileges, or else a raw one.
+// listenEcho opens a socket for echo requests: an unprivileged one if the kernel allows it, else a raw one.
 func listenEcho(of *pingFamily) (conn *icmp.PacketConn, datagram bool, err error) {
 	if conn, err = icmp.ListenPacket(of.datagram, of.address); err == nil {
 		return conn, true, nil
@@ -194,7 +195,7 @@ type echoReader struct {
 	buffer   []byte
 }
 
-// read reads replies until a time; last: or until each request has one.
+// read reads replies until a time; last also ends the reading when each request has a reply.
 func (r *echoReader) read(ctx context.Context, until time.Time, last bool) error {
 	if err := r.conn.SetReadDeadline(until); err != nil {
 		return err

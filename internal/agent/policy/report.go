@@ -8,7 +8,8 @@ import (
 	rules "github.com/muster-fleet/muster/internal/policy"
 )
 
-// conditionReport is the method that requires a condition over the components before it and facts.
+// conditionReport is the method that reports non-compliance unless a condition over earlier components and facts is
+// true.
 type conditionReport struct {
 	scope *rules.Scope
 	*model.ReportMethod
@@ -23,7 +24,7 @@ func (m *conditionReport) check(context.Context) (string, error) {
 	return m.Message, nil
 }
 
-// apply fails: a report repairs nothing.
+// apply returns an error, because a report repairs nothing.
 func (m *conditionReport) apply(context.Context) error {
 	return errors.New("report only checks: repair the cause with a component before it")
 }

@@ -549,7 +549,8 @@ func TestAccessControlListsRun(t *testing.T) {
 	}
 }
 
-// TestReportsOfConditions runs reports of conditions over a component of their block and over facts.
+// TestReportsOfConditions runs reports of conditions on a component of their block and on facts, and compares the
+// statuses.
 func TestReportsOfConditions(t *testing.T) {
 	n := newTestNode(t)
 	const methods = `{"component": "b", "block": [

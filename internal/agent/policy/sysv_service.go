@@ -20,7 +20,7 @@ type sysvService struct {
 // sysvName matches names of init scripts.
 var sysvName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.+-]*$`)
 
-// newService returns the method for services of this machine: of systemd, or of System V.
+// newService returns the method for services that fits this machine: for systemd or for System V.
 func (r *directiveRun) newService(m *model.ServiceMethod) method {
 	if _, ok := findProgram(r.Runner, "systemctl"); ok {
 		return &service{r.Runner, m}
@@ -30,8 +30,8 @@ func (r *directiveRun) newService(m *model.ServiceMethod) method {
 	return &sysvService{r.Executor, &of}
 }
 
-// check asks the init script for the state, by the exit codes of the Linux Standard Base, and compares the start links of the
-// run levels 2 to 5.
+// check calls the init script, whose exit code tells the state by the Linux Standard Base, and compares the start links
+// of the run levels 2 to 5.
 func (m *sysvService) check(ctx context.Context) (string, error) {
 	if !sysvName.MatchString(m.Name) {
 		return "", fmt.Errorf("%q is no name of an init script", m.Name)

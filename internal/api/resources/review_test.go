@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestReviewedChangeNeedsTwoPeople changes targets on a node with review, and expects the change after the same command of another
-// person: not of the first one, nor by a token of the first one, nor with another content, nor after a week.
+// TestReviewedChangeNeedsTwoPeople changes targets on a node with review, and expects it only after another person
+// repeats the command: not after the same person or a token of this person, with other content, or after a week.
 func TestReviewedChangeNeedsTwoPeople(t *testing.T) {
 	s := apitest.NewServer(t)
 	s.JoinNode("p1", nil)

@@ -16,7 +16,7 @@ func TestPhaseGoals(t *testing.T) {
 	}
 }
 
-// Each figure of people and notifications that a phase measures is one that its objectives may name.
+// TestPhaseGoalsOfPeople expects that a phase's objectives may name each of its figures of people and notifications.
 func TestPhaseGoalsOfPeople(t *testing.T) {
 	for _, figure := range []string{"list-p99", "apply-p99", "silence-p99", "run-p99", "fact-p99", "watch-p99", "holds-p99", "tell-p99"} {
 		phase := report.Played{Name: "steady", Kind: "steady", Offered: 10, To: 10, Assessment: report.Assessment{Beside: []report.Beside{{Figure: figure, Count: 30, Value: 7}}, Asked: map[string]scenario.Limit{figure: "8ms"}}}

@@ -33,7 +33,7 @@ func signalLog(t *testing.T, text string, tally observe.Tally, members map[int]*
 	return append(list, observe.Line{Measured: &observe.Measured{}})
 }
 
-// judged judges a log.
+// judged returns the report of a log.
 func judged(t *testing.T, list []observe.Line) *report.Report {
 	t.Helper()
 	c, err := observe.ReadChecks(list)
@@ -59,8 +59,8 @@ const (
 	valuesBeside = "agents: [{name: a, count: 4, checks: [{name: c, interval: 1s}], values: [{name: item, count: 20, interval: 1s, triggerEvery: 2, scriptEvery: 4}]}]\n"
 )
 
-// Figures of agents that send values alone are of values; beside checks they are of results, and the values have their own. A lie
-// about values fails both.
+// TestSignals judges values alone and values beside checks, and expects figures of values in the first case, and of
+// results and values in the second. A lie about values fails both.
 func TestSignals(t *testing.T) {
 	_, members, state := planned(t)
 	alone := signalLog(t, valuesAlone, tallyOf(80), members)
@@ -93,7 +93,8 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// A loader that was killed says nothing of values. A lie about runs of directives fails the run.
+// TestSignalsOfDirectives judges a run of directives, also of a killed loader, and expects no findings without its
+// ledgers. A lie about runs of directives fails the run.
 func TestSignalsOfDirectives(t *testing.T) {
 	runs, members, nodes := plannedRuns(t)
 	text := fmt.Sprintf("agents: [{name: other, count: %d, keepalive: {interval: 20s}}, {name: a, count: 30, inventory: 1kB, policies: [{name: p, components: 150, directives: 26, policies: 9, groups: 12, interval: 10s, failing: 0.1, changes: 0.5}]}]\n", runs.First)

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// Each command on the pages of load tests exists, with its flags and the shipped scenarios that it names.
+// TestCommandsOfTheManual expects that each command on the pages of load tests exists, with its flags and scenarios.
 func TestCommandsOfTheManual(t *testing.T) {
 	command := regexp.MustCompile("muster load ([a-z][^`#|>&;\n…]*)")
 	name := regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9.]+)+$`)
@@ -48,7 +48,7 @@ func TestCommandsOfTheManual(t *testing.T) {
 	}
 }
 
-// Each kept report is of a scenario that is shipped.
+// TestKeptResultsCanBeMeasuredAgain expects a shipped scenario for each kept report.
 func TestKeptResultsCanBeMeasuredAgain(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(results, "*.json"))
 	if err != nil || len(files) < 10 {
@@ -65,7 +65,7 @@ func TestKeptResultsCanBeMeasuredAgain(t *testing.T) {
 	}
 }
 
-// Each benchmark of a stage exists.
+// TestStagesHaveBenchmarks expects that each benchmark of a stage exists.
 func TestStagesHaveBenchmarks(t *testing.T) {
 	text, err := os.ReadFile("../../../bench/stages.sh")
 	if err != nil {

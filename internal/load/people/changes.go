@@ -229,7 +229,7 @@ func (c *Changes) made(x *entry, name string) []model.Resource {
 	return []model.Resource{simulated.Resource(meta, group), simulated.Resource(meta, check)}
 }
 
-// interval is that of the check of this name.
+// interval returns the interval of the check with this name.
 func (x *entry) interval(name string) time.Duration {
 	if x.other[name] {
 		return otherInterval
@@ -237,7 +237,7 @@ func (x *entry) interval(name string) time.Duration {
 	return restInterval
 }
 
-// held is the interval of the check of this name where agents hold it; empty: they do not.
+// held returns the interval of the check with this name that agents hold, or an empty text if they do not hold it.
 func (c *Changes) held(x *entry, name string) string {
 	switch {
 	case !x.other[name]:

@@ -57,7 +57,7 @@ func (p *People) list(random *rand.Rand) func(context.Context) error {
 	}
 }
 
-// query asks each of the queries in turn.
+// query sends each of the scenario's queries in turn.
 func (p *People) query(*rand.Rand) func(context.Context) error {
 	n := 0
 	return func(ctx context.Context) error {

@@ -137,7 +137,8 @@ phases: [{steady: 1m}]
 	}
 }
 
-// Classes without values keep their numbers among all nodes, and have no items; a scenario without values has no plan.
+// TestPlanBesideChecks plans classes with and without values, and expects the same node numbers, no items for classes
+// without values, and no plan without any values.
 func TestPlanBesideChecks(t *testing.T) {
 	p := of(t, `agents:
   - {name: a, count: 3, checks: [{name: c, interval: 1s}]}

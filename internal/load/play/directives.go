@@ -55,15 +55,15 @@ func NewDirectives(p *plan.Directives, booted time.Time, certificate func(member
 	return s, nil
 }
 
-// Unit implements Source.
+// Unit returns the unit of components.
 func (s *directives) Unit() report.Unit { return report.Component }
 
-// Interval implements Source.
+// Interval returns the time between two signals of a node.
 func (s *directives) Interval(member int) time.Duration {
 	return s.Directives.Interval(member - s.First)
 }
 
-// Offset implements Source.
+// Offset returns the time of a node's first signal within its interval.
 func (s *directives) Offset(member int) time.Duration { return s.Directives.Offset(member - s.First) }
 
 // Weight implements Source.

@@ -38,6 +38,7 @@ func (r *RunReader) Read(ctx context.Context) (observe.Line, error) {
 	return observe.Line{Runs: s}, err
 }
 
+// read reads the compliance of all nodes and the histories of some.
 func (r *RunReader) read(ctx context.Context) (*observe.Runs, error) {
 	out := &observe.Runs{Nodes: make([]map[string]int, r.Plan.Nodes), Directives: map[string]int{}, Machines: map[int]observe.MachineHistory{}}
 	numbers := map[string]int{}

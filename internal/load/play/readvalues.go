@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ValueReader is the Reader of values.
+// ValueReader reads the values and problems that the server has.
 type ValueReader struct {
 	API       *client.Client
 	Plan      *plan.Plan
@@ -34,7 +34,7 @@ const (
 	queriedNodes  = 200
 )
 
-// index makes the names of the plan known.
+// index maps the names of the plan to nodes and items.
 func (r *ValueReader) index() {
 	r.nodes, r.items = map[string]int{}, nil
 	for i := range r.Plan.Nodes {
@@ -71,6 +71,7 @@ func (r *ValueReader) Read(ctx context.Context) (observe.Line, error) {
 	return observe.Line{State: s}, err
 }
 
+// read reads the series of all items and all problems.
 func (r *ValueReader) read(ctx context.Context) (*observe.State, error) {
 	r.index()
 	s := &observe.State{Raw: map[int][][]float64{}}
@@ -107,7 +108,7 @@ func (r *ValueReader) read(ctx context.Context) (*observe.State, error) {
 	return s, r.readProblems(ctx, s)
 }
 
-// selector selects the series of the items of nodes since the start of the values; performance data of checks has no Template.
+// selector returns the selector of the nodes' series since the start of the values, without performance data of checks.
 func (r *ValueReader) selector(first, last int) string {
 	var names []string
 	for i := first; i < last; i++ {
@@ -140,7 +141,7 @@ func (r *ValueReader) readRaw(ctx context.Context, s *observe.State, node int) e
 	return nil
 }
 
-// query evaluates an expression now.
+// query evaluates an expression at the present time.
 func (r *ValueReader) query(ctx context.Context, expression string) ([]v1.SeriesRow, error) {
 	result, err := r.API.QuerySeries(ctx, r.Namespace, expression, time.Now())
 	if err != nil {
@@ -149,7 +150,7 @@ func (r *ValueReader) query(ctx context.Context, expression string) ([]v1.Series
 	return result.Rows()
 }
 
-// Query asks for the rate of up to 20,000 series, as a chart does.
+// Query queries the rate of up to 20,000 series, as a chart does.
 func (r *ValueReader) Query(ctx context.Context) error {
 	names := r.selector(0, min(queriedNodes, r.Plan.Nodes))
 	names, _, _ = strings.Cut(names, "[")

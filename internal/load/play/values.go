@@ -31,13 +31,13 @@ func NewValues(p *plan.Plan) Source {
 	return &values{p, make([]model.DefinitionID, p.Nodes), sync.Pool{New: func() any { return new(valueScratch) }}}
 }
 
-// Unit implements Source.
+// Unit returns the unit of values.
 func (v *values) Unit() report.Unit { return report.Value }
 
 // Interval implements Source.
 func (v *values) Interval(node int) time.Duration { return v.Class(node).Interval }
 
-// Offset implements Source.
+// Offset returns the time of a node's first values within its interval.
 func (v *values) Offset(node int) time.Duration { return v.Plan.Offset(v.Class(node), node) }
 
 // Weight implements Source.

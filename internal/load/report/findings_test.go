@@ -103,7 +103,7 @@ func TestRowsAreNamed(t *testing.T) {
 	}
 }
 
-// The reason of a verdict stands once: not among the remarks as well.
+// TestRemarksDoNotRepeatTheReason expects the reason of a verdict once, and not also among the remarks.
 func TestRemarksDoNotRepeatTheReason(t *testing.T) {
 	rep := &Report{Valid: true, Balance: &Balance{Sent: 10, Acknowledged: 9, Missing: 1, Compared: 5}, Traffic: Traffic{WrongTaken: 1}}
 	rep.Verdict = rep.Wrong().Sentences()

@@ -18,7 +18,7 @@ type Signals struct {
 	Heap     float64   `json:"heap,omitempty"`   // bytes in use on the server behind a collection, before the first fault
 }
 
-// Flow has the figures of values or components beside results.
+// Flow holds the figures of values or components that agents send in addition to results.
 type Flow struct {
 	Unit    Unit    `json:"unit"`
 	Rate    float64 `json:"perSecond"` // acknowledged
@@ -34,7 +34,7 @@ const (
 	Component Unit = "component"
 )
 
-// SoleUnit returns the unit of a scenario whose agents send values alone, or directives alone; empty: they send results, or both.
+// SoleUnit returns the unit of a scenario whose agents send only values, or only directives, or an empty text.
 func SoleUnit(sc *scenario.Scenario) Unit {
 	switch values, components := sc.ValueRate() > 0, sc.ComponentRate() > 0; {
 	case sc.States() > 0 || values == components:

@@ -391,7 +391,8 @@ faults: [{at: 2s, stop: {class: nope, count: 1}}]
 	}
 }
 
-// Agents of a class send one kind of signals beside results, in one interval.
+// TestSignalsOfAClass expects an error for a class with several kinds of signals in addition to results, or with
+// different intervals of them.
 func TestSignalsOfAClass(t *testing.T) {
 	const policy, values = "policies: [{name: p, components: 5, interval: 10s}]", "values: [{name: x, interval: 1s}]"
 	for text, want := range map[string]string{

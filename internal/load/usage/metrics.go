@@ -52,7 +52,7 @@ func scrape(admin string) (sums, queues map[string]float64) {
 	return sums, queues
 }
 
-// HeapInUse returns the bytes of a server's heap in use, behind a collection.
+// HeapInUse returns the bytes of a server's heap in use, after a garbage collection.
 func HeapInUse(ctx context.Context, admin string) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, admin+"/debug/pprof/heap?gc=1&debug=1", nil)
 	if err != nil {

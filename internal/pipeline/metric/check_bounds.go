@@ -7,14 +7,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// bound is an end of a threshold of a number in results of a check, or of the range of its values. It has a series beside the number's.
+// bound is one end of a threshold or of the value range of a number in check results. It has a series beside the
+// number's.
 type bound struct {
 	suffix string // of the metric name
 	label  string // value of the label bound; empty: none
 	value  float64
 }
 
-// perfdataReader finds the performance data that the values of a result were parsed from; both have one order.
+// perfdataReader finds the performance data from which a result's values were parsed, in the same order.
 type perfdataReader struct{ rest []model.Perfdatum }
 
 // reset reads the output of a check with metrics in the format of Nagios; other outputs have no bounds.

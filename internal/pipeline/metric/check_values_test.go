@@ -87,8 +87,8 @@ func TestNumbersOfChecksAreStored(t *testing.T) {
 	}
 }
 
-// TestThresholdsOfChecksAreStored expects the ends of thresholds in performance data, and those that the check declares in their place, as
-// series beside the number's.
+// TestThresholdsOfChecksAreStored expects the ends of thresholds as series: those in performance data, or those of the
+// check in their place.
 func TestThresholdsOfChecksAreStored(t *testing.T) {
 	ten, five := 10.0, 5.0
 	check := &model.CheckDefinition{Metrics: &model.Metrics{Format: "nagios"}, Thresholds: []model.Threshold{

@@ -99,7 +99,7 @@ func (l changeLimit) next() int64 {
 	return int64(l.release()) - (changesAtOnce-1)*int64(changeEvery)
 }
 
-// isHeld reports whether new entities make no items.
+// isHeld reports whether the Template is held, so that new entities create no items.
 func (l changeLimit) isHeld() bool { return l < 0 }
 
 // hold returns the limit of a held Template.

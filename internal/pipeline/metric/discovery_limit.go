@@ -57,7 +57,8 @@ func (v *View) LimitDiscovery(ctx context.Context, o DiscoveryLimits, log *slog.
 	return nil
 }
 
-// limitDiscovery returns the marks that bring the discovered items of all namespaces to their limits, and stores the limits that it read.
+// limitDiscovery returns marks that hold or release Templates so that discovered items stay within the namespaces'
+// limits, and stores these limits.
 func (v *View) limitDiscovery(o DiscoveryLimits, limits map[model.NamespaceID]int) (marks []journal.Entry) {
 	clear(limits)
 	for namespace, units := range v.discoveringUnits() {
@@ -108,7 +109,7 @@ func (v *View) discoveringUnits() map[model.NamespaceID][]discoveringUnit {
 	return list
 }
 
-// holdUnits returns the Templates of a namespace that are to be held or released, with their marks.
+// holdUnits returns the Templates of a namespace to hold or release, with their marks.
 func holdUnits(list []discoveringUnit, limit int) (out []discoveringUnit) {
 	total := 0
 	for i := range list {
@@ -147,7 +148,7 @@ func (v *View) DiscoveredItems(namespace model.NamespaceID) (n uint64) {
 // discoveredItems returns the number of items that discovery rules made.
 func (u *unitState) discoveredItems() int { return len(u.items) - len(u.base.items) }
 
-// applyDiscoveryMark holds a Template on a node at its first discovered items, or releases it.
+// applyDiscoveryMark holds a Template on a node, which then keeps its first discovered items, or releases it.
 func applyDiscoveryMark(w *metricApplier, node model.NodeID, m *wire.DiscoveryMark) {
 	n, ok := w.p.Find(node)
 	if !ok {
@@ -174,7 +175,7 @@ func applyDiscoveryMark(w *metricApplier, node model.NodeID, m *wire.DiscoveryMa
 	w.setDeadline(n, &w.p.nodes[n])
 }
 
-// dropLost takes the items of entities that are no longer in the lists of its rules from a held Template.
+// dropLost removes the items of entities that have left the rules' lists from a held Template.
 func dropLost(w *metricApplier, n uint32, u *unitState) {
 	list, kept := u.discovered, slices.Clone(u.materialized)
 	for i := range kept {

@@ -11,9 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestDiscoveredItemsOfNamespaceAreLimited discovers more items on two nodes than their namespace may have, and expects the node that grew
-// last to keep the first ones, its trigger of another to end, a reason at its rule, and all items once there is room; also in a view that
-// is restored after each commit, and in one that replays the journal.
+// TestDiscoveredItemsOfNamespaceAreLimited discovers more items on two nodes than their namespace may have, and expects
+// that the node that grew last keeps only its first items, with a reason at its rule, until there is room again.
 func TestDiscoveredItemsOfNamespaceAreLimited(t *testing.T) {
 	v, number, numbers := newTestView(), uint64(0), map[model.NodeID]uint64{}
 	var log []*testCommit

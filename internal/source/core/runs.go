@@ -233,7 +233,7 @@ type Agent struct {
 	Report      *AgentReport  // last report of the agent; nil: the agent has sent none
 }
 
-// SetAssignment sets the revision of the agent's assignment, and as Idle the units in it that the agent does not run.
+// SetAssignment sets the revision of the agent's assignment, and the units that the agent does not run.
 func (a *Agent) SetAssignment(of *directory.Assignment, isIdle func(*model.Definition) bool, reason string) {
 	if of == nil {
 		return

@@ -161,7 +161,7 @@ func (j *judgement) add(at int, r *componentReport, status policy.Status) {
 	j.worst[at] = r
 }
 
-// addUnchanged gives the components without a report the status of one that is as declared.
+// addUnchanged gives components without a report the status of a component that is as declared.
 func (j *judgement) addUnchanged(enforced bool) {
 	status := policy.Compliant
 	if enforced {

@@ -60,7 +60,7 @@ func appendPoints(list []point, chunk []byte, from, to int64) ([]point, error) {
 	return list, nil
 }
 
-// bitReader reads a stream of bits, the highest of each byte first. Behind the end it reads zeros.
+// bitReader reads a stream of bits, in each byte the highest bit first. Behind the end it reads zeros.
 type bitReader struct {
 	data []byte
 	at   uint // bits that were read; more than data has: the stream is damaged
@@ -90,7 +90,7 @@ func (r *bitReader) readBits(n uint) uint64 {
 	return word >> (64 - n)
 }
 
-// readChange reads the difference of two steps of time. Word has its first bits, the first one is 1.
+// readChange reads the difference between two consecutive time steps. Word has its first bits, the first one is 1.
 func (r *bitReader) readChange(word uint64) uint64 {
 	var size uint
 	switch word >> 60 {
@@ -111,7 +111,7 @@ func (r *bitReader) readChange(word uint64) uint64 {
 	return d
 }
 
-// readUvarint reads a number of whole bytes with 7 bits each.
+// readUvarint reads an unsigned varint.
 func (r *bitReader) readUvarint() uint64 {
 	var b [binary.MaxVarintLen64]byte
 	for i := range b {
@@ -126,7 +126,7 @@ func (r *bitReader) readUvarint() uint64 {
 	return n
 }
 
-// readVarint reads a signed number of whole bytes.
+// readVarint reads a signed varint.
 func (r *bitReader) readVarint() int64 {
 	n := r.readUvarint()
 	return int64(n>>1) ^ -int64(n&1)

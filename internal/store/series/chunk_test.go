@@ -101,8 +101,8 @@ func FuzzOpenChunk(f *testing.F) {
 	})
 }
 
-// FuzzAppendPoints decodes bytes, and expects the values of the iterator of an XORChunk, or an error and the values before it: at the end of a
-// damaged chunk that iterator makes values up.
+// FuzzAppendPoints decodes random bytes, and expects the values that Prometheus' XORChunk iterator reads, or an error
+// after the values before the damage.
 func FuzzAppendPoints(f *testing.F) {
 	for _, step := range [...]int64{1000, 1, 9000, 70_000, 600_000, 1 << 31} {
 		var c openChunk

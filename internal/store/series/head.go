@@ -523,7 +523,8 @@ func (p *headPartition) noteOldest(of *headSeries) {
 	}
 }
 
-// newestInOrder returns the newest value of a series; ok is false if the series has late values or no open chunk.
+// newestInOrder returns the newest value of a series without late values; ok is false for other series and for those
+// without an open chunk.
 func (of *headSeries) newestInOrder() (v point, ok bool) {
 	of.partition.mu.Lock()
 	defer of.partition.mu.Unlock()

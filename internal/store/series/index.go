@@ -125,7 +125,7 @@ func (x *seriesIndex) get(ref storage.SeriesRef, list []*headSeries) []*headSeri
 	return list
 }
 
-// list returns the series with these references for a query; series of several partitions with equal labels are one.
+// list returns the series with these references; series of several partitions with equal labels become one.
 func (x *seriesIndex) list(refs []storage.SeriesRef, r *headReader) []selectedSeries {
 	list, all := make([]selectedSeries, 0, len(refs)), make([]*headSeries, 0, len(refs))
 	for part := range slices.Chunk(refs, 1024) { // new series need not wait for all

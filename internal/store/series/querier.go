@@ -157,7 +157,7 @@ func (it *valueIterator) Next() chunkenc.ValueType {
 // unixMs is a time in ms. go vet takes a Seek of int64 for the one of io.Seeker.
 type unixMs = int64
 
-// Seek moves to the first value from a time on, and stays at the present one if that is.
+// Seek moves to the first value that is not before a time, or stays if the present value is one.
 func (it *valueIterator) Seek(ms unixMs) chunkenc.ValueType {
 	from := max(it.at, 0)
 	n, _ := slices.BinarySearchFunc(it.points[from:], ms, func(v point, ms int64) int { return cmp.Compare(v.ms, ms) })

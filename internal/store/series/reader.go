@@ -196,7 +196,8 @@ func (x headIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilder,
 	return nil
 }
 
-// foundValues has the chunks and late values of a series in the time range of a reader. The next read uses its memory again.
+// foundValues holds the chunks and late values of a series in the time range of a reader. The next read uses its memory
+// again.
 type foundValues struct {
 	chunks []chunkRecord // the newest first
 	late   []point
@@ -277,7 +278,7 @@ func mergeLate(metas []chunks.Meta, late []point) (out []chunks.Meta, err error)
 	return out, nil
 }
 
-// sortPoints sorts values by time, and keeps the first of those at one time.
+// sortPoints sorts values by time, and keeps the first of several values with one time.
 func sortPoints(list []point) []point {
 	slices.SortStableFunc(list, func(a, b point) int { return cmp.Compare(a.ms, b.ms) })
 	return slices.CompactFunc(list, func(a, b point) bool { return a.ms == b.ms })
