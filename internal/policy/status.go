@@ -147,7 +147,7 @@ func (c *Counts) Percents(precision int) (shares [Statuses]int) {
 }
 
 // Compliance returns the share of fulfilled components in percent with the given digits, as in "97.50", without pending
-// and waived ones; empty: nothing counts.
+// and waived ones, or an empty text if nothing counts.
 func (c *Counts) Compliance(precision int) string {
 	counted := c.Counted()
 	if counted.Total() == 0 {

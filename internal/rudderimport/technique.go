@@ -134,7 +134,8 @@ func (t *technique) convertItems(items []*conversion.Mapping, prefix string) (li
 	return list
 }
 
-// conditionOf returns the condition of an item; empty: always. With the bridge Rudder's agents have the conditions.
+// conditionOf returns the condition of an item, or an empty text if the item always runs. With the bridge Rudder's
+// agents have the conditions.
 func (t *technique) conditionOf(p *conversion.Mapping) (string, error) {
 	text := p.TextOf("condition")
 	if text == "any" || text == "true" || t.im.Bridge {
@@ -143,7 +144,8 @@ func (t *technique) conditionOf(p *conversion.Mapping) (string, error) {
 	return t.convertCondition(text)
 }
 
-// modeOf returns the mode of an item; empty: that of the block around or of the directive. With the bridge Rudder's agents have it.
+// modeOf returns the mode of an item, or an empty text if the mode of the block or directive applies. With the bridge
+// Rudder's agents have it.
 func (t *technique) modeOf(p *conversion.Mapping) string {
 	mode := p.TextOf("policy_mode_override")
 	if t.im.Bridge || mode == "none" {
@@ -152,7 +154,7 @@ func (t *technique) modeOf(p *conversion.Mapping) string {
 	return mode // the resource is tested: another word leaves the technique out
 }
 
-// convertBlock converts a block with its items; nil: it is left out.
+// convertBlock converts a block with its items; it returns nil if it is left out.
 func (t *technique) convertBlock(p *conversion.Mapping, prefix string) *model.Method {
 	title := oneLine(cmp.Or(p.TextOf("name"), "block"))
 	what := fmt.Sprintf("%s, block %s", t.title(), title)
@@ -198,7 +200,7 @@ func (t *technique) convertBlock(p *conversion.Mapping, prefix string) *model.Me
 	return m
 }
 
-// importMethod converts one method to a component; nil: it is left out.
+// importMethod converts one method to a component; it returns nil if it is left out.
 func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Method {
 	t.im.result.Counts.Methods++
 	method, id := p.TextOf("method"), p.TextOf("id")

@@ -72,8 +72,8 @@ func (r *request) importDependents(name string) error {
 	return r.applyDocuments(list...)
 }
 
-// importFormAgain converts a stored resource to Sensu's format and imports it again, as if sensuctl had sent it; nil:
-// nothing changes.
+// importFormAgain converts a stored resource to Sensu's format and imports it again, as if sensuctl had sent it; it
+// returns nil if nothing changes.
 func (r *request) importFormAgain(path string, m *model.Resource) (*importedDocument, error) {
 	doc, err := r.formOf(path, m)
 	if err != nil || doc == nil {
@@ -97,8 +97,8 @@ func equalSpecs(a, b *model.Resource) bool {
 	return err1 == nil && err2 == nil && string(x) == string(y)
 }
 
-// handlerSetForm converts a pipeline that was imported from a handler set back to the set; nil: the pipeline has another
-// origin.
+// handlerSetForm converts a pipeline that was imported from a handler set back to the set; it returns nil if the
+// pipeline has another origin.
 func handlerSetForm(_ *request, m *model.Resource) (object, error) {
 	members := splitList(m.Metadata.Annotations[sensuimport.SetOf])
 	if len(members) == 0 {

@@ -194,8 +194,8 @@ func (r *request) checkReplaceable(is *model.Resource) error {
 	return err
 }
 
-// firstUnsupportedField returns the first field that a conversion to Sensu's format and back would lose; empty:
-// none.
+// firstUnsupportedField returns the first field that a conversion to Sensu's format and back would lose, or an empty
+// text.
 func (r *request) firstUnsupportedField(is *model.Resource) (string, error) {
 	doc, err := r.formOf(r.kind, is)
 	if err != nil {
@@ -235,7 +235,7 @@ func declaredSpec(spec model.Spec) model.Spec {
 }
 
 // firstLostField compares an object with its version after a conversion and back, and returns the path of the first
-// missing or different field; empty: all fields are equal.
+// missing or different field; it returns an empty text if all fields are equal.
 func firstLostField(path string, has, back object) string {
 	for _, name := range sortedKeys(has) {
 		inner, ok := has[name].(object)
@@ -253,8 +253,8 @@ func firstLostField(path string, has, back object) string {
 	return ""
 }
 
-// formOf converts a resource to Sensu's JSON format, with only declared labels and groups; nil: Sensu has no type for
-// it.
+// formOf converts a resource to Sensu's JSON format, with only declared labels and groups; it returns nil if Sensu has
+// no type for it.
 func (r *request) formOf(path string, m *model.Resource) (*document, error) {
 	form := sensuTypes[path].form
 	if m.Kind != sensuTypes[path].kind {

@@ -12,7 +12,7 @@ import (
 // declared values.
 const maxStates = 1000
 
-// nodeState returns the node's state on the server; nil: the node is unknown, or the request reads declared values
+// nodeState returns the node's state on the server, or nil if the node is unknown, or the request reads declared values
 // only.
 func (r *request) nodeState(namespace, name string) (*v1.NodeState, error) {
 	if r.declaredOnly {

@@ -41,7 +41,8 @@ const eventCheckFields = "duration executed issued history output state status t
 // sameCommands returns a list that names the same Muster command for reading, creating and deleting.
 func sameCommands(command string) [3]string { return [3]string{command, command, command} }
 
-// commandsOf returns the Muster commands that read, create and delete a Sensu type; empty: Muster has no counterpart.
+// commandsOf returns the Muster commands that read, create and delete a Sensu type, or none if Muster has no
+// counterpart.
 func commandsOf(path string) [3]string {
 	t, known := sensuTypes[path]
 	if !known || t.commands != [3]string{} {

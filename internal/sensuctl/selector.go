@@ -155,7 +155,7 @@ func labelValues(o object, name string) []string {
 	return []string{""}
 }
 
-// fieldValues returns the values of an object's field by its path, such as name or entity.name; nil: no such field.
+// fieldValues returns the values of an object's field by its path, such as name or entity.name, or nil.
 func fieldValues(kind string, o object, path string) []string {
 	if label, ok := strings.CutPrefix(path, "labels."); ok && kind == "events" {
 		return labelValues(o, label) // an event also has the labels of its entity and its check

@@ -213,7 +213,7 @@ func parsePath(path string) (p sensuPath, ok bool) {
 	return p, p.kind != ""
 }
 
-// name returns the i-th name after the type, cleaned for Muster; empty: the path is shorter.
+// name returns the i-th name after the type, cleaned for Muster, or an empty text if the path is shorter.
 func (p *sensuPath) name(i int) string {
 	if i >= len(p.names) {
 		return ""
@@ -294,7 +294,7 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 // this, only a command of Muster.
 type typeOperations struct{ list, get, create, replace, remove operation }
 
-// operation returns the function that answers a method and path; nil: Muster does not support the request from
+// operation returns the function that answers a method and path, or nil if Muster does not support the request from
 // sensuctl.
 func (r *request) operation(method string) operation {
 	depth, t := len(r.names), sensuTypes[r.kind]

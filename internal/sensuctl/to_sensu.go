@@ -272,8 +272,8 @@ func hookForm(h *model.HookSpec) object {
 	return object{"command": shellCommand(h.Command), "timeout": cmp.Or(wholeSeconds(h.Timeout), 10), "stdin": h.Stdin, "runtime_assets": nonNil(h.Assets)}
 }
 
-// filterForm converts a Filter to Sensu's JSON format; nil: its times are not UTC times by weekday, so Sensu cannot
-// hold them.
+// filterForm converts a Filter to Sensu's JSON format; it returns nil if its times are not UTC times by weekday, so
+// Sensu cannot hold them.
 func filterForm(f *model.FilterSpec) object {
 	o := object{"action": f.Action, "expressions": nonNil(f.Expressions), "runtime_assets": nonNil(f.Assets), "when": nil}
 	if f.When == nil {

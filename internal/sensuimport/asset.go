@@ -69,7 +69,7 @@ func importAsset(o *object) {
 // invalidVariableChars matches the characters that Sensu replaces in the name of an asset's environment variable.
 var invalidVariableChars = regexp.MustCompile("[^a-zA-Z0-9]+")
 
-// readArchive reads one archive of an asset; false: the archive is invalid, and a note reports it.
+// readArchive reads one archive of an asset; it returns false if the archive is invalid, and a note reports it.
 func readArchive(o *object, b *assetArchive) bool {
 	b.filters = b.spec.texts("filters")
 	sum := strings.ToLower(b.spec.text("sha512"))
@@ -92,8 +92,8 @@ func readArchive(o *object, b *assetArchive) bool {
 	return true
 }
 
-// assetURL returns the URL from which the server may fetch the archive; empty: a person has to upload it. Notes hold
-// no passwords.
+// assetURL returns the URL from which the server may fetch the archive, or an empty text if a person has to upload it.
+// Notes hold no passwords.
 func assetURL(o *object, at, text string, headers map[string]string) string {
 	upload := "download the archive yourself, then type muster asset add " + musterName(o.name) + " FILE"
 	u, err := url.Parse(text)
@@ -340,7 +340,7 @@ func readsMajorVersion(e ast.Expression) (is, parsed bool) {
 	return err == nil && strings.Join(path, ".") == "entity.system.platform_version.split", false
 }
 
-// literalOf returns the text of a string or number literal; empty: the expression is neither.
+// literalOf returns the text of a string or number literal, or an empty text if the expression is neither.
 func literalOf(e ast.Expression) string {
 	if s, ok := e.(*ast.StringLiteral); ok {
 		return s.Value.String()
@@ -366,7 +366,7 @@ func intersectPlatformLists(left, right []model.AssetBuild) (list []model.AssetB
 	return list, nil
 }
 
-// intersectPlatforms returns the platforms that both a and b allow; false: they have none in common.
+// intersectPlatforms returns the platforms that both a and b allow; it returns false if they have none in common.
 func intersectPlatforms(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
 	both := func(x, y string) string {
 		if x == "" || y == "" || x == y {
@@ -408,7 +408,7 @@ func intersectPlatforms(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
 	return out, ok
 }
 
-// rangeOf returns the range of versions of a build; nil: it has none.
+// rangeOf returns the range of versions of a build, or nil if it has none.
 func rangeOf(version string) *model.VersionRange {
 	r, _ := model.ParseVersionRange(version)
 	return r

@@ -257,7 +257,7 @@ func importMetrics(o *object, c *model.CheckSpec) {
 	}
 }
 
-// mergeBounds adds the sides of more to bounds; false: both have the same side.
+// mergeBounds adds the sides of more to bounds; it returns false if both have the same side.
 func mergeBounds(bounds, more *model.Bounds) bool {
 	if bounds.MinText() != "" && more.MinText() != "" || bounds.MaxText() != "" && more.MaxText() != "" {
 		return false
@@ -321,7 +321,7 @@ func assetsOf(o *object, what string) (list []string) {
 	return list
 }
 
-// addAsset adds an asset to a resource's asset list; false: the asset does not exist.
+// addAsset adds an asset to a resource's asset list; it returns false if the asset does not exist.
 func addAsset(o *object, list *[]string, of, what string) bool {
 	ref := musterName(of)
 	switch {

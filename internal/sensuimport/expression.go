@@ -235,7 +235,7 @@ func pathOf(e ast.Expression) ([]string, error) {
 	return nil, fmt.Errorf("Muster has no such condition over a node")
 }
 
-// numberText returns a number literal as text; empty: the expression is no number.
+// numberText returns a number literal as text, or an empty text if the expression is no number.
 func numberText(e ast.Expression) string {
 	switch e := e.(type) {
 	case *ast.NumberLiteral:

@@ -270,8 +270,8 @@ func addFilters(o *object, flow *model.Workflow, filters []string, mutator strin
 	flow.Mutator = ref
 }
 
-// importPlugin replaces the command of a well-known handler program by Muster's built-in handler; false: the command
-// stays, because it has templates of its own, needs the shell, or lacks a value.
+// importPlugin replaces the command of a well-known handler program by Muster's built-in handler; it returns false if
+// the command stays, because it has templates of its own, needs the shell, or lacks a value.
 func importPlugin(o *object, command string, h *model.HandlerSpec) bool {
 	words := strings.Fields(command)
 	if len(words) == 0 || strings.ContainsAny(command, "|;&<>`$\\'\"") || strings.Contains(command, "{{") {

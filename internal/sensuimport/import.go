@@ -287,7 +287,7 @@ func (im *importer) addNamespaces() {
 	}
 }
 
-// refusal returns the reason why a resource cannot be applied; empty: it can.
+// refusal returns the reason why a resource cannot be applied, or an empty text if it can.
 func (im *importer) refusal(at resourceKey, refused map[resourceKey]bool) string {
 	r := im.created[at]
 	if err := im.kinds.Validate(r); err != nil {

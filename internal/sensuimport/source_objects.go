@@ -182,7 +182,7 @@ func newFields(path string, v map[string]any) *objectFields {
 	return &objectFields{path: path, values: v, read: map[string]bool{}}
 }
 
-// value returns the value of a field and marks the field as read; nil: the object has no such field.
+// value returns the value of a field and marks the field as read, or nil if the object has no such field.
 func (f *objectFields) value(name string) any {
 	f.read[name] = true
 	return f.values[name]
@@ -225,7 +225,7 @@ func (f *objectFields) text(name string) string { return valueOf[string](f, name
 // boolean returns the boolean value of a field.
 func (f *objectFields) boolean(name string) bool { return valueOf[bool](f, name) }
 
-// integer returns the integer value of a field; zero: it is no integer.
+// integer returns the integer value of a field, or zero if it is no integer.
 func (f *objectFields) integer(name string) int {
 	v, ok := numberOf(f.value(name))
 	if !ok && f.values[name] != nil || v != math.Trunc(v) || math.Abs(v) > 1<<40 {
@@ -270,7 +270,7 @@ func (f *objectFields) labels(name string) map[string]string {
 	return nonEmpty(out)
 }
 
-// object returns the fields of an object inside this one; empty: the field is absent.
+// object returns the fields of an object inside this one, or none if the field is absent.
 func (f *objectFields) object(name string) *objectFields {
 	return f.add(name, valueOf[map[string]any](f, name))
 }

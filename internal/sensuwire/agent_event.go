@@ -138,8 +138,8 @@ func isResultKey(key string) bool {
 	return slices.Contains([]string{"duration", "executed", "issued", "output", "status", "hooks", "processed_by"}, key)
 }
 
-// checkFieldNumber converts the protobuf number of a CheckConfig field to its number in Check; 0: Check lacks the
-// field.
+// checkFieldNumber converts the protobuf number of a CheckConfig field to its number in Check; it returns 0 if Check
+// lacks the field.
 func checkFieldNumber(number uint64) uint64 {
 	switch {
 	case number <= 21:

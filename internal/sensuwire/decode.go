@@ -87,7 +87,8 @@ const (
 // tagOf returns the protobuf tag of a field number and wire type.
 func tagOf(number int, wireType uint64) uint64 { return uint64(number)<<3 | wireType }
 
-// readFields decodes a message by the table of its fields; false: the message is malformed. JSON's null is an empty message.
+// readFields decodes a message by the table of its fields; it returns false if the message is malformed. JSON's null is
+// an empty message.
 func readFields[T any](v fieldValue, fields []field[T], into *T) bool {
 	if v.codec == JSON {
 		at := 0 // members often have the order of the table
@@ -317,7 +318,7 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// scanString returns the quoted JSON string that begins at index i, and the index after it; -1: no string begins
+// scanString returns the quoted JSON string that begins at index i, and the index after it, or -1 if no string begins
 // there.
 func scanString(b []byte, i int) (string []byte, end int) {
 	if i >= len(b) || b[i] != '"' {
@@ -340,7 +341,7 @@ func scanString(b []byte, i int) (string []byte, end int) {
 	}
 }
 
-// scanValue returns the index after the JSON value that begins at index i; -1: no valid value begins there.
+// scanValue returns the index after the JSON value that begins at index i, or -1 if no valid value begins there.
 func scanValue(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {

@@ -455,7 +455,7 @@ func (p *parser) item() (host, key string) {
 	return host, p.source[start:p.at]
 }
 
-// filter parses the filter of an item on several nodes: ?[tag="x" and group="y"]; nil: none.
+// filter parses the filter of an item on several nodes: ?[tag="x" and group="y"]; it returns nil if there is none.
 func (p *parser) filter() *node {
 	if !strings.HasPrefix(p.source[p.at:], "?[") {
 		return nil

@@ -485,7 +485,7 @@ func (r *Report) Decode(body []byte) error {
 	return decodeMessage("Report", body, r, codeReport)
 }
 
-// ReportCertificate returns the certificate (DER) that an encoded report brings, without decoding the rest; nil: none.
+// ReportCertificate returns the certificate (DER) that an encoded report brings, without decoding the rest, or nil.
 func ReportCertificate(body []byte) (der []byte, err error) {
 	const fieldSigned = 8
 	f := fields{message: "Report", rest: body}

@@ -31,7 +31,7 @@ type Directives struct {
 	held       [][]uint16 // directives of each node, ascending; the others are overridden, or no policy puts them there
 }
 
-// NewDirectives computes the directives of a scenario; nil: it has none.
+// NewDirectives computes the directives of a scenario; it returns nil if it has none.
 func NewDirectives(sc *scenario.Scenario) *Directives {
 	first := 0
 	for i := range sc.Agents {

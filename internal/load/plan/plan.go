@@ -62,7 +62,7 @@ const (
 // IsText reports whether the series store has no values of this kind.
 func (k Kind) IsText() bool { return k == Text || k == Document }
 
-// New computes the values of a scenario; nil: it has none.
+// New computes the values of a scenario; it returns nil if it has none.
 func New(sc *scenario.Scenario) *Plan {
 	if sc.ValueRate() == 0 {
 		return nil

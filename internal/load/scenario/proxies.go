@@ -15,7 +15,7 @@ type About struct {
 	Groups []string `json:"groups"`
 }
 
-// Things returns the number of proxy nodes of a check; 0: its results are about the agents that run it.
+// Things returns the number of proxy nodes of a check, or 0 if its results are about the agents that run it.
 func (s *Scenario) Things(k *Check) (n int) {
 	if k.Proxy == nil {
 		return 0

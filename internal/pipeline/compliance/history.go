@@ -118,7 +118,7 @@ func (v *View) Entries(ctx context.Context, node model.NodeID, since, until time
 	return v.history.Entries(ctx, of, since, until, visit)
 }
 
-// Certificate returns a certificate that signed runs (DER); nil: history does not have it.
+// Certificate returns a certificate that signed runs (DER), or nil if history does not have it.
 func (v *View) Certificate(ctx context.Context, sum compliancelog.CertificateSum) ([]byte, error) {
 	return v.history.Certificate(ctx, sum)
 }

@@ -30,7 +30,7 @@ type Chain struct {
 // keyBytes is the size of a public key on P-256 in its uncompressed form.
 const keyBytes = 65
 
-// publicKey returns the key that verifies the signatures of the chain; nil: none is known.
+// publicKey returns the key that verifies the signatures of the chain, or nil if none is known.
 func (c *Chain) publicKey() *ecdsa.PublicKey {
 	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), c.key[:])
 	if err != nil {
@@ -185,7 +185,7 @@ func (c *Chain) append(b []byte) []byte {
 	return append(b, c.key[:]...)
 }
 
-// decodeChain reads the chain of a node; nil: none.
+// decodeChain reads the chain of a node; it returns nil if there is none.
 func decodeChain(d *shard.Decoder) *Chain {
 	c := &Chain{}
 	if c.Number = d.Uint(); c.Number == 0 {

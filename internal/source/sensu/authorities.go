@@ -262,7 +262,7 @@ func (a *Authorities) revokedSince(list []certificateSerial) (since time.Time, o
 	return since, false
 }
 
-// firstListExpiry returns the earliest expiry of a revocation list in Unix seconds; 0: no list expires.
+// firstListExpiry returns the earliest expiry of a revocation list in Unix seconds, or 0 if no list expires.
 func (a *Authorities) firstListExpiry() float64 {
 	if a == nil || a.revocation == nil || a.revocation.current.Load().expires.IsZero() {
 		return 0

@@ -282,7 +282,7 @@ func (x *session) redactedToken(template *model.CommandTemplate) error {
 	return nil
 }
 
-// stdinOf returns the check fields for a command that reads the event on standard input; nil: the command does not
+// stdinOf returns the check fields for a command that reads the event on standard input, or nil if the command does not
 // read it.
 func (x *session) stdinOf(c *model.CheckDefinition) *sensuwire.Stdin {
 	if !c.StdinEvent {

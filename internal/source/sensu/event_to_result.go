@@ -119,8 +119,8 @@ const (
 	maxTailBytes = 64
 )
 
-// findAssignedDefinition returns the assigned check of an event, the tags of its metrics and its proxy node; nil: the
-// check is not assigned.
+// findAssignedDefinition returns the assigned check of an event, the tags of its metrics and its proxy node, or nil if
+// the check is not assigned.
 func (e *incomingEvent) findAssignedDefinition() (c *model.CheckDefinition, tags map[string]string, proxy directory.ProxyNode) {
 	e.Mu.Lock()
 	defer e.Mu.Unlock()

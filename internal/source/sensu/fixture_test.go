@@ -476,14 +476,14 @@ func (w *testServer) mustHandshake(nc net.Conn, name, authorization string, json
 	return a
 }
 
-// dial connects an agent with a password; nil: the server refused the handshake with a status.
+// dial connects an agent with a password; it returns nil if the server refused the handshake with a status.
 func (w *testServer) dial(name, namespace, password string, json bool) (*testAgent, int) {
 	w.t.Helper()
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
 	return w.handshake(nc, name, namespace, "Basic "+base64.StdEncoding.EncodeToString([]byte("agent:"+password)), json)
 }
 
-// handshake sends an agent's handshake on a connection; nil: the server refused it with a status.
+// handshake sends an agent's handshake on a connection; it returns nil if the server refused it with a status.
 func (w *testServer) handshake(nc net.Conn, name, namespace, authorization string, json bool) (*testAgent, int) {
 	w.t.Helper()
 	accept := sensuwire.MediaProto

@@ -22,7 +22,7 @@ type resolvedJob struct {
 	values []string
 }
 
-// obstacle returns the reason why a Sensu agent cannot run the check; empty: the agent can.
+// obstacle returns the reason why a Sensu agent cannot run the check, or an empty text if the agent can.
 func (j *checkJob) obstacle() string {
 	x, c := j.x, j.prepared.definition
 	if j.prepared.problem != "" || len(c.Secrets) == 0 {

@@ -241,7 +241,7 @@ func (r *sessionRegistry) swapSession(x *session, stream wire.StreamID) (older *
 	return older, true
 }
 
-// removeSession removes session x; false: a newer session has its node.
+// removeSession removes session x; it returns false if a newer session has its node.
 func (r *sessionRegistry) removeSession(x *session) bool {
 	r.mu.Lock()
 	delete(r.unregistered, x)
@@ -259,7 +259,8 @@ func (r *sessionRegistry) ForEach(fn func(*session)) {
 	}
 }
 
-// sentSecretsOf returns the record of secrets sent to a node's agent; nil: its identity is unproven, so it gets none.
+// sentSecretsOf returns the record of secrets sent to a node's agent, or nil if its identity is unproven, so it gets
+// none.
 func (r *sessionRegistry) sentSecretsOf(node model.NodeID, proven bool) *sentSecrets {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -214,7 +214,7 @@ func (l *storeIdentity) Identity() uint64 { return l.identity }
 // Recorded returns how many transactions that changed messages to handlers were committed so far.
 func (l *storeIdentity) Recorded() uint64 { return l.transactions.Load() }
 
-// Incarnation returns the journal id that RecordIncarnation stored last; zero: none.
+// Incarnation returns the journal id that RecordIncarnation stored last, or zero without one.
 func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err error) {
 	text, err := sqldb.QueryValue[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM history_life WHERE one = 1`)
 	if err != nil || text == "" {
