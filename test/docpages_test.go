@@ -347,7 +347,7 @@ func TestFirstWeekPageWorks(t *testing.T) {
 	assert(t, f.typed >= 12, "only %d commands were typed", f.typed)
 	for line, want := range map[string]string{
 		"muster status":                       `^(All is|Nearly|Not) well`,
-		"muster why web01/disk":               `(?s)wanted +check disk is assigned to this node.*agent +the agent is connected.*its last known run started.*\nevent `,
+		"muster why web01/disk":               `(?s)assigned +check disk is assigned to this node.*agent +the agent is connected.*its last known run started.*\nevent `,
 		"muster why web01":                    `(?s)checks +checks of this node: 8\n +clock, disk, load, memory, processes, reboot, swap, systemd\n +it is in group all\n`,
 		"muster get agents -A":                `default +\S+ +web01 +for `,
 		"muster get agents -A --disconnected": `no agents match`,

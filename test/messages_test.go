@@ -317,7 +317,7 @@ func (x *transcript) groupEmpty() {
 	x.server("web01")
 	x.file("web.yaml", "kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n---\nkind: Check\nmetadata: {name: https}\nspec: {interval: 60s, probe: {name: tcp, args: {address: 'localhost:443'}}, targets: {groups: [web]}}\n")
 	x.command(nil, "apply -f DIR/web.yaml")
-	x.s.AwaitOutput("why web01/https", "wanted") // the planner compiles after apply has answered
+	x.s.AwaitOutput("why web01/https", "assigned") // the planner compiles after apply has answered
 	x.command(nil, "why web01/https")
 }
 

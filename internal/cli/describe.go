@@ -324,7 +324,7 @@ func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 		c.printField("acknowledged", "%s", text)
 	}
 	for i := range holds {
-		c.printField(fieldNameOfFirst(i, "held"), "%s", holds[i].Text()+textWhen(!holds[i].Until.IsZero(), ", until "+c.TimeAndAge(holds[i].Until)))
+		c.printField(fieldNameOfFirst(i, "on hold"), "%s", holds[i].Text()+textWhen(!holds[i].Until.IsZero(), ", until "+c.TimeAndAge(holds[i].Until)))
 	}
 }
 

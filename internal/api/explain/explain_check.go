@@ -131,13 +131,13 @@ func (c *traceBuilder) addAllLinks() error {
 	}
 	c.addTraceLink("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
 	if ack := st.Problem.Ack; ack.Active(c.Now()) {
-		link := c.addTraceLink("held", false, "acknowledged by %s: no repeats and no next steps", strings.TrimSuffix(ack.By+": "+ack.Note, ": "))
+		link := c.addTraceLink("on hold", false, "acknowledged by %s: no repeats and no next steps", strings.TrimSuffix(ack.By+": "+ack.Note, ": "))
 		if link.At = ack.Until; !ack.Until.IsZero() {
 			link.Text += ", until"
 		}
 	}
 	for _, h := range notification.ActiveHolds(c.View, st.Problem) {
-		link := c.addTraceLink("held", false, "%s", h.Text())
+		link := c.addTraceLink("on hold", false, "%s", h.Text())
 		if link.At = h.Until; !h.Until.IsZero() {
 			link.Text += ", until"
 		}
@@ -204,11 +204,11 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	if !ok {
 		switch {
 		case !model.IsServerCheck(c.check):
-			c.addTraceLink("wanted", true, "check %s is built in: every node has it", c.out.Check)
+			c.addTraceLink("assigned", true, "check %s is built in: every node has it", c.out.Check)
 		case c.out.Node == model.ServerNodeName:
-			c.addTraceLink("wanted", true, "check %s is built in: the server reports about itself", c.out.Check)
+			c.addTraceLink("assigned", true, "check %s is built in: the server reports about itself", c.out.Check)
 		default:
-			c.addTraceLink("wanted", false, "check %s is about the server: muster why %s/%s", c.out.Check, model.ServerNodeName, c.out.Check)
+			c.addTraceLink("assigned", false, "check %s is about the server: muster why %s/%s", c.out.Check, model.ServerNodeName, c.out.Check)
 		}
 		return nil, nil
 	}
@@ -217,8 +217,8 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 		kind = "Directive"
 	}
 	c.targeted = why.Lands
-	wanted := len(c.out.Links)
-	c.addTraceLink("wanted", why.Lands, "%s", why.Text).Steps = nodes.ReasonLinks(why.Steps)
+	assigned := len(c.out.Links)
+	c.addTraceLink("assigned", why.Lands, "%s", why.Text).Steps = nodes.ReasonLinks(why.Steps)
 	namespace, name, _ := c.Directory.SourceName(c.source)
 	key := intent.Key{Kind: kind, Namespace: namespace, Name: name}
 	declared, err := c.declarationLink(c.ctx, key)
@@ -235,7 +235,7 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	}
 	spec, _ := r.Spec.(*model.CheckSpec)
 	if spec != nil && spec.Passive {
-		c.out.Links[wanted].Holds = true // a passive check needs no target
+		c.out.Links[assigned].Holds = true // a passive check needs no target
 	}
 	return spec, nil
 }
@@ -253,9 +253,9 @@ func (c *traceBuilder) addTemplateLink() error {
 	namespace, name, _ := c.Directory.SourceName(c.source)
 	c.targeted = c.Directory.RunsUnit(c.node, c.check)
 	if c.targeted {
-		c.addTraceLink("wanted", true, "template %s lands on the node", name)
+		c.addTraceLink("assigned", true, "template %s lands on the node", name)
 	} else {
-		c.addTraceLink("wanted", false, "the node is no target of template %s: muster describe template %s", name, name)
+		c.addTraceLink("assigned", false, "the node is no target of template %s: muster describe template %s", name, name)
 	}
 	declared, err := c.declarationLink(c.ctx, intent.Key{Kind: "Template", Namespace: namespace, Name: name})
 	c.out.Links = append(c.out.Links, declared)
@@ -288,11 +288,11 @@ func (c *traceBuilder) addRuleGroupLink() error {
 	rule := unit.Definition.AsRuleGroup().AlertRule(c.source.Instance)
 	switch {
 	case rule == nil:
-		c.addTraceLink("wanted", false, "rulegroup %s has no rule of this alert: muster describe rulegroup %s", name, name)
+		c.addTraceLink("assigned", false, "rulegroup %s has no rule of this alert: muster describe rulegroup %s", name, name)
 	case unit.Disabled:
-		c.addTraceLink("wanted", false, "rulegroup %s is disabled", name)
+		c.addTraceLink("assigned", false, "rulegroup %s is disabled", name)
 	default:
-		c.addTraceLink("wanted", true, "rulegroup %s evaluates the alert every %s; see its state: muster get rules", name, model.Duration(unit.Definition.AsRuleGroup().Interval))
+		c.addTraceLink("assigned", true, "rulegroup %s evaluates the alert every %s; see its state: muster get rules", name, model.Duration(unit.Definition.AsRuleGroup().Interval))
 	}
 	declared, err := c.declarationLink(c.ctx, intent.Key{Kind: "RuleGroup", Namespace: namespace, Name: name})
 	c.out.Links = append(c.out.Links, declared)
