@@ -103,12 +103,12 @@ type importer struct {
 
 // lose notes that a part was not imported.
 func (im *importer) lose(p *conversion.Mapping, what, format string, args ...any) {
-	im.result.AddNote(p.File, p.Line(), what, true, "%s", oneLine(fmt.Sprintf(format, args...)))
+	im.result.AddNote(p.File, p.Line(), what, true, "%s", conversion.OneLine(fmt.Sprintf(format, args...)))
 }
 
 // change notes that a part was imported in another form.
 func (im *importer) change(p *conversion.Mapping, what, format string, args ...any) {
-	im.result.AddNote(p.File, p.Line(), what, false, "%s", oneLine(fmt.Sprintf(format, args...)))
+	im.result.AddNote(p.File, p.Line(), what, false, "%s", conversion.OneLine(fmt.Sprintf(format, args...)))
 }
 
 // loseUnread notes each field of a part that nobody read.
@@ -141,7 +141,7 @@ func (im *importer) freeName(kind, title, other string) string {
 // addResource adds a resource unless it has a flaw that no rule of the import foresees.
 func (im *importer) addResource(p *conversion.Mapping, kind, name, title string, spec model.Spec) bool {
 	r := &model.Resource{APIVersion: model.APIVersion, Kind: kind, Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName}, Spec: spec}
-	if title = oneLine(title); title != "" && title != name {
+	if title = conversion.OneLine(title); title != "" && title != name {
 		r.Metadata.DisplayName = title
 	}
 	if flaws := im.Kinds.Check(r); len(flaws) > 0 {
@@ -150,9 +150,4 @@ func (im *importer) addResource(p *conversion.Mapping, kind, name, title string,
 	}
 	im.result.Resources = append(im.result.Resources, r)
 	return true
-}
-
-// oneLine returns a text as one line of bounded length.
-func oneLine(text string) string {
-	return model.Truncate(strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " "), model.MaxText)
 }

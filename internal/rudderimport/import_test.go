@@ -58,6 +58,15 @@ func TestImportRefusesOtherFiles(t *testing.T) {
 	}
 }
 
+// TestLongDescriptionIsCut imports a technique whose description is longer than one here, with a control character.
+func TestLongDescriptionIsCut(t *testing.T) {
+	text := importText(t, []conversion.File{{Name: "x", Data: []byte(`{"id": "x", "name": "X", "description": "\u0007` + strings.Repeat("é", 200) + `",
+		"items": [{"id": "m", "name": "Package", "method": "package_present", "params": {"name": "nginx", "version": "any"}}]}`)}}, false)
+	if !strings.Contains(text, "kind: Technique") || !strings.Contains(text, "é…") {
+		t.Error(text)
+	}
+}
+
 // TestRealTechniquesAreRead imports techniques from Rudder's own tests, and expects resources of kind Technique.
 func TestRealTechniquesAreRead(t *testing.T) {
 	folder := os.Getenv("MUSTER_RUDDER_DATA")

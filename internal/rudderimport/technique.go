@@ -48,7 +48,7 @@ func (im *importer) importTechnique(p *conversion.Mapping) {
 		im.lose(p, t.title(), "left out: %s has this id, too", other.part.Place())
 		return
 	}
-	t.spec.Description = oneLine(p.TextOf("description"))
+	t.spec.Description = conversion.OneLine(p.TextOf("description"))
 	p.IgnoreFields("format", "version", "documentation", "category", "tags")
 	for _, one := range p.List("params") {
 		t.importParameter(one)
@@ -72,7 +72,7 @@ func (t *technique) importParameter(p *conversion.Mapping) {
 	name, id := p.TextOf("name"), p.TextOf("id")
 	what := t.title() + ", parameter " + name
 	kind := cmp.Or(p.TextOf("type"), "string")
-	parameter := model.Parameter{Name: name, Description: oneLine(p.TextOf("description"))}
+	parameter := model.Parameter{Name: name, Description: conversion.OneLine(p.TextOf("description"))}
 	p.IgnoreFields("documentation")
 	switch {
 	case kind == "integer" || kind == "boolean":
@@ -156,7 +156,7 @@ func (t *technique) modeOf(p *conversion.Mapping) string {
 
 // convertBlock converts a block with its items; it returns nil if it is left out.
 func (t *technique) convertBlock(p *conversion.Mapping, prefix string) *model.Method {
-	title := oneLine(cmp.Or(p.TextOf("name"), "block"))
+	title := conversion.OneLine(cmp.Or(p.TextOf("name"), "block"))
 	what := fmt.Sprintf("%s, block %s", t.title(), title)
 	id := p.TextOf("id")
 	p.IgnoreFields("description", "documentation", "tags")
@@ -204,7 +204,7 @@ func (t *technique) convertBlock(p *conversion.Mapping, prefix string) *model.Me
 func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Method {
 	t.im.result.Counts.Methods++
 	method, id := p.TextOf("method"), p.TextOf("id")
-	title := oneLine(cmp.Or(p.TextOf("name"), method, id))
+	title := conversion.OneLine(cmp.Or(p.TextOf("name"), method, id))
 	what := fmt.Sprintf("%s, method %s", t.title(), title)
 	p.IgnoreFields("condition", "description", "documentation", "tags", "reporting")
 	parameters := map[string]string{}
@@ -324,7 +324,7 @@ func (t *technique) componentName(prefix, title, value string) string {
 	title = model.Truncate(title, model.MaxName/4)
 	name := title
 	if t.names[prefix+name] && value != "" {
-		name = title + " " + oneLine(model.Truncate(value, model.MaxName/8))
+		name = title + " " + conversion.OneLine(model.Truncate(value, model.MaxName/8))
 	}
 	for n, base := 2, name; t.names[prefix+name]; n++ {
 		name = fmt.Sprintf("%s %d", base, n)

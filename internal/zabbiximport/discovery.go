@@ -39,7 +39,7 @@ func (im *importer) importRule(t *template, e *conversion.Mapping) {
 		r.spec.Paths[one.TextOf("lld_macro")] = one.TextOf("path")
 	}
 	if err := compileRule(t, &model.DefinitionRule{Paths: r.spec.Paths}); err != nil {
-		im.lose(e, r.subject, "paths of macros left out: %s", oneLine(err.Error()))
+		im.lose(e, r.subject, "paths of macros left out: %s", conversion.OneLine(err.Error()))
 		r.spec.Paths = nil
 	}
 	r.spec.Filter = im.importFilter(r, e.Child("filter"), r.subject)
@@ -133,7 +133,7 @@ func (im *importer) importFilter(r *ruleImport, e *conversion.Mapping, what stri
 			err = compileRule(r.template, &model.DefinitionRule{Filter: &model.DiscoveryFilter{Conditions: []model.DiscoveryCondition{c}}})
 		}
 		if err != nil {
-			im.lose(one, what, "condition on %s left out, so that more entities pass: %s", c.Macro, oneLine(err.Error()))
+			im.lose(one, what, "condition on %s left out, so that more entities pass: %s", c.Macro, conversion.OneLine(err.Error()))
 			f.Formula = "" // it would name the condition
 			e.IgnoreFields("formula")
 			continue
@@ -149,7 +149,7 @@ func (im *importer) importFilter(r *ruleImport, e *conversion.Mapping, what stri
 		f.Formula = joinConditions(f.Conditions, constant(e, "evaltype", "AND_OR"))
 	}
 	if err := compileRule(r.template, &model.DefinitionRule{Filter: &model.DiscoveryFilter{Formula: f.Formula, Conditions: withoutPatterns(f.Conditions)}}); err != nil {
-		im.lose(e, what, "formula %s left out: %s", f.Formula, oneLine(err.Error()))
+		im.lose(e, what, "formula %s left out: %s", f.Formula, conversion.OneLine(err.Error()))
 		f.Formula = ""
 	}
 	return f
@@ -307,7 +307,7 @@ func (im *importer) importOverrides(r *ruleImport) {
 	step := func(e *conversion.Mapping) int { n, _ := strconv.Atoi(e.TextOf("step")); return n }
 	slices.SortStableFunc(list, func(a, b *conversion.Mapping) int { return cmp.Compare(step(a), step(b)) })
 	for i, one := range list {
-		o := model.DiscoveryOverride{Name: cmp.Or(shorten(one.TextOf("name"), model.MaxName-20), fmt.Sprintf("override %d", i+1))}
+		o := model.DiscoveryOverride{Name: cmp.Or(conversion.ShortenLine(one.TextOf("name"), model.MaxName-20), fmt.Sprintf("override %d", i+1))}
 		what := r.subject + ", override " + o.Name
 		stop := constant(one, "stop", "NO")
 		o.Stop = stop == "YES" || stop == "STOP" || stop == "1"
@@ -350,7 +350,7 @@ func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what s
 		err = fmt.Errorf("no prototype has such a name, as it is written in the rule")
 	}
 	if err != nil {
-		im.lose(e, what, "operation on names that %s %q left out: %s", strings.ToLower(constant(e, "operator", "EQUAL")), e.TextOf("value"), oneLine(err.Error()))
+		im.lose(e, what, "operation on names that %s %q left out: %s", strings.ToLower(constant(e, "operator", "EQUAL")), e.TextOf("value"), conversion.OneLine(err.Error()))
 		return
 	}
 	var discover *bool
@@ -366,7 +366,7 @@ func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what s
 	}
 	tags := map[string]string{}
 	for _, one := range e.List("tags") {
-		tags[oneLine(one.TextOf("tag"))] = oneLine(one.TextOf("value"))
+		tags[conversion.OneLine(one.TextOf("tag"))] = conversion.OneLine(one.TextOf("value"))
 	}
 	if object == "TRIGGER_PROTOTYPE" {
 		change := model.TriggerOverride{Names: names, Discover: discover}

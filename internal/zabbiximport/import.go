@@ -227,12 +227,12 @@ var mappingTypes = map[string]string{
 // importValueMaps imports the value maps.
 func (im *importer) importValueMaps(t *template) {
 	for _, one := range t.entity.List("valuemaps") {
-		m := model.ValueMap{Name: shorten(one.TextOf("name"), model.MaxName)}
+		m := model.ValueMap{Name: conversion.ShortenLine(one.TextOf("name"), model.MaxName)}
 		what := "value map " + m.Name
 		for _, mapping := range one.List("mappings") {
 			word := constant(mapping, "type", "EQUAL")
 			kind, known := mappingTypes[word]
-			of := model.ValueMapping{Type: kind, Value: mapping.TextOf("value"), Text: oneLine(mapping.TextOf("newvalue"))}
+			of := model.ValueMapping{Type: kind, Value: mapping.TextOf("value"), Text: conversion.OneLine(mapping.TextOf("newvalue"))}
 			if _, err := prep.CompileValueMap(&model.ValueMap{Mappings: []model.ValueMapping{of}}); err != nil || !known {
 				im.lose(mapping, what, "mapping of type %s left out: %v", word, err)
 				continue
@@ -250,25 +250,8 @@ func (im *importer) importValueMaps(t *template) {
 	}
 }
 
-// oneLine returns a text as one line of at most model.MaxText bytes.
-func oneLine(text string) string { return shorten(text, model.MaxText) }
-
-// shorten returns a text as one line of at most a number of bytes.
-func shorten(text string, most int) string {
-	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, ""))), " ")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most-len("…")], "") + "…"
-	}
-	return text
-}
-
-// dropRefused removes that part of a Template (item, trigger, value map or macro) that Muster's validation refuses for
-// a reason that the import has not foreseen. It reports whether there was one.
+// dropRefused removes the item, trigger, value map or macro that Muster's validation refuses for an unforeseen reason. It
+// reports whether there was one.
 func (im *importer) dropRefused(t *template, flaw *model.Flaw) bool {
 	list, rest, _ := strings.Cut(strings.TrimPrefix(flaw.Field, "spec."), "[")
 	digits, _, _ := strings.Cut(rest, "]")
@@ -297,7 +280,7 @@ func (im *importer) dropRefused(t *template, flaw *model.Flaw) bool {
 	default:
 		return false
 	}
-	im.lose(t.entity, what, "left out: Muster refuses it: %s", oneLine(flaw.Error()))
+	im.lose(t.entity, what, "left out: Muster refuses it: %s", conversion.OneLine(flaw.Error()))
 	return true
 }
 
@@ -324,12 +307,12 @@ func (im *importer) finish(t *template) {
 	}
 	im.importSecrets(t, name)
 	r := &model.Resource{APIVersion: model.APIVersion, Kind: "Template", Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName}, Spec: t.spec}
-	if shown := oneLine(cmp.Or(t.entity.TextOf("name"), t.name)); shown != name {
+	if shown := conversion.OneLine(cmp.Or(t.entity.TextOf("name"), t.name)); shown != name {
 		r.Metadata.DisplayName = shown
 	}
 	for flaws := im.Kinds.Check(r); len(flaws) > 0; flaws = im.Kinds.Check(r) {
 		if !im.dropRefused(t, flaws[0]) {
-			im.lose(t.entity, t.title(), "left out: Muster refuses it: %s", oneLine(flaws[0].Error()))
+			im.lose(t.entity, t.title(), "left out: Muster refuses it: %s", conversion.OneLine(flaws[0].Error()))
 			return
 		}
 	}

@@ -52,7 +52,7 @@ func (im *importer) importItem(t *template, e *conversion.Mapping) {
 
 // newItem imports an item or a prototype of one.
 func (im *importer) newItem(t *template, e *conversion.Mapping, what string) (of model.Item, ok bool) {
-	of = model.Item{Key: e.TextOf("key"), Unit: oneLine(e.TextOf("units")), Disabled: isDisabled(e)}
+	of = model.Item{Key: e.TextOf("key"), Unit: conversion.OneLine(e.TextOf("units")), Disabled: isDisabled(e)}
 	word := constant(e, "value_type", "UNSIGNED")
 	valueType, known := valueTypes[word]
 	if !known {
@@ -67,7 +67,7 @@ func (im *importer) newItem(t *template, e *conversion.Mapping, what string) (of
 		of.NoHistory = true
 	}
 	if m := e.Child("valuemap"); m != nil {
-		of.ValueMap = shorten(m.TextOf("name"), model.MaxName)
+		of.ValueMap = conversion.ShortenLine(m.TextOf("name"), model.MaxName)
 		if !slices.ContainsFunc(t.spec.ValueMaps, func(one model.ValueMap) bool { return one.Name == of.ValueMap }) {
 			im.lose(e, what, "the template has no value map %q", of.ValueMap)
 			of.ValueMap = ""
@@ -127,7 +127,7 @@ func (im *importer) importSource(t *template, e *conversion.Mapping, what string
 			err = im.CheckKey(key)
 		}
 		if _, missing := err.(*model.MissingMacroError); err != nil && !missing {
-			im.setIdle(e, what, of, oneLine("the agent: "+err.Error()))
+			im.setIdle(e, what, of, conversion.OneLine("the agent: "+err.Error()))
 			return
 		}
 		im.importInterval(t, e, what, of)
@@ -199,7 +199,7 @@ func (im *importer) checkFormulas(t *template, list, prototypes []model.Item) {
 // setIdle marks an item as not collected.
 func (im *importer) setIdle(e *conversion.Mapping, what string, of *model.Item, reason string) {
 	e.IgnoreFields(connectionFields...)
-	of.From, of.Interval, of.Formula, of.Internal, of.NotCollected = "", 0, "", false, oneLine(reason)
+	of.From, of.Interval, of.Formula, of.Internal, of.NotCollected = "", 0, "", false, conversion.OneLine(reason)
 	if strings.HasPrefix(reason, "the agent: ") {
 		im.change(e, what, "not collected: %s", strings.TrimPrefix(reason, "the agent: "))
 	}
@@ -276,7 +276,7 @@ func (im *importer) importSteps(t *template, e *conversion.Mapping, what string,
 				continue
 			}
 		}
-		im.lose(one, what, "step %d, %s: %s; later steps are left out too, and the item is not collected", i+1, word, oneLine(err.Error()))
+		im.lose(one, what, "step %d, %s: %s; later steps are left out too, and the item is not collected", i+1, word, conversion.OneLine(err.Error()))
 		if of.NotCollected == "" {
 			of.Trapper = false
 			im.setIdle(e, what, of, fmt.Sprintf("step %d, %s, has no equivalent in Muster", i+1, word))
@@ -322,7 +322,7 @@ func importStep(e *conversion.Mapping, word string) (model.Step, error) {
 // importTags imports the tags of an item. A tag has one value here: several are joined.
 func (im *importer) importTags(e *conversion.Mapping, what string, of *model.Item) {
 	for _, one := range e.List("tags") {
-		tag, value := oneLine(one.TextOf("tag")), oneLine(one.TextOf("value"))
+		tag, value := conversion.OneLine(one.TextOf("tag")), conversion.OneLine(one.TextOf("value"))
 		if tag == "" {
 			continue
 		}
@@ -332,7 +332,7 @@ func (im *importer) importTags(e *conversion.Mapping, what string, of *model.Ite
 		other, twice := of.Tags[tag]
 		switch {
 		case twice && other != value:
-			value = oneLine(other + ", " + value)
+			value = conversion.OneLine(other + ", " + value)
 			im.change(one, what, "tag %s has one value here: %s", tag, value)
 		case !twice && len(of.Tags) == model.MaxValueTags:
 			im.lose(one, what, "tag %s is left out: an item has at most %d tags", tag, model.MaxValueTags)

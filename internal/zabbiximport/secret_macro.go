@@ -31,7 +31,7 @@ func (im *importer) importSecrets(t *template, name string) {
 			t.spec.Secrets = append(t.spec.Secrets, model.MacroSecret{Macro: macro.String(), Secret: secret})
 			origin := ""
 			if macro.vault != "" {
-				origin = ", where it was in Vault at " + oneLine(macro.vault)
+				origin = ", where it was in Vault at " + conversion.OneLine(macro.vault)
 			}
 			im.change(macro.entity, what, "its value is not in the export%s: write it to the file %s in /etc/muster/secrets on each node, or change the Secret %s", origin, secret, secret)
 		}

@@ -72,7 +72,7 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *convers
 		if u, err := url.Parse(link); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && !strings.ContainsAny(link, "{}") && !model.HasControl(link) && len(link) <= model.MaxText {
 			of.Runbook = link
 		} else {
-			im.lose(e, what, "url %s is no link here", shorten(link, 100))
+			im.lose(e, what, "url %s is no link here", conversion.ShortenLine(link, 100))
 		}
 	}
 	e.IgnoreFields("uuid", "correlation_tag", "manual_close")
@@ -83,7 +83,7 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *convers
 			im.lose(e, what, "neither name nor expression has a macro of an entity, so that all entities would have one trigger")
 			return of, t, false
 		}
-		of.Name = shorten(of.Name, model.MaxName-200) + " " + macros[0]
+		of.Name = conversion.ShortenLine(of.Name, model.MaxName-200) + " " + macros[0]
 		im.change(e, what, "a discovered trigger has a name of its own here: %s", of.Name)
 	}
 	for number, name := 2, of.Name; t.triggers[of.Name]; number++ {
@@ -143,7 +143,7 @@ func titleOf(name string) string {
 	for _, macro := range []string{"{HOST.NAME}", "{HOST.HOST}", "{HOSTNAME}"} {
 		name = strings.ReplaceAll(name, macro, "the node")
 	}
-	if name = shorten(name, model.MaxName-len(" (100)")); name == "" {
+	if name = conversion.ShortenLine(name, model.MaxName-len(" (100)")); name == "" {
 		return "unnamed"
 	}
 	return name
@@ -213,7 +213,7 @@ func (t *template) macroValue(entities bool) func(string) (string, error) {
 func reasonOf(err error) string {
 	var fault *trigger.Error
 	if errors.As(err, &fault) {
-		return shorten(fault.Problem+": "+fault.Source, 300)
+		return conversion.ShortenLine(fault.Problem+": "+fault.Source, 300)
 	}
-	return oneLine(err.Error())
+	return conversion.OneLine(err.Error())
 }
