@@ -188,13 +188,17 @@ func (s *db) openFiles() error {
 
 // removeFiles deletes the range files whose range ends before a time.
 func (s *db) removeFiles(end int64) (err error) {
+	var old []*rangeFile
 	s.filesMu.Lock()
-	defer s.filesMu.Unlock()
 	for key, f := range s.files {
 		if f.end <= end {
-			err = errors.Join(err, f.remove())
+			old = append(old, f)
 			delete(s.files, key)
 		}
+	}
+	s.filesMu.Unlock()
+	for _, f := range old { // without the mutex: the deletion of a large file takes long
+		err = errors.Join(err, f.remove())
 	}
 	return err
 }

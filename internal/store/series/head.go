@@ -371,10 +371,49 @@ func (of *headSeries) tail(file *rangeFile) (offset int64) {
 // maxUnwritten bounds the full chunks of a partition, in bytes, that snapshots have because their file could not be written.
 const maxUnwritten = 4 << 20
 
-// write writes the full chunks of a partition that are only in memory to range files; the caller holds the mutex of the
-// partition. Chunks that it cannot write stay in memory.
+// write writes the full chunks of a partition that are not yet in a range file. It takes the partition's mutex for moments only. Chunks that it
+// cannot write stay in memory.
 func (s *db) write(p *headPartition) {
-	var files []*rangeFile
+	var fault error
+	for _, file := range p.unwrittenFiles() {
+		first := int64(math.MaxInt64)
+		if err := file.write(func(at int64) (b []byte) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			first = at
+			for _, of := range p.series {
+				for i := range of.full {
+					if c := &of.full[i]; c.file == file && c.offset == 0 {
+						prev := of.tail(file)
+						c.offset = at + int64(len(b))
+						b = appendRecord(b, chunkRecord{c.min, c.max, prev, c.data})
+					}
+				}
+			}
+			return b
+		}); err != nil {
+			fault = fmt.Errorf("write %q: %w", file.path(), err)
+			p.forgetOffsets(file, first)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unwritten, p.fault = 0, fault
+	if fault != nil {
+		for _, of := range p.series {
+			for _, c := range of.full {
+				if c.offset == 0 {
+					p.unwritten += len(c.data)
+				}
+			}
+		}
+	}
+}
+
+// unwrittenFiles returns the range files of the full chunks that are in no file, or that a file may have lost.
+func (p *headPartition) unwrittenFiles() (files []*rangeFile) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for _, of := range p.series {
 		for i := range of.full {
 			c := &of.full[i]
@@ -386,34 +425,17 @@ func (s *db) write(p *headPartition) {
 			}
 		}
 	}
-	p.unwritten, p.fault = 0, nil
-	for _, file := range files {
-		var chunks []*fullChunk
-		if err := file.write(func(at int64) (b []byte) {
-			for _, of := range p.series {
-				for i := range of.full {
-					if c := &of.full[i]; c.file == file && c.offset == 0 {
-						prev := of.tail(file)
-						c.offset = at + int64(len(b))
-						b = appendRecord(b, chunkRecord{c.min, c.max, prev, c.data})
-						chunks = append(chunks, c)
-					}
-				}
-			}
-			return b
-		}); err != nil {
-			p.fault = fmt.Errorf("write %q: %w", file.path(), err)
-			for _, c := range chunks {
+	return files
+}
+
+// forgetOffsets marks the full chunks as not written that a file has from an offset on.
+func (p *headPartition) forgetOffsets(file *rangeFile, from int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, of := range p.series {
+		for i := range of.full {
+			if c := &of.full[i]; c.file == file && c.offset >= from {
 				c.offset = 0
-			}
-		}
-	}
-	if p.fault != nil {
-		for _, of := range p.series {
-			for _, c := range of.full {
-				if c.offset == 0 {
-					p.unwritten += len(c.data)
-				}
 			}
 		}
 	}

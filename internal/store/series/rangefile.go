@@ -93,6 +93,8 @@ type rangeFile struct {
 	dir        string
 	start, end int64 // ms; end is behind the range
 
+	writing sync.Mutex // held while records are written or the file is made; mu is taken behind it
+
 	mu     sync.RWMutex
 	file   disk.File // nil: not made yet
 	size   int64     // where the next record goes
@@ -214,25 +216,38 @@ func (a *readAhead) read(f *rangeFile, offset int64) (r chunkRecord, err error) 
 	return r, err
 }
 
-// write appends records to the file without a sync; the function build encodes the records for the offset at which they
-// are written. build gets their offset.
+// write appends records to the file without a sync; the function build encodes them for the offset at which they will be.
+// Records are read while it works.
 func (f *rangeFile) write(build func(offset int64) []byte) error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	file, at, err := f.openForWriting()
+	if err != nil {
+		return err
+	}
+	records := build(at)
+	if _, err := file.WriteAt(records, at); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.size = at + int64(len(records))
+	return nil
+}
+
+// openForWriting returns the file and its size, and creates a missing file; the caller holds writing.
+func (f *rangeFile) openForWriting() (disk.File, int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.file == nil {
 		if err := f.create(nil); err != nil {
-			return err
+			return nil, 0, err
 		}
 	}
-	records := build(f.size)
-	if _, err := f.file.WriteAt(records, f.size); err != nil {
-		return err
-	}
-	f.size += int64(len(records))
-	return nil
+	return f.file, f.size, nil
 }
 
-// create creates the file, with the content of the deleted file if one is given; the caller holds the mutex.
+// create creates the file, with the content of the deleted file if one is given; the caller holds both mutexes.
 func (f *rangeFile) create(deleted disk.File) (err error) {
 	if err = f.fs.MkdirAll(f.dir); err != nil {
 		return err
@@ -274,9 +289,11 @@ func (f *rangeFile) sync() (covered int64, err error) {
 		return 0, err
 	}
 	if err := file.SyncData(); err != nil {
+		f.writing.Lock()
+		defer f.writing.Unlock()
 		f.mu.Lock()
+		defer f.mu.Unlock()
 		f.failed = f.size // the kernel may have dropped them, and a second sync would not say so
-		f.mu.Unlock()
 		return 0, err
 	}
 	return covered, nil
@@ -284,6 +301,8 @@ func (f *rangeFile) sync() (covered int64, err error) {
 
 // reopen returns the open file and its size, and creates the file again if it was deleted.
 func (f *rangeFile) reopen() (disk.File, int64, error) {
+	f.writing.Lock()
+	defer f.writing.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.file != nil && !f.exists() {
@@ -316,13 +335,16 @@ func (f *rangeFile) exists() bool {
 
 // remove deletes the file.
 func (f *rangeFile) remove() error {
+	f.writing.Lock()
+	defer f.writing.Unlock()
 	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.file == nil {
+	file := f.file
+	f.file = nil
+	f.mu.Unlock()
+	if file == nil {
 		return nil
 	}
-	err := f.file.Close()
-	f.file = nil
+	err := file.Close()
 	if gone := f.fs.Remove(f.path()); !errors.Is(gone, fs.ErrNotExist) {
 		err = errors.Join(err, gone)
 	}

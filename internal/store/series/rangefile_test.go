@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -72,4 +73,64 @@ func TestReadAheadCost(t *testing.T) {
 	if got := read(order); counted.bytes > series*rows*firstRead*3/2 {
 		t.Error("in a random order:", got)
 	}
+}
+
+// slowDisk is a disk that takes long to write and to delete, until release is closed.
+type slowDisk struct {
+	disk.OS
+	disk.File
+	began   chan struct{}
+	release chan struct{}
+}
+
+// WriteAt writes to the file after release.
+func (d *slowDisk) WriteAt(b []byte, at int64) (int, error) {
+	close(d.began)
+	<-d.release
+	return d.File.WriteAt(b, at)
+}
+
+// Remove deletes a file after release.
+func (d *slowDisk) Remove(path string) error {
+	close(d.began)
+	<-d.release
+	return d.OS.Remove(path)
+}
+
+// TestSlowDisk writes and deletes a file of the head on a disk that takes long, and expects queries and appends meanwhile.
+func TestSlowDisk(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer s.Close()
+	var ref Series
+	points := fill(t, s, &ref, 0, 300)
+	snapshot(t, s)
+	file := s.fileAt(start)
+	on := file.file
+	during := func(slow, fast func()) {
+		d := &slowDisk{File: on, began: make(chan struct{}), release: make(chan struct{})}
+		file.file, file.fs = d, d
+		slowDone, fastDone := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(slowDone)
+			slow()
+		}()
+		<-d.began
+		go func() {
+			defer close(fastDone)
+			fast()
+		}()
+		select {
+		case <-fastDone:
+		case <-time.After(20 * time.Second):
+			t.Error("a query or an append waits for the disk")
+		}
+		close(d.release)
+		<-slowDone
+	}
+	points = append(points, fill(t, s, &ref, 300, 600)...)
+	during(func() { s.Encode(0, nil) }, func() {
+		want(t, s, points...)
+		fill(t, s, &ref, 600, 900)
+	})
+	during(func() { testenv.NoError(t, s.removeFiles(file.end)) }, func() { fill(t, s, &ref, 900, 1200) })
 }

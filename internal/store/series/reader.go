@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"math"
+	"runtime"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -173,6 +174,7 @@ func (x headIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilder,
 	if metas == nil {
 		return nil
 	}
+	runtime.Gosched() // a block takes a core for half a minute: values and queries go first
 	*metas = (*metas)[:0]
 	var late []point
 	for _, of := range twins {

@@ -22,9 +22,9 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 // Encode appends the head of a partition to a snapshot.
 func (s *db) Encode(id model.Partition, b []byte) []byte {
 	p := &s.partitions[id]
+	s.write(p)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s.write(p)
 	var files []*rangeFile
 	note := func(f *rangeFile) {
 		if !slices.Contains(files, f) {
