@@ -218,13 +218,21 @@ func FuzzResolve(f *testing.F) {
 			}
 		}
 		x, y, z := source{value: json.RawMessage(a), from: "a"}, source{value: json.RawMessage(b), from: "b"}, source{value: json.RawMessage(c), from: "c"}
-		one := resolve("p", [][]source{{z}, {x, y}})
-		two := resolve("p", [][]source{{z}, {y, x}})
-		if one.Error != two.Error || string(one.Value) != string(two.Value) {
-			t.Errorf("order matters: %s %q, %s %q", one.Value, one.Error, two.Value, two.Error)
-		}
-		if one.Error == "" && !json.Valid(one.Value) {
-			t.Errorf("not JSON: %q", one.Value)
+		for _, mode := range []model.PropertyMerge{
+			{}, {Objects: model.MergeOverride}, {Lists: model.MergeAppend, Texts: model.MergePrepend}, {Lists: model.MergePrepend, Texts: model.MergeAppend},
+		} {
+			z.merge = mode
+			one := resolve("p", [][]source{{z}, {x, y}})
+			two := resolve("p", [][]source{{z}, {y, x}})
+			if one.Error != two.Error || string(one.Value) != string(two.Value) {
+				t.Errorf("%+v: order matters: %s %q, %s %q", mode, one.Value, one.Error, two.Value, two.Error)
+			}
+			if one.Error == "" && !json.Valid(one.Value) {
+				t.Errorf("%+v: not JSON: %q", mode, one.Value)
+			}
+			if value := mergeLevels("p", [][]source{{z}, {x, y}}); one.Error == "" && valueEffect(parseTree(z, 0), value) == InConflict {
+				t.Errorf("%+v: a value without a conflict is in conflict", mode)
+			}
 		}
 	})
 }
