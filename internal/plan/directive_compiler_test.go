@@ -294,6 +294,7 @@ func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 			case 2:
 				put("Node", name("n"), map[string]string{"tier": name("tier")}, &model.NodeSpec{
 					Groups: []string{name("g")}, PolicyMode: rapid.SampledFrom([]string{"", "audit", "enforce"}).Draw(rt, "node mode"),
+					State: rapid.SampledFrom([]string{"", "", model.StateIgnored}).Draw(rt, "node state"),
 				})
 			case 3:
 				key := intent.Key{Kind: "Policy", Namespace: "default", Name: name("policy")}
