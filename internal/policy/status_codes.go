@@ -56,12 +56,10 @@ func (c Codes) word(i, n int) uint64 {
 	if i+wordCodes <= n {
 		return binary.LittleEndian.Uint64(c[i/2:])
 	}
-	w := uint64(NotApplicable) * everyCode
-	for k := i; k < n; k++ {
-		shift := (k - i) * 4
-		w = w&^(15<<shift) | uint64(c.At(k))<<shift
-	}
-	return w
+	var rest [8]byte
+	copy(rest[:], c[i/2:(n+1)/2])
+	behind := ^uint64(0) << ((n - i) * 4)
+	return binary.LittleEndian.Uint64(rest[:])&^behind | uint64(NotApplicable)*everyCode&behind
 }
 
 // aboveWaived returns the bits that make codes of a word larger than Waived.

@@ -142,7 +142,7 @@ func newBenchFleet() *benchFleet {
 	f.sums = NewSums(Options{
 		Runs: func(node model.NodeID) []reducer.Run { return f.runs[node] },
 		LastRun: func(node model.NodeID, unit model.UnitID) (reducer.Run, bool) {
-			i, ok := findRun(f.runs[node], unit)
+			i, ok := reducer.FindRun(f.runs[node], unit)
 			return f.runs[node][i], ok
 		},
 		Changes:    func(time.Time) []reducer.RunChange { return f.changes },

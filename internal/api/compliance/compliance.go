@@ -111,7 +111,7 @@ func (s *complianceRequest) directivesOf(node model.NodeID) []nodeDirective {
 			runs = s.Runs(node)
 		}
 		var run *reducer.Run
-		if i, ok := findRun(runs, id); ok {
+		if i, ok := reducer.FindRun(runs, id); ok {
 			run = &runs[i]
 		}
 		s.directives = append(s.directives, s.directive(node, unit, run))

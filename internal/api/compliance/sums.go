@@ -209,7 +209,7 @@ func (s *Sums) judgeNode(n *placedNode, directives []model.UnitID) {
 		}
 		var run *reducer.Run
 		if n.all {
-			if i, ok := findRun(runs, id); ok {
+			if i, ok := reducer.FindRun(runs, id); ok {
 				run = &runs[i]
 			}
 		} else if last, ok := s.LastRun(n.id, id); ok {
@@ -229,12 +229,7 @@ func (s *Sums) judgeNode(n *placedNode, directives []model.UnitID) {
 	s.tally.change(&n.nodeTally, pairs)
 }
 
-// findRun returns the index of a directive's run in a sorted list, or the index at which to insert it.
-func findRun(runs []reducer.Run, unit model.UnitID) (int, bool) {
-	return slices.BinarySearchFunc(runs, unit, func(r reducer.Run, unit model.UnitID) int { return cmp.Compare(r.Unit, unit) })
-}
-
-// compareCalendars adds to changed the directives whose calendar has had another due time since the last refresh.
+// compareCalendars adds the directives to changed whose calendar has another last due time than at the last refresh.
 func (s *Sums) compareCalendars(changed map[model.UnitID]bool) {
 	calendars := map[model.DefinitionID]time.Time{}
 	for id, unit := range s.units {

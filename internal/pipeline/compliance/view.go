@@ -95,7 +95,7 @@ func (v *View) LastRun(node model.NodeID, directive model.UnitID) (run Run, ok b
 	if !ok {
 		return run, false
 	}
-	at, ok := findRun(p.nodes[n], directive)
+	at, ok := FindRun(p.nodes[n], directive)
 	if ok {
 		run = p.nodes[n][at]
 	}
@@ -205,7 +205,7 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 	}
 	executed := w.Received - from.Age(s.AtMs)
 	runs := w.p.nodes[n]
-	at, found := findRun(runs, c.Unit)
+	at, found := FindRun(runs, c.Unit)
 	if !found {
 		runs = slices.Insert(runs, at, Run{Unit: c.Unit})
 		w.p.nodes[n] = runs
@@ -248,9 +248,18 @@ func cloneExceptions(list []wire.ReportException) []wire.ReportException {
 	return out
 }
 
-// findRun returns the index of a directive's run, or the index where to insert it.
-func findRun(runs []Run, unit model.UnitID) (int, bool) {
-	return slices.BinarySearchFunc(runs, unit, func(r Run, unit model.UnitID) int { return cmp.Compare(r.Unit, unit) })
+// FindRun returns the index of a directive's run in a list that ascends by directive, or the index where to insert it. It is a loop of its own,
+// because slices.BinarySearchFunc copies a run per step.
+func FindRun(runs []Run, unit model.UnitID) (int, bool) {
+	low, high := 0, len(runs)
+	for low < high {
+		if mid := int(uint(low+high) >> 1); runs[mid].Unit < unit {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low, low < len(runs) && runs[low].Unit == unit
 }
 
 // Record implements shard.Applier and does nothing.
