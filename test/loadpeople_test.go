@@ -26,7 +26,7 @@ agents:
 phases: [{ramp: 500ms}, {steady: 9s, warmup: 1s}, {drain: 20s}]
 intent:
   - {at: 500ms, every: 1s, create: 2, change: 1, delete: 1, kind: check, class: web}
-  - {at: 1s, every: 2s, create: 1, change: 1, delete: 1, kind: group}
+  - {at: 1s, every: 2s, create: 1, change: 1, delete: 1, kind: check}
 operators: {lists: 2, pages: 2/s, watches: 2, applies: 1/s} # so few that a slow machine answers them all
 objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 `)
@@ -77,7 +77,6 @@ func TestLoadRefusals(t *testing.T) {
 		{"load lint " + file, model.Invalid.Exit(), "mine.yaml:2:32: agents[0].cheks: unknown field; did you mean checks?"},
 		{"load run sensu-4000x40x5", model.NotFound.Exit(), "did you mean sensu-4000x40x5s?"},
 		{"load join mlj1.nonsense", 2, "paste the whole line"}, // before any connection
-		{"load show muster-overload-soak", model.Invalid.Exit(), "muster-overload has no soak form"},
 	} {
 		harness.Run(t, append(os.Environ(), "TMPDIR="+dir), strings.Fields(c.args)...).Expect(c.code, c.says)
 	}

@@ -301,9 +301,6 @@ func (t *timetable) judgePhase(p *report.Played, i int, before []report.Played) 
 	if t.apart(t.Score[i].Phase) {
 		t.judgeLate(p, i)
 	}
-	if p.Kind == report.KindSoak {
-		p.Missed = append(p.Missed, Drift(p.Name, own)...)
-	}
 }
 
 // lateShare is the fraction (1/20) of a phase's length that the generator may fall behind in a phase that overloads the

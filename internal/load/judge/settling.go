@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -81,33 +80,4 @@ func Settled(before, samples []report.Sample) (seconds, swung int) {
 		return i + 2 - calm, swung
 	}
 	return -1, 0
-}
-
-// Drift compares the last quarter of a soak with its second: the first fills caches.
-func Drift(name string, samples []report.Sample) (list []string) {
-	quarter := len(samples) / 4
-	if quarter < calm {
-		return nil
-	}
-	compare := func(what string, slack float64, of func(*report.Sample) float64) {
-		mean := func(samples []report.Sample) (sum float64) {
-			for i := range samples {
-				sum += of(&samples[i]) / float64(len(samples))
-			}
-			return sum
-		}
-		early, late := mean(samples[quarter:2*quarter]), mean(samples[3*quarter:])
-		if late > slackShare*early+slack {
-			list = append(list, fmt.Sprintf("%s drifts: %s: %.0f in its second quarter, %.0f in its last", name, what, early, late))
-		}
-	}
-	compare("resident memory of the server, MiB", 32, func(s *report.Sample) float64 { return float64(s.ServerRSS) / (1 << 20) })
-	compare("goroutines of the server", 50, func(s *report.Sample) float64 { return s.Goroutines })
-	compare("p99, ms", 20, func(s *report.Sample) float64 {
-		if s.Latency == nil {
-			return 0
-		}
-		return s.Latency.P99
-	})
-	return list
 }

@@ -41,9 +41,9 @@ func listCommand() *cobra.Command {
 		Use:   "list",
 		Short: "Show the shipped scenarios: which run today, how large they are, what they answer",
 		Long: `Shows the scenarios that muster load run NAME plays. Each has a short form, NAME-quick: as many agents as
-this machine carries easily, each as before, measured for a minute; and, where it is one stretch, a long
-one, NAME-soak: an hour. What a scenario waits for comes with later versions; what this machine has too
-little of to play it whole is named, and with -o wide how much it takes.`,
+this machine carries easily, each as before, measured for a minute. What a scenario waits for comes with
+later versions; what this machine has too little of to play it whole is named, and with -o wide how much
+it takes.`,
 		Example: "  muster load list\n  muster load list --quick\n  muster load list -o wide",
 		Args:    cobra.NoArgs,
 	}
@@ -72,9 +72,6 @@ func shippedList(quick bool) ([]listed, error) {
 			return nil, err
 		}
 		forms := []string{name + "-quick"}
-		if _, err := s.Soak(); err == nil {
-			forms = append(forms, name+"-soak")
-		}
 		if quick {
 			s, forms = s.Quick(machine), nil
 		}

@@ -172,8 +172,8 @@ func (c *Changes) next(x *entry) (o *order, list []model.Resource, gone []string
 	x.pool = x.pool[len(gone):]
 	for _, name := range x.pool[:min(x.spec.Change, len(x.pool))] {
 		x.other[name] = !x.other[name]
-		list = append(list, c.made(x, name)...)
-		o.want[name] = c.held(x, name)
+		list = append(list, c.made(x, name))
+		o.want[name] = x.interval(name).String()
 	}
 	list = append(list, c.more(x, x.spec.Create, o.want)...)
 	for _, name := range gone {
@@ -187,9 +187,6 @@ func (c *Changes) remove(ctx context.Context, x *entry, names []string) error {
 	var refs []v1.Ref
 	for _, name := range names {
 		refs = append(refs, v1.Ref{Kind: "Check", Namespace: simulated.Namespace, Name: name})
-		if x.spec.Kind == "group" {
-			refs = append(refs, v1.Ref{Kind: "Group", Namespace: simulated.Namespace, Name: name})
-		}
 	}
 	if len(refs) == 0 {
 		return nil
@@ -204,29 +201,18 @@ func (c *Changes) more(x *entry, n int, want map[string]string) (list []model.Re
 		name := fmt.Sprintf("intent-%d-%04d", x.n, x.made)
 		x.made++
 		x.pool = append(x.pool, name)
-		list = append(list, c.made(x, name)...)
+		list = append(list, c.made(x, name))
 		if want != nil {
-			want[name] = c.held(x, name)
+			want[name] = x.interval(name).String()
 		}
 	}
 	return list
 }
 
-// made returns a check of the classes, or, for the kind group, a group of all classes and a check of it. A changed
-// resource is a check with another interval, or an empty group.
-func (c *Changes) made(x *entry, name string) []model.Resource {
-	meta := model.Metadata{Name: name, Namespace: simulated.Namespace}
-	check := &model.CheckSpec{Targets: &model.Targets{Groups: c.groups(x)}, Command: &model.Command{Shell: "true"}, Interval: model.Duration(restInterval)}
-	if x.spec.Kind != "group" {
-		check.Interval = model.Duration(x.interval(name))
-		return []model.Resource{simulated.Resource(meta, check)}
-	}
-	group := &model.GroupSpec{Groups: c.groups(x)}
-	if x.other[name] {
-		group = &model.GroupSpec{Where: "false"}
-	}
-	check.Targets.Groups = []string{name}
-	return []model.Resource{simulated.Resource(meta, group), simulated.Resource(meta, check)}
+// made returns a check of the classes; a changed check has another interval.
+func (c *Changes) made(x *entry, name string) model.Resource {
+	return simulated.Resource(model.Metadata{Name: name, Namespace: simulated.Namespace},
+		&model.CheckSpec{Targets: &model.Targets{Groups: c.groups(x)}, Command: &model.Command{Shell: "true"}, Interval: model.Duration(x.interval(name))})
 }
 
 // interval returns the interval of the check with this name.
@@ -235,17 +221,6 @@ func (x *entry) interval(name string) time.Duration {
 		return otherInterval
 	}
 	return restInterval
-}
-
-// held returns the interval of the check with this name that agents hold, or an empty text if they do not hold it.
-func (c *Changes) held(x *entry, name string) string {
-	switch {
-	case !x.other[name]:
-		return restInterval.String()
-	case x.spec.Kind == "group":
-		return ""
-	}
-	return otherInterval.String()
 }
 
 // groups returns the groups whose agents hold the changes of an entry.

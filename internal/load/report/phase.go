@@ -8,7 +8,7 @@ import "github.com/muster-fleet/muster/internal/load/scenario"
 // Played holds the results of one phase. Its figures are of what was meant to be sent in it.
 type Played struct {
 	Name         string             `json:"name"`
-	Kind         string             `json:"kind"` // ramp, steady, step, soak, fault, drain
+	Kind         string             `json:"kind"` // ramp, steady, step, fault, drain
 	From         float64            `json:"from"`
 	To           float64            `json:"to"`
 	Rate         float64            `json:"rate,omitempty"`         // of the scenario's own
@@ -105,7 +105,6 @@ type Point struct {
 const (
 	KindRamp  = "ramp"
 	KindStep  = "step"
-	KindSoak  = "soak"
 	KindFault = "fault"
 	KindDrain = "drain"
 )

@@ -61,7 +61,7 @@ func Capabilities() []Capability {
 		{Name: "restart", What: "the server restarted, killed or stopped while results flow", needed: fault(func(f Fault) bool { return f.Server != "" })},
 		{Name: "cores", What: "a server that may use some cores only", needed: func(s *Scenario) bool { return s.Server.Cores > 0 }},
 		{Name: "renames", What: "machines renamed while results flow", needed: class(func(c *Class) bool { return c.Churn.Renames != "" })},
-		{Name: "intent", What: "checks and groups made, changed and deleted while results flow", needed: func(s *Scenario) bool { return len(s.Intent) > 0 }},
+		{Name: "intent", What: "checks and directives made, changed and deleted while results flow", needed: func(s *Scenario) bool { return len(s.Intent) > 0 }},
 		{Name: "recorded", What: "a recorded stream, each of its nodes played by several agents", needed: class(func(c *Class) bool { return c.Recorded != nil })},
 		{Name: "operators", What: "people who list, watch and apply while results flow", needed: func(s *Scenario) bool { return s.Operators.Any() }},
 		{Name: "silences", What: "people who silence machines while results flow", needed: func(s *Scenario) bool { return s.Operators.Silences != "" }},

@@ -27,7 +27,7 @@ func (v *checker) phases() {
 		p, at := &v.Phases[i], fmt.Sprintf("phases[%d]", i)
 		switch set := p.kinds(); {
 		case len(set) == 0:
-			v.lacks(true, at, "write one of ramp, steady, step, soak, fault, drain with its length: steady: 10m", "the phase has no kind")
+			v.lacks(true, at, "write one of ramp, steady, step, fault, drain with its length: steady: 10m", "the phase has no kind")
 		case len(set) > 1:
 			v.flaw(at, "one line for each: they follow each other", "both %s", strings.Join(set, " and "))
 		case p.Length() > 0:

@@ -14,7 +14,7 @@ import (
 func (p *Phase) kinds() (names []string) {
 	for i, d := range p.lengths() {
 		if *d != 0 {
-			names = append(names, [...]string{"ramp", "steady", "step", "soak", "fault", "drain"}[i])
+			names = append(names, [...]string{"ramp", "steady", "step", "fault", "drain"}[i])
 		}
 	}
 	return names
@@ -22,10 +22,10 @@ func (p *Phase) kinds() (names []string) {
 
 // lengths returns the fields that may hold the length of a phase.
 func (p *Phase) lengths() []*model.Duration {
-	return []*model.Duration{&p.Ramp, &p.Steady, &p.Step, &p.Soak, &p.Fault, &p.Drain}
+	return []*model.Duration{&p.Ramp, &p.Steady, &p.Step, &p.Fault, &p.Drain}
 }
 
-// Kind returns ramp, steady, step, soak, fault or drain; empty where it is not exactly one of them.
+// Kind is ramp, steady, step, fault or drain; empty where it is not exactly one of them.
 func (p *Phase) Kind() string {
 	if kinds := p.kinds(); len(kinds) == 1 {
 		return kinds[0]
@@ -49,7 +49,7 @@ func (p *Phase) length() *model.Duration {
 func (p *Phase) Whole() model.Duration { return p.Length() * model.Duration(len(p.Rates())) }
 
 // Measured reports whether its figures count.
-func (p *Phase) Measured() bool { return p.Steady != 0 || p.Step != 0 || p.Soak != 0 || p.Fault != 0 }
+func (p *Phase) Measured() bool { return p.Steady != 0 || p.Step != 0 || p.Fault != 0 }
 
 // Saturation is a base of a phase's rate: the last step that held.
 const Saturation = "saturation"

@@ -31,29 +31,21 @@ func Parse(file string, data []byte) (*Scenario, error) {
 	return &s, nil
 }
 
-// Load reads a shipped scenario by its name, or a file, and fills in defaults. NAME-quick is Quick for this machine,
-// NAME-soak is Soak.
+// Load reads a shipped scenario by its name, or a file, and fills in defaults. NAME-quick is Quick for this machine.
 func Load(nameOrFile string) (*Scenario, error) { return LoadAs(nameOrFile, 1, false) }
 
 // LoadAs loads a scenario with times the agents, and in its quick form if quick is set or the name asks for it. It
 // scales first, so that a scenario that is small enough then is the same on every machine.
 func LoadAs(nameOrFile string, scale float64, quick bool) (*Scenario, error) {
-	name, soak := nameOrFile, false
+	name := nameOrFile
 	if base, ok := strings.CutSuffix(name, "-quick"); ok && shipped(base) {
 		name, quick = base, true
-	} else if base, ok := strings.CutSuffix(name, "-soak"); ok && shipped(base) {
-		name, soak = base, true
 	}
 	s, err := read(name)
 	if err != nil {
 		return nil, err
 	}
 	s.Defaults()
-	if soak {
-		if s, err = s.Soak(); err != nil {
-			return nil, err
-		}
-	}
 	if scale != 1 {
 		s = s.Scaled(scale)
 	}

@@ -13,7 +13,7 @@ func TestRules(t *testing.T) {
 	for _, s := range []any{Scenario{}, Server{}, Stream{}, Class{}, Check{}, Output{}, Values{}, Policy{}, Churn{}, Phase{}, Fault{}, Pick{}, FailCheck{}, Change{}, Operators{}, GroupCheck{}, Proxies{}, Recorded{}} {
 		for f := range reflect.TypeOf(s).Fields() {
 			for _, kind := range strings.Fields(f.Tag.Get("of")) {
-				if !slices.Contains([]string{"ramp", "steady", "step", "soak", "fault", "drain"}, kind) {
+				if !slices.Contains([]string{"ramp", "steady", "step", "fault", "drain"}, kind) {
 					t.Errorf("%T.%s is of phases %q", s, f.Name, kind)
 				}
 			}

@@ -107,27 +107,6 @@ func (s *Scenario) Quick(m Machine) *Scenario {
 	return out
 }
 
-// Soak returns the scenario for an hour, judged for drift too. It needs exactly one measured phase.
-func (s *Scenario) Soak() (*Scenario, error) {
-	out := s.clone()
-	var only *Phase
-	for i := range out.Phases {
-		if p := &out.Phases[i]; p.Measured() {
-			if only != nil || p.Step > 0 {
-				return nil, model.Errorf(model.Invalid, "%s has no soak form: it is more than one stretch", s.Name).
-					WithHint("muster load run %s plays it as it is", s.Name)
-			}
-			only = p
-		}
-	}
-	if only.Name == "steady" {
-		only.Name = "soak"
-	}
-	only.Steady, only.Soak = 0, model.Duration(time.Hour)
-	out.Name += "-soak"
-	return out, nil
-}
-
 // shorten brings the measured phases down to a time, and moves faults and changes: faults keep their order, and those that
 // did not overlap do not. Where faults would be too short for the server to notice, the phases stay longer.
 func (s *Scenario) shorten(most time.Duration) {

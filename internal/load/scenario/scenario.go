@@ -124,28 +124,27 @@ type Churn struct {
 	OfflineFor model.Duration `json:"offlineFor,omitempty" check:"1s..366d"` // … for so long, and then send their spool
 }
 
-// Phase is a part of the run. Exactly one of the first six durations says its length and its kind; phases follow each
+// Phase is a part of the run. Exactly one of the first five durations says its length and its kind; phases follow each
 // other in the order of the file. The tag of names the kinds that a field belongs to.
 type Phase struct {
 	Name   string         `json:"name,omitempty"`                       // for the report; default its kind
 	Ramp   model.Duration `json:"ramp,omitempty" check:"100ms..366d"`   // agents connect evenly over this time
 	Steady model.Duration `json:"steady,omitempty" check:"100ms..366d"` // everything flows; measured
 	Step   model.Duration `json:"step,omitempty" check:"100ms..366d"`   // steady parts of this length at growing rates, until an objective or the machine breaks; measured
-	Soak   model.Duration `json:"soak,omitempty" check:"100ms..366d"`   // as steady, judged for drift too; measured
 	Fault  model.Duration `json:"fault,omitempty" check:"100ms..366d"`  // as steady, while its faults strike: measured by itself, no part of the run's figures
 	Drain  model.Duration `json:"drain,omitempty" check:"100ms..366d"`  // nothing new; at most this long until all is acknowledged
 
-	Rate   float64            `json:"rate,omitempty" of:"steady step soak fault" check:"0.001..1000|1.2 is 120 % of the scenario's own rate"` // of the scenario's own; default 1. Step: the first one
-	Faster map[string]float64 `json:"faster,omitempty" of:"steady soak" check:"a pipeline"`                                                   // pipelines that run so many times as fast, by their names (see Pipelines)
-	Of     string             `json:"of,omitempty" of:"steady soak" check:"a base of saturation"`                                             // saturation: rate is a multiple of the last step that held in the steps before it
-	By     float64            `json:"by,omitempty" of:"step" check:"0.001..1000"`                                                             // added each time; default 0.1
-	Grow   float64            `json:"grow,omitempty" of:"step" check:"0.01..1000|0.15 is 15 % more with every step"`                          // in place of By: share by which each is more than the one before
-	To     float64            `json:"to,omitempty" of:"step" check:"0.001..1000"`                                                             // the last one; default 10
-	Settle model.Duration     `json:"settle,omitempty" of:"steady"`                                                                           // within this time latency and queues must be as before the phase before it
-	Warmup model.Duration     `json:"warmup,omitempty" of:"steady soak"`                                                                      // its first part, which is not measured
+	Rate   float64            `json:"rate,omitempty" of:"steady step fault" check:"0.001..1000|1.2 is 120 % of the scenario's own rate"` // of the scenario's own; default 1. Step: the first one
+	Faster map[string]float64 `json:"faster,omitempty" of:"steady" check:"a pipeline"`                                                   // pipelines that run so many times as fast, by their names (see Pipelines)
+	Of     string             `json:"of,omitempty" of:"steady" check:"a base of saturation"`                                             // saturation: rate is a multiple of the last step that held in the steps before it
+	By     float64            `json:"by,omitempty" of:"step" check:"0.001..1000"`                                                        // added each time; default 0.1
+	Grow   float64            `json:"grow,omitempty" of:"step" check:"0.01..1000|0.15 is 15 % more with every step"`                     // in place of By: share by which each is more than the one before
+	To     float64            `json:"to,omitempty" of:"step" check:"0.001..1000"`                                                        // the last one; default 10
+	Settle model.Duration     `json:"settle,omitempty" of:"steady"`                                                                      // within this time latency and queues must be as before the phase before it
+	Warmup model.Duration     `json:"warmup,omitempty" of:"steady"`                                                                      // its first part, which is not measured
 
-	Faults     []Fault          `json:"faults,omitempty" of:"fault steady soak"`     // their times count from its beginning; Defaults moves them to the scenario's
-	Objectives map[string]Limit `json:"objectives,omitempty" of:"fault steady soak"` // of this phase alone
+	Faults     []Fault          `json:"faults,omitempty" of:"fault steady"`     // their times count from its beginning; Defaults moves them to the scenario's
+	Objectives map[string]Limit `json:"objectives,omitempty" of:"fault steady"` // of this phase alone
 }
 
 // Fault strikes at a time after the beginning of the measurement: of the first measured phase, after its warm-up. Exactly
@@ -186,9 +185,9 @@ type Change struct {
 	Create int            `json:"create,omitempty" check:"1..1000"`
 	Change int            `json:"change,omitempty" check:"1..1000"`
 	Delete int            `json:"delete,omitempty" check:"1..1000"`
-	Kind   string         `json:"kind" check:"a kind to change of check, group, directive|write kind: check or kind: group|required"` // directive: change one that all nodes have
-	Class  string         `json:"class,omitempty" check:"a class"`                                                                    // whose agents hold it …
-	Group  string         `json:"group,omitempty" check:"a group"`                                                                    // … or of which group; neither: all
+	Kind   string         `json:"kind" check:"a kind to change of check, directive|write kind: check|required"` // directive: change one that all nodes have
+	Class  string         `json:"class,omitempty" check:"a class"`                                              // whose agents hold it …
+	Group  string         `json:"group,omitempty" check:"a group"`                                              // … or of which group; neither: all
 }
 
 // Operators are API users. Their requests have a timetable, however late the answers are; rates are of all of them.

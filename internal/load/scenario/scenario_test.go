@@ -335,18 +335,8 @@ func TestQuickFitsTheMachine(t *testing.T) {
 	}
 }
 
-// TestSoak expects a soak of an hour, and an error for scenarios of several phases.
-func TestSoak(t *testing.T) {
-	s, err := Load("sensu-4000x8x5s-soak")
-	if err != nil || s.Measured() != time.Hour || s.Nodes("") != 4000 || s.Name != "sensu-4000x8x5s-soak" {
-		t.Errorf("%v %+v", err, s)
-	}
-	if _, err := Load("muster-overload-soak"); model.ClassOf(err) != model.Invalid {
-		t.Error(err)
-	}
-}
-
-// TestNoneIsNeitherOneNorAll expects an error for a written number of 0 where an absent number means one, or all.
+// None of something is not one of it, nor all: a number of 0 that is written down is refused, though
+// whoever leaves it out means one, or all.
 func TestNoneIsNeitherOneNorAll(t *testing.T) {
 	_, err := Parse("none.yaml", []byte(`scenario: muster.load/v1
 agents:

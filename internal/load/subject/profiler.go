@@ -61,7 +61,7 @@ func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, goals [
 	first := true
 	for i, phase := range sc.Phases {
 		p.faults[i+1] = phase.Fault > 0
-		if long := time.Duration(max(phase.Steady, phase.Soak, phase.Step) - phase.Warmup); long > 0 && p.phase == 0 {
+		if long := time.Duration(max(phase.Steady, phase.Step) - phase.Warmup); long > 0 && p.phase == 0 {
 			seconds := int(long / time.Second)
 			p.phase, p.span = i+1, max(1, min(longestSpan, seconds/4))
 			if p.middle = max(0, (seconds-p.span)/2); !first { // the warm-up before the first phase is not among the seconds
