@@ -307,7 +307,7 @@ func fileMatch(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	if err != nil {
 		return item.Value{}, fmt.Errorf("%s: the first line %q is not a number", k.Name, k.Parameter(3, ""))
 	}
-	last, err := strconv.ParseUint(k.Parameter(4, strconv.Itoa(math.MaxUint32)), 10, 32)
+	last, err := strconv.ParseUint(k.Parameter(4, strconv.FormatUint(math.MaxUint32, 10)), 10, 32)
 	if err != nil || first > last {
 		return item.Value{}, fmt.Errorf("%s: the last line %q is not a number, or is less than the first line", k.Name, k.Parameter(4, ""))
 	}
