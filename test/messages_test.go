@@ -220,7 +220,7 @@ func (x *transcript) golden(name string) {
 	}
 	hide = append(hide, [2]string{regexp.QuoteMeta(x.dir), "DIR"}, [2]string{`join token [0-9a-f]{16}`, "join token ID"}, [2]string{`time=\S+ level`, "level"}, [2]string{`in=[0-9.]+m?s`, "in=1s"},
 		[2]string{`\d{4}-\d\d-\d\d[T ][0-9:]+ ?(Z|UTC)`, "TIME"}, [2]string{`PATH is [^\s"]+`, "PATH is …"}, [2]string{`number=\d+`, "number=N"},
-		[2]string{`from 127\.0\.0\.1:\d+`, "from 127.0.0.1:PORT"}, [2]string{`sha256:[0-9a-f]+`, "sha256:…"}, [2]string{`\d+(ms|s) ago`, "0s ago"}, [2]string{` reached a limit \d+ times, last by node `, " reached a limit 3 times, last by node "}, [2]string{`revision \d+`, "revision 7"},
+		[2]string{`from 127\.0\.0\.1:\d+`, "from 127.0.0.1:PORT"}, [2]string{`sha256:[0-9a-f]+`, "sha256:…"}, [2]string{`\d+(ms|s) ago`, "0s ago"}, [2]string{` reached a limit \d+ times, last by sender `, " reached a limit 3 times, last by sender "}, [2]string{`revision \d+`, "revision 7"},
 		[2]string{`count=\d+`, "count=1"})
 	for _, h := range hide {
 		said = regexp.MustCompile(h[0]).ReplaceAllString(said, h[1])
