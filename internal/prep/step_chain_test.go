@@ -37,6 +37,8 @@ func TestStatefulSteps(t *testing.T) {
 		{item.Unsigned, sampleStep("changePerSecond"), "0=2 10=3 11=4", "- 0 1"},
 		{item.Float, sampleStep("changePerSecond"), "0=2 10=3", "- 0.1"},
 		{item.Unsigned, sampleStep("changePerSecond"), "0=18446744073709551613 1=18446744073709551615", "- 2"},
+		{item.Unsigned, sampleStep("changePerSecond"), "0=18446744073709551615 1=3 2=5", "- - 2"},
+		{item.Unsigned, sampleStep("simpleChange"), "0=18446744073709551615 1=3 2=5", "- - 2"},
 		{item.Text, sampleStep("discardUnchanged"), "1=a 2=a 3=b 4=1 5=1.0 6=1 7=a", "a - b 1 - - a"},
 		{item.Text, sampleStep("discardUnchangedHeartbeat", "1m"), "0=a 30=a 59=a 60=a 61=b 119=b 121=b", "a - - a b - b"},
 		{item.Text, sampleStep("discardUnchangedHeartbeat", "90"), "0=7 89=7.0 90=7", "7 - 7"},

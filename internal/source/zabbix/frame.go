@@ -72,14 +72,17 @@ func readHeader(r io.Reader, most int) (h frameHeader, err error) {
 	return h, err
 }
 
-// readPayload reads the payload after a header, and decompresses it to the length in the header.
-func readPayload(r io.Reader, h frameHeader) ([]byte, error) {
+// readPayload reads the payload after a header, and decompresses it to the length in the header. It calls hold before it keeps more bytes.
+func readPayload(r io.Reader, h frameHeader, hold func(n int) error) ([]byte, error) {
 	var payload bytes.Buffer // it grows with the bytes that arrive, not by the claim of the header
-	if _, err := io.CopyN(&payload, r, int64(h.size)); err != nil {
+	if _, err := io.CopyN(&payload, heldReader{r, hold}, int64(h.size)); err != nil {
 		return nil, err
 	}
 	if h.flags&flagCompressed == 0 {
 		return payload.Bytes(), nil
+	}
+	if err := hold(int(h.plain)); err != nil {
+		return nil, err
 	}
 	z, err := zlib.NewReader(&payload)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/prometheus/client_golang/prometheus"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"github.com/muster-fleet/muster/internal/directory"
@@ -75,7 +74,7 @@ type Intent interface {
 // Limits has the limits of connections, requests and values; zero fields mean the defaults. Zero: the default.
 type Limits struct {
 	MessageBytes int           // one request, also decompressed; default 16 MiB
-	AllBytes     int64         // all larger requests that are handled at the same time; default 64 MiB
+	AllBytes     int64         // all long requests that are handled at the same time; default 64 MiB
 	ValueBytes   int           // one value; default 256 KiB
 	Request      time.Duration // from accept until the request is read; default 30 s
 }
@@ -102,7 +101,7 @@ func (c *Config) setDefaults() error {
 type Server struct {
 	cfg        Config
 	metrics    *metrics
-	memory     *semaphore.Weighted // bytes of the requests that are handled
+	memory     *memory // of the requests that are handled
 	items      itemIndexes
 	agents     agents
 	logRefusal rate.Sometimes
@@ -114,7 +113,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), memory: semaphore.NewWeighted(cfg.Limits.AllBytes), logRefusal: admission.OncePerMinute()}
+	s := &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), memory: newMemory(cfg.Limits.AllBytes), logRefusal: admission.OncePerMinute()}
 	for i := range s.logFailure {
 		s.logFailure[i] = admission.OncePerMinute()
 	}
@@ -129,21 +128,26 @@ func (s *Server) Listen(ctx context.Context, l net.Listener) error {
 // answerTime bounds how long the write of an answer takes.
 const answerTime = 30 * time.Second
 
-// serve reads and answers the one request of a connection. A request that is not in Zabbix' protocol gets no answer.
+// serve reads and answers the one request of a connection. A request that is not in Zabbix' protocol gets no answer; one that is too long
+// gets the reason.
 func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	defer nc.Close()
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
-	h, err := readHeader(nc, s.cfg.Limits.MessageBytes)
-	if err != nil {
-		s.refuse(nc, "malformed", err)
-		return
-	}
 	from, err := netip.ParseAddrPort(nc.RemoteAddr().String())
 	if err != nil {
 		s.refuse(nc, "malformed", err)
 		return
 	}
-	answer, result, err := s.handle(ctx, nc, h, from.Addr().Unmap())
+	h, err := readHeader(nc, s.cfg.Limits.MessageBytes)
+	if err != nil && model.ClassOf(err) != model.TooLarge {
+		s.refuse(nc, "malformed", err)
+		return
+	}
+	var answer *reply
+	result := "malformed"
+	if err == nil {
+		answer, result, err = s.handle(ctx, nc, h, from.Addr().Unmap())
+	}
 	if err != nil {
 		s.refuse(nc, result, err)
 		answer = &reply{Response: "failed", Info: model.OneLine(err)}
@@ -178,10 +182,6 @@ func (s *Server) refuse(nc net.Conn, result string, err error) {
 	})
 }
 
-// smallBytes is the size of a request, also decompressed, below which it takes no part of Limits.AllBytes: a heartbeat does not
-// wait for requests with many values.
-const smallBytes = 16 << 10
-
 // handle reads the payload after a header, decodes the request and handles it. result is a metric label. Without
 // answer and error the peer gets none.
 func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from netip.Addr) (answer *reply, result string, err error) {
@@ -191,18 +191,15 @@ func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from ne
 			WithHint("muster edit namespace NAME, and add to spec: zabbixFrom: [%s]", from)
 	}
 	admission.MarkAuthenticated(nc)
-	weight := min(int64(h.size+h.plain), s.cfg.Limits.AllBytes)
-	if weight < smallBytes {
-		weight = 0
-	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Request)
 	defer cancel()
-	if err := s.memory.Acquire(ctx, weight); err != nil {
+	room := requestMemory{of: s.memory, all: int64(h.size + h.plain)}
+	defer room.release()
+	payload, err := readPayload(nc, h, func(n int) error { return room.hold(ctx, n) })
+	switch {
+	case room.full:
 		return nil, "busy", model.Errorf(model.Unavailable, "the server is handling too many large requests").WithHint("send it again")
-	}
-	defer s.memory.Release(weight)
-	payload, err := readPayload(nc, h)
-	if err != nil {
+	case err != nil:
 		return nil, "malformed", err
 	}
 	s.metrics.bytes.Add(float64(h.size))

@@ -22,7 +22,6 @@ import (
 	"github.com/klauspost/compress/zlib"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -44,7 +43,7 @@ func TestFramesHaveTheirFlags(t *testing.T) {
 		r := bytes.NewReader(frame)
 		h, err := readHeader(r, 1<<20)
 		testenv.NoError(t, err)
-		got, err := readPayload(r, h)
+		got, err := readPayload(r, h, unlimited)
 		if err != nil || !bytes.Equal(got, payload) || h.flags != flags || r.Len() > 0 {
 			t.Errorf("flags %d: %v %d bytes, flags %d, %d bytes left", flags, err, len(got), h.flags, r.Len())
 		}
@@ -64,6 +63,9 @@ func deflate(data []byte) []byte {
 	_ = z.Close()
 	return b.Bytes()
 }
+
+// unlimited has room for any number of bytes.
+func unlimited(int) error { return nil }
 
 // TestBadFramesAreRefused expects an error for frames with unknown flags, for frames that are too long, and for
 // compressed frames that are longer than their header states. Only bytes within the limit are read.
@@ -85,7 +87,7 @@ func TestBadFramesAreRefused(t *testing.T) {
 		r := strings.NewReader(c.frame)
 		h, err := readHeader(r, 1<<20)
 		if err == nil {
-			_, err = readPayload(r, h)
+			_, err = readPayload(r, h, unlimited)
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.20q: %v, want %q", c.frame, err, c.want)
@@ -104,7 +106,7 @@ func FuzzParseHeader(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if payload, err := readPayload(r, h); err == nil && len(payload) > 1000 {
+		if payload, err := readPayload(r, h, unlimited); err == nil && len(payload) > 1000 {
 			t.Errorf("%d bytes", len(payload))
 		}
 	})
@@ -284,7 +286,7 @@ func (x *testServer) ask(t *testing.T, frame []byte) string {
 	r := bytes.NewReader(answer)
 	h, err := readHeader(r, 1<<20)
 	testenv.NoError(t, err)
-	body, err := readPayload(r, h)
+	body, err := readPayload(r, h, unlimited)
 	testenv.NoError(t, err)
 	return string(body)
 }
@@ -511,7 +513,7 @@ func TestHeartbeatsPassWaitingValues(t *testing.T) {
 		x := newTestServer(t)
 		x.stats.QueuedBytes = 51
 		x.cfg.Limits.AllBytes = 2 * smallBytes
-		x.memory = semaphore.NewWeighted(x.cfg.Limits.AllBytes)
+		x.memory = newMemory(x.cfg.Limits.AllBytes)
 		handle := func(payload string) error {
 			ours, theirs := net.Pipe()
 			defer ours.Close()
@@ -543,6 +545,82 @@ func TestHeartbeatsPassWaitingValues(t *testing.T) {
 		budget.Open(x.cfg.Limiter, &core.Node{ID: 7, Name: "web1", Namespace: 1})
 		if debt := budget.Spend(&core.Charge{core.LoadValues: 10_000}); debt.Wait != 0 {
 			t.Errorf("refused values were charged: %+v", debt)
+		}
+	})
+}
+
+// TestSlowRequestsHoldReceivedBytes begins more long requests than there is memory for, all slow, and expects a whole request to be answered at once.
+func TestSlowRequestsHoldReceivedBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTestServer(t)
+		x.cfg.Limits.AllBytes = 4 * smallBytes
+		x.memory = newMemory(x.cfg.Limits.AllBytes)
+		handle := func(frame []byte, end bool) error {
+			ours, theirs := net.Pipe()
+			defer ours.Close()
+			go func() {
+				_, _ = theirs.Write(frame)
+				if !end { // the request stops here
+					_, _ = theirs.Read(make([]byte, 1))
+				}
+				theirs.Close()
+			}()
+			_ = ours.SetReadDeadline(time.Now().Add(30 * time.Second))
+			h, err := readHeader(ours, 16<<20)
+			testenv.NoError(t, err)
+			_, _, err = x.handle(t.Context(), ours, h, netip.IPv6Loopback())
+			return err
+		}
+		began := time.Now()
+		var slow sync.WaitGroup
+		for i := range 10 {
+			frame := appendFrame(nil, byte(1+i%2*4), make([]byte, 16<<20))
+			slow.Go(func() {
+				if err := handle(frame[:100+i], false); err == nil || time.Since(began) != 30*time.Second {
+					t.Errorf("a slow request: %v after %v", err, time.Since(began))
+				}
+			})
+		}
+		synctest.Wait()
+		value := `{"request":"sender data","data":[{"host":"web1","key":"n[2]","value":"` + strings.Repeat("1", 3*smallBytes) + `"}]}`
+		if err := handle(appendFrame(nil, 3, []byte(value)), true); err != nil || time.Since(began) != 0 || len(x.records) != 1 {
+			t.Errorf("a request beside slow ones: %v after %v, %d records", err, time.Since(began), len(x.records))
+		}
+		slow.Wait()
+	})
+}
+
+// TestLongRequestsDoNotBlockEachOther lets more long requests arrive at the same time than there is memory for, and expects each to be answered.
+func TestLongRequestsDoNotBlockEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTestServer(t)
+		x.cfg.Limits.AllBytes = 10 * longBytes
+		x.memory = newMemory(x.cfg.Limits.AllBytes)
+		frame := appendFrame(nil, 1, append([]byte(`{"request":"sender data","data":[]}`), bytes.Repeat([]byte(" "), 4*longBytes)...))
+		began, half := time.Now(), make(chan struct{})
+		var sending sync.WaitGroup
+		for range 10 {
+			ours, theirs := net.Pipe()
+			sending.Go(func() {
+				defer theirs.Close()
+				_, _ = theirs.Write(frame[:2*longBytes])
+				<-half // all arrive side by side
+				_, _ = theirs.Write(frame[2*longBytes:])
+			})
+			sending.Go(func() {
+				defer ours.Close()
+				h, err := readHeader(ours, 16<<20)
+				testenv.NoError(t, err)
+				if _, _, err = x.handle(t.Context(), ours, h, netip.IPv6Loopback()); err != nil {
+					t.Errorf("%v after %v", err, time.Since(began))
+				}
+			})
+		}
+		synctest.Wait()
+		close(half)
+		sending.Wait()
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("the requests took %v", took)
 		}
 	})
 }
