@@ -5,12 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -66,9 +68,9 @@ func newServer(t testing.TB) *testServer {
 	return s
 }
 
-// Authenticate accepts the token "good", for core.Access.
+// Authenticate accepts tokens that begin with "good", for core.Access.
 func (s *testServer) Authenticate(token string) (access.Subject, error) {
-	if token != "good" {
+	if !strings.HasPrefix(token, "good") {
 		return access.Subject{}, errors.New("unknown")
 	}
 	return access.Subject{User: "prometheus", Grants: access.Grants{Role: access.RemoteWrite}}, nil
@@ -250,6 +252,35 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	if _, err := s.post("/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a")); model.ClassOf(err) != model.Unavailable {
 		t.Errorf("journal without room: %v", err)
 	}
+}
+
+// TestSenderLeavesPlaces begins more requests of one token than it may have, all slow, and expects a further one to be refused, and one of a
+// user to be answered.
+func TestSenderLeavesPlaces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		var slow sync.WaitGroup
+		body, end := io.Pipe()
+		for range maxSenderRequests {
+			r := httptest.NewRequest(http.MethodPost, "/prometheus/api/v1/write", body)
+			r.Header.Set("Content-Type", type1)
+			r.Header.Set("Authorization", "Bearer good")
+			slow.Go(func() { _ = s.Serve(http.Header{}, r, "192.0.2.1") })
+		}
+		synctest.Wait()
+		empty := snappy.Encode(nil, nil)
+		if _, err := s.post("/prometheus/api/v1/write", type1, "good", empty); model.ClassOf(err) != model.Unavailable {
+			t.Errorf("above the share: %v", err)
+		}
+		if _, err := s.post("/prometheus/api/v1/write", type1, "good other", empty); err != nil {
+			t.Errorf("of others: %v", err)
+		}
+		testenv.NoError(t, end.Close())
+		slow.Wait()
+		if _, err := s.post("/prometheus/api/v1/write", type1, "good", empty); err != nil || len(s.shares.requests) != 0 {
+			t.Errorf("afterwards: %v, shares %v", err, s.shares.requests)
+		}
+	})
 }
 
 // TestSamplesWaitWhileTheJournalFills expects that samples wait while the journal's queue is more than a quarter full, and that

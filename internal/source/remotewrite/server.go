@@ -9,6 +9,7 @@ import (
 	"mime"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,6 +69,7 @@ type Server struct {
 	login   core.SenderLogin
 	metrics metrics
 	series  seriesCache
+	shares  senderShares
 	idle    sync.Pool // of *receiver
 }
 
@@ -120,6 +122,11 @@ func (s *Server) serve(header http.Header, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	leave, err := s.shares.enter(strings.Join(strings.Fields(r.Header.Get("Authorization")), " "))
+	if err != nil {
+		return err
+	}
+	defer leave()
 	version2, err := versionOf(r.Header)
 	if err != nil {
 		return err
