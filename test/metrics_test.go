@@ -364,6 +364,58 @@ spec:
 	s.AwaitOutput("get items --node db1", "vfs.file.exists[/three]", "vfs.file.exists[/three,dir]", "3 entities")
 }
 
+// TestSpooledValuesOpenNoProblem kills a server for longer than a trigger waits for values, and expects the values that the agent collected
+// meanwhile, in order, and no problem.
+func TestSpooledValuesOpenNoProblem(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, "--snapshot-cycle", "2s")
+	s.Login()
+	s.StartAgent("db1")
+	s.Apply(`
+kind: Template
+metadata: {name: late}
+spec:
+  targets: {groups: [all]}
+  items: [{key: system.localtime, type: unsigned, interval: 1s}]
+  triggers:
+    - {name: silent, expression: "nodata(//system.localtime,8s)=1"}
+    - {name: back, expression: "change(//system.localtime)<0"}
+    - {name: first, expression: "last(//system.localtime)>0"}
+`)
+	s.AwaitOutput("get problems", "late:first")
+	s.Kill()
+	killed := time.Now()
+	harness.Until(t, time.Minute, "twelve seconds without a server", func() (string, bool) { return "", time.Since(killed) > 12*time.Second })
+	s.Launch()
+	s.WaitReady(40 * time.Second)
+	meanwhile := fmt.Sprintf(`query count(system_localtime{node="db1"}>%d)`, time.Now().Unix())
+	s.AwaitOutput(meanwhile, "1")
+	s.AwaitOutput(fmt.Sprintf(`query count_over_time(system_localtime{node="db1"}[%ds:1s]@%d)>9`, 12, killed.Unix()+12), "1")
+	for _, name := range []string{"silent", "back"} {
+		history := s.CLI("get", "history", "db1/late:"+name)
+		assert(t, !strings.Contains(history, "CRITICAL") && !strings.Contains(history, "WARNING"), "late:%s had a problem:\n%s", name, history)
+	}
+}
+
+// TestDeletedSeriesKeepNewValues deletes the folder of the series of a running server, and expects values of before and after it, also after a
+// kill of the server.
+func TestDeletedSeriesKeepNewValues(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, "--snapshot-cycle", "2s")
+	s.Login()
+	s.StartAgent("db1")
+	s.Apply("{kind: Template, metadata: {name: ping}, spec: {targets: {groups: [all]}, items: [{key: agent.ping, interval: 1s}]}}")
+	s.AwaitOutput("query count_over_time(agent_ping[1h])>4", "db1")
+	testenv.NoError(t, os.RemoveAll(filepath.Join(s.Data, "series")))
+	saved := s.Metric("muster_snapshot_saved_total")
+	s.AwaitOutput("query count_over_time(agent_ping[1h])>9", "db1")
+	s.AwaitMetric(saved+1, "muster_snapshot_saved_total")
+	s.Kill()
+	s.Launch()
+	s.WaitReady(40 * time.Second)
+	s.AwaitOutput("query count_over_time(agent_ping[1h])>11", "db1")
+}
+
 // TestNetworkAndCommandItems collects a web page with a secret in its address, the page's certificate and the output of
 // a command that the agent allows, and expects the reason why another command is refused.
 func TestNetworkAndCommandItems(t *testing.T) {

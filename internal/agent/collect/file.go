@@ -290,6 +290,9 @@ var posixTable = func() (table [256]uint32) {
 }()
 
 // fileMatch collects vfs.file.regexp and vfs.file.regmatch[PATH,REGEXP,ENCODING,START,END]: the text in a file that
+// maxFileLine bounds a line of a file that is searched, in bytes.
+const maxFileLine = 1 << 20
+
 // matches, or 1 if some text does.
 func fileMatch(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	pattern := k.Parameter(1, "")
@@ -317,7 +320,7 @@ func fileMatch(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(contextReader{ctx, f})
-	lines.Buffer(nil, 1<<20)
+	lines.Buffer(nil, maxFileLine)
 	for n := uint64(1); n <= last && lines.Scan(); n++ {
 		line := strings.TrimRight(lines.Text(), "\r\n")
 		if at := expression.FindStringSubmatchIndex(line); at != nil && n >= first {
@@ -326,6 +329,9 @@ func fileMatch(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 			}
 			return item.FromText(matchOutput(k.Parameter(5, ""), line, at)), nil
 		}
+	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return item.Value{}, fmt.Errorf("%s: a line of the file has over %d KiB", k.Name, maxFileLine>>10)
 	}
 	if err := lines.Err(); err != nil || k.Name == "vfs.file.regexp" {
 		return item.FromText(""), err
