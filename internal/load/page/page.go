@@ -128,7 +128,7 @@ func tiles(rep *report.Report) (list []tile) {
 					t.name = "Left"
 				}
 			case strings.HasPrefix(t.figure, "beyond") && rep.InUnit("result") != "result":
-				t.name, t.note = strings.Replace(t.name, "Beyond linger", "Latency", 1), "median of the seconds"
+				t.name, t.note = strings.Replace(t.name, "Beyond linger", "Latency", 1), "to the acknowledgement"
 			case strings.HasPrefix(t.figure, "beyond"):
 				t.note = "the linger is " + number.Bare(number.Millis(rep.Plan.Linger))
 			}

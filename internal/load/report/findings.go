@@ -177,7 +177,7 @@ func (rep *Report) transport() string {
 // wellPlayed returns a sentence that nothing is wrong.
 func (rep *Report) wellPlayed() string {
 	if rep.alone() {
-		return "nothing lost, doubled or wrong"
+		return "nothing lost, doubled or wrong, the generator kept up"
 	}
 	return "nothing lost, nothing twice, the generator kept up"
 }
@@ -244,7 +244,7 @@ func (rep *Report) objectives() (list []Objective) {
 	if rep.alone() {
 		demand(WrongSignals, "results", "none lost, doubled or wrong", rep.Balance.Acknowledged, rep.Signals.Compared != "")
 		demand(WrongTaken, "frames to refuse", "each refused", rep.WrongSent, rep.WrongSent > 0)
-		return list
+		return append(list, rep.generatorObjective())
 	}
 	if s := rep.Signals; s != nil {
 		demand(WrongSignals, "values and runs", "none lost, doubled or wrong", uint64(s.Items), s.Compared != "")
@@ -268,7 +268,12 @@ func (rep *Report) objectives() (list []Objective) {
 	if t := rep.Turns; t != nil {
 		demand(WrongTurns, "turns", "none missed, none given twice", t.Due, true)
 	}
-	return append(list, Objective{Met: rep.Valid, What: "the generator", Asked: "keeps up with its timetable", Got: "p99 " + number.Millis(rep.Lag.P99) + " late"})
+	return append(list, rep.generatorObjective())
+}
+
+// generatorObjective is the demand on the generator of every run.
+func (rep *Report) generatorObjective() Objective {
+	return Objective{Met: rep.Valid, What: "the generator", Asked: "keeps up with its timetable", Got: "p99 " + number.Millis(rep.Lag.P99) + " late"}
 }
 
 // caveats returns the parts of the scenario that were not played, and other users of the machine.
