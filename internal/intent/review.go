@@ -31,7 +31,15 @@ type reviewRequest struct {
 	At    time.Time
 }
 
-// isOf reports whether the author of a change made the request, in person or by a token.
+// decodeReview decodes a stored request.
+func decodeReview(row Row) (q reviewRequest, err error) {
+	if err := json.Unmarshal(row.Body, &q); err != nil {
+		return q, fmt.Errorf("read %s: %w", row.Key, err)
+	}
+	return q, nil
+}
+
+// isOf reports whether the author of a change is the person behind the request, in person or by a token.
 func (q *reviewRequest) isOf(by Actor) bool {
 	own := []string{q.User, cmp.Or(q.Maker, q.User)}
 	return slices.Contains(own, by.User) || slices.Contains(own, cmp.Or(by.Maker, by.User))
@@ -55,11 +63,11 @@ func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write,
 	for row, err := range r.rows(ctx, ListQuery{Kind: reviewKind}) {
 		var q reviewRequest
 		if err == nil {
-			err = json.Unmarshal(row.Body, &q)
+			q, err = decodeReview(row)
 		}
 		switch remove := (Write{Key: row.Key, Expect: row.Revision}); {
 		case err != nil:
-			return nil, fmt.Errorf("read the requests of changes: %w", err)
+			return nil, err
 		case now.Sub(q.At) > reviewLife:
 			expired = append(expired, remove)
 		case row.Key == key && !q.isOf(by):
