@@ -15,7 +15,6 @@ var notFuzzed = map[string]string{
 	"internal/doctor/findings.go":            "answers of the admin listener of this machine",
 	"internal/doctor/doctor.go":              "certificates of the server's own folder",
 	"internal/intent/enrolment_batch.go":     "rows of the server's own database",
-	"internal/intent/review.go":              "rows of the server's own database",
 	"internal/intent/declared_resources.go":  "rows of the server's own database",
 	"internal/intent/resource_owner.go":      "rows of the server's own database",
 	"internal/kind/explain.go":               "Go source of this program",
