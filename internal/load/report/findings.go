@@ -610,7 +610,7 @@ func (rep *Report) usageSection() Section {
 	}
 	s.Notes = append(s.Notes, fmt.Sprintf("all agents connected within %s, and held their checks after %s", number.Seconds(rep.ConnectSeconds), number.Seconds(rep.ReadySeconds)))
 	if c := rep.Calls; c != nil {
-		s.Notes = append(s.Notes, fmt.Sprintf("%s reads, %s writes and %s fsyncs a second; %s frames per read, %s results per frame, %s results per commit", number.Count(c.Reads), number.Count(c.Writes), number.Three(c.Syncs), number.Three(c.FramesPerRead), number.Three(rep.Batch.Mean), number.Count(c.ResultsPerCommit)))
+		s.Notes = append(s.Notes, fmt.Sprintf("%s reads, %s writes and %s fsyncs a second; %s frames per read, %s signals per frame, %s signals per commit", number.Count(c.Reads), number.Count(c.Writes), number.Three(c.Syncs), number.Three(c.FramesPerRead), number.Three(rep.Batch.Mean), number.Count(c.ResultsPerCommit)))
 	}
 	if d := rep.Disk; d != nil {
 		s.Notes = append(s.Notes, fmt.Sprintf("written to disk: %s a day; %s journal, %s snapshots", number.Bytes(d.PerDay), number.Percent(ratio(float64(d.Journal), float64(d.Written))), number.Percent(ratio(float64(d.Snapshots), float64(d.Written)))))
