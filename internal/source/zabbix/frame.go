@@ -66,7 +66,10 @@ func readHeader(r io.Reader, most int) (h frameHeader, err error) {
 		}
 		h, _, err = parseHeader(b[:size])
 	}
-	if err == nil && (h.size > uint64(most) || h.flags&flagCompressed != 0 && h.plain > uint64(most)) {
+	if h.flags&flagCompressed == 0 {
+		h.plain = 0 // reserved: nothing is decompressed
+	}
+	if err == nil && (max(h.size, h.plain) > uint64(most)) {
 		err = model.Errorf(model.TooLarge, "the message has %d bytes, the limit is %d", max(h.size, h.plain), most)
 	}
 	return h, err

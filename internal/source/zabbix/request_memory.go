@@ -18,14 +18,15 @@ const (
 )
 
 // memory bounds the bytes of the requests that are handled. A beginning takes room as its bytes arrive: a slow peer that announces a long
-// request keeps nobody waiting.
+// request keeps nobody waiting. A request without room for its beginning waits for room for all its bytes: no request waits for another
+// one that waits.
 type memory struct {
 	arriving *semaphore.Weighted // arrivingBytes
 	long     *semaphore.Weighted // Limits.AllBytes
 	most     int64               // Limits.AllBytes
 }
 
-// newMemory returns room for long requests of this size, and for beginnings.
+// newMemory returns room for whole requests of this size, and for beginnings.
 func newMemory(most int64) *memory {
 	return &memory{semaphore.NewWeighted(arrivingBytes), semaphore.NewWeighted(most), most}
 }
@@ -36,25 +37,28 @@ type requestMemory struct {
 	all      int64 // bytes of the whole request, also decompressed
 	bytes    int64 // that the request has
 	arriving int64
-	long     int64
-	full     bool // the time of the request ended before there was room
+	long     int64 // all bytes, or nothing yet
+	full     bool  // the time of the request ended before there was room
 }
 
 // hold waits until there is room for n more bytes.
 func (m *requestMemory) hold(ctx context.Context, n int) error {
 	m.bytes += int64(n)
-	sem, room, size := m.of.arriving, &m.arriving, m.bytes-smallBytes-m.arriving
-	if m.bytes > longBytes {
-		sem, room, size = m.of.long, &m.long, min(m.all, m.of.most)-m.long
-	}
-	if size <= 0 {
+	size := m.bytes - smallBytes - m.arriving
+	if size <= 0 || m.long > 0 {
 		return nil
 	}
-	if err := sem.Acquire(ctx, size); err != nil {
+	if m.bytes <= longBytes && m.of.arriving.TryAcquire(size) {
+		m.arriving += size
+		return nil
+	}
+	all := min(m.all, m.of.most)
+	if err := m.of.long.Acquire(ctx, all); err != nil {
 		m.full = true
 		return err
 	}
-	*room += size
+	m.of.arriving.Release(m.arriving)
+	m.arriving, m.long = 0, all
 	return nil
 }
 

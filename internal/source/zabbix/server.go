@@ -74,7 +74,7 @@ type Intent interface {
 // Limits has the limits of connections, requests and values; zero fields mean the defaults. Zero: the default.
 type Limits struct {
 	MessageBytes int           // one request, also decompressed; default 16 MiB
-	AllBytes     int64         // all long requests that are handled at the same time; default 64 MiB
+	AllBytes     int64         // all whole requests that are handled at the same time, beside their beginnings; default 64 MiB
 	ValueBytes   int           // one value; default 256 KiB
 	Request      time.Duration // from accept until the request is read; default 30 s
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/klauspost/compress/zlib"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -52,6 +53,10 @@ func TestFramesHaveTheirFlags(t *testing.T) {
 		if got := hex.EncodeToString(appendFrame(nil, flags, []byte("{}"))); got != want {
 			t.Errorf("flags %d: %s, want %s", flags, got, want)
 		}
+	}
+	reserved := append([]byte("ZBXD\x05\x02\x00\x00\x00\x00\x00\x00\x00"), bytes.Repeat([]byte{255}, 8)...)
+	if h, err := readHeader(bytes.NewReader(reserved), 1<<20); err != nil || h.size != 2 || h.plain != 0 {
+		t.Errorf("reserved bytes: %+v, %v; they would count as memory", h, err)
 	}
 }
 
@@ -621,6 +626,42 @@ func TestLongRequestsDoNotBlockEachOther(t *testing.T) {
 		sending.Wait()
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("the requests took %v", took)
+		}
+	})
+}
+
+// TestRequestsGetThroughSideBySide lets more requests of longBytes arrive in step than there is room for beginnings, and expects each to be
+// answered.
+func TestRequestsGetThroughSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTestServer(t)
+		x.memory = newMemory(x.cfg.Limits.AllBytes)
+		text := []byte(`{"request":"sender data","data":[]}`)
+		frame := appendFrame(nil, 1, append(text, bytes.Repeat([]byte(" "), longBytes-len(text))...))
+		var sending sync.WaitGroup
+		for range 2 * arrivingBytes / longBytes {
+			ours, theirs := net.Pipe()
+			sending.Go(func() {
+				defer theirs.Close()
+				for part := range slices.Chunk(frame, longBytes/16) {
+					_, _ = theirs.Write(part)
+					time.Sleep(time.Millisecond)
+				}
+			})
+			sending.Go(func() {
+				defer ours.Close()
+				h, err := readHeader(ours, 16<<20)
+				testenv.NoError(t, err)
+				if _, _, err = x.handle(t.Context(), ours, h, netip.IPv6Loopback()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		sending.Wait()
+		for _, room := range []*semaphore.Weighted{x.memory.arriving, x.memory.long} {
+			if !room.TryAcquire(arrivingBytes) {
+				t.Error("requests that ended keep room")
+			}
 		}
 	})
 }
