@@ -353,14 +353,24 @@ func (s *db) file(start, end int64) *rangeFile {
 	return s.files[key]
 }
 
-// tail returns the offset of a series' newest chunk in a range file, synced or not, or 0 if the file has none.
-func (of *headSeries) tail(file *rangeFile) (offset int64) {
+// written returns the full chunks up to the first that no file has. The files of snapshots have no others, so that the chunks of a series
+// stay in the order of time.
+func (of *headSeries) written() []fullChunk {
+	if n := slices.IndexFunc(of.full, func(c fullChunk) bool { return c.offset == 0 }); n >= 0 {
+		return of.full[:n]
+	}
+	return of.full
+}
+
+// tail returns the offset of the newest chunk of a series in a range file, of those that are synced and some full ones, or 0 if the file has
+// none.
+func (of *headSeries) tail(file *rangeFile, full []fullChunk) (offset int64) {
 	for _, t := range of.saved {
 		if t.file == file {
 			offset = t.offset
 		}
 	}
-	for _, c := range of.full {
+	for _, c := range full {
 		if c.file == file && c.offset != 0 {
 			offset = c.offset
 		}
@@ -384,7 +394,7 @@ func (s *db) write(p *headPartition) {
 			for _, of := range p.series {
 				for i := range of.full {
 					if c := &of.full[i]; c.file == file && c.offset == 0 {
-						prev := of.tail(file)
+						prev := of.tail(file, of.full)
 						c.offset = at + int64(len(b))
 						b = appendRecord(b, chunkRecord{c.min, c.max, prev, c.data})
 					}
@@ -401,10 +411,8 @@ func (s *db) write(p *headPartition) {
 	p.unwritten, p.fault = 0, fault
 	if fault != nil {
 		for _, of := range p.series {
-			for _, c := range of.full {
-				if c.offset == 0 {
-					p.unwritten += len(c.data)
-				}
+			for _, c := range of.full[len(of.written()):] {
+				p.unwritten += len(c.data)
 			}
 		}
 	}
@@ -472,10 +480,10 @@ func (s *db) Sync(id model.Partition) error {
 		kept := of.full[:0]
 		for _, c := range of.full {
 			switch {
-			case c.offset == 0 || c.offset >= covered[c.file]:
-				kept = append(kept, c)
-			case c.file.mayLack(c.offset):
+			case c.offset != 0 && c.file.mayLack(c.offset):
 				fault, tolerable = fmt.Errorf("an earlier sync of %q failed", c.file.path()), false
+				kept = append(kept, c)
+			case len(kept) > 0 || c.offset == 0 || c.offset >= covered[c.file]:
 				kept = append(kept, c)
 			default:
 				of.setTail(c.file, c.offset)
@@ -495,7 +503,7 @@ func (s *db) Sync(id model.Partition) error {
 	return fault
 }
 
-// setTail records the offset of the newest synced chunk of a series in a range file.
+// setTail records the offset of the newest synced chunk of a series in a range file. Call it in the order of time.
 func (of *headSeries) setTail(file *rangeFile, offset int64) {
 	for i := range of.saved {
 		if of.saved[i].file == file {

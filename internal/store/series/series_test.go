@@ -213,6 +213,61 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// onePathFull is a disk without space for the files of one path.
+type onePathFull struct {
+	disk.OS
+	path string
+}
+
+// Create fails for the path.
+func (d *onePathFull) Create(path string) (disk.File, error) {
+	if path == d.path {
+		return nil, syscall.ENOSPC
+	}
+	return d.OS.Create(path)
+}
+
+// TestOneFileIsNotWritten fails the write of an older range file while a newer one is written, and expects all values in the order of time
+// in queries of all and of some, also from the snapshot and when there is space again.
+func TestOneFileIsNotWritten(t *testing.T) {
+	fs := &onePathFull{}
+	dir := t.TempDir()
+	o := Options{FS: fs, LateWindow: time.Hour, Range: 5 * time.Minute}
+	s := open(t, dir, o)
+	defer func() { testenv.NoError(t, s.Close()) }()
+	fs.path = s.fileAt(start).path()
+	var ref Series
+	points := fill(t, s, &ref, 0, 700)
+	expect := func(when string) {
+		t.Helper()
+		want(t, s, points...)
+		q, err := s.Querier(start+100_000, start+650_000)
+		testenv.NoError(t, err)
+		defer q.Close()
+		set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchEqual, LabelMetric, load.Get(LabelMetric)))
+		n := 0
+		for set.Next() {
+			for it := set.At().Iterator(nil); it.Next() == chunkenc.ValFloat; n++ {
+			}
+		}
+		if n != 551 {
+			t.Errorf("%s: %d values, want 551", when, n)
+		}
+	}
+	for _, full := range []string{fs.path, ""} {
+		fs.path = full
+		body := snapshot(t, s)
+		expect("full: " + full)
+		testenv.NoError(t, s.Close())
+		s = open(t, dir, o)
+		restore(t, s, body)
+		expect("restored, full: " + full)
+	}
+	if of := s.partitions[0].series[0]; len(of.full) > 0 || len(of.saved) < 2 {
+		t.Errorf("%d full chunks in memory, %d files", len(of.full), len(of.saved))
+	}
+}
+
 // TestUnwrittenChunksAreBounded expects a snapshot to be refused if it contains more unwritten chunks than the limit.
 func TestUnwrittenChunksAreBounded(t *testing.T) {
 	fs := faultfs.New(disk.OS{})

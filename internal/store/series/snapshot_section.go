@@ -64,20 +64,14 @@ func (of *headSeries) encode(b []byte, files []*rangeFile, late []point) []byte 
 	if b = of.open.encode(b); of.open.count > 0 {
 		b = append(binary.AppendVarint(b, of.openMin), of.limit)
 	}
+	written := of.written()
 	for _, f := range files {
-		b = binary.AppendUvarint(b, uint64(of.tail(f)))
+		b = binary.AppendUvarint(b, uint64(of.tail(f, written)))
 	}
-	waiting := 0
-	for _, c := range of.full {
-		if c.offset == 0 {
-			waiting++
-		}
-	}
-	b = binary.AppendUvarint(b, uint64(waiting))
-	for _, c := range of.full {
-		if c.offset == 0 {
-			b = appendText(b, c.data)
-		}
+	waiting := of.full[len(written):]
+	b = binary.AppendUvarint(b, uint64(len(waiting)))
+	for _, c := range waiting {
+		b = appendText(b, c.data)
 	}
 	b = binary.AppendUvarint(b, uint64(len(late)))
 	before := of.newestStored
