@@ -96,7 +96,10 @@ func (c *Change) What() string {
 			parts = append(parts, fmt.Sprintf("%s %d", n.what, n.n))
 		}
 	}
-	text := strings.Join(parts, " and ") + " " + c.Kind + "s"
+	text := strings.Join(parts, " and ") + " " + c.Kind
+	if c.Create+c.Change+c.Delete != 1 {
+		text += "s"
+	}
 	if of := groupOrClass(c.Class, c.Group); of != "" {
 		text += " of " + of
 	}

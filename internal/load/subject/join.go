@@ -25,7 +25,7 @@ import (
 const (
 	applyAtOnce = 1000           // resources in one request
 	joinAtOnce  = 16             // machines; a server lets in 32 of one network
-	freshFor    = 24 * time.Hour // that a certificate must still be good for: a soak is long
+	freshFor    = 24 * time.Hour // that a certificate must still be good for: a run may take hours
 )
 
 // Join prepares a server that runs, if it is the one that the API is of: namespace, groups, checks
@@ -97,7 +97,7 @@ func (s *Subject) same(ctx context.Context) error {
 	return nil
 }
 
-// apply declares the scenario's resources, and leaves existing ones unchanged.
+// apply declares the scenario's resources. It changes existing ones that differ.
 func (s *Subject) apply(ctx context.Context, sc *scenario.Scenario, members []simulated.Member) error {
 	for part := range slices.Chunk(append(simulated.Resources(sc), simulated.Nodes(sc, members)...), applyAtOnce) {
 		if err := simulated.Apply(ctx, s.API, "nodes and checks for "+sc.Name, part...); err != nil {
