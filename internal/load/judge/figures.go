@@ -151,7 +151,7 @@ func (t *timetable) loaders(parts []int, g *usage.Gained) {
 				cost.RSS = last.Loader.RSS
 			}
 		}
-		l.Results, l.Lag, l.Usage = sum.Results, sum.Lag.Latency(), cost.Of(sum.Results)
+		l.Results, l.Lag, l.Usage = sum.Results, sum.LargestLag(), cost.Of(sum.Results)
 		rep.Loaders = append(rep.Loaders, l)
 	}
 }

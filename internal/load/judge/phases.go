@@ -67,7 +67,7 @@ func (t *timetable) broken(i int) []string { return append(t.behind(i), t.beyond
 func (t *timetable) behind(i int) (why []string) {
 	limit := t.Start.Report.Plan.MaxLag
 	for n := 1; n < len(t.Loaders); n++ {
-		if lag := t.Loaders[n].Part(i).Lag.Latency().P99; lag > limit {
+		if lag := t.Loaders[n].Part(i).LargestLag().P99; lag > limit {
 			why = append(why, fmt.Sprintf("loader %d (%s) fell behind (p99 %.1f ms, allowed %.0f ms)", n+1, t.Start.Report.Loaders[n].Name, lag, limit))
 		}
 	}
@@ -191,7 +191,7 @@ func (t *timetable) sum(parts []int) (p report.Played, sum *observe.Tally, g *us
 		t.used(i, g)
 		length += time.Duration(t.Score[i].To - t.Score[i].From)
 	}
-	p = report.Played{InTime: sum.InTimeShare(), Refused: sum.Refused, SpoolFull: sum.Dropped, Latency: sum.Whole.Latency(), BeyondLinger: sum.Beyond.Latency(), Lag: sum.Lag.Latency()}
+	p = report.Played{InTime: sum.InTimeShare(), Refused: sum.Refused, SpoolFull: sum.AllDropped(), Latency: sum.Whole.Latency(), BeyondLinger: sum.Beyond.Latency(), Lag: sum.LargestLag()}
 	if length > 0 {
 		p.Offered, p.Acknowledged = float64(sum.Results+sum.Dropped)/length.Seconds(), float64(sum.Current)/length.Seconds()
 	}
@@ -272,16 +272,16 @@ func (t *timetable) beside(p *report.Played, sum *observe.Tally) (list []report.
 		list = append(list, behind)
 	}
 	if t.sc.FasterOthers() { // else that is what the phase says anyway
-		if offered := sum.Results + sum.Dropped; offered > 0 {
+		if share := sum.InTimeShare(); share != nil {
 			list = append(list, report.Beside{Figure: report.BeyondLinger, Count: sum.Acked, Value: sum.Beyond.Latency().P99},
-				report.Beside{Figure: report.HeldShare, Count: offered, Value: min(100, 100*float64(sum.InTime)/float64(offered))})
+				report.Beside{Figure: report.HeldShare, Count: sum.Results + sum.Dropped, Value: 100 * *share})
 		}
 	}
 	if len(t.sc.Agents) < 2 {
 		return list
 	}
 	for i := range t.sc.Agents {
-		if s := sum.Class(i); s.Meant > 0 {
+		if s := sum.ShareOf(i); s.Meant > 0 {
 			list = append(list, report.Beside{Figure: report.HeldShare, Class: t.sc.Agents[i].Name, Count: s.Meant, Value: 100 * float64(s.Answered) / float64(s.Meant)})
 		}
 	}

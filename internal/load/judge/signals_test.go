@@ -85,6 +85,14 @@ func TestSignals(t *testing.T) {
 	if f := rep.Signals.Flows; rep.Rate != 4 || len(f) != 1 || f[0].Rate != 80 || f[0].Latency.P50 < 4.9 || rep.Signals.Unit != "" || rep.Lost() || !strings.Contains(rep.Text(), "80 values acknowledged in a second") {
 		t.Errorf("%+v, %q", rep.Signals, rep.Verdict)
 	}
+	values.Dropped = 5
+	values.Results, values.InTime = 75, 60
+	values.Lag.Record(600e6, 10)
+	full := judged(t, append(signalLog(t, valuesBeside, results, members), observe.Line{State: state}))
+	if full.OK() || full.SpoolFull != 15 || *full.InTime != 0.75 || full.Lag.P99 < 590 || full.Valid || !strings.Contains(strings.Join(full.Verdict, "\n"), "15 results or values were not made") {
+		t.Errorf("spools were full: %d, %v, %q", full.SpoolFull, *full.InTime, full.Verdict)
+	}
+	values = tallyOf(80)
 	state.Counts[3][4]--
 	for name, list := range map[string][]observe.Line{"alone": append(alone, observe.Line{State: state}), "beside checks": beside} {
 		if rep := judged(t, list); !rep.Lost() || rep.Wrong().Of(report.WrongSignals) != 1 || !strings.Contains(rep.Text(), "failed: values lost: 1 (node 3, ") {

@@ -163,7 +163,7 @@ func trouble(rep *report.Report, m *observe.Measured) (list []string) {
 		}
 	}
 	if rep.SpoolFull > 0 {
-		list = append(list, fmt.Sprintf("%d results were not made: the server took less than was offered, and the agents' spools (%d kB each) were full", rep.SpoolFull, m.Spool/1000))
+		list = append(list, fmt.Sprintf("%d %s were not made: the server took less than was offered, and the agents' spools (%d kB each) were full", rep.SpoolFull, rep.Offers(), m.Spool/1000))
 	}
 	return append(list, people(rep, m.Intent)...)
 }

@@ -62,14 +62,56 @@ func (t *Tally) Wait(figure string, ns, times int64) {
 	t.Waits[figure] = h
 }
 
-// InTimeShare returns the share of the results that was answered in time, 0 to 1, or nil if none was due.
-func (t *Tally) InTimeShare() *float64 {
-	due := t.Results + t.Dropped
-	if due == 0 {
-		return nil
+// units returns the tally and the tallies of values and components beside its results.
+func (t *Tally) units() []*Tally {
+	list := []*Tally{t}
+	for _, of := range t.Signals {
+		if of != nil {
+			list = append(list, of)
+		}
 	}
-	share := min(1, float64(t.InTime)/float64(due))
-	return &share
+	return list
+}
+
+// InTimeShare returns the share of the results that was answered in time, 0 to 1, or the lower one of the values or components
+// beside them. It returns nil if none was due.
+func (t *Tally) InTimeShare() (share *float64) {
+	for _, of := range t.units() {
+		if due := of.Results + of.Dropped; due > 0 {
+			if own := min(1, float64(of.InTime)/float64(due)); share == nil || own < *share {
+				share = &own
+			}
+		}
+	}
+	return share
+}
+
+// ShareOf returns the share of a class: of the results, values or components with the lowest share in time.
+func (t *Tally) ShareOf(number int) (least ClassShare) {
+	for _, of := range t.units() {
+		if s := *of.Class(number); s.Meant > 0 && (least.Meant == 0 || s.Answered*least.Meant < least.Answered*s.Meant) {
+			least = s
+		}
+	}
+	return least
+}
+
+// AllDropped returns the results, values and components that full spools did not take.
+func (t *Tally) AllDropped() (n uint64) {
+	for _, of := range t.units() {
+		n += of.Dropped
+	}
+	return n
+}
+
+// LargestLag returns the lag of the results, or the larger one of the values or components beside them.
+func (t *Tally) LargestLag() (largest report.Latency) {
+	for _, of := range t.units() {
+		if lag := of.Lag.Latency(); lag.P99 >= largest.P99 {
+			largest = lag
+		}
+	}
+	return largest
 }
 
 // Merge adds the counts of another tally.

@@ -70,10 +70,13 @@ func (b *Balance) Add(i Imbalance, format string, args ...any) {
 	}
 }
 
-// Sentences describes the differences.
-func (b *Balance) Sentences() (list []string) {
+// Sentences describes the differences of results.
+func (b *Balance) Sentences() []string { return b.sentences("results") }
+
+// sentences describes the differences of results, or of signals.
+func (b *Balance) sentences(things string) (list []string) {
 	if b.Missing > 0 {
-		list = append(list, fmt.Sprintf("%d results were sent and neither acknowledged nor refused", b.Missing))
+		list = append(list, fmt.Sprintf("%d %s were sent and neither acknowledged nor refused", b.Missing, things))
 	}
 	if b.Imbalances == 0 {
 		return list

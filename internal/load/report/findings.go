@@ -398,7 +398,7 @@ func (rep *Report) phaseSection() Section {
 			note("cut short, and not judged")
 		}
 		if p.SpoolFull > 0 {
-			note("%s results were not made: the spools of their agents were full", number.Count(p.SpoolFull))
+			note("%s %s were not made: the spools of their agents were full", number.Count(p.SpoolFull), rep.Offers())
 		}
 	}
 	if v, ok := rep.Figures()["saturation"]; ok {
@@ -547,11 +547,14 @@ func (rep *Report) ledgerSection() Section {
 		}
 		say("compared of these: %s", cmp.Or(x.Compared, "nothing"))
 	}
-	held := ""
+	held, sent := "", n(b.Sent)+" sent"
+	if rep.Signals != nil {
+		sent = n(b.Sent) + " signals sent"
+	}
 	if b.Stopped > 0 {
 		held = fmt.Sprintf(" + %s held by machines that stayed dead", n(b.Stopped))
 	}
-	say("%s sent = %s acknowledged + %s refused%s + %s missing", n(b.Sent), n(b.Acknowledged), n(b.Refused), held, n(b.Missing))
+	say("%s = %s acknowledged + %s refused%s + %s missing", sent, n(b.Acknowledged), n(b.Refused), held, n(b.Missing))
 	if b.WasCompared() {
 		say("%s event states compared, %d differ", number.Count(b.Compared), b.Differ)
 	} else {
@@ -563,7 +566,7 @@ func (rep *Report) ledgerSection() Section {
 	for _, c := range []struct {
 		n    uint64
 		what string
-	}{{b.Unsure, "results of which an answer was lost and that may have been refused"}, {rep.Resent, "results sent again after a connection broke"}, {rep.SpoolFull, "results not made: spools were full"}, {uint64(rep.Slowed), "times that an agent was asked to slow down"}} {
+	}{{b.Unsure, "results of which an answer was lost and that may have been refused"}, {rep.Resent, rep.sent() + " sent again after a connection broke"}, {rep.SpoolFull, rep.Offers() + " not made: spools were full"}, {uint64(rep.Slowed), "times that an agent was asked to slow down"}} {
 		if c.n > 0 {
 			say("%s %s", n(c.n), c.what)
 		}

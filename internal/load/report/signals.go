@@ -74,6 +74,26 @@ func (rep *Report) InUnit(text string) string {
 	return strings.NewReplacer("results", unit+"s", "result", unit).Replace(text)
 }
 
+// Offers names the things that agents send: results, values or components.
+func (rep *Report) Offers() string {
+	if rep.Signals == nil || rep.alone() {
+		return rep.InUnit("results")
+	}
+	names := []string{"results"}
+	for _, f := range rep.Signals.Flows {
+		names = append(names, string(f.Unit)+"s")
+	}
+	return strings.Join(names, " or ")
+}
+
+// sent names the things that the ledger counts: results, or all signals of a run with values or directives.
+func (rep *Report) sent() string {
+	if rep.Signals != nil {
+		return "signals"
+	}
+	return "results"
+}
+
 // source names one of the things on a node that signals come from.
 func (rep *Report) source() string {
 	switch s := rep.Signals; {
@@ -93,6 +113,7 @@ func (rep *Report) inUnit(f *Findings) {
 		}
 	}
 	f.Shape, f.Because = rep.InUnit(f.Shape), rep.InUnit(f.Because)
+	each(f.Remarks)
 	for i := range f.Objectives {
 		o := &f.Objectives[i]
 		o.What, o.Asked, o.Got = rep.InUnit(o.What), rep.InUnit(o.Asked), rep.InUnit(o.Got)

@@ -47,7 +47,7 @@ func (rep *Report) Failed() (list []string) {
 	list = append(list, rep.Trouble...)
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if n := rep.Balance.Refused; n > rep.WrongSent {
-		say("%d results were refused: %v", n-rep.WrongSent, rep.Refusals)
+		say("%d %s were refused: %v", n-rep.WrongSent, rep.sent(), rep.Refusals)
 	}
 	if t := rep.Targeted; t != nil && t.Missed > 0 {
 		say("%d requests of %d did not come in their interval", t.Missed, t.Missed+t.Requests)

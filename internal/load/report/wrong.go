@@ -48,9 +48,9 @@ func (rep *Report) Wrong() (list Wrongs) {
 		}
 	}
 	if b := cmp.Or(rep.Balance, &Balance{}); !b.OK() {
-		list = append(list, Wrong{WrongResults, b.Missing + b.Imbalances, b.Sentences()})
+		list = append(list, Wrong{WrongResults, b.Missing + b.Imbalances, b.sentences(rep.sent())})
 	}
-	say(WrongTaken, rep.WrongTaken, "%d of %d results that had to be refused were taken", rep.WrongTaken, rep.WrongSent)
+	say(WrongTaken, rep.WrongTaken, "%d of %d %s that had to be refused were taken", rep.WrongTaken, rep.WrongSent, rep.sent())
 	for i := range rep.Faults {
 		f := &rep.Faults[i]
 		say(WrongAlerts, uint64(f.Missing+f.Extra), "%s: %d of %d alerts did not come, %d came that should not have; %s", f.What, f.Missing, f.Alerts, f.Extra, f.Example)
