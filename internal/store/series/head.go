@@ -2,6 +2,7 @@ package series
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -401,7 +402,7 @@ func (s *db) write(p *headPartition) {
 				}
 			}
 			return b
-		}); err != nil {
+		}); err != nil && !errors.Is(err, errRemoved) {
 			fault = fmt.Errorf("write %q: %w", file.path(), err)
 			p.forgetOffsets(file, first)
 		}

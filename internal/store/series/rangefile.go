@@ -95,11 +95,15 @@ type rangeFile struct {
 
 	writing sync.Mutex // held while records are written or the file is made; mu is taken behind it
 
-	mu     sync.RWMutex
-	file   disk.File // nil: not made yet
-	size   int64     // where the next record goes
-	failed int64     // a sync failed: records before this that no sync had covered may be lost
+	mu      sync.RWMutex
+	file    disk.File // nil: not made yet, or removed
+	size    int64     // where the next record goes
+	failed  int64     // a sync failed: records before this that no sync had covered may be lost
+	removed bool      // blocks have its values
 }
+
+// errRemoved reports a write to a range file that was removed.
+var errRemoved = errors.New("range file was removed")
 
 // name returns the file name: the start and end of the range.
 func (f *rangeFile) name() string { return fmt.Sprintf("%d-%d", f.start, f.end) }
@@ -235,10 +239,13 @@ func (f *rangeFile) write(build func(offset int64) []byte) error {
 	return nil
 }
 
-// openForWriting returns the file and its size, and creates a missing file; the caller holds writing.
+// openForWriting returns the file and its size, and creates a missing file, unless it was removed; the caller holds writing.
 func (f *rangeFile) openForWriting() (disk.File, int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.removed {
+		return nil, 0, errRemoved
+	}
 	if f.file == nil {
 		if err := f.create(nil); err != nil {
 			return nil, 0, err
@@ -339,7 +346,7 @@ func (f *rangeFile) remove() error {
 	defer f.writing.Unlock()
 	f.mu.Lock()
 	file := f.file
-	f.file = nil
+	f.file, f.removed = nil, true
 	f.mu.Unlock()
 	if file == nil {
 		return nil

@@ -134,3 +134,17 @@ func TestSlowDisk(t *testing.T) {
 	})
 	during(func() { testenv.NoError(t, s.removeFiles(file.end)) }, func() { fill(t, s, &ref, 900, 1200) })
 }
+
+// TestRemovedFileIsNotMadeAgain removes a range file before its chunks are written, as a block that has them does, and expects no file.
+func TestRemovedFileIsNotMadeAgain(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer s.Close()
+	points := fill(t, s, new(Series), 0, 300)
+	testenv.NoError(t, s.fileAt(start).remove())
+	snapshot(t, s)
+	testenv.NoError(t, s.Trouble())
+	if names, err := s.options.FS.List(s.headDir()); len(names) > 0 {
+		t.Errorf("files %v, %v", names, err)
+	}
+	want(t, s, points...)
+}
