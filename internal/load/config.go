@@ -194,6 +194,8 @@ func (c *Config) check() error {
 	for i := range c.Scenario.Agents {
 		if x := &c.Scenario.Agents[i]; x.Churn.Renames.PerSecond(x.Count) > 0 && c.API == nil && !c.follows() {
 			return model.Errorf(model.Invalid, "class %s renames nodes, and there is no login", x.Name).WithHint("muster login, or leave --server out")
+		} else if len(x.Values)+len(x.Policies) > 0 && c.API == nil && !c.follows() {
+			return model.Errorf(model.Invalid, "class %s sends values or runs of directives, which the API compares, and there is no login", x.Name).WithHint("muster login, or leave --server out")
 		} else if (x.TLS || len(x.Policies) > 0) && c.TLS == nil {
 			return model.Errorf(model.Invalid, "class %s wants TLS or signs runs, and there are no certificates", x.Name).WithHint("--data DIR, the server's data folder")
 		}

@@ -537,6 +537,7 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		{Config{}, "no server"},
 		{Config{Server: "x:1", Scenario: &scenario.Scenario{Name: "empty"}}, "empty has no agents"},
 		{Config{Server: "x:1", Scenario: scenario.Uniform{Agents: 2}.Scenario(), Part: Part{Of: 3}}, "3 loaders for 2 agents"},
+		{Config{Server: "x:1", Scenario: &scenario.Scenario{Agents: []scenario.Class{{Name: "a", Count: 1, Values: []scenario.Values{{Name: "v", Interval: sec(1)}}}}, Phases: []scenario.Phase{{Steady: sec(1)}}}}, "there is no login"},
 		{Config{Server: "x:1", Scenario: scenario.Uniform{Agents: 2, TLS: true}.Scenario()}, "there are no certificates"},
 	} {
 		if _, err := c.cfg.withDefaults(); err == nil || !strings.Contains(fmt.Sprint(err), c.want) {
