@@ -232,6 +232,9 @@ func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 	if err := r.driver.describe(rep); err != nil {
 		return nil, err
 	}
+	if err := r.expectUnused(ctx); err != nil {
+		return nil, err
+	}
 	before, err := r.readBaseline(ctx)
 	if err != nil {
 		return nil, err

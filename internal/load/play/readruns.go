@@ -38,6 +38,28 @@ func (r *RunReader) Read(ctx context.Context) (observe.Line, error) {
 	return observe.Line{Runs: s}, err
 }
 
+// Unused returns an error if the server has runs of one of the nodes that are compared run by run: their chain would go on.
+func (r *RunReader) Unused(ctx context.Context) error {
+	for _, node := range r.compared() {
+		found, err := r.API.Reports.Evidence(ctx, r.Namespace, r.Name(node), time.Time{}, time.Time{})
+		if err != nil && model.ClassOf(err) != model.NotFound { // else there is no run, or no such node yet
+			return err
+		}
+		if len(found.Entries) > 0 {
+			return used("node %s has directive runs", r.Name(node))
+		}
+	}
+	return nil
+}
+
+// compared returns the nodes whose runs are all compared.
+func (r *RunReader) compared() (list []int) {
+	for k := range min(rawNodes, r.Plan.Nodes) {
+		list = append(list, k*max(1, r.Plan.Nodes/rawNodes))
+	}
+	return list
+}
+
 // read reads the compliance of all nodes and the histories of some.
 func (r *RunReader) read(ctx context.Context) (*observe.Runs, error) {
 	out := &observe.Runs{Nodes: make([]map[string]int, r.Plan.Nodes), Directives: map[string]int{}, Machines: map[int]observe.MachineHistory{}}
@@ -62,8 +84,7 @@ func (r *RunReader) read(ctx context.Context) (*observe.Runs, error) {
 	for _, row := range rows.Items {
 		out.Directives[row.Name] = row.Nodes
 	}
-	for k := range min(rawNodes, r.Plan.Nodes) {
-		node := k * max(1, r.Plan.Nodes/rawNodes)
+	for _, node := range r.compared() {
 		if out.Machines[node], err = r.readMachine(ctx, r.Name(node)); err != nil {
 			return nil, err
 		}

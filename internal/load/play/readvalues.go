@@ -114,7 +114,7 @@ func (r *ValueReader) selector(first, last int) string {
 	for i := first; i < last; i++ {
 		names = append(names, r.Name(i))
 	}
-	return fmt.Sprintf(`{node=~"%s",template!=""}[%ds]`, strings.Join(names, "|"), int(math.Ceil(time.Since(r.Started).Seconds()))+10)
+	return fmt.Sprintf(`{node=~"%s",template!=""}[%ds]`, strings.Join(names, "|"), int(math.Ceil((time.Since(r.Started)+beforeStart).Seconds())))
 }
 
 // readRaw reads all values of a node's items.
@@ -158,29 +158,56 @@ func (r *ValueReader) Query(ctx context.Context) error {
 	return err
 }
 
-// readProblems reads the problems of all triggers.
+// Unused returns an error if a trigger of an item has an open problem: the plan does not have its end.
+func (r *ValueReader) Unused(ctx context.Context) error {
+	r.index()
+	return r.eachProblem(ctx, true, func(p *v1.Problem) error {
+		if _, _, ok := r.find(p.Node, p.Source.Instance); ok {
+			return used("node %s has an open problem (%s)", p.Node, p.Source.Instance)
+		}
+		return nil
+	})
+}
+
+// beforeStart is the time before the start of the values of which series and problems are read, because the clocks of loader
+// and server may differ.
+const beforeStart = 10 * time.Second
+
+// readProblems reads the problems of all triggers since the start of the values.
 func (r *ValueReader) readProblems(ctx context.Context, s *observe.State) error {
 	s.Problems = map[observe.Trigger]observe.Problems{}
+	return r.eachProblem(ctx, false, func(p *v1.Problem) error {
+		if p.Opened.Before(r.Started.Add(-beforeStart)) {
+			return nil // of an earlier run
+		}
+		node, of, ok := r.find(p.Node, p.Source.Instance)
+		if !ok {
+			s.Unknown++
+			return nil
+		}
+		key := observe.Trigger{Node: node, Item: of}
+		known := s.Problems[key]
+		known.Opened++
+		known.Open = known.Open || p.Closed.IsZero()
+		s.Problems[key] = known
+		return nil
+	})
+}
+
+// eachProblem calls f with each problem of a trigger, or with each open one.
+func (r *ValueReader) eachProblem(ctx context.Context, open bool, f func(p *v1.Problem) error) error {
 	for after := ""; ; {
-		page, err := r.API.Problems.List(ctx, r.Namespace, "", "", false, 1000, after)
+		page, err := r.API.Problems.List(ctx, r.Namespace, "", "", open, 1000, after)
 		if err != nil {
 			return err
 		}
 		for i := range page.Items {
-			p := &page.Items[i]
-			if p.Source.Kind != model.SourceTrigger.String() {
+			if page.Items[i].Source.Kind != model.SourceTrigger.String() {
 				continue // of a keepalive, a check or a directive
 			}
-			node, of, ok := r.find(p.Node, p.Source.Instance)
-			if !ok {
-				s.Unknown++
-				continue
+			if err := f(&page.Items[i]); err != nil {
+				return err
 			}
-			key := observe.Trigger{Node: node, Item: of}
-			known := s.Problems[key]
-			known.Opened++
-			known.Open = known.Open || p.Closed.IsZero()
-			s.Problems[key] = known
 		}
 		if after = page.Next; after == "" {
 			return nil

@@ -2,11 +2,13 @@ package play
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -27,8 +29,16 @@ type Source interface {
 	Wrong(member int) []wire.Signal
 }
 
+// used returns the error of a server that has signals of an earlier run.
+func used(what string, args ...any) error {
+	return model.Errorf(model.Conflict, "%s of an earlier load run: nothing could be compared", fmt.Sprintf(what, args...)).
+		WithHint("leave --server out, or name a server that has none")
+}
+
 // Reader reads what the server has of a Source's signals.
 type Reader interface {
+	// Unused returns an error if the server has signals of an earlier run that make a comparison impossible.
+	Unused(ctx context.Context) error
 	// Read returns the line of the observation log.
 	Read(ctx context.Context) (observe.Line, error)
 	// Query asks for a part, as a person does.
