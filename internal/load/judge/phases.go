@@ -298,6 +298,9 @@ func (t *timetable) judgePhase(p *report.Played, i int, before []report.Played) 
 	if phase.Of != "" {
 		t.judgeFound(p, i)
 	}
+	if time.Duration(phase.Steady) >= driftFrom && !t.apart(t.Score[i].Phase) {
+		p.Missed = append(p.Missed, drift(p.Name, own)...)
+	}
 	if t.apart(t.Score[i].Phase) {
 		t.judgeLate(p, i)
 	}

@@ -1,7 +1,9 @@
 package judge
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/queue"
@@ -80,4 +82,36 @@ func Settled(before, samples []report.Sample) (seconds, swung int) {
 		return i + 2 - calm, swung
 	}
 	return -1, 0
+}
+
+// driftFrom is the shortest steady phase in which a leak shows.
+const driftFrom = 30 * time.Minute
+
+// drift compares the last quarter of a long phase with its second quarter, because caches fill in the first.
+func drift(name string, samples []report.Sample) (list []string) {
+	quarter := len(samples) / 4
+	if quarter < calm {
+		return nil
+	}
+	compare := func(what string, slack float64, of func(*report.Sample) float64) {
+		mean := func(samples []report.Sample) (sum float64) {
+			for i := range samples {
+				sum += of(&samples[i]) / float64(len(samples))
+			}
+			return sum
+		}
+		early, late := mean(samples[quarter:2*quarter]), mean(samples[3*quarter:])
+		if late > slackShare*early+slack {
+			list = append(list, fmt.Sprintf("%s drifts: %s: %.0f in its second quarter, %.0f in its last", name, what, early, late))
+		}
+	}
+	compare("resident memory of the server, MiB", 32, func(s *report.Sample) float64 { return float64(s.ServerRSS) / (1 << 20) })
+	compare("goroutines of the server", 50, func(s *report.Sample) float64 { return s.Goroutines })
+	compare("p99, ms", 20, func(s *report.Sample) float64 {
+		if s.Latency == nil {
+			return 0
+		}
+		return s.Latency.P99
+	})
+	return list
 }

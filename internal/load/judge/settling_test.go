@@ -1,9 +1,14 @@
 package judge
 
 import (
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // TestQueuesAreAsBefore expects that queues are compared in their own unit: a thousand more entries are many more
@@ -26,6 +31,31 @@ func TestQueuesAreAsBefore(t *testing.T) {
 		after := second(c.queue, c.after)
 		if got := levelOf([]report.Sample{second(c.queue, c.before)}).holds(&after); got != c.want {
 			t.Errorf("%s: %v after %v: %t", c.queue, c.after, c.before, got)
+		}
+	}
+}
+
+// TestLongPhasesDrift lets memory, goroutines and latency of the server grow over phases of several lengths, and expects that
+// only a long one misses, by each of them.
+func TestLongPhasesDrift(t *testing.T) {
+	for _, c := range []struct {
+		length time.Duration
+		grows  bool
+		want   int
+	}{{time.Hour, true, 3}, {time.Hour, false, 0}, {10 * time.Minute, true, 0}} {
+		rep := &report.Report{}
+		for second := range int(c.length.Seconds()) {
+			times := 1.0
+			if c.grows {
+				times += 4 * float64(second) / c.length.Seconds()
+			}
+			rep.Samples = append(rep.Samples, report.Sample{Second: second + 1, ServerRSS: int64(times * 100 * (1 << 20)), Latency: &report.Latency{P99: times * 50}, Internals: report.Internals{Goroutines: times * 1000}})
+		}
+		tt := &timetable{rep: rep, sc: &scenario.Scenario{Phases: []scenario.Phase{{Steady: model.Duration(c.length)}}},
+			Checks: &observe.Checks{Start: &observe.Checked{Report: rep}, Score: []observe.Part{{To: int64(c.length), Rate: 1, Measured: true}}}}
+		p := &report.Played{Name: "steady", To: c.length.Seconds()}
+		if tt.judgePhase(p, 0, nil); strings.Count(strings.Join(p.Missed, "\n"), "steady drifts: ") != c.want {
+			t.Errorf("%s, grows %t: %q", c.length, c.grows, p.Missed)
 		}
 	}
 }
