@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/model"
@@ -96,6 +97,14 @@ const (
 	serverItem   = 2000
 	component    = 50 // of a directive, at server and loader
 
+	numberBytes   = 10 // of a value in a frame
+	textBytes     = 120
+	documentBytes = 1100 // of a text of which the server makes items, without their values
+	fieldBytes    = 30   // of a value in it
+	signedBytes   = 200  // of a run of a directive, without its codes
+	spoolSeconds  = 60   // of signals that wait while the server is away
+	mostSpool     = 1 << 20
+
 	TapedSignal = 16 // of a recorded stream, shared by all of its copies
 )
 
@@ -118,8 +127,35 @@ func (s *Scenario) Memory() (loader, server int64) {
 		if c.Recorded != nil && c.Recorded.head != nil {
 			loader += int64(c.Recorded.head.Signals) * TapedSignal
 		}
+		loader += int64(c.Count) * min(mostSpool, int64(spoolSeconds*c.signalRate()))
 	}
 	return loader, server
+}
+
+// valueBytes returns the bytes of the values that an agent sends in one signal.
+func (c *Class) valueBytes() (n int) {
+	for _, v := range c.Values {
+		each := numberBytes
+		switch {
+		case v.Dependents > 0:
+			each = documentBytes + v.Dependents*fieldBytes
+		case v.Type == "text":
+			each = textBytes
+		}
+		n += max(1, v.Count) * each
+	}
+	return n
+}
+
+// signalRate returns the bytes of the values and runs of directives that an agent sends in a second.
+func (c *Class) signalRate() (perSecond float64) {
+	if len(c.Values) > 0 {
+		perSecond = float64(c.valueBytes()) / time.Duration(max(1, c.Values[0].Interval)).Seconds()
+	}
+	for _, p := range c.Policies {
+		perSecond += float64(p.Components/2+max(1, p.Directives)*signedBytes) / time.Duration(max(1, p.Interval)).Seconds()
+	}
+	return perSecond
 }
 
 // memory returns the memory of loader and server together.

@@ -400,6 +400,24 @@ func TestSignalsOfAClass(t *testing.T) {
 	}
 }
 
+// TestMemoryHasTheSpools expects that the estimate has the values and runs that wait for a minute.
+func TestMemoryHasTheSpools(t *testing.T) {
+	for _, c := range []struct {
+		class Class
+		want  int64
+	}{
+		{Class{Values: []Values{{Count: 60, Interval: model.Duration(time.Second)}}}, 60 * 60 * numberBytes},
+		{Class{Values: []Values{{Count: 6000, Interval: model.Duration(time.Second)}}}, mostSpool},
+		{Class{Policies: []Policy{{Components: 1000, Directives: 10, Interval: model.Duration(time.Minute)}}}, 500 + 10*signedBytes},
+	} {
+		c.class.Count = 100
+		loader, _ := (&Scenario{Agents: []Class{c.class}}).Memory()
+		if got := loader/100 - plainAgent - agentLedger; got != c.want {
+			t.Errorf("%+v: %d bytes, want %d", c.class, got, c.want)
+		}
+	}
+}
+
 // timetable lists phases, faults and changes of a scenario.
 func timetable(s *Scenario) string {
 	var b strings.Builder
