@@ -138,6 +138,8 @@ func (v *checker) signals(at string, c *Class) {
 	other := slices.ContainsFunc(v.Agents, func(x Class) bool { return len(x.Policies) > 0 && x.Name != c.Name })
 	v.when(len(c.Policies) > 1 || len(c.Policies) > 0 && other, at+".policies", "keep one entry, in one class", "there is more than one entry of policies")
 	v.when(len(c.Policies) > 0 && len(c.Values) > 0, at+".values", "write them in a class of their own", "the class has policies, too")
+	v.when(c.valueBytes() > wire.MaxFrame-4096, at+".values", "write fewer of them, in more agents", "the values of one agent are about %s, and a frame has at most %s", model.Size(c.valueBytes()), model.Size(wire.MaxFrame))
+	v.when(c.Inventory > wire.MaxFrame*3/4, at+".inventory", "write at most 768KiB", "an inventory of %s does not fit a frame", c.Inventory)
 	signals := len(c.Values)+len(c.Policies) > 0
 	v.when(signals && c.Recorded != nil, at+".recorded", "write it in a class of its own", "a recorded stream is all that its agents send")
 	v.when(signals && c.Churn.Renames != "", at+".churn.renames", "leave it out", "values and directives are compared by the names of nodes")

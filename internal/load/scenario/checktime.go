@@ -191,6 +191,16 @@ func (v *checker) failCheck(at string, f *FailCheck) {
 	}
 }
 
+// directiveInterval returns the interval of the directives; zero: there are none.
+func (s *Scenario) directiveInterval() (d model.Duration) {
+	for i := range s.Agents {
+		for _, p := range s.Agents[i].Policies {
+			d = max(d, p.Interval)
+		}
+	}
+	return d
+}
+
 // intent checks the changes of intent.
 func (v *checker) intent() {
 	for i := range v.Intent {
@@ -200,5 +210,8 @@ func (v *checker) intent() {
 		v.when(c.Class != "" && c.Group != "", at, "keep one of them", "both class and group")
 		v.when(c.Kind == "directive" && (v.ComponentRate() == 0 || c.Change != 1 || c.Create+c.Delete > 0),
 			at+".kind", "write change: 1 in a scenario with policies", "a directive of the policies is changed, alone")
+		if last := v.end() - 2*v.directiveInterval(); c.Kind == "directive" && v.end() > 0 {
+			v.when(c.At > last && c.At < v.end(), at+".at", fmt.Sprintf("write at most %s, or longer phases", max(0, last)), "a directive is not changed in the last two of its intervals")
+		}
 	}
 }

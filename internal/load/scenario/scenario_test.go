@@ -400,6 +400,26 @@ func TestSignalsOfAClass(t *testing.T) {
 	}
 }
 
+// TestSignalsFitFramesAndTime expects an error for values or inventories that fit no frame, and for a changed directive that
+// would never run.
+func TestSignalsFitFramesAndTime(t *testing.T) {
+	const policies = "policies: [{name: p, components: 5, interval: 10s}]"
+	for text, want := range map[string]string{
+		"values: [{name: x, count: 100000, interval: 60s}]}]":                                              "",
+		"values: [{name: x, count: 110000, interval: 60s}]}]":                                              "agents[0].values: the values of one agent are about ",
+		"values: [{name: x, count: 900, interval: 60s, type: text, dependents: 2}]}]":                      "",
+		"values: [{name: x, count: 950, interval: 60s, type: text, dependents: 2}]}]":                      "agents[0].values: the values of one agent are about ",
+		policies + ", inventory: 800KiB}]":                                                                 "agents[0].inventory: an inventory of ",
+		policies + "}]\nintent: [{at: 40s, change: 1, kind: directive}]":                                   "",
+		policies + "}]\nintent: [{at: 5s, change: 1, kind: check}, {at: 41s, change: 1, kind: directive}]": "intent[1].at: a directive is not changed in the last two of its intervals",
+	} {
+		_, err := Parse("x.yaml", []byte("scenario: muster.load/v1\nphases: [{steady: 1m}]\nagents: [{name: a, count: 1, "+text+"\n"))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 // TestMemoryHasTheSpools expects that the estimate has the values and runs that wait for a minute.
 func TestMemoryHasTheSpools(t *testing.T) {
 	for _, c := range []struct {
