@@ -114,7 +114,7 @@ func (r *ValueReader) selector(first, last int) string {
 	for i := first; i < last; i++ {
 		names = append(names, r.Name(i))
 	}
-	return fmt.Sprintf(`{node=~"%s",template!=""}[%ds]`, strings.Join(names, "|"), int(math.Ceil((time.Since(r.Started)+beforeStart).Seconds())))
+	return fmt.Sprintf(`{node=~"%s",template!=""}[%ds]`, strings.Join(names, "|"), int(math.Ceil((time.Since(r.Started) + beforeStart).Seconds())))
 }
 
 // readRaw reads all values of a node's items.
