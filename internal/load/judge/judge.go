@@ -25,6 +25,7 @@ const (
 	Wrong          report.Kind = "series with wrong values"
 	Unknown        report.Kind = "series or problems that nobody caused"
 	Unacknowledged report.Kind = "values not acknowledged"
+	NoSignals      report.Kind = "nodes that sent no values or directive runs"
 	MissingProblem report.Kind = "problems missing"
 	FalseProblem   report.Kind = "problems too many"
 	WrongState     report.Kind = "triggers in the wrong state"

@@ -45,6 +45,31 @@ func (s Signals) Findings(loaders []observe.Ledgers, state *observe.State, runs 
 	return list
 }
 
+// unsent returns the nodes that made no value and no run of a directive in two of their intervals or more, though no fault may
+// have struck them.
+func (t *timetable) unsent() []report.Finding {
+	var list findings
+	played := 0.0 // ns at the scenario's own rate
+	for _, p := range t.Score {
+		if p.Measured {
+			played += p.Rate * float64(p.To-p.From)
+		}
+	}
+	for n := range t.Ledgers {
+		for i := range t.Ledgers[n].Agents {
+			a := &t.Ledgers[n].Agents[i]
+			class := t.sc.ClassOf(a.Member)
+			if class == nil || a.Signals > 0 || a.Stopped || t.sc.MayHalt(class) {
+				continue
+			}
+			if every := class.SignalInterval(); every > 0 && played >= 2*float64(every) {
+				list.add(NoSignals, 1, "%s", a.Name)
+			}
+		}
+	}
+	return list
+}
+
 // signals fills in the findings and figures of values and directives.
 func (t *timetable) signals() {
 	plans, rep := SignalsOf(t.sc), t.rep
@@ -52,6 +77,7 @@ func (t *timetable) signals() {
 		return
 	}
 	s := &report.Signals{Unit: report.SoleUnit(t.sc), Startup: t.Start.Startup, Heap: t.Heap, Findings: plans.Findings(t.Ledgers, t.State, t.Runs)}
+	s.Findings = append(s.Findings, t.unsent()...)
 	var compared []string
 	if p := plans.Values; p != nil {
 		s.Items += p.Items()

@@ -85,6 +85,14 @@ func TestSignals(t *testing.T) {
 	if f := rep.Signals.Flows; rep.Rate != 4 || len(f) != 1 || f[0].Rate != 80 || f[0].Latency.P50 < 4.9 || rep.Signals.Unit != "" || rep.Lost() || !strings.Contains(rep.Text(), "80 values acknowledged in a second") {
 		t.Errorf("%+v, %q", rep.Signals, rep.Verdict)
 	}
+	members[2].Signals, members[2].Taken = 0, 0
+	for text, want := range map[string]int{"": 1, "faults: [{at: 1s, hang: {count: 1}}]\n": 0} {
+		rep := judged(t, signalLog(t, valuesAlone+text, tallyOf(80), members))
+		if f := rep.Signals.Findings; len(f) != want || rep.Lost() != (want > 0) || want > 0 && (f[0].Kind != NoSignals || f[0].Count != 1) {
+			t.Errorf("node 2 sent nothing, %q: %+v", text, f)
+		}
+	}
+	members[2].Signals, members[2].Taken = members[1].Signals, members[1].Taken
 	values.Dropped = 5
 	values.Results, values.InTime = 75, 60
 	values.Lag.Record(600e6, 10)

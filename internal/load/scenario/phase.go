@@ -189,6 +189,13 @@ func (s *Scenario) strikes(i int) bool {
 		slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.At >= begin && f.At < begin+s.Phases[i].Length() })
 }
 
+// MayHalt reports whether a fault may stop or hang agents of a class.
+func (s *Scenario) MayHalt(c *Class) bool {
+	return slices.ContainsFunc(s.allFaults(), func(f Fault) bool {
+		return f.Stop != nil && f.Stop.Of(c) || f.Hang != nil && f.Hang.Of(c)
+	})
+}
+
 // kinds returns the fields of a fault that say its kind; a checked fault has one.
 func (f *Fault) kinds() (names []string) {
 	for i, set := range [...]bool{f.Stop != nil, f.Hang != nil, f.Cut != nil, f.Fail != nil, f.Wrong != nil, f.Server != ""} {

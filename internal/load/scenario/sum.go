@@ -17,6 +17,28 @@ func (s *Scenario) Nodes(class string) (n int) {
 	return n
 }
 
+// ClassOf returns the class of a machine by its number in the fleet, or nil.
+func (s *Scenario) ClassOf(member int) *Class {
+	for i := range s.Agents {
+		if member < s.Agents[i].Count {
+			return &s.Agents[i]
+		}
+		member -= s.Agents[i].Count
+	}
+	return nil
+}
+
+// SignalInterval returns the interval in which each agent of a class sends values or runs of directives; zero: it sends none.
+func (c *Class) SignalInterval() model.Duration {
+	switch {
+	case len(c.Values) > 0:
+		return c.Values[0].Interval
+	case len(c.Policies) > 0:
+		return c.Policies[0].Interval
+	}
+	return 0
+}
+
 // Rate returns their results per second, at the scenario's own rate.
 func (s *Scenario) Rate() (perSecond float64) {
 	for i := range s.Agents {
