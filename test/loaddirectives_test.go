@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestLoadDirectives plays a load run of directives with a changed directive, wrong and repeated reports and a killed
+// TestLoadDirectives plays a load run of directives with a changed directive, wrong reports and a killed
 // server, and expects each run, status and signature to be found.
 func TestLoadDirectives(t *testing.T) {
 	t.Parallel()
