@@ -95,7 +95,7 @@ type Actor struct {
 	Address string // remote address, or "local"
 	Message string // the message given with -m
 	Owner   string
-	Maker   string `json:"-"` // maker of the token in use; empty: User. It is not stored
+	Maker   string `json:"-"` // maker of the token in use; empty: User. No answer shows it
 }
 
 // Change is the audit record of one write.

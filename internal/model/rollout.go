@@ -66,7 +66,8 @@ type Rollout struct {
 	Failed    bool         `json:"failed,omitempty"` // nodes stopped it, not a person
 	Spec      RolloutSpec  `json:"spec"`             // as declared when the change came
 
-	By        string    `json:"by,omitempty"` // author of the change
+	By        string    `json:"by,omitempty"`      // author of the last change
+	Authors   []string  `json:"authors,omitempty"` // of all changes since Base, and the makers of their tokens
 	Approver  string    `json:"approver,omitempty"`
 	Base      int64     `json:"base,omitempty"` // revision of the declared resources before the change
 	StartedAt time.Time `json:"startedAt,omitzero"`
@@ -85,6 +86,14 @@ type RolloutStep struct {
 
 // UnderWay reports whether nodes of the unit may have different versions.
 func (r *Rollout) UnderWay() bool { return r.Accepted != r.Candidate }
+
+// People returns the names of all authors of the change, and of the makers of their tokens.
+func (r *Rollout) People() []string {
+	if len(r.Authors) == 0 { // an older version stored it
+		return []string{r.By}
+	}
+	return r.Authors
+}
 
 // AllSteps returns the declared steps, of which the last is 100%.
 func (r *Rollout) AllSteps() []string {

@@ -395,7 +395,7 @@ func (m *memoryStore) ChangesBefore(_ context.Context, q intent.ChangeQuery) (li
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range slices.Backward(m.changes) {
-		if c.Key == (intent.Key{Kind: q.Kind, Namespace: q.Namespace, Name: q.Name}) && len(list) < q.Limit {
+		if c.Key == (intent.Key{Kind: q.Kind, Namespace: q.Namespace, Name: q.Name}) && (q.Limit == 0 || len(list) < q.Limit) {
 			list = append(list, c)
 		}
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -237,37 +238,50 @@ func (p *Planner) beginRollout(ctx context.Context, t *translation, u *unit, r *
 	if r.Spec.Approve {
 		r.State, r.Reason = model.RolloutRequested, "another person than its author has to approve it"
 	}
-	last, err := p.lastChange(ctx, u)
+	if r.Base = base; base == 0 {
+		r.Base = p.Revision()
+	}
+	last, err := p.sourceChanges(ctx, u, r.Base)
 	if err != nil {
 		return err
 	}
-	r.By, r.Base = last.Actor.User, base
-	if r.Base == 0 {
-		r.Base = p.Revision()
+	r.By, r.Authors = "", nil
+	for _, c := range last {
+		r.By = cmp.Or(r.By, c.Actor.User)
+		r.Authors = append(r.Authors, c.Actor.User, cmp.Or(c.Actor.Maker, c.Actor.User))
 	}
-	if r.Base == 0 { // at a start, which reads resources without their changes
-		r.Base = last.Revision - 1
+	slices.Sort(r.Authors)
+	r.Authors = slices.Compact(r.Authors)
+	if r.Base == 0 && len(last) > 0 { // at a start, which reads resources without their changes
+		r.Base = last[0].Revision - 1
 	}
 	return nil
 }
 
-// lastChange returns the newest recorded change of the resources from which a unit was compiled.
-func (p *Planner) lastChange(ctx context.Context, u *unit) (last intent.Change, err error) {
+// sourceChanges returns the recorded changes, newest first, of the resources from which a unit was compiled: those after a
+// revision. At a start (zero), or if none is after it, the list has the last change.
+func (p *Planner) sourceChanges(ctx context.Context, u *unit, revision int64) (list []intent.Change, err error) {
 	keys := append([]intent.Key{u.source.key}, u.uses...)
 	for _, name := range u.needs["Policy"] {
 		ns, name, _ := strings.Cut(name, "/")
 		keys = append(keys, intent.Key{Kind: "Policy", Namespace: ns, Name: name})
 	}
 	for _, key := range keys {
-		changes, err := p.o.Store.ChangesBefore(ctx, intent.ChangeQuery{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Limit: 1})
+		changes, err := p.o.Store.ChangesBefore(ctx, intent.ChangeQuery{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name})
 		if err != nil {
-			return last, fmt.Errorf("find the author of the change of %s: %w", u.source.key, err)
+			return nil, fmt.Errorf("find the authors of the change of %s: %w", u.source.key, err)
 		}
-		if len(changes) > 0 && changes[0].Revision > last.Revision {
-			last = changes[0]
-		}
+		list = append(list, changes...)
 	}
-	return last, nil
+	slices.SortStableFunc(list, func(a, b intent.Change) int { return cmp.Compare(b.Revision, a.Revision) })
+	after := slices.IndexFunc(list, func(c intent.Change) bool { return c.Revision <= revision })
+	if after < 0 {
+		after = len(list)
+	}
+	if revision == 0 || after == 0 {
+		after = min(len(list), 1)
+	}
+	return list[:after], nil
 }
 
 // stage gives a compiled unit the versions of its roll-out: the accepted one for most nodes, the candidate for those that

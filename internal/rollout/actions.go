@@ -1,8 +1,11 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -23,7 +26,6 @@ const (
 // Person is the author of an action on a roll-out.
 type Person struct {
 	intent.Actor
-	Is  func(user string) bool       // says whether the person is a user, or has made a token with this name
 	May func(namespace string) error // says whether the person may change resources of a namespace
 }
 
@@ -75,8 +77,8 @@ func (d *Driver) change(by Person, verb Verb, name string, r *model.Rollout) err
 		if r.State != model.RolloutRequested {
 			return refuse("only a requested one awaits approval")
 		}
-		if by.Is(r.By) {
-			return model.Errorf(model.Forbidden, "permission denied: %s made the change, so another person has to approve it", r.By).
+		if people := r.People(); slices.Contains(people, by.User) || slices.Contains(people, cmp.Or(by.Maker, by.User)) {
+			return model.Errorf(model.Forbidden, "permission denied: %s made the change, so another person has to approve it", strings.Join(people, ", ")).
 				WithHint("ask another administrator: muster rollout approve %s", name)
 		}
 		r.State, r.Approver, r.Reason = model.RolloutRunning, by.User, ""

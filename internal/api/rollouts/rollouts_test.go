@@ -147,15 +147,23 @@ func TestRolloutOperations(t *testing.T) {
 	}
 
 	// Nobody approves the change of a program by the own token.
-	_, _, err = s.Access.CreateToken(t.Context(), intent.Actor{User: "bob"}, access.AccessToken{User: "robot", Maker: "bob", Grants: access.Grants{Role: access.Admin}})
+	_, robot, err := s.Access.CreateToken(t.Context(), intent.Actor{User: "bob"}, access.AccessToken{User: "robot", Maker: "bob", Grants: access.Grants{Role: access.Admin}})
 	testenv.NoError(t, err)
 	changed, err := s.Intent.Get(t.Context(), intent.Key{Kind: "Directive", Namespace: "default", Name: "motd"})
 	testenv.NoError(t, err)
 	spec := changed.Spec.(*model.DirectiveSpec)
 	spec.Parameters["text"], spec.Rollout.Approve = model.TextValue("three"), true
-	_, err = s.Intent.Apply(t.Context(), intent.Actor{User: "robot"}, []model.Resource{*changed}, intent.ApplyOptions{Yes: true})
+	_, err = s.Intent.Apply(t.Context(), intent.Actor{User: "robot", Maker: "bob"}, []model.Resource{*changed}, intent.ApplyOptions{Yes: true})
 	testenv.NoError(t, err)
 	testenv.NoError(t, s.Planner.CatchUp(t.Context()))
+	testenv.NoError(t, s.Access.RevokeToken(t.Context(), intent.Actor{User: "bob"}, robot.ID))
 	s.expect("POST", "/default/motd/approve", bob, "{}", 403, "robot made the change, so another person has to approve it")
+	technique, err := s.Intent.Get(t.Context(), intent.Key{Kind: "Technique", Namespace: "default", Name: "motd"})
+	testenv.NoError(t, err)
+	technique.Spec.(*model.TechniqueSpec).Methods[0].FileLines.Path = "/etc/issue"
+	_, err = s.Intent.Apply(t.Context(), intent.Actor{User: "carol"}, []model.Resource{*technique}, intent.ApplyOptions{Yes: true})
+	testenv.NoError(t, err)
+	testenv.NoError(t, s.Planner.CatchUp(t.Context()))
+	s.expect("POST", "/default/motd/approve", bob, "{}", 403, "bob, carol, robot made the change")
 	s.expect("POST", "/default/motd/approve", s.Token, "{}", 200, `"approver":"admin"`)
 }

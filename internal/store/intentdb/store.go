@@ -50,7 +50,9 @@ var schema = []string{`
 	CREATE TABLE intent_ids (kind {text} PRIMARY KEY, last BIGINT NOT NULL);
 	CREATE TABLE intent_revision (one BIGINT PRIMARY KEY, revision BIGINT NOT NULL);
 	CREATE TABLE intent_life (one BIGINT PRIMARY KEY, identity BIGINT NOT NULL, incarnation {text} NOT NULL, skipped BIGINT NOT NULL);
-`}
+`,
+	`ALTER TABLE intent_changes ADD COLUMN maker {text} NOT NULL DEFAULT '';`, // of the author's token; the sum leaves it out
+}
 
 // singleRows writes the rows of tables that have one: in a new store, and where a damaged page lost one. The row of a lost one makes
 // the store an older one or another one, which a start refuses.
@@ -172,8 +174,8 @@ func newWriter(ctx context.Context, tx *sqldb.Tx, kinds *kind.Registry, revision
 		{&w.put, `INSERT INTO intent_rows (kind, namespace, name, id, revision, created, updated, body, sum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (kind, namespace, name) DO UPDATE SET revision = excluded.revision, updated = excluded.updated, body = excluded.body, sum = excluded.sum`},
 		{&w.remove, `DELETE FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`},
-		{&w.change, `INSERT INTO intent_changes (revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was, before_body, after_body, sum)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&w.change, `INSERT INTO intent_changes (revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was, before_body, after_body, maker, sum)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 	} {
 		stmt, err := tx.Prepare(ctx, p.text)
 		if err != nil {
@@ -260,8 +262,9 @@ func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) 
 		bodies = [2][]byte{before.Body, write.Body}
 	}
 	by := cmp.Or(write.By, &w.by)
-	err = execSummed(ctx, w.change, w.revision, int64(part), w.at.UnixNano(), by.User, by.Address, by.Message, by.Owner,
-		key.Kind, key.Namespace, key.Name, int64(row.ID), op, write.From, bodies[0], bodies[1])
+	change := []any{w.revision, int64(part), w.at.UnixNano(), by.User, by.Address, by.Message, by.Owner,
+		key.Kind, key.Namespace, key.Name, int64(row.ID), op, write.From, bodies[0], bodies[1]}
+	_, err = w.change.ExecContext(ctx, append(change, by.Maker, sqldb.RowSum(change...))...)
 	if err != nil {
 		return intent.Row{}, fmt.Errorf("record %s of %s: %w", op, key, err)
 	}
@@ -379,11 +382,11 @@ func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args .
 	}
 	return sqldb.List(ctx, s.db, "changes", func(scan sqldb.Scan) (c intent.Change, err error) {
 		var at int64
-		err = scan(&c.Revision, &c.Part, &at, &c.Actor.User, &c.Actor.Address, &c.Actor.Message, &c.Actor.Owner,
+		err = scan(&c.Revision, &c.Part, &at, &c.Actor.User, &c.Actor.Address, &c.Actor.Message, &c.Actor.Owner, &c.Actor.Maker,
 			&c.Key.Kind, &c.Key.Namespace, &c.Key.Name, &c.ID, &c.Op, &c.Was, &c.Before, &c.After)
 		c.At = sqldb.FromNanos(at)
 		return c, err
-	}, `SELECT revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was, `+columns+` FROM intent_changes `+tail, args...)
+	}, `SELECT revision, part, at, who, whence, why, owner, maker, kind, namespace, name, id, op, was, `+columns+` FROM intent_changes `+tail, args...)
 }
 
 // Changes returns the recorded changes after a revision, always whole revisions.

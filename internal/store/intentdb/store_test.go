@@ -162,7 +162,7 @@ func TestPlannerAcrossRestarts(t *testing.T) {
 	}
 }
 
-var who = intent.Actor{User: "ada", Address: "127.0.0.1", Message: "because", Owner: "team"}
+var who = intent.Actor{User: "ada", Address: "127.0.0.1", Message: "because", Owner: "team", Maker: "lin"}
 
 // put returns a write that stores a resource with a key.
 func put(kind, ns, name, body string, expect int64) intent.Write {
