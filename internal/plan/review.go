@@ -53,7 +53,8 @@ func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, wa
 		}
 		changed := !after.Contains(id)
 		if !changed && p.build.Contains(id) && n.content != nil {
-			changed = policiesDiffer(n.content, b.fitting(n, b.content(n)), policyProperties(f.fleet, n), waits)
+			names := f.policyProperties(p, n)
+			changed = policiesDiffer(n.content, b.fitting(n, b.content(n)), waits) || propertiesDiffer(names, n.content.Properties, b.resolver.properties(n, names))
 		}
 		name := n.def.Name.Name
 		if n.def.Namespace != model.DefaultNamespaceName {
@@ -68,32 +69,45 @@ func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, wa
 	return names
 }
 
-// policyProperties returns the names of the properties that the directives of a node read, ascending.
-func policyProperties(f *fleet, n *node) (names []string) {
+// policyProperties returns the names of the properties that the directives of a node read before an edit, ascending. A body that
+// waits reads none yet.
+func (f inspection) policyProperties(p *recomputation, n *node) (names []string) {
 	for _, id := range n.units.ids {
-		if body := f.units[id].def.bodyOn(n.units); body.definition.AsDirective() != nil {
-			names = append(names, body.properties...)
+		u := f.units[id].def
+		if was := p.before[id]; was != nil {
+			u = was
+		}
+		bodies := []*body{u.body}
+		if u.next != nil {
+			bodies = append(bodies, u.next.body)
+		}
+		for _, body := range bodies {
+			if body.definition.AsDirective() != nil && slices.Contains(n.content.definitions, body.definition) {
+				names = append(names, body.properties...)
+			}
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// policiesDiffer reports whether two assignments differ in their directives, their Waivers, or the given properties. A unit
-// in both that waits does not differ.
-func policiesDiffer(was, is *content, properties []string, waits func(model.UnitID) bool) bool {
-	if !slices.EqualFunc(policyDefinitions(was), policyDefinitions(is), func(a, b *model.Definition) bool {
+// policiesDiffer reports whether two assignments differ in their directives or Waivers. A unit in both that waits does not
+// differ.
+func policiesDiffer(was, is *content, waits func(model.UnitID) bool) bool {
+	return !slices.EqualFunc(policyDefinitions(was), policyDefinitions(is), func(a, b *model.Definition) bool {
 		return a.Unit == b.Unit && a.Kind == b.Kind && (a.Hash == b.Hash || waits(a.Unit))
-	}) {
-		return true
-	}
-	value := func(c *content, name string) (v wire.Property) {
-		if i := slices.IndexFunc(c.Properties, func(p wire.Property) bool { return p.Name == name }); i >= 0 {
-			v = c.Properties[i]
+	})
+}
+
+// propertiesDiffer reports whether two lists of properties have different values of these names.
+func propertiesDiffer(names []string, was, is []wire.Property) bool {
+	value := func(list []wire.Property, name string) (v wire.Property) {
+		if i := slices.IndexFunc(list, func(p wire.Property) bool { return p.Name == name }); i >= 0 {
+			v = list[i]
 		}
 		return v
 	}
-	return slices.ContainsFunc(properties, func(name string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
 		a, b := value(was, name), value(is, name)
 		return !bytes.Equal(a.Value, b.Value) || a.Error != b.Error
 	})

@@ -71,6 +71,15 @@ func TestReviewCoversPoliciesOfItsNodes(t *testing.T) {
 	expect("the mode of the node", true, write("Node", "p1", &model.NodeSpec{PolicyMode: model.ModeEnforce}))
 	expect("the mode of the namespace", true, write("Namespace", "default", &model.NamespaceSpec{PolicyMode: &model.NamespacePolicyMode{Mode: model.ModeEnforce}}))
 	expect("a property that a directive reads", true, write("Node", "p1", &model.NodeSpec{Properties: map[string]json.RawMessage{"site": json.RawMessage(`"x"`)}}))
+	silent := motdTechnique("message")
+	silent.MultiInstance = true
+	expect("a property that a directive reads until its change is approved", true, write("Technique", "motd", silent),
+		write("Node", "p1", &model.NodeSpec{Properties: map[string]json.RawMessage{"site": json.RawMessage(`"x"`)}}))
+	loud := *technique
+	loud.Methods = slices.Clone(technique.Methods)
+	loud.Methods[0].FileContent = &model.FileContentMethod{Path: technique.Methods[0].FileContent.Path, Content: "{{ .props.city }}{{ .props.site }}"}
+	expect("a property that only a waiting change reads", false, write("Technique", "motd", &loud),
+		write("Node", "p1", &model.NodeSpec{Properties: map[string]json.RawMessage{"city": json.RawMessage(`"x"`)}}))
 	expect("a waiver", true, write("Waiver", "w", &model.WaiverSpec{Directive: "everywhere", Targets: &model.Targets{Nodes: []string{"p1"}}, Reason: "a", Expires: model.Time{Time: time.Unix(2e9, 0)}}))
 	expect("no review any more", true, write("Group", "production", &model.GroupSpec{Nodes: []string{"p1"}}))
 	expect("the node leaves", true, write("Group", "production", &model.GroupSpec{Review: true}))
