@@ -97,6 +97,8 @@ func TestReviewCoversPoliciesOfItsNodes(t *testing.T) {
 	r.State, r.Bound = model.RolloutRunning, model.AllNodes
 	h.write(rolloutWrite(t, rows[0].Key, r))
 	expect("an undo under way", true, write("Directive", "everywhere", a))
+	expect("the change that is under way", false, write("Directive", "everywhere", b))
+	expect("a change takes the approved one back", true, write("Directive", "everywhere", motdDirective("c")))
 	r.Previous, r.Accepted, r.State = r.Accepted, r.Candidate, model.RolloutDone
 	h.write(rolloutWrite(t, rows[0].Key, r))
 	expect("a change back", false, write("Directive", "everywhere", a))

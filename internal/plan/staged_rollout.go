@@ -139,7 +139,7 @@ func (p *Planner) stagePreview(ctx context.Context, t *translation, written map[
 	for _, u := range t.units() {
 		u.steps = reviewedSteps(p.fleet, u, reviewed)
 		row, compiled := rows[u.ID], definitionKeyOf(u.definition).row().Name
-		waiting[u.ID] = u.steps != nil && u.steps.Approve && (row == nil || compiled != row.Accepted)
+		waiting[u.ID] = u.steps != nil && u.steps.Approve && (row == nil || compiled != row.Accepted && (compiled == row.Candidate || !row.reachedNodes()))
 		if row != nil && compiled == row.Candidate {
 			if err := p.stage(u, &row.Rollout); err != nil {
 				return waits, err
@@ -149,6 +149,9 @@ func (p *Planner) stagePreview(ctx context.Context, t *translation, written map[
 	p.definitions.hash(t.units())
 	return waits, nil
 }
+
+// reachedNodes reports whether nodes have the candidate, and would lose it by another change.
+func (r *rolloutRow) reachedNodes() bool { return r.UnderWay() && (r.Bound > 0 || len(r.Steps) > 0) }
 
 // touchesRollouts reports whether the changes compile or delete a unit that may have a roll-out.
 func (t *translation) touchesRollouts() bool {
