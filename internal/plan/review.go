@@ -24,11 +24,39 @@ func reviewedNodes(f *fleet) *roaring.Bitmap {
 	return nodes
 }
 
+// reviewedUnits returns the units of a translation that run on nodes with review. At a start the fleet is empty: if a change
+// waited for its compilation at the last stop, a trial places the units.
+func (p *Planner) reviewedUnits(t *translation, rows map[model.UnitID]*rolloutRow) map[model.UnitID]bool {
+	found := map[model.UnitID]bool{}
+	look := func(*recomputation) {
+		reviewed := reviewedNodes(p.fleet)
+		for _, u := range t.units() {
+			if placed := p.fleet.units[u.ID]; placed != nil && reviewed.Intersects(placed.nodes.Bitmap) {
+				found[u.ID] = true
+			}
+		}
+	}
+	if len(p.fleet.definitions) > 0 {
+		look(nil)
+		return found
+	}
+	interrupted := func(u *unit) bool {
+		row := rows[u.ID]
+		return u.definition.AsDirective() != nil && (u.definition.ID == 0 || row != nil && definitionKeyOf(u.definition).row().Name != row.Candidate)
+	}
+	if !slices.ContainsFunc(t.units(), interrupted) {
+		return found
+	}
+	trial := *t
+	trial.compare(p.fleet.definitions)
+	p.tryEdits(trial.edits, look)
+	return found
+}
+
 // reviewedSteps returns the steps of a changed unit. A directive on a node with review needs an approval, also without
 // steps of its own: then an approved change reaches all nodes at once, and no failure stops it.
-func reviewedSteps(f *fleet, u *unit, reviewed *roaring.Bitmap) *model.RolloutSpec {
-	placed := f.units[u.ID]
-	if d := u.definition.AsDirective(); d == nil || d.Rudder != "" || placed == nil || u.steps != nil && u.steps.Approve || !reviewed.Intersects(placed.nodes.Bitmap) {
+func reviewedSteps(u *unit, reviewed bool) *model.RolloutSpec {
+	if d := u.definition.AsDirective(); d == nil || d.Rudder != "" || u.steps != nil && u.steps.Approve || !reviewed {
 		return u.steps
 	}
 	steps := model.RolloutSpec{Steps: []string{"100%"}, MaxFailed: "100%"}

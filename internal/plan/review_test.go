@@ -105,3 +105,53 @@ func TestReviewCoversPoliciesOfItsNodes(t *testing.T) {
 	r.Accepted, r.Candidate, r.State = r.Previous, r.Previous, model.RolloutUndone
 	expect("an undo after the end", true, write("Directive", "everywhere", a), rolloutWrite(t, rows[0].Key, r))
 }
+
+// TestReviewOfInterruptedChanges commits a change of a directive on a node with review without its compilation, as at a crash, and
+// expects the next start to request an approval. Own steps of the directive change nothing, nor does another start.
+func TestReviewOfInterruptedChanges(t *testing.T) {
+	for name, steps := range map[string]*model.RolloutSpec{"without steps": nil, "with steps": {Steps: []string{"50%"}}} {
+		t.Run(name, func(t *testing.T) {
+			h := newTestPlanner(t)
+			h.node("p1", nil)
+			h.apply("Group", "default", "production", nil, &model.GroupSpec{Nodes: []string{"p1"}, Review: true})
+			h.apply("Technique", "default", "motd", nil, motdTechnique("message"))
+			h.apply("Policy", "default", "all", nil, &model.PolicySpec{Directives: []string{"hello"}, Targets: &model.Targets{Nodes: []string{"p1"}}})
+			declare := func(text string) {
+				d := motdDirective(text)
+				d.Rollout = steps
+				h.apply("Directive", "default", "hello", nil, d)
+			}
+			expect := func(text string) (r model.Rollout) {
+				t.Helper()
+				rows, err := h.List(t.Context(), intent.ListQuery{Kind: intent.RolloutKind})
+				if err != nil || len(rows) != 1 {
+					t.Fatalf("roll-outs %v, %v", rows, err)
+				}
+				r, _ = intent.DecodeRollout(rows[0])
+				if got := h.directiveOn("p1", "hello").Parameters["text"]; got != text || r.State == model.RolloutRequested != r.UnderWay() {
+					t.Errorf("the node has %q, want %q; roll-out %+v", got, text, r)
+				}
+				return r
+			}
+			interrupt := func(text string) {
+				p := h.p
+				h.p = nil
+				declare(text)
+				h.p = p
+				h.start()
+			}
+			declare("a")
+			interrupt("b")
+			r := expect("a")
+			r.Previous, r.Accepted, r.State = r.Accepted, r.Candidate, model.RolloutDone
+			h.write(rolloutWrite(t, intent.RolloutKey(r.Unit), r))
+			expect("b")
+			h.start()
+			expect("b")
+			interrupt("a") // its definition is stored
+			expect("b")
+			interrupt("c")
+			expect("b")
+		})
+	}
+}

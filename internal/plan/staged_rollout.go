@@ -73,7 +73,7 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 	if err != nil {
 		return nil, err
 	}
-	reviewed := reviewedNodes(p.fleet)
+	reviewed := p.reviewedUnits(t, rows)
 	for _, id := range t.deletedUnits {
 		if row := rows[id]; row != nil {
 			writes = append(writes, intent.Write{Key: intent.RolloutKey(id), Expect: row.revision})
@@ -84,7 +84,7 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 		if !ok || u == p.fleet.definitions[key] { // it did not compile, and its last valid definition stays
 			continue
 		}
-		u.steps = reviewedSteps(p.fleet, u, reviewed)
+		u.steps = reviewedSteps(u, reviewed[u.ID])
 		row := rows[u.ID]
 		if u.steps == nil && row != nil && row.Spec.Approve && p.fleet.units[u.ID] == nil {
 			u.steps = &row.Spec // at a start, and while the unit has no nodes, nobody knows whether a group needs a review: the last change did
@@ -135,9 +135,9 @@ func (p *Planner) stagePreview(ctx context.Context, t *translation, written map[
 	for id, r := range written {
 		rows[id] = &rolloutRow{Rollout: r}
 	}
-	reviewed := reviewedNodes(p.fleet)
+	reviewed := p.reviewedUnits(t, rows)
 	for _, u := range t.units() {
-		u.steps = reviewedSteps(p.fleet, u, reviewed)
+		u.steps = reviewedSteps(u, reviewed[u.ID])
 		row, compiled := rows[u.ID], definitionKeyOf(u.definition).row().Name
 		waiting[u.ID] = u.steps != nil && u.steps.Approve && (row == nil || compiled != row.Accepted && (compiled == row.Candidate || !row.reachedNodes()))
 		if row != nil && compiled == row.Candidate {
