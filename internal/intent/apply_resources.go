@@ -95,6 +95,8 @@ type pendingApply struct {
 	claims     map[string]Key    // nodes whose uid the applied file declares, by uid
 	tombstones []Write           // of deleted nodes
 	requests   []Write           // end the request of this change
+	hasReview  bool              // Impact.HasReview
+	previewed  int64             // repository.previewed before the preview
 	implied    map[Key]bool      // groups of new namespaces: they have no owner
 	foreign    []foreignResource // resources of other owners
 	dangling   error             // a reference to a pruned resource
@@ -317,10 +319,24 @@ func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (b
 	return before, nil
 }
 
-// previewAndCommit computes which nodes the apply affects, refuses the apply if a required confirmation is missing,
-// and commits it
-func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error) {
-	out := ApplyResult{Outcomes: a.outcomes}
+// maxPreviews bounds the previews of one apply, each of which another commit has made invalid.
+const maxPreviews = 10
+
+// previewAndCommit previews and commits the apply, again if another commit has made the preview invalid.
+func (a *pendingApply) previewAndCommit(ctx context.Context) (out ApplyResult, err error) {
+	reason := a.by.Message
+	for range maxPreviews {
+		a.by.Message, a.previewed = reason, a.repo.previewed.Load()
+		if out, err = a.tryCommit(ctx); !errors.Is(err, errOvertaken) {
+			break
+		}
+	}
+	return out, err
+}
+
+// tryCommit computes which nodes the apply affects, refuses the apply if a required confirmation is missing, and commits it.
+func (a *pendingApply) tryCommit(ctx context.Context) (ApplyResult, error) {
+	out := ApplyResult{Outcomes: slices.Clone(a.outcomes)}
 	var reviewed []string
 	if impact := a.repo.opts.Impact; impact != nil {
 		// The preview includes unchanged resources, because people want to see on which nodes they are in force.
@@ -344,6 +360,7 @@ func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error
 			out.Outcomes[at[i]].Warnings = append(out.Outcomes[at[i]].Warnings, landing.Warnings...)
 		}
 		out.Affected, out.Units, out.Timings, reviewed = found.Affected, found.Units, found.Timings, found.Reviewed
+		a.hasReview = found.HasReview
 		for i := range out.Units {
 			if a.opts.Redact {
 				out.Units[i].Differences = nil
@@ -369,6 +386,9 @@ func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error
 		a.by.Message = strings.TrimPrefix(fmt.Sprintf("%s (changes %d nodes; more than %d need a confirmation)", a.by.Message, out.Affected, most), " ")
 	}
 	done, err := a.commit(ctx)
+	if errors.Is(err, errOvertaken) {
+		return out, err
+	}
 	if model.ClassOf(err) == model.Conflict && a.opts.Owner != "" {
 		err = concurrentApplyError(err)
 	}

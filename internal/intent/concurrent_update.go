@@ -26,6 +26,9 @@ func (a *pendingApply) commit(ctx context.Context) (CommitResult, error) {
 	r := a.repo
 	r.writing.Lock()
 	defer r.writing.Unlock()
+	if a.hasReview && r.previewed.Load() != a.previewed {
+		return CommitResult{}, errOvertaken
+	}
 	for i := range a.writes {
 		if err := a.rebaseNodeWrite(ctx, &a.writes[i]); err != nil {
 			return CommitResult{}, err
@@ -36,8 +39,15 @@ func (a *pendingApply) commit(ctx context.Context) (CommitResult, error) {
 			return CommitResult{}, err
 		}
 	}
-	return r.commitLocked(ctx, a.by, slices.Concat(a.writes, a.tombstones, a.requests))
+	done, err := r.commitLocked(ctx, a.by, slices.Concat(a.writes, a.tombstones, a.requests))
+	if err == nil {
+		r.previewed.Add(1)
+	}
+	return done, err
 }
+
+// errOvertaken is the error of a change whose preview another commit made invalid.
+var errOvertaken = model.Errorf(model.Conflict, "other changes were committed at the same time; this one changed nothing").WithHint("repeat the command")
 
 // rebaseNodeWrite bases the write of a node on its current row, if nothing but the agent's report has changed since the
 // row was read. A revision that the caller stated stays.

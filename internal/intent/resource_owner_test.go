@@ -274,11 +274,29 @@ func TestConcurrentAppliesConflict(t *testing.T) {
 	}
 }
 
+// TestReviewHoldsBesideOtherCommits commits a change between the preview and the commit of another one, and expects a second preview
+// in a fleet with review.
+func TestReviewHoldsBesideOtherCommits(t *testing.T) {
+	for hasReview, previews := range map[bool]int{false: 2, true: 3} {
+		w := newTestService(t)
+		w.hasReview = hasReview
+		w.beforeApplyWrites = func() {
+			w.beforeApplyWrites = nil
+			testenv.Value(w.Apply(t.Context(), ada, []model.Resource{check("y")}, intent.ApplyOptions{}))(t)
+		}
+		testenv.Value(w.Apply(t.Context(), ada, []model.Resource{check("x")}, intent.ApplyOptions{}))(t)
+		if w.previews != previews {
+			t.Errorf("review %v: %d previews, want %d", hasReview, w.previews, previews)
+		}
+	}
+}
+
 // impact returns the number of affected nodes that the test has set; the real planner would compute it. It calls
 // w.between after an apply has read its rows and before it writes.
 func (w *testService) impact(_ context.Context, writes []intent.Write, _ bool) (intent.Impact, error) {
+	w.previews++
 	if w.beforeApplyWrites != nil {
 		w.beforeApplyWrites()
 	}
-	return intent.Impact{Placements: make([]intent.Placement, len(writes)), Affected: w.affected}, nil
+	return intent.Impact{Placements: make([]intent.Placement, len(writes)), Affected: w.affected, HasReview: w.hasReview}, nil
 }

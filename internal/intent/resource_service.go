@@ -6,6 +6,7 @@ import (
 	"iter"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/kind"
@@ -23,6 +24,8 @@ type Impact struct {
 	// Reviewed has the names of existing nodes of groups with review that leave these groups, or whose policies change now,
 	// not after the approval of a roll-out.
 	Reviewed []string
+	// HasReview says that a group has review: a change that comes between the preview and the commit makes the preview invalid.
+	HasReview bool
 	// Units and Timings are computed only for a preview that people look at.
 	Units   []UnitImpact
 	Timings []StepTime
@@ -133,6 +136,8 @@ type repository struct {
 	// writing is locked from before a row is written until the indexes have the row, also by writers that read first.
 	// Readers of the indexes do not take this lock.
 	writing sync.Mutex
+
+	previewed atomic.Int64 // commits of previewed changes; guarded by writing for writes
 
 	nodes      nodeIndex
 	tombstones tombstoneIndex

@@ -26,6 +26,8 @@ type testService struct {
 	full func(namespace, limit, reason string)
 	*intent.Service
 	affected          int
+	hasReview         bool // a group has review
+	previews          int
 	beforeApplyWrites func()
 	dsn               string
 	commits           atomic.Int64 // transactions tried

@@ -108,18 +108,18 @@ func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision
 		}
 		writes = append(writes, write)
 	}
+	apply := pendingApply{repo: s.repository, by: by, writes: writes, previewed: s.previewed.Load()}
 	if impact := s.opts.Impact; impact != nil {
 		found, err := impact(ctx, writes, false)
 		if err != nil {
 			return err
 		}
-		requests, err := s.reviewChange(ctx, by, writes, found.Reviewed, false)
-		if err != nil {
+		apply.hasReview = found.HasReview
+		if apply.requests, err = s.reviewChange(ctx, by, writes, found.Reviewed, false); err != nil {
 			return err
 		}
-		writes = append(writes, requests...)
 	}
-	_, err = s.commit(ctx, by, writes)
+	_, err = apply.commit(ctx)
 	return err
 }
 

@@ -108,7 +108,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 		return out, err
 	}
 	steps.lap("undo the trial")
-	out.Placements = landings
+	out.Placements, out.HasReview = landings, !reviewed.IsEmpty()
 	if detailed {
 		out.Timings = steps.laps
 	}
