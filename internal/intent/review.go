@@ -24,6 +24,9 @@ const reviewKind = "review"
 // reviewLife is the time after a request in which another person may approve it.
 const reviewLife = 7 * 24 * time.Hour
 
+// maxReviews bounds the open requests of one person.
+const maxReviews = 100
+
 // reviewRequest is the stored request of a change that waits for the approval of another person.
 type reviewRequest struct {
 	User  string
@@ -56,10 +59,14 @@ func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write,
 		return nil, err
 	}
 	now := r.opts.Now()
+	namespaces := namespacesOf(writes)
 	key := Key{Kind: reviewKind, Name: digest}
+	if len(namespaces) == 1 {
+		key.Namespace = namespaces[0] // people with rights in this namespace see the request
+	}
 	request := reviewRequest{User: by.User, Maker: by.Maker, At: now.UTC()}
 	var expired []Write
-	known := false
+	known, open := false, 0
 	for row, err := range r.rows(ctx, ListQuery{Kind: reviewKind}) {
 		var q reviewRequest
 		if err == nil {
@@ -70,11 +77,17 @@ func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write,
 			return nil, err
 		case now.Sub(q.At) > reviewLife:
 			expired = append(expired, remove)
-		case row.Key == key && !q.isOf(by):
+		case row.Name == digest && !q.isOf(by):
 			return []Write{remove}, nil
-		case row.Key == key:
+		case row.Name == digest:
 			request, known = q, true
+		case q.isOf(by):
+			open++
 		}
+	}
+	if !known && !dryRun && open >= maxReviews {
+		return nil, model.Errorf(model.Limited, "%s has %s of changes open, the limit is %d", by.User, model.CountNoun(open, "request"), maxReviews).
+			WithHint("let another administrator carry them out, or wait: each ends after a week. List them: muster audit")
 	}
 	if !known && !dryRun {
 		body, err := json.Marshal(request)
@@ -95,12 +108,41 @@ func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write,
 			return nil, err
 		}
 	}
-	refusal := model.Errorf(model.Guarded, "this change awaits the approval of another person, because it changes policies or review of %s in a group with review: %s",
-		model.CountNoun(len(nodes), "node"), firstOf(nodes))
+	refusal := model.Errorf(model.Guarded, "this change awaits the approval of another person, because it changes policies or review of %s in a group with review%s",
+		model.CountNoun(len(nodes), "node"), strings.TrimSuffix(": "+firstOf(nodesIn(namespaces, nodes)), ": "))
 	if dryRun && !known {
 		return nil, refusal.WithHint("the command without --dry-run, or muster apply, requests it; then another administrator repeats the command")
 	}
 	return nil, refusal.WithHint("%s requested it; another administrator repeats the same command until %s", request.User, request.At.Add(reviewLife).Format("2006-01-02 15:04 MST"))
+}
+
+// namespacesOf returns the namespaces of the resources that writes change, ascending.
+func namespacesOf(writes []Write) (list []string) {
+	for _, w := range writes {
+		switch w.Kind {
+		case RolloutKind:
+		case "Namespace":
+			list = append(list, w.Name)
+		default:
+			list = append(list, w.Namespace)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// nodesIn returns the nodes in these namespaces: the author of a change may not see others.
+func nodesIn(namespaces, nodes []string) (names []string) {
+	for _, name := range nodes {
+		namespace, _, found := strings.Cut(name, "/")
+		if !found {
+			namespace = model.DefaultNamespaceName
+		}
+		if slices.Contains(namespaces, namespace) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // firstOf returns the first names of a list as a text.

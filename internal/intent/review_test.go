@@ -1,6 +1,9 @@
 package intent
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // FuzzDecodeReview decodes random bytes as a stored request, and expects the request to be of its user, by name and by a token.
 func FuzzDecodeReview(f *testing.F) {
@@ -11,4 +14,16 @@ func FuzzDecodeReview(f *testing.F) {
 			t.Errorf("%+v is not of its user", q)
 		}
 	})
+}
+
+// TestNodesOfOtherNamespacesAreNotNamed selects the nodes of the namespaces that a change writes to.
+func TestNodesOfOtherNamespacesAreNotNamed(t *testing.T) {
+	writes := []Write{{Key: Key{Kind: "Policy", Namespace: "shop", Name: "a"}}, {Key: Key{Kind: RolloutKind, Name: "7"}}, {Key: Key{Kind: "Namespace", Name: "shop"}}}
+	namespaces := namespacesOf(writes)
+	if !slices.Equal(namespaces, []string{"shop"}) {
+		t.Errorf("namespaces %q", namespaces)
+	}
+	if got := nodesIn(namespaces, []string{"bank/db1", "shop/web1", "shop1"}); !slices.Equal(got, []string{"shop/web1"}) {
+		t.Errorf("nodes %q", got)
+	}
 }

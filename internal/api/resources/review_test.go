@@ -71,7 +71,14 @@ func TestReviewedChangeNeedsTwoPeople(t *testing.T) {
 	}
 	changes, err := s.Intent.Audit(t.Context(), intent.ChangeQuery{Kind: "review"}, true)
 	testenv.NoError(t, err)
-	if len(changes) == 0 || !strings.Contains(changes[len(changes)-1].Actor.Message, "requested policy/a, awaits another person") {
+	if len(changes) == 0 || changes[len(changes)-1].Key.Namespace != "default" || !strings.Contains(changes[len(changes)-1].Actor.Message, "requested policy/a, awaits another person") {
 		t.Errorf("audit %+v", changes)
 	}
+	for i := range 100 {
+		expectWait(apply(ann, fmt.Sprint("c", i), false), "ann requested it")
+	}
+	if err := apply(robot, "d", false); model.ClassOf(err) != model.Limited {
+		t.Errorf("request 101: %v", err)
+	}
+	expectWait(apply(bob, "d", false), "bob requested it")
 }
