@@ -408,6 +408,12 @@ func TestFailuresAreToldApart(t *testing.T) {
 			t.Errorf("%s: enforce reports %s: %s", c.method, status, messages)
 		}
 	}
+	v := newTestNode(t)
+	sysvPrograms("update-rc.d")(v)
+	v.write("bin/service", "#!/bin/sh\necho \"$1: unrecognized service\" >&2; exit 1\n")
+	if status, messages := v.run(true, `{"component": "a", "service": {"name": "ssh", "state": "stopped"}}`); status != "could not check" || !strings.Contains(messages, "ssh: unrecognized service") {
+		t.Errorf("a service without an init script: %s: %s", status, messages)
+	}
 	n.write("locked", "")
 	if status, messages := n.run(true, `{"component": "a", "package": {"name": "held", "state": "absent"}}`); status != "error" || !strings.Contains(messages, "Could not get lock") {
 		t.Errorf("a locked package manager: %s: %s", status, messages)

@@ -20,6 +20,10 @@ type sysvService struct {
 // sysvName matches names of init scripts.
 var sysvName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.+-]*$`)
 
+// sysvUnknown matches the output of service for a name without an init script. Red Hat, Debian and OpenRC exit with 1 then, as
+// for a dead service.
+var sysvUnknown = regexp.MustCompile(`unrecognized service|does not exist`)
+
 // newService returns the method for services that fits this machine: for systemd or for System V.
 func (r *directiveRun) newService(m *model.ServiceMethod) method {
 	if _, ok := findProgram(r.Runner, "systemctl"); ok {
@@ -42,7 +46,7 @@ func (m *sysvService) check(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if code > 3 {
+		if code > 3 || code > 0 && sysvUnknown.MatchString(output) {
 			return "", fmt.Errorf("service %s status: exit code %d: %s", m.Name, code, lastLine(output))
 		}
 		if is := map[bool]string{true: "running", false: "stopped"}[code == 0]; is != m.State {
