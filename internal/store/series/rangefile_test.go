@@ -3,9 +3,13 @@ package series
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunks"
 
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -147,4 +151,25 @@ func TestRemovedFileIsNotMadeAgain(t *testing.T) {
 		t.Errorf("files %v, %v", names, err)
 	}
 	want(t, s, points...)
+}
+
+// TestBlockKeepsNoSpareMemory reads the series of a block, one of them long, and expects the others to take no memory of its length.
+func TestBlockKeepsNoSpareMemory(t *testing.T) {
+	s := open(t, t.TempDir(), Options{})
+	defer s.Close()
+	fill(t, s, new(Series), 0, 7000)
+	for i := range 100 {
+		add(t, s, new(Series), Labels(fmt.Sprint("short", i), "web-1", "default", "linux"), 0, 1)
+	}
+	snapshot(t, s)
+	x := headIndex{&headReader{db: s, from: start, to: math.MaxInt64}}
+	var builder labels.ScratchBuilder
+	longest, all := 0, 0
+	for _, of := range s.partitions[0].series {
+		testenv.NoError(t, x.Series(of.ref, &builder, new([]chunks.Meta)))
+		longest, all = max(longest, cap(x.found.data)), all+cap(x.found.data)
+	}
+	if all > 3*longest {
+		t.Errorf("%d bytes for one series of %d bytes and short ones", all, longest)
+	}
 }

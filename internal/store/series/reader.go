@@ -178,7 +178,7 @@ func (x headIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilder,
 	*metas = (*metas)[:0]
 	var late []point
 	for _, of := range twins {
-		x.found.data = make([]byte, 0, cap(x.found.data)) // the compactor keeps the chunks
+		x.found.data = make([]byte, 0, min(cap(x.found.data), 2*len(x.found.data))) // the compactor keeps the chunks; neighbours are about as long
 		x.read(of, &x.found)
 		for _, c := range slices.Backward(x.found.chunks) {
 			*metas = append(*metas, chunks.Meta{MinTime: c.min, MaxTime: c.max, Chunk: readChunk(c.data)})
