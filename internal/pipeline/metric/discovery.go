@@ -39,6 +39,7 @@ func (w *metricApplier) discover(n uint32, u *unitState) {
 		w.applyList(u, &w.lists[i])
 	}
 	if len(w.lists) > 0 && u.limit.isHeld() {
+		w.view.discoveries.Add(1) // the waiting entities may fit now
 		dropLost(w, n, u)
 	}
 	clear(w.lists)

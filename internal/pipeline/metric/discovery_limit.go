@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -61,8 +62,18 @@ func (v *View) LimitDiscovery(ctx context.Context, o DiscoveryLimits, log *slog.
 // limits, and stores these limits.
 func (v *View) limitDiscovery(o DiscoveryLimits, limits map[model.NamespaceID]int) (marks []journal.Entry) {
 	clear(limits)
-	for namespace, units := range v.discoveringUnits() {
-		limits[namespace] = o.Limit(namespace)
+	check := map[model.NamespaceID]bool{}
+	for namespace, sum := range v.sumDiscovery() {
+		limit := o.Limit(namespace)
+		limits[namespace] = limit
+		if sum.held || limit > 0 && sum.items > limit {
+			check[namespace] = true
+		}
+	}
+	if len(check) == 0 {
+		return nil
+	}
+	for namespace, units := range v.discoveringUnits(check) {
 		for _, m := range holdUnits(units, limits[namespace]) {
 			if m.mark.Hold {
 				o.Reached(m.node, namespace, fmt.Sprintf("the namespace has its limit of %d discovered items: at most %d stay of the %d of Template %s", limits[namespace], m.mark.Items, m.items, m.name))
@@ -71,6 +82,40 @@ func (v *View) limitDiscovery(o DiscoveryLimits, limits map[model.NamespaceID]in
 		}
 	}
 	return marks
+}
+
+// discoverySum has the number of discovered items in a namespace.
+type discoverySum struct {
+	items int
+	held  bool // a Template is held
+}
+
+// sumDiscovery returns the sums of the namespaces with discovery rules.
+func (v *View) sumDiscovery() map[model.NamespaceID]discoverySum {
+	sums := map[model.NamespaceID]discoverySum{}
+	v.visitDiscovering(func(of *shard.Node, _ model.Partition, u *unitState) {
+		sum := sums[of.Namespace]
+		sum.items += u.discoveredItems()
+		sum.held = sum.held || u.limit.isHeld()
+		sums[of.Namespace] = sum
+	})
+	return sums
+}
+
+// visitDiscovering calls fn with each Template with discovery rules on each node, under the mutex of the partition.
+func (v *View) visitDiscovering(fn func(of *shard.Node, section model.Partition, u *unitState)) {
+	for i := range v.partitions {
+		p := &v.partitions[i]
+		p.Lock()
+		for _, n := range p.Order() {
+			for _, u := range p.nodes[n].units {
+				if len(u.rules) > 0 {
+					fn(p.Node(n), p.ID, u)
+				}
+			}
+		}
+		p.Unlock()
+	}
 }
 
 // discoveringUnit is a Template with discovery rules on one node.
@@ -85,27 +130,19 @@ type discoveringUnit struct {
 	mark    wire.DiscoveryMark // that changes it
 }
 
-// discoveringUnits returns the Templates with discovery rules, by namespace of their nodes.
-func (v *View) discoveringUnits() map[model.NamespaceID][]discoveringUnit {
+// discoveringUnits returns the Templates with discovery rules in these namespaces, by namespace of their nodes.
+func (v *View) discoveringUnits(in map[model.NamespaceID]bool) map[model.NamespaceID][]discoveringUnit {
 	list := map[model.NamespaceID][]discoveringUnit{}
-	for i := range v.partitions {
-		p := &v.partitions[i]
-		p.Lock()
-		for _, n := range p.Order() {
-			for _, u := range p.nodes[n].units {
-				if len(u.rules) == 0 {
-					continue
-				}
-				of := p.Node(n)
-				one := discoveringUnit{node: of.ID, section: p.ID, name: u.Name, items: u.discoveredItems(), held: u.limit.isHeld(), grew: u.grew, mark: wire.DiscoveryMark{Unit: u.Unit}}
-				for k := range u.base.rules {
-					one.waiting += max(0, len(u.discovered[k].Entities)-len(u.materialized[k].Entities)) * len(u.base.Rules[k].Items)
-				}
-				list[of.Namespace] = append(list[of.Namespace], one)
-			}
+	v.visitDiscovering(func(of *shard.Node, section model.Partition, u *unitState) {
+		if !in[of.Namespace] {
+			return
 		}
-		p.Unlock()
-	}
+		one := discoveringUnit{node: of.ID, section: section, name: u.Name, items: u.discoveredItems(), held: u.limit.isHeld(), grew: u.grew, mark: wire.DiscoveryMark{Unit: u.Unit}}
+		for k := range u.base.rules {
+			one.waiting += max(0, len(u.discovered[k].Entities)-len(u.materialized[k].Entities)) * len(u.base.Rules[k].Items)
+		}
+		list[of.Namespace] = append(list[of.Namespace], one)
+	})
 	return list
 }
 
@@ -138,11 +175,8 @@ func holdUnits(list []discoveringUnit, limit int) (out []discoveringUnit) {
 }
 
 // DiscoveredItems returns the number of discovered items in a namespace.
-func (v *View) DiscoveredItems(namespace model.NamespaceID) (n uint64) {
-	for _, one := range v.discoveringUnits()[namespace] {
-		n += uint64(one.items)
-	}
-	return n
+func (v *View) DiscoveredItems(namespace model.NamespaceID) uint64 {
+	return uint64(v.sumDiscovery()[namespace].items)
 }
 
 // discoveredItems returns the number of items that discovery rules made.
@@ -162,6 +196,7 @@ func applyDiscoveryMark(w *metricApplier, node model.NodeID, m *wire.DiscoveryMa
 	if !m.Hold {
 		u.limit = u.limit.release()
 		w.makeItems(n, u)
+		w.setDeadline(n, &w.p.nodes[n])
 		return
 	}
 	list := u.discovered

@@ -106,6 +106,22 @@ func TestDiscoveredItemsOfNamespaceAreLimited(t *testing.T) {
 	expect(8, "size[sdc] size[sdd] used[sdc] used[sdd] ")
 	limit = 0
 	check()
+	limit = 4
+	check()
+	expect(8, "size[sdc] used[sdc] 1 entity "+full)
+	if !v.sumDiscovery()[0].held {
+		t.Error("no Template is held")
+	}
+	changes := v.discoveries.Load()
+	for range 12 { // sdd is deleted: nothing waits
+		send(8, disks("sdc", "95"))
+	}
+	if v.discoveries.Load() == changes {
+		t.Error("a shorter list of a held Template is no change: it would stay held")
+	}
+	if check(); v.sumDiscovery()[0].held {
+		t.Error("the Template is held though its items fit")
+	}
 	replayed := newTestView()
 	for _, c := range log {
 		testenv.NoError(t, replayed.shard.Apply(c))
