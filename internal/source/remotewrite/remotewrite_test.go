@@ -283,6 +283,19 @@ func TestSenderLeavesPlaces(t *testing.T) {
 	})
 }
 
+// TestSpellingOfCredentialsIsNoSender expects one sender behind all spellings of a user's credentials, and one for each token.
+func TestSpellingOfCredentialsIsNoSender(t *testing.T) {
+	keys := map[string]bool{}
+	for _, header := range []string{"Basic cHJvbTpw", "basic cHJvbTpw", "BASIC cHJvbTpw", "Bearer a", "Bearer  a ", "Bearer b"} {
+		r := httptest.NewRequest(http.MethodPost, "/prometheus/api/v1/write", nil)
+		r.Header.Set("Authorization", header)
+		keys[senderKey(r, "prom")] = true
+	}
+	if len(keys) != 3 {
+		t.Errorf("%d senders, want a user and two tokens: %v", len(keys), keys)
+	}
+}
+
 // TestSamplesWaitWhileTheJournalFills expects that samples wait while the journal's queue is more than a quarter full, and that
 // their sender is asked to send them again when it is more than half full. Their namespace pays only for samples that are not refused.
 func TestSamplesWaitWhileTheJournalFills(t *testing.T) {

@@ -122,7 +122,7 @@ func (s *Server) serve(header http.Header, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	leave, err := s.shares.enter(strings.Join(strings.Fields(r.Header.Get("Authorization")), " "))
+	leave, err := s.shares.enter(senderKey(r, user))
 	if err != nil {
 		return err
 	}
@@ -147,6 +147,14 @@ func (s *Server) serve(header http.Header, r *http.Request) error {
 		return err
 	}
 	return s.write(r.Context(), header, &x.batch)
+}
+
+// senderKey returns the identity of a sender: the user of a password, or the token, because several tokens may have one user.
+func senderKey(r *http.Request, user string) string {
+	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		return "token " + strings.TrimSpace(token)
+	}
+	return "user " + user
 }
 
 // versionOf reports whether a request has version 2.0 of remote write, or returns an error about its format.
