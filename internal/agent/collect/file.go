@@ -289,10 +289,10 @@ var posixTable = func() (table [256]uint32) {
 	return table
 }()
 
-// fileMatch collects vfs.file.regexp and vfs.file.regmatch[PATH,REGEXP,ENCODING,START,END]: the text in a file that
 // maxFileLine bounds a line of a file that is searched, in bytes.
 const maxFileLine = 1 << 20
 
+// fileMatch collects vfs.file.regexp and vfs.file.regmatch[PATH,REGEXP,ENCODING,START,END]: the text in a file that
 // matches, or 1 if some text does.
 func fileMatch(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	pattern := k.Parameter(1, "")

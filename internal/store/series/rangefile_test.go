@@ -101,7 +101,8 @@ func (d *slowDisk) Remove(path string) error {
 	return d.OS.Remove(path)
 }
 
-// TestSlowDisk writes and deletes a file of the head on a disk that takes long, and expects queries and appends meanwhile.
+// TestSlowDisk writes and deletes a file of the head on a disk that takes long, and expects the store to answer queries and take values meanwhile.
+// The shard's mutex of the partition is not part of it.
 func TestSlowDisk(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	defer s.Close()
