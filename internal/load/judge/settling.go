@@ -84,7 +84,7 @@ func Settled(before, samples []report.Sample) (seconds, swung int) {
 	return -1, 0
 }
 
-// driftFrom is the shortest steady phase in which a leak shows.
+// driftFrom is the length of the shortest steady phase that is judged for drift.
 const driftFrom = 30 * time.Minute
 
 // drift compares the last quarter of a long phase with its second quarter, because caches fill in the first.

@@ -169,8 +169,8 @@ func (r *ValueReader) Unused(ctx context.Context) error {
 	})
 }
 
-// beforeStart is the time before the start of the values of which series and problems are read, because the clocks of loader
-// and server may differ.
+// beforeStart is the length of the time before the start that the reader includes, because the clocks of loader and server may
+// differ.
 const beforeStart = 10 * time.Second
 
 // readProblems reads the problems of all triggers since the start of the values.

@@ -99,7 +99,7 @@ const (
 
 	numberBytes   = 10 // of a value in a frame
 	textBytes     = 120
-	documentBytes = 1100 // of a text of which the server makes items, without their values
+	documentBytes = 1100 // of a text with the values of dependent items, without these values
 	fieldBytes    = 30   // of a value in it
 	signedBytes   = 200  // of a run of a directive, without its codes
 	spoolSeconds  = 60   // of signals that wait while the server is away

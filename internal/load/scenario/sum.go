@@ -28,7 +28,7 @@ func (s *Scenario) ClassOf(member int) *Class {
 	return nil
 }
 
-// SignalInterval returns the interval in which each agent of a class sends values or runs of directives; zero: it sends none.
+// SignalInterval returns the interval of the values or directives of a class; zero: it has none.
 func (c *Class) SignalInterval() model.Duration {
 	switch {
 	case len(c.Values) > 0:
