@@ -162,7 +162,7 @@ func parseFormula(text string, ids map[string]int) (*formula, error) {
 	p := &formulaParser{words: strings.Fields(strings.NewReplacer("(", " ( ", ")", " ) ").Replace(text)), ids: ids}
 	f, err := p.binary("or")
 	if err == nil && len(p.words) > 0 {
-		err = fmt.Errorf("expected and, or, or the end, got %s", p.words[0])
+		err = fmt.Errorf("expected \"and\", \"or\" or the end of the formula, got %q", p.words[0])
 	}
 	if err != nil {
 		return nil, fmt.Errorf("formula %q: %w", text, err)

@@ -347,9 +347,9 @@ func compilePrometheusPattern(params []string, _ item.Type) (stepFunc, error) {
 	}
 	switch {
 	case !slices.Contains([]string{"value", "label", "function"}, request):
-		return nil, model.Errorf(model.Invalid, "the second parameter is %q, expected value, label or function", request)
+		return nil, model.Errorf(model.Invalid, "the second parameter is %q, expected \"value\", \"label\" or \"function\"", request)
 	case request == "function" && !slices.Contains([]string{"sum", "min", "max", "avg", "count"}, output):
-		return nil, model.Errorf(model.Invalid, "the function is %q, expected sum, min, max, avg or count", output)
+		return nil, model.Errorf(model.Invalid, "the function is %q, expected \"sum\", \"min\", \"max\", \"avg\" or \"count\"", output)
 	case request == "label" && output == "":
 		return nil, model.Errorf(model.Invalid, "the third parameter, the name of the label, is empty")
 	}

@@ -286,7 +286,7 @@ func TestCompileRefuses(t *testing.T) {
 		{[]model.Step{sampleStep("replace", "", "x")}, "the text to replace, is empty"},
 		{[]model.Step{sampleStep("csvToJson", "ab")}, "single characters"},
 		{[]model.Step{sampleStep("csvToJson", ",", ",")}, "the same character"},
-		{[]model.Step{sampleStep("prometheusPattern", "cpu", `\value`)}, "expected value, label or function"},
+		{[]model.Step{sampleStep("prometheusPattern", "cpu", `\value`)}, `expected "value", "label" or "function"`},
 		{[]model.Step{sampleStep("xmlPath", "//text(")}, "invalid xpath"},
 		{[]model.Step{sampleStep("javascript", "return )")}, "line 1, column 8"},
 		{[]model.Step{{Name: "trim", Parameters: []string{" "}, OnFail: &model.OnFail{}}}, "onFail has no effect"},

@@ -211,7 +211,7 @@ func parseDays(text string) (days [7]bool, err error) {
 		first, ok1 := dayNames[a]
 		last, ok2 := dayNames[b]
 		if !ok1 || !ok2 {
-			return days, fmt.Errorf("%q is not a day: expected mon, tue, wed, thu, fri, sat or sun", part)
+			return days, fmt.Errorf("%q is not a day: expected \"mon\", \"tue\", \"wed\", \"thu\", \"fri\", \"sat\" or \"sun\"", part)
 		}
 		for d := first; ; d = (d + 1) % 7 {
 			if days[d] = true; d == last {

@@ -213,8 +213,8 @@ func TestMalformedTimeSpans(t *testing.T) {
 	}{
 		{model.WindowSpan{During: "22:00"}, `"22:00" has no end`},
 		{model.WindowSpan{During: "25:00-26:00"}, `"25:00" is not a time of day: expected a time such as 07:30`},
-		{model.WindowSpan{During: "7-9"}, `"7-9" is not a day: expected mon, tue`},
-		{model.WindowSpan{During: "moon 07:00-09:00"}, `"moon" is not a day: expected mon, tue`},
+		{model.WindowSpan{During: "7-9"}, `"7-9" is not a day: expected "mon", "tue"`},
+		{model.WindowSpan{During: "moon 07:00-09:00"}, `"moon" is not a day: expected "mon", "tue"`},
 		{model.WindowSpan{During: "mon tue"}, `"tue" is not a time`},
 		{model.WindowSpan{During: "07:00-07:00"}, "for a whole day write 00:00-24:00"},
 		{model.WindowSpan{During: "mon tue wed"}, "3 words, expected one or two"},

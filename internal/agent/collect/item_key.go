@@ -82,7 +82,7 @@ func cutParameter(text string) (one, rest string, err error) {
 	}
 	end := strings.IndexAny(text, ",]")
 	if end < 0 {
-		return "", "", fmt.Errorf("] is missing")
+		return "", "", fmt.Errorf("the closing \"]\" is missing")
 	}
 	return text[:end], text[end:], nil
 }

@@ -166,7 +166,7 @@ func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.Property
 		case !plain && len(named) > 0:
 			err = errEntitySecret
 		case isLogKey(one.key.Name) && len(named) > 0:
-			err = fmt.Errorf("%s: a key of a log has no secret macros", one.key.Name)
+			err = fmt.Errorf("%s: the key of a log item must not contain secret macros", one.key.Name)
 		case isLogKey(one.key.Name):
 			one.log, err = parseLogItem(&one.key, text, w.cfg.Root)
 		case len(named) > 0:

@@ -66,7 +66,7 @@ func TestWebPages(t *testing.T) {
 		t.Errorf("web.page.perf = %v, error %v", v, err)
 	}
 	for key, want := range map[string]string{
-		"web.page.get": "the host is missing", "web.page.get[ftp://x/]": "the URL is not valid", "web.page.get[http://x/,y]": "no further path", "web.page.get[127.0.0.1,,x]": "is not a number",
+		"web.page.get": "the host is missing", "web.page.get[ftp://x/]": "the URL is not valid", "web.page.get[http://x/,y]": "must not be followed by a path", "web.page.get[127.0.0.1,,x]": "is not a number",
 		"web.page.get[127.0.0.1,,1]": "refused", "web.page.perf[http://127.0.0.1:1/]": "refused", "web.page.get[" + secure.URL + "]": "certificate", "web.page.regexp[127.0.0.1]": "regular expression is missing",
 		"web.page.regexp[127.0.0.1,,1,(]": "missing closing", "web.page.regexp[127.0.0.1,,1,a,x]": "the length",
 	} {

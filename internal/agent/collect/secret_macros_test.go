@@ -95,7 +95,7 @@ func TestSecretMacros(t *testing.T) {
 				t.Errorf("values %q, want parts %q", got, want)
 			}
 		}
-		none := "unsupported: log: a key of a log has no secret macros"
+		none := "unsupported: log: the key of a log item must not contain secret macros"
 		expect("1", "the password is (hidden)", none, "/nosuch/(hidden)")
 		set := func(value string, err error) {
 			mu.Lock()

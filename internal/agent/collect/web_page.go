@@ -31,7 +31,7 @@ func pageAddress(k *Key) (string, error) {
 			return "", fmt.Errorf("%s: the URL is not valid; write https://HOST/PATH", k.Name)
 		}
 		if path != "" || port != "" {
-			return "", fmt.Errorf("%s: a URL has no further path and port", k.Name)
+			return "", fmt.Errorf("%s: a URL must not be followed by a path or a port", k.Name)
 		}
 		return host, nil
 	}

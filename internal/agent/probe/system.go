@@ -20,7 +20,7 @@ import (
 func runReboot(_ context.Context, env *Env, a argValues, r *report) error {
 	pending, ok := model.ParseStatus(a.text("status"))
 	if !ok {
-		return fmt.Errorf("invalid status %q: expected ok, warning or critical", a.text("status"))
+		return fmt.Errorf("invalid status %q: expected \"ok\", \"warning\" or \"critical\"", a.text("status"))
 	}
 	release, err := kernelRelease()
 	if err != nil {

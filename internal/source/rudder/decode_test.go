@@ -278,7 +278,7 @@ func TestHostileFilesAreRefused(t *testing.T) {
 		{"<A></B>", "ends without"}, {"<A>", "unexpected EOF"}, {"<A/><B/>", "two outermost"}, {"", "unexpected EOF"}, {`{"a":1} {`, "behind its end"},
 		{strings.Replace(valid, testNode, "", 1), "no valid id"},
 		{strings.Replace(valid, "<UUID>"+testNode, "<UUID>another", 1), "is of node " + testNode},
-		{strings.Replace(valid, "<RUDDER><AGENT>", "<RUDDER><AGENT></AGENT><AGENT>", 1), "2 agents"},
+		{strings.Replace(valid, "<RUDDER><AGENT>", "<RUDDER><AGENT></AGENT><AGENT>", 1), "2 Rudder agents"},
 		{strings.Replace(valid, cert, "-----BEGIN RSA PUBLIC KEY-----plop-----END RSA PUBLIC KEY-----", 1), "not in PEM"},
 	} {
 		root, err := parseElements([]byte(c.text))
@@ -532,7 +532,8 @@ func FuzzParseRun(f *testing.F) {
 	})
 }
 
-// FuzzParseSignedRun reads random bytes as a signed run. None is accepted as signed by a key that has signed nothing.
+// FuzzParseSignedRun reads random bytes as a signed run, and expects none to be accepted as signed by a key that has signed
+// nothing.
 func FuzzParseSignedRun(f *testing.F) {
 	addReal(f, "runlogs/*.signed")
 	f.Add(first().signRun("x"))

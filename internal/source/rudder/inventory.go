@@ -36,7 +36,7 @@ func readInventory(root *element) (*machineInventory, error) {
 	rudder := content.child("RUDDER")
 	agents := rudder.all("AGENT")
 	if len(agents) != 1 {
-		return nil, model.Errorf(model.Invalid, "the inventory describes %s of Rudder, expected exactly one", model.CountNoun(len(agents), "agent"))
+		return nil, model.Errorf(model.Invalid, "the inventory describes %d Rudder agents, expected exactly one", len(agents))
 	}
 	m := &machineInventory{node: rudder.value("UUID")}
 	m.name = cmp.Or(rudder.value("HOSTNAME"), content.child("OPERATINGSYSTEM").value("FQDN"), content.child("HARDWARE").value("NAME"), m.node)
