@@ -76,7 +76,7 @@ func (x *slowDirective) compliance() v1.Compliance {
 }
 
 // TestKilledAgentReportsWholeRunsAlone kills an agent in the middle of its first run of a directive, and of a later
-// one. It expects neither unfinished run to count, and the next complete run to count.
+// one, and expects neither unfinished run to count, and the next complete run to count.
 func TestKilledAgentReportsWholeRunsAlone(t *testing.T) {
 	t.Parallel()
 	x := startSlowDirective(t)
@@ -108,7 +108,7 @@ func TestKilledAgentReportsWholeRunsAlone(t *testing.T) {
 	}
 }
 
-// TestChangeDuringARunAwaitsItsOwnRun changes a directive in the middle of a run. It expects the report of that run to
+// TestChangeDuringARunAwaitsItsOwnRun changes a directive in the middle of a run, and expects the report of that run to
 // count for the old version only, and the new version to be pending until its own first run.
 func TestChangeDuringARunAwaitsItsOwnRun(t *testing.T) {
 	t.Parallel()

@@ -36,7 +36,7 @@ spec:
 `
 
 // TestDirectiveHoldsFilesOfAssetsAndSecrets lets a directive write files of an uploaded archive and a file with a
-// secret. It expects the secret in that file, and in no report, plan, history, log or other file of server and agent.
+// secret, and expects the secret in that file, and in no report, plan, history, log or other file of server and agent.
 func TestDirectiveHoldsFilesOfAssetsAndSecrets(t *testing.T) {
 	t.Parallel()
 	folder, secret := t.TempDir(), "hidden-"+randomText(t)

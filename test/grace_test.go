@@ -20,7 +20,7 @@ const gracePolicy = `
 {kind: Policy, metadata: {name: baseline}, spec: {directives: [file], targets: {groups: [all]}}}
 `
 
-// TestGraceDelaysTheProblem gives a node a new directive that it does not fulfil. It expects the node to be not
+// TestGraceDelaysTheProblem gives a node a new directive that it does not fulfil, and expects the node to be not
 // compliant at once, and a problem only after the grace period. A restarted agent has had the directive for longer.
 func TestGraceDelaysTheProblem(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ spec:
 `
 
 // TestLogLinesArriveOnce writes numbered lines to a log that is rotated by renaming and by copying, and kills server
-// and agent in turn. It expects each line to be kept once and in order and to be found by its words, and a line with
+// and agent in turn, and expects each line to be kept once and in order and to be found by its words, and a line with
 // panic to open a problem.
 func TestLogLinesArriveOnce(t *testing.T) {
 	t.Parallel()

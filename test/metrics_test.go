@@ -219,7 +219,7 @@ spec:
 const dependentTrigger = `    - {name: all pings are there, expression: "last(//all.pings)=2", severity: high, alert: {handlers: [hook]}, dependsOn: [tenfold is there]}
 `
 
-// TestServerComputesItems applies a Template with computed items on two nodes. It expects their values and the problems
+// TestServerComputesItems applies a Template with computed items on two nodes, and expects their values and the problems
 // of triggers over them, one of these held back by its dependency, and the same after a kill -9.
 func TestServerComputesItems(t *testing.T) {
 	t.Parallel()

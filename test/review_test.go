@@ -28,7 +28,7 @@ const reviewedPolicy = `
 {kind: Group, metadata: {name: production}, spec: {nodes: [n2], review: true}}
 `
 
-// TestGroupsWithReview changes two directives without a roll-out. It expects the change of the directive on a group
+// TestGroupsWithReview changes two directives without a roll-out, and expects the change of the directive on a group
 // with review to wait for the approval of another person, also after kill -9, and the other change to take effect at
 // once.
 func TestGroupsWithReview(t *testing.T) {

@@ -23,7 +23,7 @@ const trustPolicy = `
 {kind: Policy, metadata: {name: baseline}, spec: {directives: [file], targets: {groups: [linux]}}}
 `
 
-// TestEnforcementOverFactsNeedsTrust enforces a directive on a group whose condition reads facts of agents. It expects
+// TestEnforcementOverFactsNeedsTrust enforces a directive on a group whose condition reads facts of agents, and expects
 // the directive only to audit, and commands to say why, until the directive sets trusted: facts.
 func TestEnforcementOverFactsNeedsTrust(t *testing.T) {
 	t.Parallel()

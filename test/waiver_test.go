@@ -31,7 +31,7 @@ spec:
 const waiver = `{kind: Waiver, metadata: {name: old-motd}, spec: {directive: files, components: [motd], targets: {nodes: [db1]},
 	reason: the landlord writes this file, owner: facility team, expires: %q}}`
 
-// TestWaiverEndsByItself covers a component that is not compliant by a Waiver. It expects no repair, no problem and no
+// TestWaiverEndsByItself covers a component that is not compliant by a Waiver, and expects no repair, no problem and no
 // effect on percentages until the Waiver expires, also after kill -9. At its end the problem opens by itself, and
 // history has the state before.
 func TestWaiverEndsByItself(t *testing.T) {

@@ -3,7 +3,7 @@ package agent
 import "testing"
 
 // TestArchiveThatArrivesMeanwhileIsFound lets an archive arrive after a run has looked for it in vain, but before the
-// run records the failure. It expects the run to look again, and to look only once if no archive arrives.
+// run records the failure, and expects the run to look again, and to look only once if no archive arrives.
 func TestArchiveThatArrivesMeanwhileIsFound(t *testing.T) {
 	var c checks
 	looked, missed := 0, 0

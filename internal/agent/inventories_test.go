@@ -135,7 +135,7 @@ func (r *inventoryRig) deliver(acknowledge bool) {
 }
 
 // TestServerHasTheInventoryOfTheAgent changes packages, breaks sessions, restarts the agent, restores the server from
-// older copies and loses signals, in random order. It expects the server to get the agent's inventory in the end. After
+// older copies and loses signals, in random order, and expects the server to get the agent's inventory in the end. After
 // a session and a collection the server has the agent's inventory; complete inventories are the exception.
 func TestServerHasTheInventoryOfTheAgent(t *testing.T) {
 	for seed := range uint64(30) {

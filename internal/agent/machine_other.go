@@ -18,5 +18,5 @@ func bootMs() func() uint64 {
 // bootID returns a random id for this process, because bootMs counts from the start of the process.
 func bootID() string { return uuid.NewString() }
 
-// residentBytes returns 0: resident memory is read on Linux only.
+// residentBytes returns 0: the variant for systems other than Linux, because the agent reads its resident memory on Linux only.
 func residentBytes() uint64 { return 0 }

@@ -188,7 +188,7 @@ var foreignRequestBodies = map[string][]string{
 
 var foreignBulkBodies = []string{`{"namespace":"NS","all":true,"yes":true}`, `{"node":"hush1","yes":true}`, `{"check":"hush-disk","yes":true}`, `{"group":"NS/hush-group","yes":true}`, `{"where":"node.namespace == \"NS\"","yes":true}`}
 
-// operationRequest is one request of an API operation, sent with the token of the tested caller.
+// operationRequest is one request to an API operation, sent with the token of the tested caller.
 type operationRequest struct{ operation, method, path, body string }
 
 // operationRequests returns requests of every operation of the OpenAPI document: reads of all namespaces, and writes

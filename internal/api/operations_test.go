@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// documentedOperations returns the operations of the OpenAPI document, by id, as METHOD /path.
+// documentedOperations returns a map from the ids of the operations in the OpenAPI document to METHOD /path.
 func documentedOperations(h *apiHandler) map[string]string {
 	out := map[string]string{}
 	for path, item := range h.Huma.OpenAPI().Paths {

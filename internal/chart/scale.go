@@ -27,9 +27,9 @@ func newRuler(a Axis, s span, n int, widen bool) ruler {
 	case Nines:
 		r.nines(s)
 	case Seconds:
-		r.even(s, clockStep((s.to-s.from)/float64(n)), widen)
+		r.divideEvenly(s, clockStep((s.to-s.from)/float64(n)), widen)
 	default:
-		r.even(s, niceStep((s.to-s.from)/float64(n)), widen)
+		r.divideEvenly(s, niceStep((s.to-s.from)/float64(n)), widen)
 	}
 	return r
 }
@@ -53,8 +53,8 @@ func (r *ruler) place(v float64) float64 {
 	return min(1, max(0, (r.project(v)-r.from)/(r.to-r.from)))
 }
 
-// even divides a linear axis into equal steps.
-func (r *ruler) even(s span, step float64, widen bool) {
+// divideEvenly divides a linear axis into equal steps.
+func (r *ruler) divideEvenly(s span, step float64, widen bool) {
 	if s.to <= s.from {
 		s.to = s.from + step
 	}
@@ -113,7 +113,7 @@ func niceStep(about float64) float64 {
 	return 10 * unit
 }
 
-// clockStep returns the smallest step of seconds, minutes or hours that is at least about, in seconds.
+// clockStep returns the smallest step of whole seconds, minutes or hours that is not shorter than the duration `about`, all in seconds.
 func clockStep(about float64) float64 {
 	steps := []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 6 * 3600, 12 * 3600, 86400}
 	for _, s := range steps {

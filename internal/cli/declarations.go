@@ -115,7 +115,7 @@ func (r *fileReader) readPath(path string) error {
 	return err
 }
 
-// readFolder reads a folder and the folders in it, by name, without files and folders that begin with
+// readFolder reads a folder and the folders in it, sorted by name, without files and folders that begin with
 // a dot. A link to a folder is an error: --prune would delete the resources behind it.
 func (r *fileReader) readFolder(root string) error {
 	root = strings.TrimRight(root, "/") + "/" // follows a link that root itself is

@@ -48,7 +48,7 @@ func handlerTestCommand(s *commandLine) *cobra.Command {
 
 // printHandlerTest prints the request and the answer of a handler test, and whether the server counts the answer as
 // success
-func printHandlerTest(c *commandCall, name string, t *v1.HandlerTested) {
+func printHandlerTest(c *commandCall, name string, t *v1.HandlerTestResult) {
 	for _, part := range []struct{ title, text string }{{"sent", t.Sent}, {"answered", t.Answer}} {
 		if text := strings.TrimSpace(part.text); text != "" {
 			c.Printf("%s\n%s\n\n", part.title, screen.PaintedText(screen.Indent(text)))

@@ -149,9 +149,8 @@ func printSeriesTable(c *commandCall, rows []v1.SeriesRow) error {
 	}).Write(c.Screen)
 }
 
-// seriesNames returns a function that formats the name of each series in a result, with the label template only where
-// it is needed. The label template stands in the name only where two series differ in nothing else, or where the
-// result has no label node.
+// seriesNames returns a function that formats the name of each series in a result. A name has the label template only if
+// two series differ in nothing else, or if the series has no label node.
 func seriesNames(rows []v1.SeriesRow) func(metric map[string]string) string {
 	count := map[string]int{}
 	short := func(metric map[string]string) string { return seriesName(metric, metric["node"] == "") }

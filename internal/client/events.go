@@ -166,8 +166,8 @@ func (n Notifications) TestRoute(ctx context.Context, namespace, node, check str
 func handlerPath(namespace, name string) string { return escapePath("handlers", namespace, name) }
 
 // TestHandler sends a test message to a handler.
-func (n Notifications) TestHandler(ctx context.Context, namespace, name string, t v1.HandlerTest) (v1.HandlerTested, error) {
-	return postJSON[v1.HandlerTested](ctx, n.c, handlerPath(namespace, name)+"/test", t)
+func (n Notifications) TestHandler(ctx context.Context, namespace, name string, t v1.HandlerTest) (v1.HandlerTestResult, error) {
+	return postJSON[v1.HandlerTestResult](ctx, n.c, handlerPath(namespace, name)+"/test", t)
 }
 
 // DeadLetters returns a page of a handler's dead letters (notifications given up), newest first

@@ -241,8 +241,8 @@ func (e Enrolment) Accept(ctx context.Context, r v1.PendingAccept) (v1.Member, e
 }
 
 // AcceptReturning accepts all pending machines that prove by a certificate of this server that they were enrolled before.
-func (e Enrolment) AcceptReturning(ctx context.Context, r v1.PendingReturning) (v1.Returned, error) {
-	return postJSON[v1.Returned](ctx, e.c, "/pending/accept-returning", r)
+func (e Enrolment) AcceptReturning(ctx context.Context, r v1.PendingReturning) (v1.AcceptedMachines, error) {
+	return postJSON[v1.AcceptedMachines](ctx, e.c, "/pending/accept-returning", r)
 }
 
 // Refuse refuses a pending machine permanently and blocks its key.

@@ -88,13 +88,13 @@ func (c *calculation) selected(ctx context.Context, s *trigger.Selection, namesp
 	if s.Host != "*" {
 		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelNode, s.Host))
 	}
-	match := c.newMatch(namespace)
+	filter := c.newSelectionFilter(namespace)
 	set := q.Select(ctx, false, nil, matchers...)
 	var it chunkenc.Iterator
 	for count := 0; set.Next(); {
 		of := set.At().Labels()
 		key := of.Get(series.LabelItem)
-		if key == "" || !s.MatchesKey(key) || !match.selects(s, of, key) {
+		if key == "" || !s.MatchesKey(key) || !filter.selects(s, of, key) {
 			continue
 		}
 		if count++; count > maxSeries {
@@ -119,21 +119,21 @@ func (c *calculation) selected(ctx context.Context, s *trigger.Selection, namesp
 	return list, set.Err()
 }
 
-// match looks up the groups of nodes and the tags of items that a filter of an aggregate names.
-type match struct {
+// selectionFilter tells which series an aggregate selects by the groups of their nodes and the tags of their items.
+type selectionFilter struct {
 	directory Directory
 	namespace string
 	groups    map[string]map[model.NodeID]bool
 	templates map[string]*model.TemplateDefinition
 }
 
-// newMatch returns a match over a namespace.
-func (c *calculation) newMatch(namespace string) *match {
-	return &match{c.engine.opts.Directory, namespace, map[string]map[model.NodeID]bool{}, map[string]*model.TemplateDefinition{}}
+// newSelectionFilter returns a selectionFilter for the nodes and Templates of a namespace.
+func (c *calculation) newSelectionFilter(namespace string) *selectionFilter {
+	return &selectionFilter{c.engine.opts.Directory, namespace, map[string]map[model.NodeID]bool{}, map[string]*model.TemplateDefinition{}}
 }
 
 // selects reports whether the filter of an aggregate selects a series, given its labels and item key.
-func (m *match) selects(s *trigger.Selection, of labels.Labels, key string) bool {
+func (m *selectionFilter) selects(s *trigger.Selection, of labels.Labels, key string) bool {
 	return s.Matches(func(group string) bool {
 		members := m.groups[group]
 		if members == nil {
@@ -152,7 +152,7 @@ func (m *match) selects(s *trigger.Selection, of labels.Labels, key string) bool
 }
 
 // tags returns the tags of an item of a Template. Discovered items have none.
-func (m *match) tags(template, key string) map[string]string {
+func (m *selectionFilter) tags(template, key string) map[string]string {
 	c, known := m.templates[template]
 	if !known {
 		for _, namespace := range []string{m.namespace, model.SharedNamespaceName} {

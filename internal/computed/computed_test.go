@@ -143,7 +143,7 @@ func TestEngineComputes(t *testing.T) {
 
 // TestTagsOfDeletedTemplate asks for the tags of a Template that is deleted between two questions to the directory.
 func TestTagsOfDeletedTemplate(t *testing.T) {
-	m := match{directory: testDirectory{}, namespace: "default", templates: map[string]*model.TemplateDefinition{}}
+	m := selectionFilter{directory: testDirectory{}, namespace: "default", templates: map[string]*model.TemplateDefinition{}}
 	if tags := m.tags("t", "load"); tags != nil {
 		t.Errorf("tags %v", tags)
 	}

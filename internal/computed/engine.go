@@ -34,7 +34,7 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Directory is the part of the directory that the engine reads; *directory.Directory implements it.
+// Directory looks up the nodes, groups and items that formulas of computed items read; *directory.Directory implements it.
 type Directory interface {
 	Revision() int64
 	Nodes(namespace string) []model.NodeID
@@ -194,7 +194,7 @@ func (e *Engine) compute(ctx context.Context, last, now time.Time) {
 			continue
 		}
 		for _, node := range f.nodes {
-			if entry, ok := e.entry(ctx, c, f, due, node); ok {
+			if entry, ok := e.entryOfNode(ctx, c, f, due, node); ok {
 				entries, values = append(entries, entry), values+len(due)
 			}
 			if len(entries) == maxEntries {
@@ -208,8 +208,8 @@ func (e *Engine) compute(ctx context.Context, last, now time.Time) {
 	write()
 }
 
-// entry returns the journal entry with the values of the due items of a form on a node.
-func (e *Engine) entry(ctx context.Context, c *calculation, f *form, due []*computedItem, node model.NodeID) (journal.Entry, bool) {
+// entryOfNode returns a journal entry with the values of those items on a node that are due now.
+func (e *Engine) entryOfNode(ctx context.Context, c *calculation, f *form, due []*computedItem, node model.NodeID) (journal.Entry, bool) {
 	n := e.opts.Directory.Node(node)
 	namespace, ok := e.opts.Directory.NamespaceByName(n.Namespace)
 	if !ok || n.UID == uuid.Nil {

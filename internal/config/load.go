@@ -26,7 +26,7 @@ type Field struct {
 // Env returns the name of the environment variable that sets this setting.
 func (f Field) Env() string { return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) }
 
-// Fields returns all settings in the order of the struct Server.
+// Fields returns all settings, in the order of the fields of the struct Server.
 func Fields() []Field {
 	t := reflect.TypeFor[Server]()
 	fields := make([]Field, 0, t.NumField())

@@ -49,7 +49,7 @@ func AssignedCheck(d *Directory, node model.NodeID, check model.CheckID) *model.
 	return nil
 }
 
-// UnitsOf returns the units of a kind, such as all RuleGroups, by namespace and name.
+// UnitsOf returns the units of a kind, such as all RuleGroups, sorted by namespace and name.
 func UnitsOf(d *Directory, kind string) (list []*Unit) {
 	for _, u := range d.now.Load().units.All() {
 		if u.Kind == kind {

@@ -32,7 +32,7 @@ type Rule struct {
 	overrides []*filter // of each override
 }
 
-// Compile compiles a discovery rule. values has the values of user macros.
+// Compile returns the compiled form of a discovery rule, with these values of user macros in its filters.
 func Compile(d *model.DefinitionRule, values *model.MacroValues) (r *Rule, err error) {
 	r = &Rule{DefinitionRule: d, macros: macrosOf(d)}
 	for i := range d.Items {

@@ -22,7 +22,7 @@ func TestEndedAcknowledgementNotifiesAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
-			p.describeIncidents()
+			p.compareIncidents()
 			p.script(`open p1 10; after 1m`)
 			ends(p)
 			p.script(`expect pager opened p1 | pager acknowledged p1 | pager reminder p1.1, unacknowledged, instead of p1
@@ -35,14 +35,14 @@ func TestEndedAcknowledgementNotifiesAgain(t *testing.T) {
 	t.Run("without a route", func(t *testing.T) {
 		p := newRouterScenario(t, nil)
 		p.names.definition.Handlers = []string{"mail"}
-		p.describeIncidents()
+		p.compareIncidents()
 		p.script(`open p1 10; ack p1 ann 1h; after 1h
 			expect mail opened p1 | mail acknowledged p1 | mail reminder p1.1, unacknowledged, instead of p1
 			close p1; expect mail closed p1.1`)
 	})
 	t.Run("it is silenced by then", func(t *testing.T) {
 		p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
-		p.describeIncidents()
+		p.compareIncidents()
 		p.script(`open p1 10; after 1m; ack p1 ann 1h`)
 		p.apply("quiet", &model.SilenceSpec{Until: model.Time{Time: p.now.Add(2 * time.Hour)}, Reason: "new disks"})
 		p.script(`after 90m; expect pager opened p1 | pager acknowledged p1
@@ -50,13 +50,13 @@ func TestEndedAcknowledgementNotifiesAgain(t *testing.T) {
 	})
 	t.Run("it is prolonged", func(t *testing.T) {
 		p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
-		p.describeIncidents()
+		p.compareIncidents()
 		p.script(`open p1 10; after 1m; ack p1 ann 1h; ack p1 ann; after 24h
 			expect pager opened p1 | pager acknowledged p1 | pager acknowledged p1`)
 	})
 	t.Run("others were never looked after", func(t *testing.T) {
 		p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
-		p.describeIncidents()
+		p.compareIncidents()
 		p.script(`open p1 10; open p2 11; after 1m; ack p1 ann; unack p1; after 1h
 			expect pager summary p1 | pager summary p1  # it calls all the time`)
 	})
@@ -66,7 +66,7 @@ func TestEndedAcknowledgementNotifiesAgain(t *testing.T) {
 // expired, and the other problems of its group to stay acknowledged.
 func TestEndedAcknowledgementConcernsItsProblemAlone(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(120)}}}})
-	p.describeIncidents()
+	p.compareIncidents()
 	p.script(`open p1 10; open p2 11; after 1m; ack p1 ann 1h; ack p2 ann
 		expect pager summary p1 | pager summary p1 | pager acknowledged p1
 		restart; after 90m; expect pager reminder p1.1, unacknowledged  # p2 is still acknowledged under its own incident
@@ -80,7 +80,7 @@ func TestEndedAcknowledgementConcernsItsProblemAlone(t *testing.T) {
 
 	// Both end at once, and a third comes: one message, which takes the place of the incident.
 	p = newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
-	p.describeIncidents()
+	p.compareIncidents()
 	p.script(`open p1 10; open p2 11; after 1m`)
 	until := p.now.Add(time.Hour)
 	p.acknowledge("p1", &model.Ack{By: "ann", Until: until})
@@ -94,7 +94,7 @@ func TestEndedAcknowledgementConcernsItsProblemAlone(t *testing.T) {
 func TestAcknowledgedIncidentIDIsNotReused(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil), "quiet": &model.SilenceSpec{
 		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, Until: model.Time{Time: testTime.Add(time.Hour)}, Reason: "new disks"}})
-	p.describeIncidents()
+	p.compareIncidents()
 	p.script(`open p1 10  # is silenced
 		open p2 11; after 1m; ack p2 ann; expect pager opened p1 | pager acknowledged p1
 		after 1h; expect pager opened p1.1; close p1; close p2; after 1m; expect pager closed p1 | pager closed p1.1`)
@@ -104,7 +104,7 @@ func TestAcknowledgedIncidentIDIsNotReused(t *testing.T) {
 // external services)
 func TestLaterStepHasItsOwnIncidents(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
-	p.describeIncidents()
+	p.compareIncidents()
 	p.script(`open p1 10; after 40m; open p2 11; after 1m; expect pager opened p1 | lead opened p1 | pager opened p1
 		ack p1 ann; expect pager summary p1 | lead acknowledged p1  # the pager calls for p2 still
 		restart; after 30m; expect lead opened p2; ack p2 ann; expect pager acknowledged p1 | lead acknowledged p2
@@ -129,7 +129,7 @@ func TestServiceThatRemovedItsAcknowledgementKeepsTheIncident(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager", "genie"}}}}})
 			p.names.handlers = map[string]*model.HandlerSpec{"pager": {PagerDuty: &model.PagerDuty{}}, "genie": {Opsgenie: &model.Opsgenie{}}}
-			p.describeIncidents()
+			p.compareIncidents()
 			p.script(`open p1 10; after 1m; ack p1 ann
 				expect pager opened p1 | genie opened p1 | pager acknowledged p1 | genie acknowledged p1`)
 			p.open["p1"].Output = row.by
@@ -143,7 +143,7 @@ func TestServiceThatRemovedItsAcknowledgementKeepsTheIncident(t *testing.T) {
 // has opened another incident, and expects this incident to stay unacknowledged.
 func TestAcknowledgementAppliesToItsIncident(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
-	p.describeIncidents()
+	p.compareIncidents()
 	p.script(`open p1 10; after 1m; ack p1 ann; open p2 11; after 1m
 		expect pager opened p1 | pager acknowledged p1 | pager opened p2
 		ack p1 bob; open p3 12; after 1m; expect pager acknowledged p1 | pager opened p2  # that calls still`)

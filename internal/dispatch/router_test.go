@@ -262,8 +262,8 @@ func (p *routerScenario) advance(d time.Duration) {
 	p.now = end
 }
 
-// describeIncidents makes expectMessages compare the incident ids of messages as well
-func (p *routerScenario) describeIncidents() { p.incidents = true }
+// compareIncidents makes expectMessages compare the incident ids of messages as well
+func (p *routerScenario) compareIncidents() { p.incidents = true }
 
 // describeIncident formats the handler, kind and incident id of a message, and the id of the earlier incident that
 // this one replaces.

@@ -45,7 +45,7 @@ func clockSynchronised() (synced, known bool) {
 	return state != unix.TIME_ERROR, err == nil
 }
 
-// deviceOf returns the id of the disk that has a file; other systems than Linux return false.
+// deviceOf returns the id of the disk that has a file; known is false if the file cannot be read.
 func deviceOf(path string) (device uint64, known bool) {
 	var st unix.Stat_t
 	err := unix.Stat(path, &st)

@@ -190,7 +190,7 @@ func (p *connPool) findBroken() (broken bool) {
 }
 
 // reopen opens the broken connections of the pool again and returns how many succeeded. Connections stay broken until
-// clearBroken.
+// markIntact.
 func (p *connPool) reopen(ctx context.Context) (n int, err error) {
 	for i := range p.conns {
 		l := &p.conns[i]
@@ -208,8 +208,8 @@ func (p *connPool) reopen(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// clearBroken marks all reopened connections of the pool as intact, after their lines were sent again.
-func (p *connPool) clearBroken() {
+// markIntact marks all reopened connections of the pool as intact, after their lines were sent again.
+func (p *connPool) markIntact() {
 	for i := range p.conns {
 		p.conns[i].broken = false
 	}

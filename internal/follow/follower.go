@@ -226,7 +226,7 @@ func (f *Follower) resendBroken(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.pool.clearBroken()
+	f.pool.markIntact()
 	f.log.Info("connections of a stream broke; the lines since the settled position were sent again", "connections", broken, "commits", f.position.Number-from.Number)
 	f.updateState(func(s *State) { s.RewrittenLines++ })
 	return nil
@@ -397,7 +397,7 @@ func (f *Follower) restartAtTail() error {
 // countSkippedResults records how many results the follower skipped, and continues with the next result.
 func (f *Follower) countSkippedResults(n uint64) {
 	now := f.opts.Now()
-	f.pool.clearBroken()
+	f.pool.markIntact()
 	f.settled.reset(now, f.position)
 	f.updateState(func(s *State) { s.Skipped, s.SkippedAt, s.settled, s.at = s.Skipped+n, now, f.position, f.position })
 	f.log.Error("a stream was too far behind: results were skipped", "results", n, "share", f.opts.lagLimit())

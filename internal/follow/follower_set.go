@@ -252,7 +252,7 @@ func (s *Set) Consumers() (list []journal.Consumer) {
 	return list
 }
 
-// States returns the states of all followers, by handler.
+// States returns the states of all followers, sorted by handler.
 func (s *Set) States() (list []State) {
 	for _, f := range s.followers() {
 		list = append(list, f.State())

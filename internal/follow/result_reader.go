@@ -10,8 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// View is the part of *event.View (the computed state of all events) that followers use: the state of an event after
-// a result
+// View reads the computed state of events for followers; *event.View implements it. They need the state of an event after a result
 type View interface {
 	VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (event.Verdict, bool)
 	Applied() journal.Position

@@ -3,5 +3,5 @@ package guard
 import "syscall"
 
 // dieWithParent makes the kernel kill the command when this process dies, even before the guarding shell has received
-// the process group; other systems than Linux cannot.
+// the process group.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

@@ -4,6 +4,6 @@ package guard
 
 import "syscall"
 
-// dieWithParent makes the kernel kill the command when this process dies, even before the guarding shell has received
-// the process group; other systems than Linux cannot.
+// dieWithParent does nothing: the variant for Unix systems other than Linux, whose kernels cannot kill a command when its parent
+// dies.
 func dieWithParent(*syscall.SysProcAttr) {}

@@ -4,5 +4,5 @@ package handler
 
 import "os/exec"
 
-// killProcessGroup sets the command to kill its whole process group when its context ends
+// killProcessGroup does nothing: the variant for systems other than Unix, where the end of the context kills only the command.
 func killProcessGroup(*exec.Cmd) {}

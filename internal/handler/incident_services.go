@@ -81,7 +81,7 @@ const (
 // close alerts.
 const jiraIntegration = "/jsm/ops/integration"
 
-// opsgenie returns the request of the Opsgenie alert API for a message: create, raise, acknowledge or close an alert,
+// opsgenie returns the request to the Opsgenie alert API for a message: create, raise, acknowledge or close an alert,
 // with one alias per problem. An acknowledged alert cannot call a person again: then a new alert replaces it.
 func opsgenie(g *model.Opsgenie, m *Message, w *messageText) *request {
 	n := m.Note

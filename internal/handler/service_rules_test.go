@@ -36,13 +36,13 @@ func documentedRules() map[string]func(*capturedRequest) error {
 			}
 			return checkRequest(c, "POST", "^/hook$", "")
 		},
-		"pagerduty":    pagerdutyRules,
-		"opsgenie":     opsgenieRules,
-		"alertmanager": alertmanagerRules,
-		"slack":        slackRules,
-		"mattermost":   mattermostRules,
-		"teams":        teamsRules,
-		"ntfy":         ntfyRules,
+		"pagerduty":    checkPagerdutyRequest,
+		"opsgenie":     checkOpsgenieRequest,
+		"alertmanager": checkAlertmanagerRequest,
+		"slack":        checkSlackRequest,
+		"mattermost":   checkMattermostRequest,
+		"teams":        checkTeamsRequest,
+		"ntfy":         checkNtfyRequest,
 	}
 }
 
@@ -97,8 +97,9 @@ func requireOneOf(v any, words ...string) error {
 	return nil
 }
 
-// pagerdutyRules validates a request by https://developer.pagerduty.com/docs/send-alert-event.
-func pagerdutyRules(c *capturedRequest) error {
+// checkPagerdutyRequest returns an error unless a request is one that the service documents:
+// https://developer.pagerduty.com/docs/send-alert-event.
+func checkPagerdutyRequest(c *capturedRequest) error {
 	v, err := readObject(c, []string{"routing_key", "event_action", "dedup_key"}, map[string]int{"routing_key": 32, "dedup_key": 255, "payload.summary": 1024})
 	if err != nil {
 		return err
@@ -125,8 +126,9 @@ func pagerdutyRules(c *capturedRequest) error {
 	return errors.Join(requireOneOf(v["event_action"], "trigger", "acknowledge", "resolve"), checkRequest(c, "POST", "^/v2/enqueue$", "application/json"))
 }
 
-// opsgenieRules validates a request by https://docs.opsgenie.com/docs/alert-api.
-func opsgenieRules(c *capturedRequest) error {
+// checkOpsgenieRequest returns an error unless a request is one that the service documents:
+// https://docs.opsgenie.com/docs/alert-api.
+func checkOpsgenieRequest(c *capturedRequest) error {
 	if c.header.Get("Authorization") != "GenieKey genie-key" {
 		return errors.New("who are you?")
 	}
@@ -162,9 +164,9 @@ func opsgenieRules(c *capturedRequest) error {
 	return errors.Join(requireOneOf(v["priority"], "P1", "P2", "P3", "P4", "P5"), checkRequest(c, "POST", "^/v2/alerts$", "application/json"))
 }
 
-// alertmanagerRules validates a request by the Alertmanager API:
+// checkAlertmanagerRequest returns an error unless a request is one that the service documents:
 // https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml.
-func alertmanagerRules(c *capturedRequest) error {
+func checkAlertmanagerRequest(c *capturedRequest) error {
 	var list []struct {
 		Labels, Annotations map[string]string
 		StartsAt, EndsAt    time.Time
@@ -188,9 +190,10 @@ func alertmanagerRules(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/api/v2/alerts$", "application/json")
 }
 
-// slackRules validates a request by https://api.slack.com/messaging/webhooks and
+// checkSlackRequest returns an error unless a request is one that the service documents:
+// https://api.slack.com/messaging/webhooks and
 // https://api.slack.com/reference/block-kit/blocks.
-func slackRules(c *capturedRequest) error {
+func checkSlackRequest(c *capturedRequest) error {
 	v, err := readObject(c, []string{"text"}, map[string]int{"text": 40000})
 	if err != nil {
 		return err
@@ -214,8 +217,9 @@ func slackRules(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/services/T0/B0/xyz$", "application/json")
 }
 
-// mattermostRules validates a request by https://developers.mattermost.com/integrate/webhooks/incoming/.
-func mattermostRules(c *capturedRequest) error {
+// checkMattermostRequest returns an error unless a request is one that the service documents:
+// https://developers.mattermost.com/integrate/webhooks/incoming/.
+func checkMattermostRequest(c *capturedRequest) error {
 	v, err := readObject(c, []string{"attachments"}, nil)
 	if err != nil {
 		return err
@@ -234,8 +238,9 @@ func mattermostRules(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/hooks/xyz$", "application/json")
 }
 
-// teamsRules validates a request by https://learn.microsoft.com/connectors/teams/ and adaptivecards.io/explorer.
-func teamsRules(c *capturedRequest) error {
+// checkTeamsRequest returns an error unless a request is one that the service documents:
+// https://learn.microsoft.com/connectors/teams/ and adaptivecards.io/explorer.
+func checkTeamsRequest(c *capturedRequest) error {
 	v, err := readObject(c, []string{"type", "attachments"}, nil)
 	if err != nil {
 		return err
@@ -256,8 +261,9 @@ func teamsRules(c *capturedRequest) error {
 	return errors.Join(requireOneOf(v["type"], "message"), checkRequest(c, "POST", "^/workflows/xyz$", "application/json"))
 }
 
-// ntfyRules validates a request by https://docs.ntfy.sh/publish/#publish-as-json.
-func ntfyRules(c *capturedRequest) error {
+// checkNtfyRequest returns an error unless a request is one that the service documents:
+// https://docs.ntfy.sh/publish/#publish-as-json.
+func checkNtfyRequest(c *capturedRequest) error {
 	v, err := readObject(c, []string{"topic"}, nil)
 	if err != nil {
 		return err
@@ -282,7 +288,7 @@ func ntfyRules(c *capturedRequest) error {
 func TestOpsgenieRaisesThePriority(t *testing.T) {
 	worse := *testNotifications()[Reminder]
 	worse.SeverityRaised = true
-	p := newFakeService(t, opsgenieRules)
+	p := newFakeService(t, checkOpsgenieRequest)
 	out := newTestSender(t, Options{})
 	status := map[string]int{}
 	asked := func() (methods string) {

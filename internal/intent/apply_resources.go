@@ -270,8 +270,8 @@ func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) e
 	return nil
 }
 
-// sameBody reports whether two JSON texts of a resource have equal values; if the caller may not see secrets, secrets
-// do not count.
+// sameBody reports whether two JSON texts of a resource have equal values; if the caller may not see secrets, it does not
+// compare secrets.
 func (a *pendingApply) sameBody(key Key, before, after []byte) bool {
 	if a.opts.Redact {
 		before, after = a.repo.redactBody(key, before), a.repo.redactBody(key, after)

@@ -2,7 +2,7 @@
 // resources, and enrols nodes.
 //
 // Store (store_interface.go) is the small interface to SQL; internal/store/intentdb implements it, and tests its
-// promises on SQLite and PostgreSQL. Service (resource_service.go) consists of Resources, Nodes, Enrolment, Tombstones,
+// promises on SQLite and PostgreSQL. Service (intent_service.go) consists of Resources, Nodes, Enrolment, Tombstones,
 // AgentReports, Namespaces, Runs and Retention. All of them use one repository, which commits rows and then updates the
 // indexes in memory. Sessions read these indexes and not the store. Start reading at Service; apply_resources.go shows
 // one apply from top to bottom, and proposed_resources.go shows all resources as that apply would leave them.

@@ -22,14 +22,14 @@ func FuzzDecodeRollout(f *testing.F) {
 			return // such as a time in the year 10000
 		}
 		again, err := DecodeRollout(Row{Body: write.Body})
-		if err != nil || !reflect.DeepEqual(normal(again), normal(r)) {
+		if err != nil || !reflect.DeepEqual(comparableRollout(again), comparableRollout(r)) {
 			t.Errorf("%+v, then %+v, %v", r, again, err)
 		}
 	})
 }
 
-// normal returns a roll-out in a form that can be compared: empty lists are nil, and times are in UTC.
-func normal(r model.Rollout) model.Rollout {
+// comparableRollout returns a roll-out in a form that can be compared: empty lists are nil, and times are in UTC.
+func comparableRollout(r model.Rollout) model.Rollout {
 	r.StartedAt = r.StartedAt.UTC()
 	if len(r.Steps) == 0 {
 		r.Steps = nil

@@ -23,7 +23,7 @@ func (c *commitTimes) Committed(uint64, journal.Position, error) {
 	c.list = append(c.list, time.Since(c.start))
 }
 
-// TestPatientEntriesWaitForOthers appends patient and other entries. It expects the others to wait at most Linger and
+// TestPatientEntriesWaitForOthers appends patient and other entries, and expects the others to wait at most Linger and
 // to take waiting patient ones along, and patient entries alone to wait for PatientLinger or a full batch.
 func TestPatientEntriesWaitForOthers(t *testing.T) {
 	const ms = time.Millisecond

@@ -62,8 +62,8 @@ func (c *Definition) Assets() []DefinitionAsset {
 // Body returns the content of the definition: the compiled check, Template or Directive.
 func (c *Definition) Body() any { return c.body }
 
-// Seal sets the kind and the compiled content of the definition, which must not change afterwards, and returns the
-// definition. The compiler or decoder of the kind calls it once, before other code reads the definition.
+// Seal sets the kind and the compiled content of the definition, and returns the definition. Neither may be changed after this
+// call. The compiler or decoder of the kind calls it once, before other code reads the definition.
 func (c *Definition) Seal(kind DefinitionKind, body any) *Definition {
 	c.Kind, c.body = kind, body
 	return c
@@ -115,8 +115,8 @@ type CheckDefinition struct {
 	Pipelines []string // imported from Sensu; they get every event
 }
 
-// Seal makes the compiled check the content of its definition, which must not change afterwards, and returns the
-// definition.
+// Seal makes the compiled check the content of its definition and returns the definition. The compiled check must not be changed
+// after this call.
 func (c *CheckDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionCheck, c) }
 
 // OutputDiscarded is the text of a result whose output DiscardOutput has dropped.

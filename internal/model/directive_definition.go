@@ -157,8 +157,8 @@ func ComponentWithin(component, name string) bool {
 	return ok && (rest == "" || rest[0] == '/' || rest[0] == '[')
 }
 
-// Seal makes the compiled directive the content of its definition, which must not change afterwards, and returns the
-// definition.
+// Seal makes the compiled directive the content of its definition and returns the definition. The compiled directive must not be changed
+// after this call.
 func (c *DirectiveDefinition) Seal() *Definition {
 	if c.Rudder != "" {
 		return c.Definition.Seal(DefinitionExpectation, c)

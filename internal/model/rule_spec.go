@@ -82,8 +82,8 @@ func CompileRuleGroup(head Definition, s *RuleGroupSpec) *RuleGroupDefinition {
 	return c
 }
 
-// Seal makes the compiled group the content of its definition, which must not change afterwards, and returns the
-// definition.
+// Seal makes the compiled group the content of its definition and returns the definition. The compiled group must not be changed
+// after this call.
 func (c *RuleGroupDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionRuleGroup, c) }
 
 // AsRuleGroup returns the compiled RuleGroup that the definition contains, or nil if the definition is nil or of

@@ -37,8 +37,8 @@ type DefinitionTrigger struct {
 	DependsOn  []string // names of triggers of the Template; of a prototype, with macros of the entity
 }
 
-// Seal makes the compiled template the content of its definition, which must not change afterwards, and returns the
-// definition.
+// Seal makes the compiled template the content of its definition and returns the definition. The compiled template must not be changed
+// after this call.
 func (c *TemplateDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionTemplate, c) }
 
 // AsTemplate returns the compiled Template that the definition contains, or nil if the definition is nil or of

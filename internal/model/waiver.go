@@ -43,7 +43,8 @@ type WaiverDefinition struct {
 	ExpiresUnixMs      int64
 }
 
-// Seal makes the compiled Waiver the content of its definition, which must not change afterwards, and returns the definition.
+// Seal makes the compiled Waiver the content of its definition and returns the definition. The compiled Waiver must not be changed
+// after this call.
 func (c *WaiverDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionWaiver, c) }
 
 // AsWaiver returns the compiled Waiver that the definition contains, or nil if the definition is nil or of another kind.

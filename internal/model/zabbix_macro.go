@@ -227,7 +227,7 @@ func (e *SecretMacroError) Error() string {
 	return fmt.Sprintf("the macro %s is secret: only agents of Muster have its value, in keys of items with interval", e.Macro)
 }
 
-// WithSecrets returns the values together with those of the secret macros, by macro.
+// WithSecrets returns the values together with those of secret macros; secrets maps macros to values.
 func (m *MacroValues) WithSecrets(secrets map[string]string) *MacroValues {
 	out := &MacroValues{values: maps.Clone(m.values), patterns: m.patterns, secret: maps.Clone(m.secret)}
 	for name, value := range secrets {

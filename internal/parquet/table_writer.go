@@ -47,7 +47,7 @@ func (c *Column) physicalType() int64 {
 // is no value.
 func Write(w io.Writer, columns []Column, rows [][]string) error {
 	file := []byte(magic)
-	var group, chunks compact // metadata of the columns
+	var group, chunks compactEncoder // metadata of the columns
 	total := int64(0)
 	for i := range columns {
 		values, err := page(&columns[i], rows, i)
@@ -55,7 +55,7 @@ func Write(w io.Writer, columns []Column, rows [][]string) error {
 			return err
 		}
 		offset := int64(len(file))
-		var header compact
+		var header compactEncoder
 		header.integer(1, dataPage)
 		header.integer(2, int64(len(values)))
 		header.integer(3, int64(len(values)))

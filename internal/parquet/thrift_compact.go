@@ -11,47 +11,47 @@ const (
 	typeStruct = 12
 )
 
-// compact encodes structs in Thrift's compact protocol, the encoding of Parquet metadata.
-type compact struct {
+// compactEncoder encodes structs in Thrift's compact protocol, the encoding of Parquet metadata.
+type compactEncoder struct {
 	data  []byte
 	last  int   // number of the last field in the struct that is open
 	outer []int // likewise, of the structs around it
 }
 
 // field appends the header of a field: its number, as the difference to the previous one, and its type.
-func (c *compact) field(number int, kind byte) {
+func (c *compactEncoder) field(number int, kind byte) {
 	c.data = append(c.data, byte(number-c.last)<<4|kind)
 	c.last = number
 }
 
 // zigzag appends a signed integer in zigzag encoding.
-func (c *compact) zigzag(v int64) { c.data = binary.AppendVarint(c.data, v) }
+func (c *compactEncoder) zigzag(v int64) { c.data = binary.AppendVarint(c.data, v) }
 
 // integer appends a field with a 32-bit integer.
-func (c *compact) integer(number int, v int64) {
+func (c *compactEncoder) integer(number int, v int64) {
 	c.field(number, typeI32)
 	c.zigzag(v)
 }
 
 // long appends a field with a 64-bit integer.
-func (c *compact) long(number int, v int64) {
+func (c *compactEncoder) long(number int, v int64) {
 	c.field(number, typeI64)
 	c.zigzag(v)
 }
 
 // bytes appends the length and bytes of a text, without a field header.
-func (c *compact) bytes(text string) {
+func (c *compactEncoder) bytes(text string) {
 	c.data = append(binary.AppendUvarint(c.data, uint64(len(text))), text...)
 }
 
 // text appends a text field.
-func (c *compact) text(number int, text string) {
+func (c *compactEncoder) text(number int, text string) {
 	c.field(number, typeBinary)
 	c.bytes(text)
 }
 
 // list appends the header of a list field; the caller then appends the elements.
-func (c *compact) list(number int, kind byte, size int) {
+func (c *compactEncoder) list(number int, kind byte, size int) {
 	c.field(number, typeList)
 	if size < 15 {
 		c.data = append(c.data, byte(size)<<4|kind)
@@ -61,16 +61,16 @@ func (c *compact) list(number int, kind byte, size int) {
 }
 
 // structure appends the header of a struct field; end closes the struct.
-func (c *compact) structure(number int) {
+func (c *compactEncoder) structure(number int) {
 	c.field(number, typeStruct)
 	c.element()
 }
 
 // element begins a struct inside a list; end closes it.
-func (c *compact) element() { c.outer, c.last = append(c.outer, c.last), 0 }
+func (c *compactEncoder) element() { c.outer, c.last = append(c.outer, c.last), 0 }
 
 // end closes the innermost open struct, or the whole message.
-func (c *compact) end() {
+func (c *compactEncoder) end() {
 	c.data = append(c.data, 0)
 	if n := len(c.outer); n > 0 {
 		c.outer, c.last = c.outer[:n-1], c.outer[n-1]

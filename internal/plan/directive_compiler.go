@@ -184,7 +184,7 @@ func (u *unit) addPolicies(c *unitCompiler, d *declaredResource, definition *mod
 	return nil
 }
 
-// policiesOf returns the policies that name a directive, by name.
+// policiesOf returns the policies that name a directive, sorted by name.
 func (c *unitCompiler) policiesOf(directive intent.Key) []*resourceDef {
 	if c.policies == nil {
 		return nil

@@ -99,7 +99,7 @@ func TestPoliciesSelectNodesOfDirectives(t *testing.T) {
 	expect("the policy is disabled", "")
 }
 
-// TestRudderDirectivesAreExpectations declares directives that Rudder agents run. It expects definitions of a separate
+// TestRudderDirectivesAreExpectations declares directives that Rudder agents run, and expects definitions of a separate
 // kind that Muster's agents never request. One without the id, and an id for a technique of Muster's agents, are
 // errors.
 func TestRudderDirectivesAreExpectations(t *testing.T) {

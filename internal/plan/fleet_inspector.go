@@ -110,7 +110,7 @@ type Fault struct {
 	Check    model.CheckID // zero: the fault concerns the whole node
 	Text     string
 	Nodes    int
-	Examples []model.NodeID // some of the nodes with the fault, by id
+	Examples []model.NodeID // some of the nodes with the fault, ascending
 }
 
 // fault is an error of one check that affects all nodes with the same checks and property values

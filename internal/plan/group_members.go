@@ -385,7 +385,7 @@ type JoinRequest struct {
 	Reason   string
 }
 
-// JoinRequests lists the join requests of a node, by name.
+// JoinRequests lists the join requests of a node, sorted by name of the group.
 func (i *Inspector) JoinRequests(id model.NodeID) (list []JoinRequest) {
 	i.withFleet(func(f inspection) {
 		if n := f.nodes[id]; n != nil {

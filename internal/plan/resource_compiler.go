@@ -230,7 +230,7 @@ type (
 		value    json.RawMessage
 		merge    model.PropertyMerge
 	}
-	// resourceDef is a resource that agents do not get by itself, such as a handler, a route or a hook; it stays as
+	// resourceDef is a resource that no assignment of an agent contains as such: a handler, a route or a hook. It stays as
 	// declared, without compilation.
 	resourceDef struct {
 		directory.Resource

@@ -238,7 +238,7 @@ const (
 	FactsOwned  = "facts"
 )
 
-// LabelOrigins returns the labels of a node with their owners, by name.
+// LabelOrigins returns the labels of a node with their owners, sorted by name.
 func LabelOrigins(meta model.Metadata, spec *model.NodeSpec) []LabelOrigin {
 	var out []LabelOrigin
 	given, from := map[string]string(nil), ""
@@ -285,7 +285,7 @@ const (
 	InConflict = "in conflict"
 )
 
-// PropertyOrigins lists all properties of a node, by name, including properties that no check reads.
+// PropertyOrigins lists all properties of a node, sorted by name, including properties that no check reads.
 func (i *Inspector) PropertyOrigins(id model.NodeID) (list []PropertyOrigins) {
 	i.withFleet(func(f inspection) {
 		n := f.nodes[id]

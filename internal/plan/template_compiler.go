@@ -57,7 +57,7 @@ func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 	return u, nil
 }
 
-// compileTriggers compiles triggers or their prototypes, and adds the handlers and routes that they name to named.
+// compileTriggers compiles triggers or their prototypes, and collects in `named` the handlers and routes that they name.
 func compileTriggers(triggers []model.Trigger, named references) (list []model.DefinitionTrigger) {
 	for i := range triggers {
 		out := triggers[i].Definition()

@@ -377,7 +377,7 @@ var aclEntry = regexp.MustCompile(`^(default:)?(user|group|mask|other):[A-Za-z0-
 // IsACLEntry reports whether a text is an entry of an access control list, such as user:ada:r-x.
 func IsACLEntry(text string) bool { return aclEntry.MatchString(text) }
 
-// CompilePattern compiles the pattern of a parameter; the whole value has to match it.
+// CompilePattern returns the regular expression for the pattern of a parameter: it matches only whole values.
 func CompilePattern(pattern string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(`^(?:` + pattern + `)$`)
 	if err != nil {

@@ -24,7 +24,7 @@ type namePlace struct {
 // Scope has the values that a condition reads.
 type Scope struct {
 	Facts    map[string]string
-	Statuses map[string]Status // of the components that ran before, by name
+	Statuses map[string]Status // of the components that ran before; the key is the component's name
 }
 
 // Components returns the names of the components that the condition reads.

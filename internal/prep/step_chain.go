@@ -83,7 +83,7 @@ func (c *Chain) RunDependent(s *State, master *Parsed) (item.Value, error) {
 	return c.run(s, master.sample.Value, master.sample.At, master, nil)
 }
 
-// StepResult is the output or error of one preprocessing step, for trying out an item's steps
+// StepResult is the output or error of one preprocessing step, for people who try out the preprocessing steps of an item
 type StepResult struct {
 	Value    item.Value // the value with which the next step goes on; None: discarded
 	Err      error      // the step failed

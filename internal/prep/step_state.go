@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// State has the values that the steps of an item remember between runs: for each such step the last value and its time.
+// State has the values that the preprocessing steps of an item remember between runs: for each such step the last value and its time.
 // The zero State remembers nothing.
 type State struct {
 	first memory

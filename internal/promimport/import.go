@@ -37,8 +37,8 @@ type ruleGroup struct {
 	Rules       []model.Rule      `json:"rules"`
 }
 
-// Import converts the groups of rules files. A file of another form is an error. Expressions are not read: apply and plan
-// check them.
+// Import converts the groups in rules files of Prometheus to RuleGroup resources. A file of another form is an error. It does not
+// parse expressions: apply and plan check them.
 func Import(files []conversion.File, kinds *kind.Registry) (*Result, error) {
 	result, names := &Result{}, map[string]bool{}
 	for _, f := range files {

@@ -44,7 +44,8 @@ type Options struct {
 	Bridge bool
 }
 
-// Import converts files of Rudder. It fails on a file that has none of its parts.
+// Import converts techniques (YAML) and directives, rules and groups (JSON) of Rudder to Muster resources. It fails on a file that has
+// none of these.
 func Import(files []conversion.File, o Options) (*Result, error) {
 	im := &importer{Options: o, result: &Result{}, names: map[string]string{}, techniques: map[string]*technique{}, directives: map[string]string{}, groups: map[string]string{}}
 	var techniques, directives, rules, groups []*conversion.Mapping

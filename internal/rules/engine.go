@@ -46,7 +46,7 @@ const (
 // Options holds the services that an Engine calls.
 type Options struct {
 	Series    func(namespace string) storage.Queryable // of one namespace
-	Groups    func() []*directory.Unit                 // all RuleGroups, by namespace and name
+	Groups    func() []*directory.Unit                 // all RuleGroups, sorted by namespace and name
 	Directory Directory
 	Events    func(ctx context.Context, q event.Query) (event.Page, error)
 	Intent    core.Declarer
@@ -60,7 +60,7 @@ type Options struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Directory is the part of the directory that the engine reads; *directory.Directory implements it.
+// Directory looks up the nodes that alerts are about; *directory.Directory implements it.
 type Directory interface {
 	Revision() int64
 	NodeByName(namespace, name string) (model.NodeID, bool)
@@ -145,7 +145,7 @@ func (e *Engine) nextGroup() (next *Group) {
 	return next
 }
 
-// Groups returns the groups, by namespace and name. The caller must not change the list.
+// Groups returns the groups, sorted by namespace and name. The caller must not change the list.
 func (e *Engine) Groups() []*Group {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -2,5 +2,5 @@
 
 package sdnotify
 
-// InJournal returns false: other systems have no systemd.
+// InJournal returns false: the variant for systems other than Linux, which have no systemd.
 func InJournal(string, any) bool { return false }

@@ -42,7 +42,7 @@ type Server struct {
 	maxAffected int
 }
 
-// New returns a Server for the listener that users and sensuctl share.
+// New returns a Server, the HTTP handler of the listener on which the server answers both users of Muster and sensuctl.
 func New(o Options) *Server {
 	s := &Server{api: o.API, kinds: kind.All(), log: o.Log, now: o.Now, maxAffected: o.MaxAffected, requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_sensuctl_requests_total", Help: "Requests of sensuctl, by class (login, read, write, elsewhere) and status.",

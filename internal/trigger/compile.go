@@ -157,9 +157,9 @@ type historyCall struct {
 	key    string // /host/key, for reasons
 }
 
-// history finds the item and the period that the first two arguments of a function call name. types are the item types
+// historyArguments finds the item and the period that the first two arguments of a function call name. types are the item types
 // that the function accepts; none: all.
-func (c *compiler) history(n *node, most int, types ...item.Type) *historyCall {
+func (c *compiler) historyArguments(n *node, most int, types ...item.Type) *historyCall {
 	i := &n.args[0]
 	host, key := i.host, i.name // macros stay, as in the keys of items
 	position, t, err := c.scope.Item(host, key)

@@ -91,8 +91,8 @@ type decoder struct {
 	failed bool
 }
 
-// skip returns the next n bytes, and records an error if fewer are left.
-func (d *decoder) skip(n int) []byte {
+// takeBytes removes the next n bytes from the input and returns them; if fewer are left it records an error and returns nil.
+func (d *decoder) takeBytes(n int) []byte {
 	if d.failed || n <= 0 || n > len(d.b) {
 		d.failed = d.failed || n != 0
 		return nil
@@ -104,7 +104,7 @@ func (d *decoder) skip(n int) []byte {
 
 // byte reads one byte.
 func (d *decoder) byte() byte {
-	if b := d.skip(1); b != nil {
+	if b := d.takeBytes(1); b != nil {
 		return b[0]
 	}
 	return 0
@@ -116,7 +116,7 @@ func (d *decoder) unsigned() uint64 {
 	if n == 0 {
 		n = -1
 	}
-	d.skip(n)
+	d.takeBytes(n)
 	return v
 }
 
@@ -126,7 +126,7 @@ func (d *decoder) signed() int64 {
 	if n == 0 {
 		n = -1
 	}
-	d.skip(n)
+	d.takeBytes(n)
 	return v
 }
 
@@ -172,7 +172,7 @@ func (d *decoder) window(w *window, s *spec) {
 			w.weights[i] = uint32(d.unsigned())
 		}
 		if texts {
-			w.texts[i] = string(d.skip(d.count(len(d.b))))
+			w.texts[i] = string(d.takeBytes(d.count(len(d.b))))
 		}
 	}
 }

@@ -14,7 +14,7 @@ func compileForecast(c *compiler, n *node) evaluator {
 	if n.name == "timeleft" {
 		most = 4
 	}
-	h := c.history(n, most, numeric...).requirePeriod()
+	h := c.historyArguments(n, most, numeric...).requirePeriod()
 	third := strings.TrimSuffix(h.argument(n, 2), "s")
 	amount := ofText(third).number()
 	if third == "" || amount.isUnknown() {

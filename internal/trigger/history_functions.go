@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// historyFunctions are the functions whose first argument is an item, by name.
+// historyFunctions maps the names of the functions whose first argument is an item to their compilers.
 var historyFunctions = map[string]func(c *compiler, n *node) evaluator{
 	"last": compileLast, "first": compileFirst, "change": compileChange, "bitand": compileBitand,
 	"fuzzytime": compileFuzzytime, "lastclock": compileLast, "firstclock": compileFirst,
@@ -122,7 +122,7 @@ func (h *historyCall) recent(count int32) *historyCall {
 
 // compileLast compiles last and lastclock: the most recent value, or the n-th most recent, and its time.
 func compileLast(c *compiler, n *node) evaluator {
-	h := c.history(n, 2).recent(1)
+	h := c.historyArguments(n, 2).recent(1)
 	count := int(h.spec.period.count)
 	few := h.noValue()
 	if count > 1 {
@@ -151,7 +151,7 @@ func (p *Program) spec(i int) *spec {
 
 // compileFirst compiles first and firstclock: the oldest value in the period and its time.
 func compileFirst(c *compiler, n *node) evaluator {
-	h := c.history(n, 2)
+	h := c.historyArguments(n, 2)
 	if h.spec.period.span == 0 {
 		c.fail(n, "%s needs a time as its period: %s(//key,5m)", n.name, n.name)
 	}
@@ -181,7 +181,7 @@ func (h *historyCall) all(o operation, extra string) int {
 
 // compileChange compiles change: the difference between the last two values.
 func compileChange(c *compiler, n *node) evaluator {
-	h := c.history(n, 1).recent(2)
+	h := c.historyArguments(n, 1).recent(2)
 	i, few := h.window(values, keepLast, ""), unknownFor("fewer than 2 values of "+h.key)
 	s := h.program.spec(i)
 	return func(w *Windows) operand {
@@ -204,7 +204,7 @@ func compileChange(c *compiler, n *node) evaluator {
 
 // compileBitand compiles bitand over an item: the last value masked with a number.
 func compileBitand(c *compiler, n *node) evaluator {
-	h := c.history(n, 3, item.Unsigned, item.Boolean).recent(1)
+	h := c.historyArguments(n, 3, item.Unsigned, item.Boolean).recent(1)
 	mask, err := strconv.ParseUint(h.argument(n, 2), 10, 64)
 	if err != nil {
 		c.fail(n, "bitand needs a whole number as the third argument: bitand(//key,,12)")
@@ -222,7 +222,7 @@ func compileBitand(c *compiler, n *node) evaluator {
 
 // compileFuzzytime compiles fuzzytime: whether the last value, a Unix time, differs from now by at most a time span.
 func compileFuzzytime(c *compiler, n *node) evaluator {
-	h := c.history(n, 2, numeric...)
+	h := c.historyArguments(n, 2, numeric...)
 	span := h.spec.period.span
 	if span == 0 || len(h.spec.period.shift) > 0 {
 		c.fail(n, "fuzzytime needs a time: fuzzytime(//key,60s)")
@@ -250,7 +250,7 @@ var aggregates = map[string]struct {
 
 // compileAggregate compiles min, max, sum and avg over the values of a period.
 func compileAggregate(c *compiler, n *node) evaluator {
-	h := c.history(n, 2, numeric...).requirePeriod()
+	h := c.historyArguments(n, 2, numeric...).requirePeriod()
 	h.spec.grain = grainOf(&h.spec.period)
 	if h.spec.period.count > 0 {
 		h.spec.grain = 0
@@ -295,7 +295,7 @@ func (h *historyCall) aggregate(name string) evaluator {
 
 // compileCount compiles count, find and countunique: over the values that match an operator and a pattern.
 func compileCount(c *compiler, n *node) evaluator {
-	h := c.history(n, 4)
+	h := c.historyArguments(n, 4)
 	if p := &h.spec.period; n.name != "find" {
 		h.requirePeriod()
 	} else if p.count == 0 && p.span == 0 {
@@ -396,7 +396,7 @@ func (h *historyCall) truncated() func(v *window) bool {
 
 // compileChangecount compiles changecount: how often the value changed, rose or fell in the period.
 func compileChangecount(c *compiler, n *node) evaluator {
-	h := c.history(n, 3).requirePeriod()
+	h := c.historyArguments(n, 3).requirePeriod()
 	mode := h.argument(n, 2)
 	if mode != "" && mode != "all" && (mode != "inc" && mode != "dec" || !h.isNumeric()) {
 		c.fail(n, "the third argument of changecount is all, inc or dec; inc and dec need numbers")
@@ -427,7 +427,7 @@ func compileChangecount(c *compiler, n *node) evaluator {
 
 // compileMonotone compiles monoinc and monodec: whether the values of the period only rise or only fall.
 func compileMonotone(c *compiler, n *node) evaluator {
-	h := c.history(n, 3, numeric...).requirePeriod()
+	h := c.historyArguments(n, 3, numeric...).requirePeriod()
 	mode := h.argument(n, 2)
 	if mode != "" && mode != "weak" && mode != "strict" {
 		c.fail(n, "the third argument of %s is weak or strict", n.name)
@@ -458,7 +458,7 @@ func compileMonotone(c *compiler, n *node) evaluator {
 // compileNodata compiles nodata: whether no value has arrived for a time. Time counts from Windows.since at the
 // earliest, so that a start raises no alarm.
 func compileNodata(c *compiler, n *node) evaluator {
-	h := c.history(n, 3)
+	h := c.historyArguments(n, 3)
 	span := h.spec.period.span
 	if span == 0 || len(h.spec.period.shift) > 0 {
 		c.fail(n, "nodata needs a period: nodata(//key,5m)")

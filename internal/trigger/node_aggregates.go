@@ -22,10 +22,10 @@ type Selection struct {
 	period   period
 }
 
-// foreachFunctions are the functions of a Selection, by name; true: it needs a period.
+// foreachFunctions has the names of the functions of a Selection; true: the function needs a period.
 var foreachFunctions = map[string]bool{"last": false, "exists": false, "avg": true, "count": true, "max": true, "min": true, "sum": true}
 
-// groupAggregates are the functions over the values of a Selection, by name.
+// groupAggregates maps the names of the functions over the values of a Selection to the functions.
 var groupAggregates = map[string]func([]point) float64{
 	"avg": mean, "count": func(p []point) float64 { return float64(len(p)) }, "item_count": func(p []point) float64 { return float64(len(p)) },
 	"sum": func(p []point) float64 { return moment(p, 0, 1) },

@@ -45,7 +45,7 @@ func sortedValues(points []point) []float64 {
 
 // compilePercentile compiles percentile, by nearest rank.
 func compilePercentile(c *compiler, n *node) evaluator {
-	h := c.history(n, 3, numeric...).requirePeriod()
+	h := c.historyArguments(n, 3, numeric...).requirePeriod()
 	p := ofText(h.argument(n, 2)).number()
 	if p.isUnknown() || p.Float() < 0 || p.Float() > 100 {
 		c.fail(n, "percentile needs a percentage from 0 to 100: percentile(//key,5m,95)")
@@ -59,7 +59,7 @@ func compilePercentile(c *compiler, n *node) evaluator {
 
 // compileStatistic compiles functions such as stddevpop and kurtosis over all values of a period.
 func compileStatistic(c *compiler, n *node) evaluator {
-	h := c.history(n, 2, numeric...).requirePeriod()
+	h := c.historyArguments(n, 2, numeric...).requirePeriod()
 	least := 1
 	if n.name == "stddevsamp" || n.name == "varsamp" {
 		least = 2
@@ -128,7 +128,7 @@ func median(sorted []float64) float64 {
 // compileRate compiles rate as PromQL defines it: the increase of a counter despite resets, extrapolated to the whole
 // period, per second.
 func compileRate(c *compiler, n *node) evaluator {
-	h := c.history(n, 2, numeric...).requirePeriod()
+	h := c.historyArguments(n, 2, numeric...).requirePeriod()
 	p := h.spec.period
 	return h.points(2, func(w *Windows, points []point) operand {
 		first, last := points[0], points[len(points)-1]

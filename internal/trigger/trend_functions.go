@@ -9,7 +9,7 @@ import (
 
 // trend finds the item and the period of a function over hourly aggregates; the period consists of whole hours.
 func (c *compiler) trend(n *node, most int) *historyCall {
-	h := c.history(n, most, numeric...)
+	h := c.historyArguments(n, most, numeric...)
 	p := &h.spec.period
 	if p.count > 0 || p.span < time.Hour || p.span%time.Hour != 0 || len(p.shift) == 0 || p.shift[0].operator != '/' {
 		c.fail(n, "%s needs whole hours and a time shift with a unit: %s(//key,1h:now/h)", n.name, n.name)

@@ -32,7 +32,7 @@ func decoder(message string, data []byte) coder {
 	return coder{used: true, fields: fields{message: message, rest: data}}
 }
 
-// pass reports whether the message's function has to run once more, because another encoded field is left. A field that
+// pass reports whether encoded fields are left, so that the function that decodes the message must run once more. A field that
 // a whole call did not decode is unknown, and skipped.
 func (c *coder) pass() bool {
 	if (c.used || len(c.rest) == c.before) && !c.next() || c.err != nil || c.num == 0 {

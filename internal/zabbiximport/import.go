@@ -41,7 +41,7 @@ type Options struct {
 	CheckKey func(key string) error
 }
 
-// Import converts exports of Zabbix. It fails on a file that is no export.
+// Import converts the templates in export files of Zabbix to Muster resources. It fails on a file that is no export.
 func Import(files []conversion.File, o Options) (*Result, error) {
 	im := &importer{Options: o, result: &Result{}, byName: map[string]*template{}, names: map[string]string{}}
 	var exports []*conversion.Mapping

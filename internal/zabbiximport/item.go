@@ -253,7 +253,7 @@ func parseTime(text string) (time.Duration, bool) {
 	return time.Duration(n) * unit, true
 }
 
-// importSteps imports the steps of an item. An item with a step that has no equivalent in Muster would have wrong values: it is
+// importSteps imports the preprocessing steps of an item. An item with a step that has no equivalent in Muster would have wrong values: it is
 // marked as not collected, with the steps before that one.
 func (im *importer) importSteps(t *template, e *conversion.Mapping, what string, of *model.Item) {
 	typ, _ := of.ValueType()

@@ -293,7 +293,7 @@ func subcommands() []subcommand {
 	}
 }
 
-// Commands returns the text of --help of each subcommand, by name.
+// Commands returns a map from the name of each subcommand to its --help text.
 func Commands() map[string]string {
 	out := map[string]string{}
 	for _, c := range subcommands() {

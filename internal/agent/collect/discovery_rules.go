@@ -15,7 +15,7 @@ type ruleRun struct {
 	*discovery.Rule
 	unit   model.UnitID
 	root   int           // position of the collected item that the rule's list is made of, or of the rule itself
-	chains []*prep.Chain // steps of the items from the root to the rule
+	chains []*prep.Chain // preprocessing steps of the items from the root to the rule
 	memory []*prep.State // of each chain
 	state  *discovery.State
 }

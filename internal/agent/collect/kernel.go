@@ -111,13 +111,13 @@ func uname(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 		}
 		parts = append(parts, strings.TrimSpace(text))
 	}
-	arch, err := machineName()
+	arch, err := machineArchitecture()
 	return item.FromText(strings.Join(append(parts, arch), " ")), err
 }
 
 // architecture collects the item system.sw.arch
 func architecture(context.Context, *machine, *Key) (item.Value, error) {
-	arch, err := machineName()
+	arch, err := machineArchitecture()
 	return item.FromText(arch), err
 }
 

@@ -2,8 +2,8 @@ package collect
 
 import "golang.org/x/sys/unix"
 
-// machineName returns the architecture of the machine, as uname -m.
-func machineName() (string, error) {
+// machineArchitecture returns the architecture of the machine, as uname -m.
+func machineArchitecture() (string, error) {
 	var u unix.Utsname
 	err := unix.Uname(&u)
 	return textUntilZero(u.Machine[:]), err

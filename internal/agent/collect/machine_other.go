@@ -4,5 +4,6 @@ package collect
 
 import "runtime"
 
-// machineName returns the architecture of the program: only Linux reports that of the machine.
-func machineName() (string, error) { return runtime.GOARCH, nil }
+// machineArchitecture returns the architecture of the program (GOARCH): the variant for systems other than
+// Linux, because only Linux tells the architecture of the machine.
+func machineArchitecture() (string, error) { return runtime.GOARCH, nil }

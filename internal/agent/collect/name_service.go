@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// recordTypes has the types of records that net.dns asks for, by name.
+// recordTypes maps the names of the record types that net.dns may ask for to the types.
 var recordTypes = map[string]dnsmessage.Type{
 	"A": dnsmessage.TypeA, "AAAA": dnsmessage.TypeAAAA, "CNAME": dnsmessage.TypeCNAME, "MX": dnsmessage.TypeMX, "NS": dnsmessage.TypeNS,
 	"PTR": dnsmessage.TypePTR, "SOA": dnsmessage.TypeSOA, "SRV": dnsmessage.TypeSRV, "TXT": dnsmessage.TypeTXT,

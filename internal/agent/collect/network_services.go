@@ -46,7 +46,7 @@ type greeting struct {
 	tls    bool
 }
 
-// greetings has the services of net.tcp.service by name.
+// greetings maps the names of the services of net.tcp.service to their port and greeting.
 var greetings = map[string]greeting{
 	"ftp": {"21", []string{"220"}, false}, "http": {"80", nil, false}, "https": {"443", nil, true}, "imap": {"143", []string{"* OK"}, false},
 	"nntp": {"119", []string{"200", "201"}, false}, "pop": {"110", []string{"+OK"}, false}, "smtp": {"25", []string{"220"}, false},

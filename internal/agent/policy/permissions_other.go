@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// copyOwner does nothing, because files have no numeric owner on this system.
+// copyOwner does nothing: the variant for systems other than Unix, where files have no numeric owner.
 func copyOwner(string, fs.FileInfo) error { return nil }
 
 // filePermissions is the method that requires a file or folder to have a certain mode, owner and group.

@@ -19,7 +19,7 @@ func statfs(path string) (diskUsage, error) {
 	return diskUsage{total: used + avail, avail: avail, used: used, inodes: float64(s.Files), inodesFree: float64(s.Ffree)}, nil
 }
 
-// kernelClock returns the kernel's estimate of the clock offset (adjtimex); on other systems than Linux an error.
+// kernelClock returns the kernel's estimate of the clock offset (adjtimex).
 func kernelClock() (offset time.Duration, synced bool, err error) {
 	var t unix.Timex
 	state, err := unix.Adjtimex(&t)

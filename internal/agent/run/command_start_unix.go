@@ -79,7 +79,7 @@ func homeOf(name string) []string {
 	return []string{"HOME=" + who.HomeDir, "USER=" + name, "LOGNAME=" + name}
 }
 
-// terminateGroup sends SIGTERM to a process group; on Windows it kills the process.
+// terminateGroup sends SIGTERM to a process group.
 func terminateGroup(pid int) error {
 	if err := syscall.Kill(-pid, syscall.SIGTERM); err == syscall.ESRCH {
 		return os.ErrProcessDone
@@ -87,7 +87,7 @@ func terminateGroup(pid int) error {
 	return nil
 }
 
-// killGroup kills a process group by SIGKILL; on Windows it kills only the process.
+// killGroup kills a process group by SIGKILL.
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
 // setNice sets the nice value of a process group.

@@ -40,21 +40,21 @@ func setUser(cmd *exec.Cmd, runAs string) error {
 // homeOf returns nothing: commands keep the agent's home, because runAs is not possible on Windows.
 func homeOf(string) []string { return nil }
 
-// terminateGroup kills the process: Windows has no SIGTERM.
+// terminateGroup kills one process: the variant for Windows, where processes have neither groups nor SIGTERM.
 func terminateGroup(pid int) error {
 	killGroup(pid)
 	return nil
 }
 
-// killGroup kills the process alone: Windows has no process groups.
+// killGroup kills one process: the variant for Windows, where processes have no groups.
 func killGroup(pid int) {
 	if p, err := os.FindProcess(pid); err == nil {
 		_ = p.Kill()
 	}
 }
 
-// setNice does nothing: Windows has no nice value.
+// setNice does nothing: the variant for Windows, where processes have no nice value.
 func setNice(int, int) {}
 
-// signalOf returns no signal: Windows processes have none.
+// signalOf returns no signal: the variant for Windows, where no signal ends a process.
 func signalOf(*os.ProcessState) (string, int, bool) { return "", 0, false }

@@ -141,7 +141,7 @@ func (k *Keeper) readFile(name string) (string, error) {
 	return model.SecretOfFile(data), nil
 }
 
-// requestFromServer returns secrets of the server by name, from the cache or by a request in the session.
+// requestFromServer returns a map from the names of secrets of the server to their values, from the cache or by a request in the session.
 func (k *Keeper) requestFromServer(ctx context.Context, list []model.DefinitionSecret) (map[string]string, error) {
 	found := make(map[string]string, len(list))
 	var missing []string

@@ -137,7 +137,7 @@ func (l *lane) nextNumber() uint64 { return l.first + uint64(len(l.entries)) }
 // unacknowledged returns how many signals of the lane the server has not acknowledged.
 func (l *lane) unacknowledged() uint64 { return l.nextNumber() - l.firstUnacknowledged }
 
-// entryOf returns the description of the signal with this sequence number.
+// entryOf returns the index entry (size, age, place in the log) of the signal with this sequence number.
 func (l *lane) entryOf(number uint64) *indexEntry { return &l.entries[number-l.first] }
 
 // containsNumber reports whether the lane (numbered sequence of results) has a signal with this sequence number

@@ -11,7 +11,7 @@ import (
 )
 
 // TestPositionsLeaveOutAndRepeatNothing appends numbered lines, each with its read position, and cuts the power at any
-// time, also between a batch and its acknowledgement. It expects each line once at the server. After each start the
+// time, also between a batch and its acknowledgement, and expects each line once at the server. After each start the
 // reader continues at its position. The server gets each line once.
 func TestPositionsLeaveOutAndRepeatNothing(t *testing.T) {
 	for seed := range uint64(40) {

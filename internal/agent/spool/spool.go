@@ -212,8 +212,8 @@ func (s *Spool) Keepalive() error {
 	return nil
 }
 
-// addSignal appends a signal to a lane (live or backlog) under the next sequence number, with the read position of its collector if
-// one is given.
+// addSignal appends a signal to a lane (live or backlog) under the next sequence number, with the position up to which
+// its collector has read its source (at), if it has one.
 func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, at *Position, urgent bool) {
 	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
 	h := spooledSignal{signal: *signal, boot: s.streamState.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// isOwnUserOrRoot reports whether the local client of a connection runs as the server's user or root; true on other
-// systems than Linux. The kernel's table of sockets tells the user of each socket.
+// isOwnUserOrRoot reports whether the local client of a connection runs as the server's user or root.
+// The kernel's table of sockets tells the user of each socket.
 func isOwnUserOrRoot(peer, us netip.AddrPort) bool {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

@@ -4,5 +4,6 @@ package admin
 
 import "net/netip"
 
-// isOwnUserOrRoot returns true, because only Linux has a readable table of sockets with their users.
+// isOwnUserOrRoot returns true: the variant for systems other than Linux, because only Linux has a readable table of sockets with
+// their users.
 func isOwnUserOrRoot(netip.AddrPort, netip.AddrPort) bool { return true }

@@ -47,7 +47,7 @@ func (h *runHistory) written() *compliancelog.Store {
 	return h.store
 }
 
-// RunsAt returns the last runs of directives up to a time, as compliance.History requires.
+// RunsAt returns the last runs of directives on a node up to a time, as compliance.History requires.
 func (h *runHistory) RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]compliancelog.State, error) {
 	return h.written().At(ctx, compliancelog.Selection{Node: node}, at)
 }
@@ -57,17 +57,18 @@ func (h *runHistory) Changes(ctx context.Context, node model.NodeID, since, unti
 	return h.written().Changes(ctx, compliancelog.Selection{Node: node}, since, until, visit)
 }
 
-// Entries implements compliance.History.
+// Entries calls visit for each change of a node's runs in a period, and for entries about its chain of signed runs, as
+// compliance.History requires.
 func (h *runHistory) Entries(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
 	return h.written().Entries(ctx, compliancelog.Selection{Node: node}, since, until, visit)
 }
 
-// Certificate implements compliance.History.
+// Certificate returns the stored certificate with this hash (DER), or nil, as compliance.History requires.
 func (h *runHistory) Certificate(ctx context.Context, sum compliancelog.CertificateSum) ([]byte, error) {
 	return h.written().Certificate(ctx, sum)
 }
 
-// HistoryBegin implements compliance.History.
+// HistoryBegin returns the time of the oldest stored entry, as compliance.History requires.
 func (h *runHistory) HistoryBegin(ctx context.Context) (time.Time, error) {
 	return h.written().OldestEntry(ctx)
 }

@@ -161,7 +161,7 @@ type placedNodes struct {
 	nodes map[*model.Targets][]model.NodeID
 }
 
-// Select implements view.Directory.
+// Select returns the nodes that the test has set for these targets.
 func (p placedNodes) Select(_ string, t *model.Targets) ([]model.NodeID, error) {
 	return p.nodes[t], nil
 }

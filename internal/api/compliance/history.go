@@ -21,7 +21,7 @@ type History interface {
 	Changes(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error
 	// Entries calls visit for each change of a node's runs, and for entries about its chain, likewise.
 	Entries(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error
-	// Certificate returns a certificate that signed runs (DER); nil: history does not have it.
+	// Certificate returns a certificate (DER) whose key signed runs; nil: history does not have it.
 	Certificate(ctx context.Context, sum compliancelog.CertificateSum) ([]byte, error)
 	// HistoryBegin returns the time of the oldest entry; zero: there is none.
 	HistoryBegin(ctx context.Context) (time.Time, error)

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestNewMemberIsPending adds a node to the group of a directive that was declared an hour ago. It expects the
+// TestNewMemberIsPending adds a node to the group of a directive that was declared an hour ago, and expects the
 // directive to be pending on the node until its interval and five minutes have passed without a run.
 func TestNewMemberIsPending(t *testing.T) {
 	s := apitest.NewServer(t)

@@ -23,7 +23,7 @@ type slowDirectory struct {
 	called, release chan struct{}
 }
 
-// Select implements view.Directory.
+// Select tells the test about the call, waits until the test releases it, and selects no nodes.
 func (d slowDirectory) Select(string, *model.Targets) ([]model.NodeID, error) {
 	close(d.called)
 	<-d.release

@@ -40,7 +40,7 @@ type Sums struct {
 	units      map[model.UnitID]*directory.Unit
 	calendars  map[model.DefinitionID]time.Time // last due times
 	nodes      map[model.NodeID]*placedNode
-	unplaced   map[string]string // logged errors of policies, by name
+	unplaced   map[string]string // logged errors of policies; the key is the policy's name
 }
 
 // declarations has the directives and policies that are declared in one version of the directory.

@@ -233,7 +233,7 @@ type eventVariable struct {
 // celTimestamp converts nanoseconds since 1970 to a CEL timestamp.
 func celTimestamp(ns int64) celref.Val { return types.Timestamp{Time: time.Unix(0, ns).UTC()} }
 
-// eventVariables returns the variables that CEL conditions over an event may read, by name
+// eventVariables returns a map from names to the variables that CEL conditions over an event may read
 func eventVariables() map[string]eventVariable {
 	return map[string]eventVariable{
 		"event.status":   {cel.IntType, func(x *conditionActivation, s *event.State) celref.Val { return x.statuses[s.Status&3] }},

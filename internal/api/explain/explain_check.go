@@ -159,7 +159,7 @@ func (c *traceBuilder) addAgentLinks(st *event.State) {
 	}
 	c.out.Links = append(c.out.Links, agent)
 	for _, u := range idle {
-		c.addTraceLink("assignment", false, "%s", idleUnitText(u))
+		c.addTraceLink("assignment", false, "%s", notRunningReason(u))
 	}
 	if c.targeted && agent.Holds {
 		if held := c.assignmentLink(c.node); !held.Holds {

@@ -122,8 +122,8 @@ func (s *explainRequest) sessionLinks(node model.NodeID) (under []v1.Link) {
 	return under
 }
 
-// idleUnitText returns the reason why an assigned check or Template does not run on the node, as a sentence.
-func idleUnitText(u v1.IdleUnit) string { return u.Name + " is not in force: " + u.Reason }
+// notRunningReason returns the reason why an assigned check or Template does not run on the node, as a sentence.
+func notRunningReason(u v1.IdleUnit) string { return u.Name + " is not in force: " + u.Reason }
 
 // clockOffsetText formats how far the node's clock differs from the server's, for a sentence such as "its clock is 3s
 // ahead of the server's": the words "3s ahead of" or "3s behind".
@@ -158,7 +158,7 @@ func (s *explainRequest) assignmentLink(node model.NodeID) v1.Link {
 	link.Holds, link.Text = true, fmt.Sprintf("revision %d", want)
 	a, connected := s.Agent(node)
 	for _, u := range a.IdleUnits {
-		link.Steps = append(link.Steps, v1.Link{Text: idleUnitText(u)})
+		link.Steps = append(link.Steps, v1.Link{Text: notRunningReason(u)})
 	}
 	switch {
 	case !connected:

@@ -46,22 +46,22 @@ func HandleEnrolment(r *op.Routes, mux *http.ServeMux, enrol *pki.Enroller) {
 		Name: "muster_certificate_renewals_total", Help: "Requests of nodes for a new certificate, by outcome.",
 	}, []string{"outcome"})
 	r.Metrics.Register(renewals)
-	mux.Handle(pki.EnrolPath, boundEnrolment(r, "enrol", "join_token", func(w *op.StatusRecorder, q *http.Request, guessed func(string) error) {
+	mux.Handle(pki.EnrolPath, limitEnrolment(r, "enrol", "join_token", func(w *op.StatusRecorder, q *http.Request, guessed func(string) error) {
 		enrol.Serve(w, q, guessed)
 		if w.Status == http.StatusTooManyRequests {
 			r.CountRefusal("pending")
 		}
 	}))
-	mux.Handle(pki.RenewPath, boundEnrolment(r, "renew", "renewal", func(w *op.StatusRecorder, q *http.Request, guessed func(string) error) {
+	mux.Handle(pki.RenewPath, limitEnrolment(r, "renew", "renewal", func(w *op.StatusRecorder, q *http.Request, guessed func(string) error) {
 		renewals.WithLabelValues(enrol.ServeRenewal(w, q, guessed)).Inc()
 	}))
 }
 
-// boundEnrolment is middleware that limits concurrent enrolment requests, and wrong join tokens per network. A right
+// limitEnrolment is middleware that limits concurrent enrolment requests, and wrong join tokens per network. A right
 // token or certificate is cheap to check and never refused, whoever guesses at the same address. name begins the
 // reasons of refusals in the metrics, wrongReason is the one of a wrong attempt. serve calls guessed with the name of
 // a wrong secret, empty where it has none.
-func boundEnrolment(r *op.Routes, name, wrongReason string, serve func(w *op.StatusRecorder, q *http.Request, guessed func(secret string) error)) http.Handler {
+func limitEnrolment(r *op.Routes, name, wrongReason string, serve func(w *op.StatusRecorder, q *http.Request, guessed func(secret string) error)) http.Handler {
 	wrong, concurrent := newWrongSecretThrottle(r.View().Now), op.NewQuota[netip.Prefix](maxEnrolmentsPerNetwork, 0)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		address := model.HostOf(q.RemoteAddr)

@@ -282,8 +282,8 @@ func (s *nodeRequest) acceptMachine(ctx context.Context, w *pendingMachine, toke
 
 // acceptReturning accepts all pending machines whose certificate proves that they were nodes of this server before.
 // It leaves the others waiting, with the reason.
-func (s *nodeRequest) acceptReturning(ctx context.Context, in *struct{ Body v1.PendingReturning }) (*op.Body[v1.Returned], error) {
-	out := v1.Returned{Items: []v1.Member{}, NotAccepted: []v1.NotAccepted{}}
+func (s *nodeRequest) acceptReturning(ctx context.Context, in *struct{ Body v1.PendingReturning }) (*op.Body[v1.AcceptedMachines], error) {
+	out := v1.AcceptedMachines{Items: []v1.Member{}, NotAccepted: []v1.NotAccepted{}}
 	for _, w := range s.PendingMachines.listMachines() {
 		if w.request.Returns == nil {
 			continue

@@ -18,7 +18,7 @@ import (
 )
 
 // The event view has no deleted nodes. The record of changes has their deletion, and history has
-// their events, by id. So lists of past events end with pages of deleted nodes.
+// their events, sorted by id. So lists of past events end with pages of deleted nodes.
 
 // deletedPagePrefix is the prefix of the page tokens of deleted nodes.
 const deletedPagePrefix = "gone."

@@ -184,7 +184,7 @@ func Register(r *op.Routes, o Options) {
 	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Predict the notifications of a problem: handlers, times and holds"), access.NeedOn(access.Read, "Route"), (*routingRequest).predictRoutes)
 }
 
-// declaredHandler returns a handler by name; spec is nil if the handler is deleted but still has dead letters.
+// declaredHandler returns the handler with this name; spec is nil if the handler is deleted but still has dead letters.
 func (s *routingRequest) declaredHandler(ctx context.Context, in op.NamedPath) (history.HandlerRef, *model.HandlerSpec, error) {
 	key := intent.Key{Kind: "Handler", Namespace: in.Namespace, Name: in.Name}
 	r, err := s.Intent.Get(ctx, key)
@@ -198,7 +198,7 @@ func (s *routingRequest) declaredHandler(ctx context.Context, in op.NamedPath) (
 func (s *routingRequest) testHandler(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.HandlerTest
-}) (*op.Body[v1.HandlerTested], error) {
+}) (*op.Body[v1.HandlerTestResult], error) {
 	ref, spec, err := s.declaredHandler(ctx, in.NamedPath)
 	if err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func (s *routingRequest) testHandler(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	out := v1.HandlerTested{Outcome: "taken", Sent: t.Sent, Answer: t.Answer, Seconds: t.Duration.Seconds()}
+	out := v1.HandlerTestResult{Outcome: "taken", Sent: t.Sent, Answer: t.Answer, Seconds: t.Duration.Seconds()}
 	if t.Err != nil {
 		out.Outcome, out.Error = "retried", t.Err.Error()
 		if t.Final {

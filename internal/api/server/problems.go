@@ -38,7 +38,7 @@ type checkProblems struct {
 	namespace   model.NamespaceID // of their nodes; zero: of several
 	nodes       uint64
 	first, last int64          // Unix ns: beginning of the status on the first and on the last node
-	examples    []model.NodeID // by id
+	examples    []model.NodeID // ascending
 	output      string         // of the first example
 }
 

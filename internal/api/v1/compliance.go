@@ -45,7 +45,7 @@ type ComplianceWaiver struct {
 	Expires    time.Time `json:"expires"`
 }
 
-// Text describes the waiver in one line, without its end.
+// Text describes the waiver in one line, without its expiry time.
 func (w *ComplianceWaiver) Text() string {
 	return w.Name + " covers " + cmp.Or(strings.Join(w.Components, ", "), "all components") + ", by " + w.Owner + ": " + w.Reason
 }

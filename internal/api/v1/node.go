@@ -133,8 +133,8 @@ type PendingReturning struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Returned is the result of accepting all waiting machines that were nodes of this server before.
-type Returned struct {
+// AcceptedMachines is the result of accepting all waiting machines that were nodes of this server before.
+type AcceptedMachines struct {
 	Items       []Member      `json:"items"`
 	NotAccepted []NotAccepted `json:"notAccepted" doc:"Machines that still wait."`
 }

@@ -122,8 +122,8 @@ type HandlerTest struct {
 	Node string `json:"node,omitempty" maxLength:"253" doc:"Node whose properties fill the handler's variables, in the same namespace or NAMESPACE/NAME; default: no node."`
 }
 
-// HandlerTested is the result of a test notification to one handler. Secrets are hidden.
-type HandlerTested struct {
+// HandlerTestResult is the result of a test notification to one handler. Secrets are hidden.
+type HandlerTestResult struct {
 	Outcome string  `json:"outcome" enum:"taken,retried,final" doc:"taken; retried or final: a real message would be tried again or dropped."`
 	Sent    string  `json:"sent,omitempty" doc:"Request or input of the handler."`
 	Answer  string  `json:"answer,omitempty" doc:"Answer."`

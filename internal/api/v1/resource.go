@@ -120,7 +120,7 @@ type Outcome struct {
 // Resource is a resource as the server stores it; the fields of its spec depend on the kind
 type Resource = model.Resource
 
-// ResourceList is a page of resources, by name.
+// ResourceList is a page of resources, sorted by name.
 type ResourceList struct {
 	Items  []json.RawMessage `json:"items"`
 	States []State           `json:"states,omitempty" doc:"State of each item, for requests with state=true."`

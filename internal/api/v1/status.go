@@ -158,7 +158,7 @@ type Queue struct {
 	Overflow uint64 `json:"overflow"`
 }
 
-// QueueList is the list of all queues, by name.
+// QueueList is the list of all queues, sorted by name.
 type QueueList struct {
 	Items []Queue `json:"items"`
 }

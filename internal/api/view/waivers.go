@@ -29,7 +29,7 @@ func (v *View) ReadWaivers(ctx context.Context) (*Waivers, error) {
 	return &Waivers{v.Directory, list}, err
 }
 
-// Covering returns the Waivers on a node that cover components of a directive, by name.
+// Covering returns the Waivers on a node that cover components of a directive, sorted by namespace and name of the Waiver.
 func (w *Waivers) Covering(node model.NodeID, d *model.DirectiveDefinition) (list []v1.ComplianceWaiver) {
 	for i := range w.list {
 		m, spec := &w.list[i].Metadata, w.list[i].Spec.(*model.WaiverSpec)

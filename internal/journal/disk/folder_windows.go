@@ -2,10 +2,10 @@ package disk
 
 import "golang.org/x/sys/windows"
 
-// processEnded returns false: child processes share no locks on Windows.
+// processEnded returns false: the variant for Windows, where child processes share no locks.
 func processEnded(int) bool { return false }
 
-// syncDir does nothing: NTFS journals names itself.
+// syncDir does nothing: the variant for Windows, where NTFS journals the names in folders.
 func syncDir(string) error { return nil }
 
 // free returns the free bytes of the disk with a folder.

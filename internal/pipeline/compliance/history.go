@@ -100,7 +100,7 @@ func (v *View) RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]c
 	return v.history.At(ctx, of, at)
 }
 
-// Changes calls visit for the changes of runs that compliancelog.Store.Changes returns.
+// Changes calls visit for each change of runs on a node, or on all nodes (zero), up to a time, from a checkpoint before since on.
 func (v *View) Changes(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
 	of, ok := v.selectNode(node)
 	if !ok {
@@ -118,7 +118,7 @@ func (v *View) Entries(ctx context.Context, node model.NodeID, since, until time
 	return v.history.Entries(ctx, of, since, until, visit)
 }
 
-// Certificate returns a certificate that signed runs (DER), or nil if history does not have it.
+// Certificate returns a certificate (DER) whose key signed runs, or nil if history does not have it.
 func (v *View) Certificate(ctx context.Context, sum compliancelog.CertificateSum) ([]byte, error) {
 	return v.history.Certificate(ctx, sum)
 }

@@ -57,8 +57,8 @@ func (s *historyServer) historyText(t *testing.T, at time.Time) (text string) {
 	return text
 }
 
-// TestHistoryReturnsTheRunsOfEachCommit makes random runs and crashes; after a crash a replay writes the lost entries
-// again. It expects history to return, for the time of each commit, the runs that the view had then. Half way the
+// TestHistoryReturnsTheRunsOfEachCommit makes random runs and crashes, replays the lost entries
+// after each crash, and expects history to return, for the time of each commit, the runs that the view had then. Half way the
 // history is lost, and begins again.
 func TestHistoryReturnsTheRunsOfEachCommit(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))

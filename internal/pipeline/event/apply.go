@@ -186,7 +186,7 @@ func (w *eventApplier) emitLateResult(p *eventPartition, s *stateSlot, c *model.
 	}
 }
 
-// Gap counts the results that an agent's spool dropped, by check.
+// Gap adds the results that an agent's spool dropped to the lost results of their checks.
 func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 	p := w.p
 	for _, dropped := range g.Counts {

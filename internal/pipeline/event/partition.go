@@ -191,7 +191,7 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 // same index.
 type nodeStates struct{ states []nodeState }
 
-// nodeState has a check of a node and the slot of its event state
+// nodeState is one entry of a nodeStates list: a check, and the slot where its event state on the node is stored
 type nodeState struct {
 	check model.CheckID
 	slot  uint32

@@ -135,7 +135,7 @@ func (c *Counts) subtract(less *Counts) {
 	}
 }
 
-// Reader is the part of the View that the API uses
+// Reader reads and lists the events for the API; *View implements it
 type Reader interface {
 	Get(node model.NodeID, source model.Source) (State, bool)
 	List(ctx context.Context, q Query) (Page, error)

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestScriptsGiveExpectedTransitions runs the scripts in testdata/*.txt: they send results to a view. It compares
+// TestScriptsGiveExpectedTransitions runs the scripts in testdata/*.txt, which send results to a view, and compares
 // the emitted transitions. A line is one step; testdata/README.md lists the words of a line.
 func TestScriptsGiveExpectedTransitions(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")

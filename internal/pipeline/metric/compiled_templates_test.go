@@ -24,7 +24,7 @@ func waitForForms(t *testing.T, v *View, want int) {
 	})
 }
 
-// TestChangingListIsBounded sends another list of 1,000 entities, or another set of macros, with every signal of a node. It expects few
+// TestChangingListIsBounded sends another list of 1,000 entities, or another set of macros, with every signal of a node, and expects few
 // compiled Templates and bounded memory, a reason at the rule, and the last list in force with the first signal after the pause.
 func TestChangingListIsBounded(t *testing.T) {
 	v := newTestView()

@@ -25,8 +25,8 @@ type CostKind uint8
 
 // Kinds of costs.
 const (
-	ItemCost    CostKind = iota // the steps of an item, on all nodes
-	StepCost                    // one of them
+	ItemCost    CostKind = iota // the preprocessing steps of an item, on all nodes
+	StepCost                    // one preprocessing step of an item, on all nodes
 	TriggerCost                 // the evaluations of a trigger, on all nodes
 	NodeCost                    // all values of a node
 )
@@ -240,7 +240,7 @@ func (w *metricApplier) beginCost() time.Time {
 	return time.Now()
 }
 
-// endCost adds the time since began, which beginCost returned, to the cost of an item, trigger or node.
+// endCost adds the time since `began`, the result of beginCost, to the cost of an item, trigger or node.
 func (w *metricApplier) endCost(key costKey, began time.Time) {
 	if !began.IsZero() {
 		w.costs.add(key, time.Since(began))

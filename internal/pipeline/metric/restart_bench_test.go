@@ -77,8 +77,8 @@ func benchValue(i int, tick uint64) item.Value {
 	}
 }
 
-// fleetTick returns a commit with one value block from each node of a simulated fleet.
-func fleetTick(nodes int, number uint64) *fleetCommit {
+// fleetCommitAt returns the journal commit with this number: one value block from each node of a simulated fleet.
+func fleetCommitAt(nodes int, number uint64) *fleetCommit {
 	c := &fleetCommit{testCommit: testCommit{number: number}, sections: make([][][]byte, model.Partitions)}
 	for node := range nodes {
 		var list []wire.BlockValue
@@ -147,7 +147,7 @@ func benchmarkRestart(b *testing.B, nodes int) {
 	}
 	empty := heap()
 	for tick := range uint64(benchWarmup) {
-		if err := v.shard.Apply(fleetTick(nodes, tick+1)); err != nil {
+		if err := v.shard.Apply(fleetCommitAt(nodes, tick+1)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -166,7 +166,7 @@ func benchmarkRestart(b *testing.B, nodes int) {
 	b.ReportMetric(float64(size)/items, "snapshot-B/item")
 	var commits []*fleetCommit
 	for tick := range uint64(benchReplay) {
-		commits = append(commits, fleetTick(nodes, benchWarmup+tick+1))
+		commits = append(commits, fleetCommitAt(nodes, benchWarmup+tick+1))
 	}
 	if err := s.Close(); err != nil {
 		b.Fatal(err)

@@ -5,7 +5,7 @@
 // both are created when an alert first names them (location.go). All alerts of one name on one node are one event: its
 // status is the worst of the firing alerts, its output lists them (alerts.go). Firing alerts are kept in memory
 // (alerts.go), because senders repeat them every minute. An alert that is not repeated ends by its endsAt, on a clock that
-// stops with this process (sender_clock.go). Out: a result of the server for each changed event (Config.Write), durable
+// stops with this process (slow_sender_clock.go). Out: a result of the server for each changed event (Config.Write), durable
 // before the sender gets its answer. After a start, open events stay open until senders have had time to repeat them.
 //
 // Goroutines: one per request, and Run, which ends alerts. Locks, in order: creation, so that two requests do not create

@@ -203,7 +203,7 @@ type Intent interface {
 	core.Declarer
 }
 
-// Plan is the part of the planner that looks up checks and nodes by name.
+// Plan looks up passive checks and nodes by their names; the planner implements it.
 type Plan interface {
 	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
 	PassiveChecks(namespace, source string) []model.CheckID

@@ -54,7 +54,7 @@ func (s *lineSource) run(ctx context.Context) {
 	s.acks.Start(1)
 	s.clock.Run(ctx, time.Now, func(_ time.Time, now int64) {
 		s.registry.ForEach(func(x *lineSession) {
-			if silence, busy := x.Silence(now); silence > maxSilence && !busy {
+			if silence, busy := x.QuietFor(now); silence > maxSilence && !busy {
 				_ = x.Conn.Close()
 			}
 		})

@@ -260,7 +260,7 @@ func (b *Budget) Open(l *Limiter, node *Node) {
 func (b *Budget) Limits() *NamespaceLimits { return b.namespace.limits.Load() }
 
 // Spend subtracts the cost of a batch from the buckets of the node and the namespace, and returns the longer of the two
-// waiting times. Kinds of traffic without a cost do not count; a charge without any cost returns the debt of all kinds.
+// waiting times. Kinds of traffic without a cost do not count; a charge without any cost returns the waiting time over all kinds.
 func (b *Budget) Spend(c *Charge) Debt {
 	var costs [loads]bool
 	for i := range c {
@@ -269,7 +269,8 @@ func (b *Budget) Spend(c *Charge) Debt {
 	return b.spend(c, &costs)
 }
 
-// Debt returns the longest debt of the node and the namespace in these kinds of traffic.
+// Debt returns how long the sender must wait until the buckets of its node and namespace have tokens again for these kinds of
+// traffic.
 func (b *Budget) Debt(kinds ...TrafficKind) Debt {
 	var counts [loads]bool
 	for _, kind := range kinds {

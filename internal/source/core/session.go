@@ -158,9 +158,9 @@ func (a *Activity) Idle(now int64) {
 	a.heardAt.Store(now)
 }
 
-// Silence returns the time since the agent's last frame, and whether the reader was too busy to hear the agent
+// QuietFor returns the time since the agent's last frame, and whether the reader was too busy to hear the agent
 // meanwhile. busy reports that the reader was busy, so the silence is not the agent's.
-func (a *Activity) Silence(now int64) (silence time.Duration, busy bool) {
+func (a *Activity) QuietFor(now int64) (silence time.Duration, busy bool) {
 	return time.Duration(now - a.heardAt.Load()), a.busy.Load()
 }
 

@@ -427,8 +427,8 @@ func TestValueBlocksHaveTheirOwnRateLimit(t *testing.T) {
 	}
 }
 
-// TestAgentsThatSendValueBlocksAreSlowedFirst expects agents that send value blocks to be slowed when a resource is a
-// quarter full, and agents that send results when it is half full.
+// TestAgentsThatSendValueBlocksAreSlowedFirst expects the server to slow agents that send value blocks when one of its
+// bounded queues is a quarter full, and agents that send results when it is half full.
 func TestAgentsThatSendValueBlocksAreSlowedFirst(t *testing.T) {
 	results, values := agentThrottle{threshold: core.SlowResultsAt}, agentThrottle{threshold: core.SlowValuesAt}
 	for i, step := range []struct {

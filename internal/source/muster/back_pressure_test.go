@@ -154,7 +154,7 @@ type loadedServer struct {
 	machines []*pacedAgent
 }
 
-// runLoaded runs a test function in virtual time with a loaded server and its agents.
+// runLoaded runs a test function in virtual time with a server under load and its agents.
 func runLoaded(t *testing.T, play func(*loadedServer)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &loadedServer{t: t, began: time.Now(), disk: faultfs.New(memfs.New()), testServer: &testServer{t: t, nodes: newMemoryNodes(), plan: newMemoryPlan()}}

@@ -110,7 +110,7 @@ func (s *Server) watchSession(x *session, now int64) {
 		x.refuse(s.newRefusal("changed", "the limit of check output has changed: the agent connects again", changedRetry))
 		return
 	}
-	switch silence, busy := x.Silence(now); {
+	switch silence, busy := x.QuietFor(now); {
 	case silence > s.cfg.Limits.DeadAfter && !busy:
 		s.pushes.Add(x, dueClose)
 	case silence > s.cfg.Limits.PingAfter && x.PingDue(now, s.cfg.Limits.PingAfter):

@@ -50,7 +50,7 @@ type Access interface {
 	Current(p *access.Program) bool
 }
 
-// Intent is the part of *intent.Service by which the Sensu source reads and creates resources and nodes.
+// Intent reads and creates resources and nodes for the Sensu source; *intent.Service implements it.
 // RegisterExternal, Get and Apply may wait for SQL; the rest is in memory.
 type Intent interface {
 	CheckNamespace(name string) error

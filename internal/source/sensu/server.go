@@ -103,7 +103,7 @@ const recheckSeconds = 10
 // is not silent: its agent gets a pong, because its pings are not read.
 func (s *Server) watchSession(x *session, now int64) {
 	l := &s.cfg.Limits
-	silence, busy := x.Silence(now)
+	silence, busy := x.QuietFor(now)
 	switch {
 	case busy:
 		if x.PingDue(now, l.PingAfter/3) {

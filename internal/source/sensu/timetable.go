@@ -103,8 +103,7 @@ func (t *timetable) findNextDue() {
 	}
 }
 
-// startTimer starts the timer for the first time of the grid at or after the earliest next run time. The caller holds
-// mu.
+// startTimer starts the timer for the earliest next run time, rounded up to a multiple of timerGrid. The caller holds mu.
 func (t *timetable) startTimer(now int64) {
 	if len(t.jobs) > 0 {
 		step := int64(timerGrid)

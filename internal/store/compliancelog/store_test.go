@@ -268,7 +268,7 @@ func TestABudgetRemovesTheOldestEntries(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestANoisyNodeLosesItsOldestEntries lets one node fill a store beyond its size budget, on SQLite and PostgreSQL. It
+// TestANoisyNodeLosesItsOldestEntries lets one node fill a store beyond its size budget, on SQLite and PostgreSQL, and
 // expects only this node to lose entries, its oldest ones, and the later changes to remain readable.
 func TestANoisyNodeLosesItsOldestEntries(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) { testNoisyNode(t, filepath.Join(t.TempDir(), "compliance.db")) })

@@ -61,7 +61,7 @@ type Store interface {
 	// ClampDue makes pending deliveries due now that would wait beyond latest, because the clock was set back
 	// since their last attempt.
 	ClampDue(ctx context.Context, now, latest time.Time) error
-	// MakeDue makes pending deliveries due now, by id.
+	// MakeDue makes the pending deliveries with these ids due now.
 	MakeDue(ctx context.Context, ids []int64, now time.Time) error
 	// Pending counts the pending deliveries of each handler.
 	Pending(ctx context.Context) (map[HandlerRef]int, error)
@@ -75,7 +75,7 @@ type Store interface {
 	Revive(ctx context.Context, handler HandlerRef, now time.Time, q ReplayQuery) (ReplayCounts, error)
 	// HandlersWithOpen lists the handlers that were notified of the opening of a problem that is still open.
 	HandlersWithOpen(ctx context.Context) ([]HandlerRef, error)
-	// OpenDeliveries lists the delivered openings of open problems for a handler, by id, from behind an id.
+	// OpenDeliveries lists the delivered openings of open problems for a handler, sorted by id, from behind an id.
 	OpenDeliveries(ctx context.Context, handler HandlerRef, after int64, limit int) ([]Delivery, error)
 	// Deliveries lists the deliveries of a problem, oldest first.
 	Deliveries(ctx context.Context, problem string) ([]Delivery, error)

@@ -19,7 +19,7 @@ import (
 // engines returns, for each implementation of Store, a function that opens a store in a folder; it finds the values
 // that an earlier store left there.
 func engines() map[string]func(t *testing.T, dir string, o Options) Store {
-	disks := map[string]*memoryDisk{}
+	disks := map[string]*memoryStoreValues{}
 	return map[string]func(*testing.T, string, Options) Store{
 		"head": func(t *testing.T, dir string, o Options) Store {
 			t.Helper()
@@ -29,9 +29,9 @@ func engines() map[string]func(t *testing.T, dir string, o Options) Store {
 		},
 		"memory": func(_ *testing.T, dir string, o Options) Store {
 			if disks[dir] == nil {
-				disks[dir] = &memoryDisk{}
+				disks[dir] = &memoryStoreValues{}
 			}
-			return newMemory(disks[dir], o)
+			return openMemoryStore(disks[dir], o)
 		},
 	}
 }

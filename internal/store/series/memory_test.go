@@ -13,49 +13,49 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// memory is a reference implementation of Store for tests: it keeps values in maps, so that tests can compare the real
+// memoryStore is a reference implementation of Store for tests: it keeps values in maps, so that tests can compare the real
 // store with it. It loses nothing at a kill, and never fails.
-type memory struct {
+type memoryStore struct {
 	options Options
-	disk    *memoryDisk
+	disk    *memoryStoreValues
 
 	mu     sync.Mutex
 	counts Counts
 }
 
-// memoryDisk keeps the values of a memory store after its Close, as a disk does.
-type memoryDisk struct {
+// memoryStoreValues has the values of a memoryStore, also after its Close, so that the next openMemoryStore finds them as on a disk.
+type memoryStoreValues struct {
 	values      map[string]map[int64]float64 // by labels and ms
 	labels      map[string]labels.Labels
 	given, last map[string]int64 // the newest time in ms, as it came and as it was stored
 	newest      int64
 }
 
-// newMemory opens a memory store with the values of a memoryDisk.
-func newMemory(disk *memoryDisk, o Options) *memory {
+// openMemoryStore returns a memoryStore that reads and writes these values, as Open does with a folder.
+func openMemoryStore(disk *memoryStoreValues, o Options) *memoryStore {
 	if disk.values == nil {
-		*disk = memoryDisk{map[string]map[int64]float64{}, map[string]labels.Labels{}, map[string]int64{}, map[string]int64{}, 0}
+		*disk = memoryStoreValues{map[string]map[int64]float64{}, map[string]labels.Labels{}, map[string]int64{}, map[string]int64{}, 0}
 	}
-	return &memory{options: o, disk: disk}
+	return &memoryStore{options: o, disk: disk}
 }
 
-// Encode appends no bytes, because memoryDisk keeps the values.
-func (m *memory) Encode(model.Partition, []byte) []byte { return nil }
+// Encode appends no bytes, because memoryStoreValues keeps the values.
+func (m *memoryStore) Encode(model.Partition, []byte) []byte { return nil }
 
-// Decode reads nothing, because memoryDisk keeps the values.
-func (m *memory) Decode(model.Partition, Decoder) {}
+// Decode reads nothing, because memoryStoreValues keeps the values.
+func (m *memoryStore) Decode(model.Partition, Decoder) {}
 
 // Run does nothing, because the memory store writes no blocks.
-func (m *memory) Run(context.Context) {}
+func (m *memoryStore) Run(context.Context) {}
 
 // Trouble returns nil, because the memory store never fails.
-func (m *memory) Trouble() error { return nil }
+func (m *memoryStore) Trouble() error { return nil }
 
 // Close does nothing, because the memory store opens no files.
-func (m *memory) Close() error { return nil }
+func (m *memoryStore) Close() error { return nil }
 
 // Sync does nothing, because the memory store writes no files.
-func (m *memory) Sync(model.Partition) error {
+func (m *memoryStore) Sync(model.Partition) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.options.Retention > 0 {
@@ -69,14 +69,14 @@ func (m *memory) Sync(model.Partition) error {
 }
 
 // Counts returns the counters of the memory store, such as refused values.
-func (m *memory) Counts() Counts {
+func (m *memoryStore) Counts() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.counts
 }
 
 // Append appends a value to a series by the same rules as the real store.
-func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels, at int64, value float64) (int64, bool) {
+func (m *memoryStore) Append(_ model.Partition, _ *Series, name func() labels.Labels, at int64, value float64) (int64, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l, ms := name(), at/1e6
@@ -111,7 +111,7 @@ func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels,
 }
 
 // find creates the series with these labels if it is missing; ok is false if its namespace has too many series.
-func (m *memory) find(key string, l labels.Labels) bool {
+func (m *memoryStore) find(key string, l labels.Labels) bool {
 	if m.disk.values[key] != nil {
 		return true
 	}
@@ -130,7 +130,7 @@ func (m *memory) find(key string, l labels.Labels) bool {
 }
 
 // Insert adds a value to a series unless the series has a value at that time.
-func (m *memory) Insert(_ model.Partition, _ *Series, l labels.Labels, ms int64, value float64) bool {
+func (m *memoryStore) Insert(_ model.Partition, _ *Series, l labels.Labels, ms int64, value float64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := l.String()
@@ -152,14 +152,14 @@ func (m *memory) Insert(_ model.Partition, _ *Series, l labels.Labels, ms int64,
 }
 
 // Querier returns a querier over all values of the memory store; it ignores the time range.
-func (m *memory) Querier(int64, int64) (storage.Querier, error) {
+func (m *memoryStore) Querier(int64, int64) (storage.Querier, error) {
 	return &memoryQuerier{Querier: storage.NoopQuerier(), of: m}, nil
 }
 
 // memoryQuerier is the querier of a memory store.
 type memoryQuerier struct {
 	storage.Querier
-	of *memory
+	of *memoryStore
 }
 
 // Select returns the series of the memory store that all matchers select.

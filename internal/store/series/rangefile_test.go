@@ -27,8 +27,8 @@ func (f *countedFile) ReadAt(b []byte, at int64) (int, error) {
 	return f.File.ReadAt(b, at)
 }
 
-// TestReadAheadCost reads the chunks of many series. In the order in which they lie in the file, it takes a read for many records, although the
-// records of each series lie in several rows; in a random order it reads no more bytes than each record needs.
+// TestReadAheadCost reads the chunks of many series in the order of the file and in a random order, and expects one read for many records in the
+// order of the file, although the records of each series lie in several rows, and no needless bytes in a random order.
 func TestReadAheadCost(t *testing.T) {
 	const series, rows, size = 2000, 4, 300
 	f := &rangeFile{fs: disk.OS{}, dir: t.TempDir(), end: 1}

@@ -661,7 +661,7 @@ func TestLateValuesBesideOldChunks(t *testing.T) {
 	want(t, s, wanted...)
 }
 
-// TestLateValueBesideChunkInFile stores a late value at a time at which a chunk in a range file has a value, and restarts the store. It
+// TestLateValueBesideChunkInFile stores a late value at a time at which a chunk in a range file has a value, and restarts the store, and
 // expects both values.
 func TestLateValueBesideChunkInFile(t *testing.T) {
 	dir := t.TempDir()

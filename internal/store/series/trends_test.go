@@ -33,7 +33,7 @@ func aggregate(t *testing.T, s storage.Queryable, of string) (points []point) {
 	return points
 }
 
-// TestHourlyTrends stores a value each minute for two days with a retention of 12 hours, one of them late. It expects the hourly aggregates of what is
+// TestHourlyTrends stores a value each minute for two days with a retention of 12 hours, one of them late, and expects the hourly aggregates of what is
 // deleted, the average under the labels of the series, and the same after a restart and after a deletion that a crash interrupted.
 func TestHourlyTrends(t *testing.T) {
 	dir := t.TempDir()

@@ -111,16 +111,16 @@ var frequentErrors = []struct {
 	name    string
 	provoke func(x *transcript)
 }{
-	{"no-server", (*transcript).noServer},
-	{"wrong-ca", (*transcript).wrongCA},
-	{"token-expired", (*transcript).tokenExpired},
-	{"port-taken", (*transcript).portTaken},
-	{"plug-in-missing", (*transcript).plugInMissing},
-	{"group-empty", (*transcript).groupEmpty},
-	{"property-unset", (*transcript).propertyUnset},
-	{"clock-off", (*transcript).clockOff},
-	{"disk-budget", (*transcript).diskBudget},
-	{"frame-refused", (*transcript).frameRefused},
+	{"no-server", (*transcript).recordNoServer},
+	{"wrong-ca", (*transcript).recordWrongCA},
+	{"token-expired", (*transcript).recordTokenExpired},
+	{"port-taken", (*transcript).recordPortTaken},
+	{"plug-in-missing", (*transcript).recordPlugInMissing},
+	{"group-empty", (*transcript).recordGroupEmpty},
+	{"property-unset", (*transcript).recordPropertyUnset},
+	{"clock-off", (*transcript).recordClockOff},
+	{"disk-budget", (*transcript).recordDiskBudget},
+	{"frame-refused", (*transcript).recordFrameRefused},
 }
 
 // transcript collects the output of commands and log lines, to compare them with a documentation page.
@@ -235,8 +235,8 @@ func (x *transcript) startAgentWithoutSession(server, token string, more ...stri
 	return harness.Launch(x.t, []string{"MUSTER_TOKEN=" + token}, args...)
 }
 
-// noServer records the messages of commands and of an agent when the server does not run.
-func (x *transcript) noServer() {
+// recordNoServer records the messages of commands and of an agent when the server does not run.
+func (x *transcript) recordNoServer() {
 	address := harness.Port(x.t)
 	x.replaceText(address[strings.LastIndexByte(address, ':'):], ":8443")
 	x.command(nil, "--server https://"+address+" status")
@@ -252,8 +252,8 @@ func (x *transcript) noServer() {
 	x.logLine("log of the agent, when the server goes", b.Log, "no session")
 }
 
-// wrongCA records the messages about a server whose certificate is from an unexpected CA.
-func (x *transcript) wrongCA() {
+// recordWrongCA records the messages about a server whose certificate is from an unexpected CA.
+func (x *transcript) recordWrongCA() {
 	x.server("")
 	testenv.Value(pki.Open(filepath.Join(x.dir, "other"), []string{"localhost"}, time.Now))(x.t)
 	x.command([]string{"MUSTER_CA=" + filepath.Join(x.dir, "other/ca.crt")}, "status")
@@ -262,8 +262,8 @@ func (x *transcript) wrongCA() {
 	x.replaceText(other.Listen[strings.LastIndexByte(other.Listen, ':'):], ":9443")
 }
 
-// tokenExpired records the messages about an expired API token.
-func (x *transcript) tokenExpired() {
+// recordTokenExpired records the messages about an expired API token.
+func (x *transcript) recordTokenExpired() {
 	x.server("")
 	token := strings.TrimSpace(x.s.CLI("auth", "token", "create", "--expires", "1s"))
 	harness.Until(x.t, 20*time.Second, "the token expires", func() (string, bool) {
@@ -279,8 +279,8 @@ func (x *transcript) tokenExpired() {
 	x.logLine("an agent that joins with it", x.startAgentWithoutSession(x.s.Listen, join).Log, "expired at")
 }
 
-// portTaken records the server's messages when its port is in use.
-func (x *transcript) portTaken() {
+// recordPortTaken records the server's messages when its port is in use.
+func (x *transcript) recordPortTaken() {
 	x.server("")
 	second := harness.NewServer(x.t)
 	second.Listen = x.s.Listen
@@ -301,8 +301,8 @@ func outputLines(log string) (lines []string) {
 	return lines
 }
 
-// plugInMissing records the messages about a check whose monitoring plug-in is not installed.
-func (x *transcript) plugInMissing() {
+// recordPlugInMissing records the messages about a check whose monitoring plug-in is not installed.
+func (x *transcript) recordPlugInMissing() {
 	x.server("web01")
 	x.file("mail.yaml", "kind: Check\nmetadata: {name: mail}\nspec: {interval: 1s, command: check_smtp_tls -H localhost, targets: {groups: [all]}}\n")
 	x.s.CLI("apply", "-f", filepath.Join(x.dir, "mail.yaml"))
@@ -312,8 +312,8 @@ func (x *transcript) plugInMissing() {
 	}
 }
 
-// groupEmpty records the messages about a check whose group has no members.
-func (x *transcript) groupEmpty() {
+// recordGroupEmpty records the messages about a check whose group has no members.
+func (x *transcript) recordGroupEmpty() {
 	x.server("web01")
 	x.file("web.yaml", "kind: Group\nmetadata: {name: web}\nspec: {where: 'node.labels.role == \"web\"'}\n---\nkind: Check\nmetadata: {name: https}\nspec: {interval: 60s, probe: {name: tcp, args: {address: 'localhost:443'}}, targets: {groups: [web]}}\n")
 	x.command(nil, "apply -f DIR/web.yaml")
@@ -321,16 +321,16 @@ func (x *transcript) groupEmpty() {
 	x.command(nil, "why web01/https")
 }
 
-// propertyUnset records the messages about a check with an unset property.
-func (x *transcript) propertyUnset() {
+// recordPropertyUnset records the messages about a check with an unset property.
+func (x *transcript) recordPropertyUnset() {
 	x.server("web01")
 	x.file("queue.yaml", "kind: Check\nmetadata: {name: queue}\nspec: {interval: 1s, command: 'ls {{ .props.queue_dir }}', targets: {groups: [all]}}\n")
 	x.command(nil, "apply -f DIR/queue.yaml")
 	x.eventOutput("queue")
 }
 
-// clockOff records the messages about an agent whose clock is wrong; the agent runs in the test process.
-func (x *transcript) clockOff() {
+// recordClockOff records the messages about an agent whose clock is wrong; the agent runs in the test process.
+func (x *transcript) recordClockOff() {
 	x.server("")
 	x.s.Apply("kind: Check\nmetadata: {name: clock}\nspec: {interval: 1s, probe: {name: clock}, targets: {groups: [all]}}\n")
 	joins := x.s.NewAgent("web01")
@@ -356,8 +356,8 @@ func (x *transcript) clockOff() {
 	x.hide = append(x.hide, [2]string{`(1h0m|59m5\d|3600|3599|1h|59m)[0-9.]*m?s?`, "1h0m0s"})
 }
 
-// diskBudget records the messages about a journal that has reached its size limit.
-func (x *transcript) diskBudget() {
+// recordDiskBudget records the messages about a journal that has reached its size limit.
+func (x *transcript) recordDiskBudget() {
 	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond, OutputBytes: 60_000}
 	x.s = harness.StartFleet(x.t, fleet, "--journal-budget", "64MiB")
 	release := holdHistory(x.t, x.s) // history that is behind keeps the journal from being cut
@@ -377,8 +377,8 @@ func (x *transcript) diskBudget() {
 	x.hide = append(x.hide, [2]string{`history is \S+ behind, by [0-9.]+ \wiB of the journal( \(its queue [^)]*\))?`, "history is 40s behind, by 60.0 MiB of the journal"})
 }
 
-// frameRefused records the messages about results that the server refused because of a limit.
-func (x *transcript) frameRefused() {
+// recordFrameRefused records the messages about results that the server refused because of a limit.
+func (x *transcript) recordFrameRefused() {
 	a := x.server("web01", "--node-states", "3")
 	var checks strings.Builder
 	for i := range 5 {

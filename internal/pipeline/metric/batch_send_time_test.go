@@ -49,7 +49,7 @@ func TestSenderClock(t *testing.T) {
 	send("after a pause of an hour", 0, 0)
 }
 
-// TestBatchesThatWaitKeepTheirOrder lets batches of values wait and then arrive at once. It expects the values to keep
+// TestBatchesThatWaitKeepTheirOrder lets batches of values wait and then arrive at once, and expects the values to keep
 // their send times and no trigger to fail because of their order, also after a restart from a snapshot.
 func TestBatchesThatWaitKeepTheirOrder(t *testing.T) {
 	v := newTestView()
@@ -97,7 +97,7 @@ type lateCommit struct {
 // Received returns the receive time.
 func (c *lateCommit) Received() int64 { return c.testCommit.Received() + int64(c.late) }
 
-// TestNodataAfterAStepOrAPause moves the server's clock, or pauses the server, by more than the period of nodata. It
+// TestNodataAfterAStepOrAPause moves the server's clock, or pauses the server, by more than the period of nodata, and
 // expects no problem while values arrive, and a problem one period after the last value. The view is restored from a
 // snapshot now and then.
 func TestNodataAfterAStepOrAPause(t *testing.T) {
