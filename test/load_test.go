@@ -48,7 +48,7 @@ func TestLoadRun(t *testing.T) {
 	expectJSONMembers(t, filepath.Join(out, "run.json"), "schema began version command machine.cpu machine.cores machine.kernel machine.memory plan.agents valid verdict "+
 		"balance.sent rate latencyMs.p99 beyondLingerMs.p99 generatorLagMs.p99 signalsPerFrame.mean server.cpuMicrosPerResult calls.framesPerRead disk.bytesPerDay samples")
 	table := harness.Run(t, nil, "load", "table", filepath.Join(out, "run.json"))
-	expectTexts(t, table.Out, "## Asked and measured", ": tiny | acknowledged | at least 1 results/s |", "| OK |", "10 × 5", "## Figures")
+	expectTexts(t, table.Out, "## Asked and measured", "| tiny | acknowledged | at least 1 results/s |", "| OK |", "10 × 5", "## Figures")
 	missed := run("2s", "--goal", "rate=1000000", "--uncompared", "--out", filepath.Join(dir, "missed"))
 	assert(t, missed.Code != 0 && strings.Contains(missed.Errors, "asked at least 1,000,000 results/s") && strings.Contains(missed.Out, " not compared: "),
 		"a goal out of reach: code %d\n%s%s", missed.Code, missed.Out, missed.Errors)

@@ -126,6 +126,9 @@ func (s *Store) changes(ctx context.Context, of Selection, since, until time.Tim
 
 // OldestEntry returns the time of the oldest entry in the history, or zero if it is empty.
 func (s *Store) OldestEntry(ctx context.Context) (time.Time, error) {
+	if err := s.Flush(ctx); err != nil {
+		return time.Time{}, err
+	}
 	ms, err := sqldb.QueryValue[int64](ctx, s.db, "the oldest entry", `SELECT COALESCE(MIN(begun), 0) FROM compliance_blocks`)
 	if err != nil || ms == 0 {
 		return time.Time{}, err

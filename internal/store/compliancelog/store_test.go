@@ -246,6 +246,16 @@ func TestRestartsEndAnOlderHistory(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
+// TestOldestEntryIsFoundAtOnce appends a run, and expects history to begin with it before any flush.
+func TestOldestEntryIsFoundAtOnce(t *testing.T) {
+	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{})
+	s.Append(0, journal.Position{Log: 1, Number: 1}, []Change{{After: State{Node: 1, Unit: 1, Definition: 1, Executed: 100, Components: 2, Codes: policy.Codes{0x22}}}})
+	if begin, err := s.OldestEntry(t.Context()); err != nil || begin.IsZero() {
+		t.Errorf("history begins at %v, %v", begin, err)
+	}
+	testenv.NoError(t, s.Close())
+}
+
 // TestABudgetRemovesTheOldestEntries fills a store beyond its size budget, and expects the oldest entries to be
 // removed.
 func TestABudgetRemovesTheOldestEntries(t *testing.T) {
