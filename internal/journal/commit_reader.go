@@ -168,7 +168,7 @@ func (f *followPosition) readPresentCommits(ctx context.Context, fn func(Commit)
 		return err
 	}
 	if f.folder == nil {
-		return model.Errorf(model.NotFound, "%q has no journal", f.dir).WithHint("name the server's data folder: --data DIR")
+		return model.Errorf(model.NotFound, "folder %q has no journal", f.dir).WithHint("name the server's data folder: --data DIR")
 	}
 	segments, err := listSegments(&f.opts, f.dir)
 	if err != nil {

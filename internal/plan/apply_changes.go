@@ -194,12 +194,11 @@ func newestDefinition(a, b any) any {
 	return b
 }
 
-// oldDefinition returns the compiled resource before an edit (a change of one resource), or nil if that is not of
+// oldDefinition returns the compiled form of a resource before its edit, or nil if the form is not of
 // type D.
 func oldDefinition[D any](e definitionEdit) D { d, _ := e.old.(D); return d }
 
-// newDefinition returns the compiled resource after an edit (a change of one resource), or nil if that is not of type
-// D.
+// newDefinition returns the compiled form of a resource after its edit, or nil if the form is not of type D.
 func newDefinition[D any](e definitionEdit) D { d, _ := e.new.(D); return d }
 
 // defineNode replaces the definition of a node and marks its groups and checks to recompute.

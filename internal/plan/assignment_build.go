@@ -103,7 +103,7 @@ func (f *fleet) builder(p *recomputation) *builder {
 // the same units and values share it.
 func (b *builder) content(n *node) *content { return b.contentOf(n, b.compiledSetOf(n.units)) }
 
-// contentOf returns the content that joins compiled checks with a node's property values.
+// contentOf returns the content of a node's assignment: the compiled definitions and the values of the properties that they read.
 func (b *builder) contentOf(n *node, c *compiledSet) *content {
 	var properties []wire.Property
 	var key string

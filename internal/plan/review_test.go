@@ -10,8 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestReviewCoversPoliciesOfItsNodes previews changes, and expects review for those that change the policies or the
-// review of the node at once, and not for changes that a roll-out delays or that concern other nodes.
+// TestReviewCoversPoliciesOfItsNodes previews changes beside a group with review. It expects that a change needs approval if it
+// alters the policies of a member at once, or ends its membership or the review, and not if a roll-out delays the change or other
+// nodes alone get it.
 func TestReviewCoversPoliciesOfItsNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("p1", nil)

@@ -233,8 +233,8 @@ func (p *Planner) definitionInForce(u *unit) (found *model.Definition) {
 	return found
 }
 
-// beginRollout starts a new roll-out of a changed unit, of which no node has the candidate yet: it waits for an approval, or
-// runs at once. base is the revision before the change; zero: the last one that the planner applied.
+// beginRollout starts the roll-out of a unit's new version (the candidate), while no node has it. The roll-out waits for an
+// approval, or runs at once. base is the revision before the change; zero: the last one that the planner applied.
 func (p *Planner) beginRollout(ctx context.Context, t *translation, u *unit, r *model.Rollout, base int64) error {
 	r.Candidate = definitionKeyOf(u.definition).row().Name
 	r.State, r.Reason, r.Approver, r.Steps, r.Bound, r.Excused, r.StartedAt = model.RolloutRunning, "", "", nil, 0, nil, p.o.Now().UTC().Round(0)

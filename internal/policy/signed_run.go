@@ -24,7 +24,7 @@ const (
 // chain.
 type Link [LinkBytes]byte
 
-// LinkedRun has the fields of a run that its link covers.
+// LinkedRun has the fields of a run that go into the hash of its Link.
 type LinkedRun struct {
 	UnixMs     uint64   // end of the run by the clock of the agent, corrected to the server's
 	Definition [16]byte // model.Definition.Hash

@@ -625,7 +625,7 @@ func codeRunOutput(c *coder, x *RunOutput) {
 	c.text(7, "refused", &x.Refused, 4096)
 }
 
-// AppendFacts appends the frame Facts (agent to server: all labels, facts and groups of the machine, which have changed since Hello).
+// AppendFacts appends the frame Facts (agent to server: all labels, facts and groups of the machine, sent again after any of them changed since Hello).
 func AppendFacts(dst []byte, x *Facts) []byte {
 	return appendMessage(dst, uint32(KindFacts), x, codeFacts)
 }

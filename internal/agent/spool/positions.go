@@ -126,7 +126,7 @@ func (s *Spool) Position(name string) []byte {
 	return s.streamState.positions.byName[name].value
 }
 
-// KeepPositions removes the positions for whose names the function keep returns false.
+// KeepPositions removes the stored read positions of collectors that no longer exist: those whose names keep refuses.
 func (s *Spool) KeepPositions(keep func(name string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -81,7 +81,7 @@ type streamState struct {
 	positions positionSet
 }
 
-// append encodes the stream state as a log record.
+// append appends the stream state, encoded as a record of the spool's log, to dst.
 func (st *streamState) append(dst []byte) []byte {
 	dst = appendRecord(dst, recordState, st.epoch, uint64(st.stream), st.boot,
 		st.first[0], st.next[0], st.first[1], st.next[1], st.unsent[0], st.unsent[1])

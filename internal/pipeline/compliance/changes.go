@@ -52,7 +52,7 @@ func (v *View) TakeChanges(now time.Time) (list []RunChange) {
 	return list
 }
 
-// maybeOverdue reports whether the components of a run may have had no report until a time, Unix ns. It assumes that nobody judged the run
+// maybeOverdue is a quick test before the exact one: false means that no component of the run is overdue at a time (Unix ns). It assumes that nobody judged the run
 // later than at that time: the view may lag behind the clock, and the clock may be set back, so that the next run is older than a judgement.
 func (r *Run) maybeOverdue(d *model.DirectiveDefinition, until int64) bool {
 	return d.Cron != "" || until-r.Executed > int64(d.Interval+policy.Grace/2)

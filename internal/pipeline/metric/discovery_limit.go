@@ -16,7 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// DiscoveryLimits has the limits of discovered items in namespaces, and the functions that LimitDiscovery calls.
+// DiscoveryLimits has the largest number of discovered items of each namespace, and the functions that write a decision to the
+// journal and report a reached limit.
 type DiscoveryLimits struct {
 	Limit   func(model.NamespaceID) int // items; zero: no limit
 	Record  func(context.Context, []journal.Entry) error

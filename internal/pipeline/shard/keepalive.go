@@ -267,8 +267,8 @@ const (
 	WhileAway
 )
 
-// Postpone returns the time, on the clock of listening time, until which an expired deadline of the node must wait,
-// and the reason, or zero if it need not wait. Appliers call it from Expire.
+// Postpone checks an expired deadline of the node. It returns zero if the deadline is due; otherwise the later due time, on the
+// clock that runs only while the server listens to agents, and the reason for the delay. Appliers call it from Expire.
 func (w *Worker) Postpone(p *Partition, n uint32) (until int64, why Postponement) {
 	node := &p.nodes[n]
 	switch {

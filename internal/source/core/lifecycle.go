@@ -157,7 +157,7 @@ func (s *stackPool) handleMessage(x Handler) (cause string) {
 	return cause
 }
 
-// close ends the idle coroutines after the last reader has ended.
+// close ends the idle coroutines (iter.Pull) of the pool. The caller has ended all readers before.
 func (s *stackPool) close() {
 	for _, k := range s.free {
 		k.stop()

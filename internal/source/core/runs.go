@@ -86,8 +86,8 @@ func (o *RunOutput) NewRuns() *Runs {
 	return &Runs{output: o, wake: make(chan struct{}, 1), open: map[*PendingRun]struct{}{}}
 }
 
-// Start gives a run an id and passes it to a node's session by the function submit, whose error it returns. cancel
-// ends the run in that session.
+// Start lets a node execute a command or check on demand: it gives the run an id, sends the run to the node's session with submit,
+// and returns the error of submit. cancel ends the run in that session.
 func (r *Runs) Start(node model.NodeID, run *wire.Run, cancel func(id uint64), submit func(*PendingRun) error) error {
 	run.ID = rand.Uint64() | 1
 	p := &PendingRun{ID: run.ID, runs: r, cancel: func() { cancel(run.ID) }, maxOutput: int(run.MaxOutput) + RunOutputSlack, answer: model.RunAnswer{Node: node}}

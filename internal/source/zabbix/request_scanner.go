@@ -105,7 +105,7 @@ func (s *requestScanner) readObject(read func(name string)) {
 	s.expect('}')
 }
 
-// readText reads a string without escapes.
+// readText reads a string; an escape in it is an error.
 func (s *requestScanner) readText() string {
 	s.expect('"')
 	ascii := true

@@ -368,7 +368,7 @@ func (d *decoder) changedCodes(flags byte) uint64 {
 	return d.uvarint(wire.MaxComponents)
 }
 
-// skipDifferences skips the changed component codes of an entry.
+// skipDifferences skips the part of an entry that lists the components with a changed status code.
 func (d *decoder) skipDifferences(flags byte) {
 	for range d.changedCodes(flags) {
 		d.uvarint(wire.MaxComponents << 3)
