@@ -94,6 +94,9 @@ func (db *DB) unavailableHint(err error) (hint string, ok bool) {
 	var network net.Error
 	var connect *pgconn.ConnectError
 	running := "check that PostgreSQL runs and is reachable: pg_isready -d '" + db.name + "'"
+	if db.Dialect == SQLite {
+		running = "check whether the disk of " + db.name + " or the machine is overloaded: iostat -x 1 3; uptime"
+	}
 	switch {
 	case errors.As(err, &dns):
 		return "check the host name in --" + db.flagName() + ": getent hosts " + dns.Name, true

@@ -82,6 +82,14 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("PostgreSQL restarts", func(t *testing.T) { testWritesAfterRestart(t, server) })
 }
 
+// TestSlowFileHasAHintOfItsOwn expects that a timeout of an SQLite file names the disk, not PostgreSQL.
+func TestSlowFileHasAHintOfItsOwn(t *testing.T) {
+	db := &DB{Dialect: SQLite, component: "intent", name: "/data/intent.db"}
+	if hint, ok := db.unavailableHint(context.DeadlineExceeded); !ok || !strings.Contains(hint, "disk of /data/intent.db") || strings.Contains(hint, "pg_isready") {
+		t.Error(hint, ok)
+	}
+}
+
 // testRefusedDatabases checks the error messages for a wrong address and for a database that does not suit Muster.
 func testRefusedDatabases(t *testing.T, server *pgtest.Server) {
 	server.RequirePasswords(t)
