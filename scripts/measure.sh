@@ -22,7 +22,7 @@ play() {
   local lag=
   case $1 in storm-* | restart-* | crash-*) lag=--max-lag=1500ms ;; esac # the storm takes the loader's time, too
   bin/muster load run "$1" --out "$runs/$1" $lag ${FLAGS:-} || echo "   $1: see the verdict above"
-  [ ! -e "$runs/$1/run.json" ] || cp "$runs/$1/run.json" "$out/$1.json"
+  [ ! -e "$runs/$1/run.json" ] || sed "s|$PWD/||g; s|$runs/|muster-load/|g" "$runs/$1/run.json" >"$out/$1.json" # without the folders of this machine
 }
 
 [ $# -gt 0 ] || set -- rate-1k rate-16k rate-16k-tls frame-8 storm-15k storm-15k-tls restart-15k-tls crash-500k states-1.5m stages fleet agent

@@ -231,7 +231,7 @@ func runDemo(ctx context.Context, s *Server, nodes int) error {
 	return demo.Fleet{Nodes: nodes, Server: localAddress(s.people), TLS: certificates, Service: s.intent, Log: s.log.With("part", "demo")}.Run(ctx)
 }
 
-// saveContext writes the context file by which the command line finds this server.
+// saveContext writes the context file: the address and CA of this server, for the command line.
 func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	c := client.Context{Server: localURL(s.people), CA: string(s.authority.CAPEM())}
 	if s.admin != nil {

@@ -35,8 +35,8 @@ func registerFileFlag(flags *pflag.FlagSet, files *[]string) {
 	flags.StringArrayVarP(files, "file", "f", nil, "file, folder or - for standard input; may be repeated")
 }
 
-// changeOptions returns the options of a change. Its reason is flag -m, else the first line of MUSTER_MESSAGE, which a
-// CI pipeline sets to the subject of the commit.
+// changeOptions returns the options of a change. Its reason is flag -m, else the first line of MUSTER_MESSAGE; a
+// CI pipeline sets this variable to the subject of the commit.
 func (s *commandLine) changeOptions(f *changeFlags) v1.ChangeOptions {
 	o := f.ChangeOptions
 	if o.Message != "" {

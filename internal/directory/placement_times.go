@@ -45,8 +45,8 @@ func NewPlacementTimes(d *Directory, now func() time.Time) *PlacementTimes {
 	return p
 }
 
-// Since returns the time since which a unit is assigned to a node, or the server's start if that is later. A unit of
-// which update has not heard arrives now: readers see a snapshot before its subscribers.
+// Since returns the time of a unit's assignment to a node, or the server's start if that is later. It takes the present time
+// for a unit without a recorded time, because readers see a snapshot before its subscribers.
 func (p *PlacementTimes) Since(node model.NodeID, unit model.UnitID) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

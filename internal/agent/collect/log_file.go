@@ -17,8 +17,7 @@ import (
 	"time"
 )
 
-// logPosition is the position up to which the agent has read a log: a file of the log and the end of the last read
-// line. The bytes before Offset identify the file, also after a rename; a copy of the file has them too.
+// logPosition is a read position in a log: a file of the log and the end of its last line that was read. The bytes before Offset identify the file, also after a rename; a copy of the file has them too.
 type logPosition struct {
 	Inode  uint64 `json:"inode,omitempty"`
 	Offset int64  `json:"offset"`
@@ -159,7 +158,7 @@ func (p *logPosition) find(list []logFile) (index int, offset int64) {
 	return len(list), 0
 }
 
-// firstPlace returns the file and the offset at which the first collection of a log item starts.
+// firstPlace returns the start of the first collection of a log item: a file and an offset in it.
 func (l *logItem) firstPlace(list []logFile) (index int, offset int64, err error) {
 	switch {
 	case l.skip && len(list) > 0:

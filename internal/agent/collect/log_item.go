@@ -141,7 +141,7 @@ func cleanLine(line []byte) string {
 	return strings.ToValidUTF8(strings.TrimRight(string(line), "\r\n"), "\uFFFD")
 }
 
-// positionName returns the name under which the spool stores the read position of a log item.
+// positionName returns the name of a log item's read position in the spool.
 func positionName(unit model.UnitID, key string) string { return fmt.Sprintf("%d/%s", unit, key) }
 
 // PositionUnit returns the id of the Template in the key of a stored position, or zero if positionName did not make the key.

@@ -63,7 +63,7 @@ func (m *filePermissions) declaredOwner() (mode, uid, gid int, err error) {
 	return mode, uid, gid, err
 }
 
-// numberOf returns the id of a user or group, which is given as a number or as a name.
+// numberOf returns the id of a user or group; text is its number or its name.
 func numberOf(text, kind string, lookup func(string) (string, error)) (int, error) {
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return int(n), nil

@@ -21,7 +21,7 @@ type runHistory struct {
 	once   sync.Once
 }
 
-// newRunHistory opens a store for the directive runs of a test, which is closed at the end of the test.
+// newRunHistory opens a store for the directive runs of a test; the end of the test closes the store.
 func newRunHistory(r *Server) *runHistory {
 	store := testenv.Value(compliancelog.Open(r.T.Context(), filepath.Join(r.T.TempDir(), "compliance.db"), compliancelog.Options{Now: r.Now, Logger: slog.New(slog.DiscardHandler)}))(r.T)
 	r.T.Cleanup(func() { testenv.NoError(r.T, store.Close()) })

@@ -115,8 +115,8 @@ func (j *judge) decide(d *nodeDirective, begin time.Time) {
 	d.until = j.horizon(current, run, decision)
 }
 
-// horizon returns the time at which a decision may change although declarations, assignments and runs stay the same, or
-// zero if it never does. It ignores the due times of calendars.
+// horizon returns the earliest time of a change that a decision makes by itself, with the same declarations, assignments and
+// runs, or zero if it never changes. It ignores the due times of calendars.
 func (j *judge) horizon(current *policy.Expectation, run *policy.Run, decision policy.Decision) (at time.Time) {
 	later := func(t time.Time) {
 		if !t.Before(j.now) && (at.IsZero() || t.Before(at)) {

@@ -51,7 +51,7 @@ type declarations struct {
 	policies   []model.Resource
 }
 
-// placedNode is a node with the assignment from which the compliance of its directives was computed.
+// placedNode is a node, the compliance of its directives, and the assignment behind these figures.
 type placedNode struct {
 	nodeTally
 	directory.PlacedNode

@@ -52,7 +52,7 @@ type policyTally struct {
 	rows map[string]*row
 }
 
-// placedPolicy is a policy with its directives and the nodes to which it applies.
+// placedPolicy is a policy with its directives and its nodes.
 type placedPolicy struct {
 	namespace, name string
 	nodes           *roaring.Bitmap

@@ -77,7 +77,7 @@ func (s *rolloutServer) step() {
 }
 
 // TestRolloutOperations calls all operations on roll-outs, in the roles that may use them: another person approves a
-// roll-out, which is paused, continued, stopped and undone.
+// roll-out, and operators pause, continue, stop and undo it.
 func TestRolloutOperations(t *testing.T) {
 	s := &rolloutServer{Server: apitest.NewServer(t)}
 	s.Runs = map[model.NodeID][]reducer.Run{}
