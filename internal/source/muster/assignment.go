@@ -185,12 +185,11 @@ func (x *session) confirmAssignment(m *wire.AssignmentStatus) {
 	again := a.mismatches <= maxMismatches
 	if again {
 		a.sent = nil
+		x.srv.metrics.resent.Inc() // before the push can send it
 		x.srv.pushes.AddLocked(x, dueAssign)
 	}
 	x.Mu.Unlock()
-	if again {
-		x.srv.metrics.resent.Inc()
-	} else {
+	if !again {
 		x.srv.cfg.Log.Warn("the hash of an agent's assignment differs from the hash of the assignment that the server sent", "node", x.Node.Name)
 	}
 }
