@@ -165,7 +165,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	viewer := testenv.Value(api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer}))(t)
 	env := append(s.Env(), "MUSTER_TOKEN="+viewer.Secret)
 	file := filepath.Join(t.TempDir(), "mine.yaml")
-	harness.Run(t, env, "load", "from-fleet").Expect(harness.AnyFailure, "no nodes in namespace default", "(210)")
+	harness.Run(t, env, "load", "from-fleet").Expect(harness.AnyFailure, "no nodes in namespace default", "-A takes the nodes of all namespaces")
 	harness.Run(t, env, "load", "from-fleet", "-n", simulated.Namespace, "-o", file).Expect(0)
 	mine := readFile(t, file)
 	expectNoTexts(t, string(mine), "storefront", "checkout", "nightly", "ledger", "replication", "penguins", "filling", "clock", s.Listen, "127.0.0.1", "rack", "00007")

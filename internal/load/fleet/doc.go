@@ -3,7 +3,7 @@
 // numbers; outputs, labels and commands are not kept, only lengths.
 //
 // Read asks the API of a server, page by page and with pauses, as a viewer. Fleet.Scenario divides the nodes into a few
-// classes of about the same shape; Shape.YAML is the file.
+// classes of about the same rate; Fleet.YAML is the file.
 //
 // The package owns no goroutine and no lock. Start reading at read.go, then classes.go and scenario.go.
 package fleet

@@ -18,7 +18,6 @@ type Fleet struct {
 	States []State
 
 	Never, Gone int // nodes that were left out: they never had an agent, or no sign of life for a day
-	Others      int // nodes of other namespaces
 	Unknown     int // event states of deleted checks, left out
 }
 

@@ -82,20 +82,13 @@ func (r *reader) status(ctx context.Context) error {
 	if back := f.At.Add(-day); f.Since.Before(back) {
 		f.Since = back
 	}
-	if r.o.Namespace != "" {
-		all, err := r.api.Status(ctx, "")
-		if err != nil {
-			return err
-		}
-		f.Others = all.Nodes - s.Nodes
+	switch {
+	case s.Nodes > 0:
+		return nil
+	case r.o.Namespace == "":
+		return model.Errorf(model.NotFound, "this server has no nodes: there is no fleet to describe").WithHint("muster load list shows scenarios that are shipped")
 	}
-	if s.Nodes == 0 {
-		if r.o.Namespace == "" {
-			return model.Errorf(model.NotFound, "this server has no nodes: there is no fleet to describe").WithHint("muster load list shows scenarios that are shipped")
-		}
-		return model.Errorf(model.NotFound, "there are no nodes in namespace %s", r.o.Namespace).WithHint("-A takes those of all namespaces (%d), -n NAMESPACE those of another", f.Others)
-	}
-	return nil
+	return model.Errorf(model.NotFound, "there are no nodes in namespace %s", r.o.Namespace).WithHint("-A takes the nodes of all namespaces, -n NAMESPACE those of another")
 }
 
 // declared has the fields of a node or a check that a scenario needs.

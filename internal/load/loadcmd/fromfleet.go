@@ -52,11 +52,7 @@ each take some minutes, in which the server works on as before.`,
 		if err != nil {
 			return err
 		}
-		shape, err := read.Scenario(classes)
-		if err != nil {
-			return err
-		}
-		text, err := shape.YAML()
+		text, sc, err := read.YAML(classes)
 		if err != nil {
 			return err
 		}
@@ -67,7 +63,7 @@ each take some minutes, in which the server works on as before.`,
 		if err := os.WriteFile(out, text, 0o644); err != nil {
 			return model.Errorf(model.Invalid, "write the scenario: %w", err).WithHint("-o FILE, in a folder that exists and where you may write")
 		}
-		say("%s: %s", out, shape.Scenario.Brief())
+		say("%s: %s", out, sc.Brief())
 		return nil
 	}
 	return cmd
