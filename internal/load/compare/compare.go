@@ -32,10 +32,11 @@ type Verdict string
 
 // The verdicts.
 const (
-	Worse  Verdict = "worse"
-	Better Verdict = "better"
-	Same   Verdict = "same"   // the difference may be chance, or is too small to matter
-	Untold Verdict = "untold" // too few runs
+	Worse   Verdict = "worse"
+	Better  Verdict = "better"
+	Same    Verdict = "same"    // the difference may be chance, is too small to matter, or within the limit
+	Untold  Verdict = "untold"  // too few runs
+	Informs Verdict = "informs" // a figure without a limit, see Within
 )
 
 // Comparison compares the figures of two sets of runs.
@@ -71,7 +72,8 @@ type Row struct {
 	Change  float64       `json:"change"`      // of the medians: 0.1 is a tenth more; 0 where the base's is 0
 	P       float64       `json:"p,omitempty"` // probability of such a difference between two equal sides
 	Verdict Verdict       `json:"verdict"`
-	Why     string        `json:"why,omitempty"` // of a verdict that the test did not give
+	Why     string        `json:"why,omitempty"`     // of a verdict that the test did not give
+	Allowed float64       `json:"allowed,omitempty"` // the largest change that Within allows, as a share
 }
 
 // Summary is one figure of one side.
@@ -87,12 +89,8 @@ type Summary struct {
 // Compare compares other with base. Reports are not changed.
 func Compare(base, other Set) *Comparison {
 	c := &Comparison{Base: sideOf(base), Other: sideOf(other), Differences: differences(base, other)}
-	if len(base.Runs) > 0 {
-		c.Scenario = Title(base.Runs[0])
-	}
-	a, b := valid(base.Runs), valid(other.Runs)
 	c.Rows = ledgerRows(base.Runs, other.Runs)
-	x, y := measure(a), measure(b)
+	x, y := measure(base.Runs), measure(other.Runs)
 	lacks := map[string][]string{}
 	for _, f := range append(scenario.Figures(), failedRuns()) {
 		switch before, after := x[f.Name], y[f.Name]; {
@@ -100,7 +98,7 @@ func Compare(base, other Set) *Comparison {
 			if f.Name != failedRuns().Name || slices.Max(slices.Concat(before, after)) > 0 {
 				c.Rows = append(c.Rows, judge(f, before, after))
 			}
-		case len(a) == 0 || len(b) == 0:
+		case c.Base.Runs == 0 || c.Other.Runs == 0:
 		case len(after) > 0:
 			lacks[base.Name] = append(lacks[base.Name], f.Name)
 		case len(before) > 0:
@@ -113,12 +111,21 @@ func Compare(base, other Set) *Comparison {
 		}
 	}
 	order(c.Rows)
+	c.entitle(base)
+	c.Verdict = c.sentences()
+	return c
+}
+
+// entitle sets the title of the comparison, and the units of runs of values or directives.
+func (c *Comparison) entitle(base Set) {
+	if len(base.Runs) == 0 {
+		return
+	}
+	c.Scenario = Title(base.Runs[0])
 	for i := range c.Rows {
 		r := &c.Rows[i]
 		r.What, r.Unit = base.Runs[0].InUnit(r.What), base.Runs[0].InUnit(r.Unit)
 	}
-	c.Verdict = c.sentences()
-	return c
 }
 
 // Lost reports whether the row counts losses: lost, doubled or invented results, wrong alerts.
@@ -131,16 +138,6 @@ func (r Row) Lost() bool {
 func (c *Comparison) Regressed(kinds ...scenario.Kind) (list []Row) {
 	for _, r := range c.Rows {
 		if r.Verdict == Worse && (len(kinds) == 0 || r.Lost() || r.Figure == failedRuns().Name || slices.Contains(kinds, r.Kind)) {
-			list = append(list, r)
-		}
-	}
-	return list
-}
-
-// valid returns the runs whose figures count.
-func valid(runs []*report.Report) (list []*report.Report) {
-	for _, r := range runs {
-		if r.Valid {
 			list = append(list, r)
 		}
 	}
@@ -178,10 +175,13 @@ func failedRuns() scenario.Figure {
 	return scenario.Figure{Name: "failed-runs", What: "runs that failed", Kind: scenario.Relative}
 }
 
-// measure returns the values of each figure, from the runs that have it.
+// measure returns the values of each figure, from the valid runs that have it.
 func measure(runs []*report.Report) map[string][]float64 {
 	all := map[string][]float64{}
 	for _, r := range runs {
+		if !r.Valid {
+			continue
+		}
 		for name, v := range r.Figures() {
 			all[name] = append(all[name], v)
 		}

@@ -39,8 +39,8 @@ func TestBaseline(t *testing.T) {
 	if err != nil || len(back) != 2 {
 		t.Fatalf("%d runs, %v", len(back), err)
 	}
-	if m := median("allocs", back); m != 5500 || len(back[0].Samples) > 0 {
-		t.Errorf("allocs %v, %d samples", m, len(back[0].Samples))
+	if back[0].Inside.Allocs != 5 || back[1].Inside.Allocs != 6 || len(back[0].Samples) > 0 {
+		t.Errorf("%+v, %+v, %d samples", back[0].Inside, back[1].Inside, len(back[0].Samples))
 	}
 	files, _ := os.ReadDir(dir)
 	if len(files) != 2 || files[0].Name() != "muster-churn-quick-1.json" {

@@ -186,7 +186,7 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	}
 	sc := c.Scenario
 	say("%s: %s", sc.FullTitle(), sc.Brief())
-	start := subject.Options{Binary: o.binary, Flags: append(slices.Clone(sc.Server.Flags), o.flags...), Env: o.env, Cores: sc.Server.Cores, Say: say,
+	start := subject.Options{Binary: o.binary, Flags: append(slices.Clone(sc.Server.Flags), o.flags...), Cores: sc.Server.Cores, Say: say,
 		Prepare: func(ctx context.Context, s *intent.Service) error { return simulated.Prepare(ctx, s, sc) }}
 	server, err := subject.Start(ctx, start)
 	if err != nil {

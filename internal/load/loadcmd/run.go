@@ -27,7 +27,6 @@ type options struct {
 	seed       uint64
 	binary     string
 	flags      []string // of the server
-	env        []string // likewise
 	plain      string
 	target     string
 	sensu      sensu.Command
