@@ -18,10 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// identitiesAtOnce are sent in one order.
-const identitiesAtOnce = 500
-
-// plan is the part of a follower, without the keys of its agents.
+// plan is the part of a follower.
 type plan struct {
 	Scenario   *scenario.Scenario `json:"scenario"`
 	Part       load.Part          `json:"part"`
@@ -35,6 +32,7 @@ type plan struct {
 	Parallel   int                `json:"parallel"`
 	Senders    int                `json:"senders"`
 	Sources    int                `json:"sources"`
+	Identities []identity         `json:"identities,omitempty"` // of its agents
 }
 
 // identity is the key and the certificate of one agent.
@@ -60,11 +58,12 @@ func (l *Lead) Send(cfg load.Config, ca []byte) (load.Config, error) {
 			return cfg, model.Errorf(model.Invalid, "%s is on another machine, and the server under test listens on %s here alone", p.who(l), cfg.Server).
 				WithHint("play against a server that all machines reach: --server HOST:PORT")
 		}
-		x := plan{Scenario: cfg.Scenario, Part: load.Part{Number: p.number, Of: l.loaders, Here: same(machines, p.Machine)}, Server: cfg.Server, ServerTLS: cfg.ServerTLS,
+		x := &plan{Scenario: cfg.Scenario, Part: load.Part{Number: p.number, Of: l.loaders, Here: same(machines, p.Machine)}, Server: cfg.Server, ServerTLS: cfg.ServerTLS,
 			UIDs: ownUIDs(cfg), CA: ca, MaxLag: cfg.MaxLag, Spool: cfg.Spool, Parallel: cfg.Parallel, Senders: cfg.Senders, Sources: cfg.Sources}
-		if err := l.send(p, cfg, &x); err != nil {
+		if err := l.addIdentities(x, p, cfg); err != nil {
 			return cfg, err
 		}
+		l.send(p, order{Plan: x})
 	}
 	cfg.Part = load.Part{Of: l.loaders, Here: same(machines, machines[0])}
 	cfg.Joint = l
@@ -93,9 +92,8 @@ func ownUIDs(cfg load.Config) (list []uuid.UUID) {
 	return list
 }
 
-// send gives one follower its part.
-func (l *Lead) send(p *peer, cfg load.Config, x *plan) error {
-	var list []identity
+// addIdentities adds the keys and certificates of a follower's agents to its plan.
+func (l *Lead) addIdentities(x *plan, p *peer, cfg load.Config) error {
 	for i := p.number; i < len(cfg.Members); i += l.loaders {
 		if !cfg.Scenario.Agents[cfg.Members[i].Class].TLS {
 			continue
@@ -109,21 +107,16 @@ func (l *Lead) send(p *peer, cfg load.Config, x *plan) error {
 			return fmt.Errorf("key of agent %s: %w", cfg.Members[i].Name, err)
 		}
 		x.ServerName = c.ServerName
-		list = append(list, identity{Member: i, Chain: c.Certificates[0].Certificate, Key: key})
+		x.Identities = append(x.Identities, identity{Member: i, Chain: c.Certificates[0].Certificate, Key: key})
 		if l.ctx.Err() != nil {
 			return context.Cause(l.ctx)
 		}
 	}
-	p.send(order{Plan: x})
-	for part := range slices.Chunk(list, identitiesAtOnce) {
-		p.send(order{Identities: part})
-	}
-	p.send(order{Prepare: true})
 	return nil
 }
 
 // config returns the configuration of a follower's run.
-func (x *plan) config(identities []identity) (c load.Config, err error) {
+func (x *plan) config() (c load.Config, err error) {
 	if x.Scenario == nil || x.Part.Of < 2 || x.Part.Number < 1 || x.Part.Number >= x.Part.Of {
 		return c, model.Errorf(model.Invalid, "the loader that leads sent an incomplete plan")
 	}
@@ -137,16 +130,16 @@ func (x *plan) config(identities []identity) (c load.Config, err error) {
 			c.Members[i].UID = id
 		}
 	}
-	c.TLS, err = certificates(x, c.Members, identities)
+	c.TLS, err = x.certificates(c.Members)
 	return c, err
 }
 
 // certificates returns the TLS configuration of each agent from the received keys and certificates.
-func certificates(x *plan, members []simulated.Member, identities []identity) (func(uuid.UUID) (*tls.Config, error), error) {
+func (x *plan) certificates(members []simulated.Member) (func(uuid.UUID) (*tls.Config, error), error) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(x.CA)
-	known := make(map[uuid.UUID]tls.Certificate, len(identities))
-	for _, id := range identities {
+	known := make(map[uuid.UUID]tls.Certificate, len(x.Identities))
+	for _, id := range x.Identities {
 		if id.Member < 0 || id.Member >= len(members) || len(id.Chain) == 0 {
 			return nil, model.Errorf(model.Invalid, "a key for machine %d, which does not exist", id.Member)
 		}

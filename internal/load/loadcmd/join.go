@@ -70,15 +70,11 @@ func (o *options) follow(cmd *cobra.Command, text string) error {
 // part plays the part that the lead sends.
 func (o *options) part(cmd *cobra.Command, f *join.Follower, say func(string, ...any)) error {
 	say("joined; the run begins when all loaders have")
-	number, of, err := f.Number()
-	if err != nil {
-		return err
-	}
 	c, err := f.Plan()
 	if err != nil {
 		return err
 	}
-	say("%s: loader %d of %d", c.Scenario.FullTitle(), number+1, of)
+	say("%s: loader %d of %d", c.Scenario.FullTitle(), c.Part.Number+1, c.Part.Of)
 	view := progressOf(cmd.ErrOrStderr(), c.Scenario)
 	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
 	c.Progress = view.Show
