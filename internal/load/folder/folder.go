@@ -21,13 +21,7 @@ import (
 const Default = "muster-load"
 
 // Folder is the folder of one run's report.
-type Folder struct {
-	Path string
-	Warn func(format string, args ...any) // says once that seconds cannot be kept; nil: nobody is told before Save
-	told bool
-
-	seconds *seconds
-}
+type Folder struct{ Path string }
 
 // Name returns the path of a folder for a run that begins now.
 func Name(run string, now time.Time) string {
@@ -59,11 +53,7 @@ func Make(path string) (*Folder, error) {
 		}
 		return nil, model.Errorf(model.Invalid, "make the folder of the report: %w", err).WithHint("name one with --out that can be made and written to")
 	}
-	lines, err := newSeconds(filepath.Join(path, "samples.csv"))
-	if err != nil {
-		return nil, err
-	}
-	return &Folder{Path: path, seconds: lines}, nil
+	return &Folder{path}, nil
 }
 
 // File is a file that Save writes in addition to the report.
@@ -74,11 +64,8 @@ type File struct {
 
 // Save writes the report and all files, and lists the files in the report. It tries every file and joins the errors.
 func (f *Folder) Save(ctx context.Context, rep *report.Report, more ...File) error {
-	errs := []error{f.seconds.close()}
-	files := append([]File{
-		{"samples.csv", "a line for each second", func(_ context.Context, w io.Writer) error { return writeSamples(w, rep.Samples) }},
-	}, more...)
-	for _, x := range files {
+	var errs []error
+	for _, x := range more {
 		var text bytes.Buffer
 		err := x.Write(ctx, &text)
 		if err == nil && text.Len() > 0 {
@@ -151,14 +138,9 @@ func (f *Folder) page(rep *report.Report) error {
 	return nil
 }
 
-// Discard closes the folder of a run without a report. It keeps samples.csv if this has a second of the timetable, and
-// reports so.
+// Discard removes the folder of a run without a report, unless it holds the observation log. It reports whether it does.
 func (f *Folder) Discard() (kept bool) {
-	_ = f.seconds.close()
-	if kept = f.seconds.begun; !kept {
-		_ = os.Remove(filepath.Join(f.Path, "samples.csv"))
-	}
-	_ = os.Remove(f.Path) // only if it is empty, as the next
+	kept = os.Remove(f.Path) != nil // only if it is empty, as the next
 	if filepath.Dir(f.Path) == Default {
 		_ = os.Remove(Default)
 	}

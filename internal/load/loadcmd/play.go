@@ -64,7 +64,7 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	rep, err := against(ctx, cmd, sc, kept, say)
 	if rep == nil {
 		if kept.Discard() {
-			say("there is no report; the seconds until then are in %s", kept.Path)
+			say("there is no report; the seconds until then are in %s: muster load judge %s", kept.Path, kept.Path)
 		}
 		return signals.explain(err)
 	}
@@ -142,7 +142,6 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	c.Part.Of = o.loaders
 	c.Scenario, c.Observed = sc, filepath.Join(kept.Path, observationLog)
 	view := progressOf(cmd.ErrOrStderr(), sc)
-	kept.Warn = sayTo(view)
 	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
 	defer o.stops.attach(&c, view)()
 	server, err := o.server(ctx, cmd, &c, say)
@@ -160,7 +159,6 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	environment := server.Environment(ctx)
 	profiler := subject.NewProfiler(ctx, server, sc, c.Goals, kept.Path)
 	c.Progress = func(s report.Sample) {
-		kept.Sample(s)
 		if !o.unprofiled {
 			profiler.See(s)
 		}

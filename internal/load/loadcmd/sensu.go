@@ -39,7 +39,7 @@ func (o *options) againstSensu(ctx context.Context, cmd *cobra.Command, sc *scen
 	c.AdminURL = strings.TrimSuffix(c.AdminURL, "/")
 	profiler := subject.NewProfiler(ctx, &subject.Subject{Admin: c.AdminURL}, sc, c.Goals, kept.Path)
 	c.Observed = filepath.Join(kept.Path, observationLog)
-	c.Scenario, c.Progress = sc, func(s report.Sample) { kept.Sample(s); profiler.See(s); view.Show(s) }
+	c.Scenario, c.Progress = sc, func(s report.Sample) { profiler.See(s); view.Show(s) }
 	defer o.stops.attach(&c, view)()
 	c.Server = strings.Join(found.Hosts, ",")
 	if c.ServerPID, err = serverPID(o.pid); err != nil {
