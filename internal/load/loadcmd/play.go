@@ -40,15 +40,14 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	if err != nil {
 		return err
 	}
-	of := o.kindOf(cmd.Flags(), sc)
-	if err := fits(cmd.Flags(), of); err != nil {
+	if err := o.fits(cmd.Flags(), sc); err != nil {
 		return err
 	}
 	if err := o.joinable(sc); err != nil {
 		return err
 	}
 	against := o.against
-	if of == backend || of == bridge {
+	if _, isSensu := sc.System(); isSensu {
 		against = o.againstSensu
 	} else if err := o.preflight(cmd, sc, say); err != nil {
 		return err
