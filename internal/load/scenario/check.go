@@ -108,7 +108,7 @@ func (v *checker) labels(at, name string, labels map[string]string) {
 // classFields checks one class without its checks.
 func (v *checker) classFields(at string, c *Class) {
 	if k := c.Keepalive; k != nil {
-		interval, timeout := c.keepalive()
+		interval, timeout := k.EffectiveTimes()
 		for field, d := range map[string]model.Duration{"interval": k.Interval, "timeout": k.Timeout} {
 			v.field(at+".keepalive."+field, reflect.ValueOf(d), rule{rule: "1s..366d"})
 		}
