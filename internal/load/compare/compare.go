@@ -56,8 +56,7 @@ type Side struct {
 	Runs    int      `json:"runs"`              // whose figures count
 	Invalid int      `json:"invalid,omitempty"` // left out: their generator fell behind
 	Failed  int      `json:"failed,omitempty"`  // of Runs: an objective was missed, or worse
-	Stopped int      `json:"stopped,omitempty"` // of Runs: a person ended them early, and nothing else was wrong
-	Why     string   `json:"why,omitempty"`     // of the first that failed, or else was stopped
+	Why     string   `json:"why,omitempty"`     // of the first that failed
 }
 
 // Row is one figure of both sides.
@@ -147,25 +146,17 @@ func (c *Comparison) Regressed(kinds ...scenario.Kind) (list []Row) {
 // sideOf counts the runs of a side.
 func sideOf(s Set) Side {
 	out := Side{Name: s.Name, Builds: unique(s.Runs, build)}
-	stopped := ""
 	for _, r := range s.Runs {
 		switch {
 		case !r.Valid:
 			out.Invalid++
 			continue
-		case r.OnlyStopped():
-			if out.Stopped++; out.Stopped == 1 {
-				stopped = r.Stopped.Sentence()
-			}
-		case !r.OK():
+		case !r.OK() && !r.OnlyStopped():
 			if out.Failed++; out.Failed == 1 && len(r.Verdict) > 0 {
 				out.Why = r.Verdict[0]
 			}
 		}
 		out.Runs++
-	}
-	if out.Failed == 0 {
-		out.Why = stopped
 	}
 	return out
 }
@@ -234,9 +225,6 @@ func (c *Comparison) sentences() (list []string) {
 	for _, s := range []Side{c.Base, c.Other} {
 		if s.Failed > 0 {
 			say("%s", strings.TrimSuffix(fmt.Sprintf("%s of %s failed: %s", number.Of(s.Failed, "run"), s.Name, s.Why), ": "))
-		}
-		if s.Stopped > 0 {
-			say("%s of %s ended early", number.Of(s.Stopped, "run"), s.Name)
 		}
 	}
 	return list

@@ -399,7 +399,7 @@ func TestScenariosTravel(t *testing.T) {
 // FuzzMessages decodes random bytes, and expects an error or a message that takes no more memory than the bytes.
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte(`{}`), "mlj1.AAAA")
-	f.Add([]byte(`{"plan":{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"ca":"AAAA","uids":["x"]}}`), "")
+	f.Add([]byte(`{"plan":{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"ca":"AAAA","members":[{"Class":7}]}}`), "")
 	f.Add([]byte(`{"second":{"whole":"AAE="}}`), "")
 	f.Add([]byte(`{"ledgers":{"Agents":[{"states":"AAAA"}]}}`), "")
 	f.Add([]byte(`[{"failed":{"status":429,"detail":"x"}},{"plan":{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"identities":[{"member":0,"chain":["AAAA"]}]}}]`), "")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -102,7 +101,6 @@ func (r *recording) record(cmd *cobra.Command, now time.Time) error {
 	reading := ctx
 	if o.Until.After(now) {
 		o.More = listen(ctx, o.Until)
-		o.Seen = progressLines(cmd.ErrOrStderr(), now)
 		reading = context.WithoutCancel(ctx) // Ctrl-C keeps the recording
 		fmt.Fprintf(cmd.ErrOrStderr(), "listening until %s; Ctrl-C ends it earlier\n", o.Until.Format(time.RFC3339))
 	}
@@ -143,15 +141,5 @@ func listen(ctx context.Context, until time.Time) func() bool {
 		}
 		ended = pause.For(ctx, look) != nil
 		return ended || time.Now().Before(until.Add(after))
-	}
-}
-
-// progressLines writes the progress every ten seconds.
-func progressLines(out io.Writer, last time.Time) func(time.Time, uint64) {
-	return func(received time.Time, signals uint64) {
-		if now := time.Now(); now.Sub(last) >= 10*time.Second {
-			last = now
-			fmt.Fprintf(out, "%d results, up to %s\n", signals, received.Format(time.TimeOnly))
-		}
 	}
 }
