@@ -23,7 +23,7 @@ type made struct {
 // fleetOf returns an installation with these nodes and random states.
 func fleetOf(r *rand.Rand, list ...made) *Fleet {
 	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
-	f := &Fleet{At: now, Since: now.Add(-20 * time.Hour), Day: day, Version: "1.2.3", Checks: map[model.CheckID]Check{}}
+	f := &Fleet{At: now, Version: "1.2.3", Checks: map[model.CheckID]Check{}}
 	for _, m := range list {
 		var held []model.CheckID
 		for interval, n := range m.checks {
@@ -35,8 +35,7 @@ func fleetOf(r *rand.Rand, list ...made) *Fleet {
 		}
 		for range m.nodes {
 			at := int32(len(f.Nodes))
-			f.Nodes = append(f.Nodes, Node{Name: fmt.Sprintf("payroll/zz-node-%d", at), Interval: model.Duration(20 * time.Second), Timeout: model.Duration(2 * time.Minute),
-				Connected: true, TLS: true, Age: time.Duration(r.IntN(40)) * time.Hour, Booted: r.IntN(2) == 0})
+			f.Nodes = append(f.Nodes, Node{Name: fmt.Sprintf("payroll/zz-node-%d", at), Interval: model.Duration(20 * time.Second), Timeout: model.Duration(2 * time.Minute), TLS: true})
 			for _, id := range held {
 				s := State{Node: at, Check: id, Bytes: int32(20 + r.IntN(300)), Changes: 3 * uint32(1-min(1, r.IntN(20))), Flaps: r.IntN(100) == 0, Results: 1440}
 				if r.IntN(10) == 0 {
@@ -122,29 +121,6 @@ func TestAnyFleetIsAPage(t *testing.T) {
 		if same, _, _ := written(t, f, most); same != text {
 			t.Errorf("seed %d: the same fleet is another file", seed)
 		}
-	}
-}
-
-// TestChurn expects rates of reconnects, restarts and outages from the present sessions and problems.
-func TestChurn(t *testing.T) {
-	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
-	f := &Fleet{At: now, Since: now.Add(-10 * time.Hour), Day: day}
-	r := rand.New(rand.NewPCG(3, 3))
-	var c coming
-	for range 5000 { // a session ends once in 20 hours, every fourth time because the agent starts anew
-		c.add(&Node{Connected: true, Age: time.Duration(r.ExpFloat64() * 20 * float64(time.Hour)), Booted: r.IntN(4) == 0}, f)
-	}
-	c.outages = []time.Duration{0, 3 * time.Minute, 5 * time.Minute, time.Hour}
-	got := c.churn()
-	near := func(rate scenario.Rate, want float64) bool {
-		v := rate.PerSecond(100) * 3600
-		return v > 0.9*want && v < 1.1*want
-	}
-	if !near(got.Reconnects, 5*0.75) || !near(got.Restarts, 5*0.25) || !near(got.Offline, 100*4.0/(5000*24)) || got.OfflineFor != model.Duration(5*time.Minute) {
-		t.Errorf("%+v", got)
-	}
-	if none := new(coming).churn(); none != (scenario.Churn{}) {
-		t.Errorf("%+v", none)
 	}
 }
 

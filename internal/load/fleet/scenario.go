@@ -60,18 +60,16 @@ func (f *Fleet) Scenario(most int) (sc *scenario.Scenario, rate float64, err err
 // class returns one class of the scenario file.
 func (f *Fleet) class(c *class, lines []*line, number int) scenario.Class {
 	out := scenario.Class{Name: fmt.Sprintf("class-%d", number), Count: len(c.nodes)}
-	var churn coming
 	type times struct{ interval, timeout model.Duration }
 	withTLS, keepalives := 0, map[times]int{}
 	for _, i := range c.nodes {
 		n := &f.Nodes[i]
-		churn.add(n, f)
 		keepalives[times{n.Interval, n.Timeout}]++
 		if n.TLS {
 			withTLS++
 		}
 	}
-	out.TLS, out.Churn = 2*withTLS >= out.Count, churn.churn()
+	out.TLS = 2*withTLS >= out.Count
 	usual := slices.SortedFunc(maps.Keys(keepalives), func(a, b times) int {
 		return cmp.Or(cmp.Compare(keepalives[b], keepalives[a]), cmp.Compare(a.interval, b.interval), cmp.Compare(a.timeout, b.timeout))
 	})[0]
@@ -108,10 +106,6 @@ func (f *Fleet) YAML(classes int) ([]byte, *scenario.Scenario, error) {
 
 // head returns the comment with the source of the file, the nodes and states that it leaves out, and the assumptions.
 func (f *Fleet) head(sc *scenario.Scenario, rate float64) []string {
-	churn := "unknown, and not played"
-	if f.At.After(f.Since) {
-		churn = fmt.Sprintf("estimated from the ages of sessions and agents in the last %s", f.At.Sub(f.Since).Round(time.Minute))
-	}
 	return []string{
 		fmt.Sprintf("The shape of an installation with %s, %s and %s, read on %s from a server of version %s", number.Of(len(f.Nodes)-f.Never-f.Gone, "node"), number.Of(len(f.Checks), "check"),
 			number.Of(len(f.States), "event state"), f.At.Format("2 January 2006, 15:04 UTC"), f.Version),
@@ -119,8 +113,7 @@ func (f *Fleet) head(sc *scenario.Scenario, rate float64) []string {
 		fmt.Sprintf("Results per second: %s in the file, %s in the installation.", number.Rate(sc.Rate()), number.Rate(rate)),
 		fmt.Sprintf("Left out: %s that never had an agent, %s without a sign of life for a day, %s of deleted checks.", number.Of(f.Never, "node"), number.Count(f.Gone), number.Of(f.Unknown, "event state")),
 		"Assumed: nodes without a session when it was read use TLS.",
-		fmt.Sprintf("Reconnects and restarts: %s. Outages: problems of keepalives.", churn),
 		"Changes of status: as many per result as so far. States flap where half of their last results changed the status.",
-		"Outputs are digits of the mean length. People and notifications are not played: see operators in docs/load-reference.md.",
+		"Outputs are digits of the mean length. Machines that come and go, people and notifications are not played: see churn and operators in docs/load-reference.md.",
 	}
 }

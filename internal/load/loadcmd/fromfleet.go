@@ -20,8 +20,8 @@ func fromFleetCommand() *cobra.Command {
 		Short: "Write a scenario with the shape of a live installation, and nothing that names it",
 		Long: `Asks the server that you are logged in to (muster login; a viewer's rights are enough) how many nodes
 hold which shape of checks, how often those run and how much they say, what states they are in and how
-often these change, how often machines come and go. It writes that as a scenario for muster load size
-and muster load run. Names are numbers; outputs, labels and commands are not in it.
+often these change. It writes that as a scenario for muster load size and muster load run. Names are
+numbers; outputs, labels and commands are not in it.
 
 It reads page by page and rests after each for as long as the answer took: 15,000 nodes with 40 checks
 each take some minutes, in which the server works on as before.`,
