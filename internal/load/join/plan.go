@@ -28,9 +28,6 @@ type plan struct {
 	CA         []byte             `json:"ca,omitempty"` // PEM
 	ServerName string             `json:"serverName,omitempty"`
 	MaxLag     time.Duration      `json:"maxLag"`
-	Spool      int                `json:"spool"`
-	Parallel   int                `json:"parallel"`
-	Senders    int                `json:"senders"`
 	Sources    int                `json:"sources"`
 	Identities []identity         `json:"identities,omitempty"` // of its agents
 }
@@ -59,7 +56,7 @@ func (l *Lead) Send(cfg load.Config, ca []byte) (load.Config, error) {
 				WithHint("play against a server that all machines reach: --server HOST:PORT")
 		}
 		x := &plan{Scenario: cfg.Scenario, Part: load.Part{Number: p.number, Of: l.loaders, Here: same(machines, p.Machine)}, Server: cfg.Server, ServerTLS: cfg.ServerTLS,
-			Members: cfg.Members, CA: ca, MaxLag: cfg.MaxLag, Spool: cfg.Spool, Parallel: cfg.Parallel, Senders: cfg.Senders, Sources: cfg.Sources}
+			Members: cfg.Members, CA: ca, MaxLag: cfg.MaxLag, Sources: cfg.Sources}
 		if err := l.addIdentities(x, p, cfg); err != nil {
 			return cfg, err
 		}
@@ -114,8 +111,7 @@ func (x *plan) config() (c load.Config, err error) {
 	if slices.ContainsFunc(x.Members, func(m simulated.Member) bool { return m.Class < 0 || m.Class >= len(x.Scenario.Agents) }) {
 		return c, model.Errorf(model.Invalid, "the loader that leads sent a machine of no class")
 	}
-	c = load.Config{Scenario: x.Scenario, Part: x.Part, Server: x.Server, ServerTLS: x.ServerTLS, MaxLag: x.MaxLag, Spool: x.Spool, Parallel: x.Parallel,
-		Senders: x.Senders, Sources: x.Sources, Members: x.Members}
+	c = load.Config{Scenario: x.Scenario, Part: x.Part, Server: x.Server, ServerTLS: x.ServerTLS, MaxLag: x.MaxLag, Sources: x.Sources, Members: x.Members}
 	c.TLS, err = x.certificates()
 	return c, err
 }

@@ -103,9 +103,12 @@ func (o *options) lead(ctx context.Context, say func(string, ...any)) (*join.Lea
 	return l, nil
 }
 
-// runAll plays the scenario, with the other loaders if there are any.
-func runAll(ctx context.Context, lead *join.Lead, c load.Config, server *subject.Subject) (*report.Report, error) {
-	if lead == nil {
+// runAll plays the scenario, with the other loaders if there are any, or against another target.
+func runAll(ctx context.Context, lead *join.Lead, c load.Config, server *subject.Subject, found *load.Found) (*report.Report, error) {
+	switch {
+	case found != nil:
+		return load.RunTarget(ctx, c, found.Target)
+	case lead == nil:
 		return load.Run(ctx, c)
 	}
 	rep, err := func() (*report.Report, error) {
