@@ -188,17 +188,14 @@ func measure(runs []*report.Report) map[string][]float64 {
 // Title names the scenario of a run, for headings.
 func Title(r *report.Report) string {
 	switch {
-	case r.Stopped != nil && r.Scenario != nil && r.Scenario.Name != "":
-		return r.Scenario.Name + ", " + r.Stopped.String()
-	case r.Scenario != nil && r.Scenario.Name != "":
-		if label := r.Scenario.Label(); label != "" {
-			return r.Scenario.Name + " (" + label + ")"
-		}
-		return r.Scenario.Name
-	case r.Title != "":
+	case r.Scenario == nil:
 		return r.Title
+	case r.Stopped != nil:
+		return r.Scenario.Name + ", " + r.Stopped.String()
+	case r.Scenario.Label() != "":
+		return r.Scenario.Name + " (" + r.Scenario.Label() + ")"
 	}
-	return fmt.Sprintf("%d agents × %d checks", r.Plan.Agents, r.Plan.Checks)
+	return r.Scenario.Name
 }
 
 // sentences returns the verdict, the most important first.

@@ -20,7 +20,6 @@ import (
 type recording struct {
 	data, since, out string
 	length           time.Duration
-	over             overwrite
 }
 
 // recordCommand makes the command muster load record.
@@ -45,7 +44,6 @@ docs/load-reference.md says how a scenario plays it, docs/stream-format.md what 
 	f := cmd.Flags()
 	f.StringVar(&r.data, "data", "./muster-data", "the server's data folder, or the folder of its journal; who owns it may read it")
 	f.StringVarP(&r.out, "out", "o", "", "the file to write")
-	r.over.add(f)
 	f.StringVar(&r.since, "since", "", "leave out earlier results: a time (2026-11-23T08:00:00Z, or 2026-11-23 08:00 local time), or so long ago (10m)")
 	f.DurationVar(&r.length, "for", 0, "length of the recording from --since on; without --since from now on")
 	return cmd
@@ -91,11 +89,11 @@ func (r *recording) record(cmd *cobra.Command, now time.Time) error {
 	if err == nil && r.out == "" {
 		err = model.Errorf(model.Invalid, "there is no file to write").WithHint("name it: -o last.stream")
 	}
-	if err == nil {
-		err = r.over.mayWrite(r.out)
-	}
 	if err != nil {
 		return err
+	}
+	if _, err := os.Lstat(r.out); err == nil {
+		return model.Errorf(model.Guarded, "%s exists already", r.out).WithHint("name another file with -o, or remove it")
 	}
 	ctx := cmd.Context()
 	reading := ctx
