@@ -65,6 +65,9 @@ type File struct {
 // Save writes the report and all files, and lists the files in the report. It tries every file and joins the errors.
 func (f *Folder) Save(ctx context.Context, rep *report.Report, more ...File) error {
 	var errs []error
+	rep.AddFile("run.json", "this report, for programs")
+	rep.AddFile("report.html", "this report to look at")
+	more = append(more, File{"report.html", "this report to look at", func(_ context.Context, w io.Writer) error { return page.Write(w, rep) }})
 	for _, x := range more {
 		var text bytes.Buffer
 		err := x.Write(ctx, &text)
@@ -77,15 +80,12 @@ func (f *Folder) Save(ctx context.Context, rep *report.Report, more ...File) err
 			errs = append(errs, fmt.Errorf("write %s: %w", x.Name, err))
 		}
 	}
-	rep.AddFile("report.html", "this report to look at")
-	rep.AddFile("run.json", "this report, for programs")
-	errs = append(errs, f.page(rep), rep.Save(filepath.Join(f.Path, "run.json")))
-	if err := errors.Join(errs...); noRoom(err) {
+	errs = append(errs, rep.Save(filepath.Join(f.Path, "run.json")))
+	err := errors.Join(errs...)
+	if noRoom(err) {
 		return f.full(err)
-	} else if err != nil {
-		return err
 	}
-	return nil
+	return err
 }
 
 // full explains the error of a full disk, with the files that were written and those that were not.
@@ -124,18 +124,6 @@ func replace(path string, data []byte) error {
 		_ = os.Remove(part)
 	}
 	return err
-}
-
-// page writes the report as an HTML page.
-func (f *Folder) page(rep *report.Report) error {
-	var text bytes.Buffer
-	if err := page.Write(&text, rep); err != nil {
-		return fmt.Errorf("write report.html: %w", err)
-	}
-	if err := replace(filepath.Join(f.Path, "report.html"), text.Bytes()); err != nil {
-		return fmt.Errorf("write report.html: %w", err)
-	}
-	return nil
 }
 
 // Discard removes the folder of a run without a report, unless it holds the observation log. It reports whether it does.
