@@ -179,7 +179,8 @@ func (l *Lead) add(p *peer) (place int, ok bool) {
 	return len(l.peers) + 1, true
 }
 
-// find returns the follower of a request, and shows that it lives; nil answers the request.
+// find returns the follower of a request, and resets the timer of its silence. It refuses a request of an unknown follower,
+// and returns nil.
 func (l *Lead) find(w http.ResponseWriter, r *http.Request) *peer {
 	for _, p := range l.all() {
 		if p.ID == r.Header.Get(loaderHeader) {
