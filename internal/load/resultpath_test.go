@@ -94,7 +94,7 @@ func (s *resultPath) run(ctx context.Context) error {
 	if err := s.view.WaitApplied(ctx, s.log.Head()); err != nil {
 		return err
 	}
-	for _, r := range []wire.Record{{Kind: wire.RecordStarted}, {Kind: wire.RecordIntent, Intent: &wire.IntentMark{Revision: 1}}} {
+	for _, r := range []wire.Record{{Kind: wire.RecordStarted}, {Kind: wire.RecordIntent, Intent: wire.IntentMark{Revision: 1}}} {
 		if err := s.log.Append(ctx, journal.Entry{Section: journal.All, Data: wire.AppendRecord(nil, &r)}); err != nil {
 			return err
 		}
