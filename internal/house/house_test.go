@@ -318,8 +318,13 @@ func TestArchitecturePageNamesExistingCode(t *testing.T) {
 				places[f.path+":"+name] = true
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
-					if s, ok := s.(*ast.TypeSpec); ok {
+					switch s := s.(type) {
+					case *ast.TypeSpec:
 						places[f.path+":"+s.Name.Name] = true
+					case *ast.ValueSpec:
+						for _, name := range s.Names {
+							places[f.path+":"+name.Name] = true
+						}
 					}
 				}
 			}
@@ -340,9 +345,47 @@ func TestArchitecturePageNamesExistingCode(t *testing.T) {
 			missing = append(missing, "(the room "+room+" is on no map)")
 		}
 	}
+	for _, path := range mapPath.FindAllStringSubmatch(string(page), -1) {
+		if _, err := os.Stat(filepath.Join("../..", path[1])); err != nil {
+			missing = append(missing, path[0])
+		}
+	}
 	sort.Strings(missing)
 	for _, stop := range missing {
 		t.Errorf("ARCHITECTURE.md: %s: code and map disagree", stop)
+	}
+}
+
+// mapPath matches a folder or file of ARCHITECTURE.md without a declaration.
+var mapPath = regexp.MustCompile("`((?:internal|cmd|bench|scripts|deploy|test)(?:/[a-zA-Z0-9_/.-]+)?)`")
+
+// TestWalksAreShortAndProven bounds each "Add a …" of ARCHITECTURE.md to ten lines, and requires that it names a test by its file:
+// TestArchitecturePageNamesExistingCode finds the test.
+func TestWalksAreShortAndProven(t *testing.T) {
+	page, err := os.ReadFile("../../ARCHITECTURE.md")
+	testenv.NoError(t, err)
+	walks := 0
+	for _, section := range strings.Split(string(page), "\n## ") {
+		title, body, _ := strings.Cut(section, "\n")
+		if !strings.HasPrefix(title, "Add a ") {
+			continue
+		}
+		walks++
+		lines := 0
+		for line := range strings.Lines(body) {
+			if strings.TrimSpace(line) != "" {
+				lines++
+			}
+		}
+		if lines > 10 {
+			t.Errorf("ARCHITECTURE.md: %s has %d lines, at most 10", title, lines)
+		}
+		if !strings.Contains(body, "_test.go:Test") {
+			t.Errorf("ARCHITECTURE.md: %s names no test as `internal/…_test.go:TestName`", title)
+		}
+	}
+	if walks < 6 {
+		t.Errorf("only %d walks begin with \"Add a \"", walks)
 	}
 }
 
