@@ -326,6 +326,43 @@ spec:
 	s.AwaitOutput(`query {__name__="waiting_critical",check="queue"}`, `bound="min"`, `bound="max"`, "30")
 }
 
+// TestPerfdataBecomesItems runs checks that say nothing about metrics. It expects the numbers and thresholds of their performance data from
+// get items, why and queries, no series of a check without numbers, and a limit for a check that prints ever new labels.
+func TestPerfdataBecomesItems(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	s.StartAgent("db1")
+	s.Apply(`
+kind: Check
+metadata: {name: queue}
+spec: {targets: {groups: [all]}, interval: 1s, command: "echo \"ok | waiting=7;10;20;0;100 '/home'=12.5%\""}
+---
+kind: Check
+metadata: {name: silent}
+spec: {targets: {groups: [all]}, interval: 1s, command: "echo 'ok | hidden=1'", metrics: {format: none}}
+---
+kind: Check
+metadata: {name: many}
+spec: {targets: {groups: [all]}, interval: 1s, command: "printf 'ok |'; for i in $(seq 900); do printf ' pid_%d_%d=1' $$ $i; done"}
+---
+kind: Check
+metadata: {name: dropped}
+spec: {targets: {groups: [all]}, interval: 1s, command: "echo 'ok | kept=3'", discardOutput: true, thresholds: [{metric: kept, warning: {max: 5}}]}
+`)
+	s.AwaitOutput(`query waiting{check="queue"}`, `node="db1"`, "7")
+	s.AwaitOutput(`query waiting_warning{bound="max"}-ignoring(bound)waiting`, `item="waiting"`, "3")
+	s.AwaitOutput(`query kept_warning{check="dropped"}`, `bound="max"`, "5")
+	s.AwaitOutput("get items db1/waiting", "CHECK", "queue", "waiting", "7", "ok")
+	s.AwaitOutput("get items db1//home", "12.5 %")
+	s.AwaitOutput("describe item db1/waiting", "check", "queue", "warning", "above 10", "critical", "above 20", "plot", "muster query")
+	s.AwaitOutput("why db1/waiting", "the agent is connected", "check queue: a number in its results", "above 20")
+	s.AwaitOutput(`query {check="queue",item="waiting"} --range 1m`, "waiting_critical")
+	s.AwaitOutput("get items --node db1 --limit 0", "many", "unsupported: 900 numbers in the last result have no series: the check has as many series on this node as it may have")
+	s.AwaitOutput(`query count({check="many"})`, "2000")
+	harness.Run(t, s.Env(), "query", `{check="silent"}`).Expect(0, "no series match")
+}
+
 // TestDiscoveredItemsAreLimited lets a node discover more items than its namespace may have, and expects the first ones, the reason at the rule,
 // the use of the limit, the same after a kill of the server, and all items when the limit is higher.
 func TestDiscoveredItemsAreLimited(t *testing.T) {

@@ -74,7 +74,7 @@ func (s *Server) openAPI(context.Context) error {
 		},
 		Access:     s.access,
 		Events:     events.Options{Actions: s.recorder},
-		Items:      items.Options{Items: s.metrics.Items, Texts: s.metrics.FindTexts, Load: s.valueLoad},
+		Items:      items.Options{Items: s.metrics.Items, Refusals: s.metrics.NumberRefusals, Texts: s.metrics.FindTexts, Load: s.valueLoad},
 		Rules:      s.rules.Groups,
 		Compliance: complianceSums(s, stores),
 		Inventory:  apiinventory.Options{Inventories: s.inventories, Collect: s.sessions.RequestInventory},

@@ -312,13 +312,15 @@ const (
 	maxDiscoveredItems = 1_000_000
 	// maxNamespaceSeries bounds the series of a namespace.
 	maxNamespaceSeries = 2_000_000
+	// maxCheckSeries bounds the series of one check on one node: twice the numbers of a result.
+	maxCheckSeries = 2 * model.MaxValues
 )
 
 // openSeries opens the series store of the numeric values of items. It closes after the event view, whose
 // workers append to it.
 func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	o.Store, err = series.Open(datadir.Series(s.cfg), series.Options{
-		Range: time.Duration(s.cfg.SeriesRange), Retention: time.Duration(s.cfg.SeriesRetention), MaxBytes: int64(s.cfg.SeriesBudget), TrendRetention: time.Duration(s.cfg.TrendRetention), LateWindow: seriesLateWindow, MaxSeries: maxNamespaceSeries, Logger: s.log, Registry: s.registry,
+		Range: time.Duration(s.cfg.SeriesRange), Retention: time.Duration(s.cfg.SeriesRetention), MaxBytes: int64(s.cfg.SeriesBudget), TrendRetention: time.Duration(s.cfg.TrendRetention), LateWindow: seriesLateWindow, MaxSeries: maxNamespaceSeries, MaxCheckSeries: maxCheckSeries, Logger: s.log, Registry: s.registry,
 	})
 	if err != nil {
 		return o, err

@@ -14,7 +14,7 @@ func (p *pipeline) valueLoad(most int) items.Load {
 		{Name: "samples of remote write, rules and checks applied", Total: applied.Samples},
 		{Name: "values computed of several nodes or by the server", Total: p.computed.Count()},
 		{Name: "numbers stored", Total: stored.Values},
-		{Name: "numbers refused by the store", Total: stored.Doubled + stored.Late + stored.Dense + stored.Unbounded},
+		{Name: "numbers refused by the store", Total: stored.Doubled + stored.Late + stored.Dense + stored.Unbounded + stored.Crowded},
 		{Name: "late numbers that may share their time with another", Total: stored.Unchecked},
 		{Name: "verdicts of triggers written", Total: applied.Verdicts},
 		{Name: "rules evaluated", Total: rules.Evaluated},

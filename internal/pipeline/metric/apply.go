@@ -40,6 +40,7 @@ type metricApplier struct {
 	columns wire.ColumnReader
 	parsed  prep.Parsed
 	samples sampleApplier
+	numbers numberApplier
 	result  wire.Result // being applied
 	texts   textApplier
 	sending sendApplier
@@ -417,6 +418,7 @@ func (w *metricApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	w.view.discoveries.Add(1)
 	for _, n := range w.p.MarkedNodes(id, n) {
 		node := &w.p.nodes[n]
+		w.p.forgetRefusals(n, m.Check)
 		if m.Check == 0 {
 			node.units = nil
 		} else if at, u := node.unit(m.Check); u != nil {

@@ -92,6 +92,7 @@ func (v reducer) AddNode(p *shard.Partition, n uint32) {
 // RemoveNode removes all items and triggers of a node from the partition.
 func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
 	v.partitions[p.ID].nodes[n] = nodeState{}
+	v.partitions[p.ID].forgetRefusals(n, 0)
 	v.discoveries.Add(1)
 	v.partitions[p.ID].deadlines.Clear(n)
 }
