@@ -300,6 +300,35 @@ spec:
 	s.AwaitOutput("status", "per second; most time: hot:log["+file+",,,500], ")
 }
 
+// TestHotNodeWaitsForOthers lets one node send lines that a slow script preprocesses, beside a quiet node. It expects the hot node to wait for
+// its turn, with the reason in why and status, and the values of the quiet one to go on.
+func TestHotNodeWaitsForOthers(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	s.StartAgent("hot1")
+	s.StartAgent("quiet1")
+	file := filepath.Join(t.TempDir(), "hot.log")
+	testenv.NoError(t, os.WriteFile(file, []byte(strings.Repeat("a line of the log\n", 400_000)), 0o644))
+	s.Apply(fmt.Sprintf(`
+kind: Template
+metadata: {name: hot}
+spec:
+  targets: {nodes: [hot1]}
+  items: [{key: "log[%s,,,200]", type: log, interval: 1s, steps: [{javascript: "var x = 0; for (var i = 0; i < 20000; i++) x += i; return value + x"}]}]
+---
+kind: Template
+metadata: {name: quiet}
+spec: {targets: {groups: [all]}, items: [{key: agent.ping, interval: 1s}]}
+`, file))
+	s.AwaitOutput("why hot1", "batches with values wait for other nodes", "muster debug values")
+	s.AwaitOutput("why hot1/agent.ping", "batches with values wait for other nodes")
+	s.AwaitOutput("debug values --period 200ms", "batches of slow nodes that waited for others", "hot:log["+file+",,,200], step 1")
+	s.AwaitOutput(`query count_over_time(agent_ping{node="quiet1"}[1h])>=10`, `node="quiet1"`)
+	harness.Run(t, s.Env(), "why", "quiet1").Expect(0, "the agent is connected")
+	s.AwaitOutput("status", "hot1: steps and triggers of this node took more CPU time than its share")
+}
+
 // TestNumbersOfChecksAnswerQueries runs a check that prints perfdata, and expects its numbers and thresholds from muster query, also after a kill -9.
 func TestNumbersOfChecksAnswerQueries(t *testing.T) {
 	t.Parallel()

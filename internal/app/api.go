@@ -67,7 +67,7 @@ func (s *Server) openAPI(context.Context) error {
 	options := api.Options{
 		Stores: stores,
 		Live: view.Live{
-			Connected: s.sources.connected, Agent: s.agentSession, Limits: s.limitUses, Verdicts: s.dispatcher.PipelineDecisions,
+			Connected: s.sources.connected, Agent: s.agentSession, StepDebt: s.stepTurns.Excess, Limits: s.limitUses, Verdicts: s.dispatcher.PipelineDecisions,
 			Stream: streamPosition(s.streams), Judgement: s.directory.Judgement, Assigned: func(node model.NodeID, check model.CheckID) *model.CheckDefinition {
 				return directory.AssignedCheck(s.directory, node, check)
 			},

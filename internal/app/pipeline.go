@@ -51,6 +51,7 @@ type pipeline struct {
 	remote    *remotesend.Queue // of remote write; nil: not configured
 	rules     *rules.Engine
 	computed  *computed.Engine
+	stepTurns *core.StepTurns // of nodes whose values take most time
 	snapshots *snapshot.Store
 	replays   *rederive.Source
 	streams   *follow.Set // handlers that get every result
@@ -212,7 +213,9 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		}
 		sender = s.remote
 	}
-	s.reducers = addReducers(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values, Texts: s.texts, Sender: sender}, s.runs)
+	s.stepTurns = core.NewStepTurns(func() int64 { return int64(s.now().Sub(s.started)) })
+	s.stepTurns.Register(s.registry)
+	s.reducers = addReducers(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values, Texts: s.texts, Sender: sender, Charge: s.stepTurns.Charge}, s.runs)
 	s.recorder.Applied = s.view.WaitApplied
 	s.replays = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
 		addReducers(to, metric.Options{Definitions: s.directory.Definition, Series: metric.SeriesOptions{Live: s.metrics}}, nil)
