@@ -92,7 +92,7 @@ func itemRank(i *v1.ItemState) int {
 func itemState(i *v1.ItemState) screen.Cell {
 	switch i.State {
 	case "unsupported":
-		return screen.Cell{Text: "unsupported: " + screen.FirstLine(i.Reason), Colour: screen.Red}
+		return screen.Cell{Text: "unsupported: " + failureText(i.Reason), Colour: screen.Red}
 	case "notCollected":
 		return screen.Cell{Text: "not collected: " + i.Reason, Colour: screen.Yellow}
 	case "waiting":
@@ -102,6 +102,15 @@ func itemState(i *v1.ItemState) screen.Cell {
 		return screen.Cell{Text: "no value yet", Colour: screen.Yellow}
 	}
 	return screen.Cell{Text: i.State, Colour: screen.Green}
+}
+
+// failureText returns the line of a reason that names the failure: of a failed step the last line, because the lines before have the value
+// and the outputs of other steps.
+func failureText(reason string) string {
+	if at := strings.LastIndexByte(reason, '\n'); at >= 0 && strings.HasPrefix(reason, "Preprocessing failed for: ") {
+		return "step " + screen.FirstLine(reason[at+1:])
+	}
+	return screen.FirstLine(reason)
 }
 
 // findItem returns the node and key that the name of an item has: NODE/KEY or NAMESPACE/NODE/KEY. A key may contain
@@ -214,7 +223,18 @@ func traceItem(c *commandCall, name string) (trace v1.Trace, ok bool, err error)
 		}
 	}
 	for i := range l.Items {
-		trace.Links = append(trace.Links, itemLinks(&l.Items[i])...)
+		one := &l.Items[i]
+		trace.Links = append(trace.Links, itemLinks(one)...)
+		if one.From != "" && one.State == "waiting" {
+			masters, err := c.api.Items(c.ctx, v1.ItemFilter{Namespace: namespace, Node: node, Key: one.From, Template: one.Template}, 1, "")
+			if err == nil && len(masters.Items) == 1 {
+				state := "a value came, and no value of this item"
+				if masters.Items[0].State != "ok" {
+					state = itemState(&masters.Items[0]).Text
+				}
+				trace.Links = append(trace.Links, v1.Link{Name: "master", Holds: masters.Items[0].State == "ok", Text: one.From + ": " + state, At: masters.Items[0].At})
+			}
+		}
 	}
 	return trace, true, nil
 }
@@ -239,8 +259,10 @@ func itemLinks(i *v1.ItemState) []v1.Link {
 		source.Text += "nobody collects the item"
 	}
 	value := v1.Link{Name: "value", Holds: i.State == "ok", Text: itemState(i).Text, At: i.At}
-	if i.State == "unsupported" {
-		value.Text = "unsupported: " + i.Reason
+	if i.State == "unsupported" && strings.Contains(i.Reason, "\n") {
+		for line := range strings.Lines(i.Reason) {
+			value.Steps = append(value.Steps, v1.Link{Holds: true, Text: screen.FirstLine(line)})
+		}
 	}
 	if i.State == "ok" {
 		value.Text = cmp.Or(screen.FirstLine(i.Text), "-")
