@@ -24,7 +24,7 @@ func (t *timetable) figures(parts []int) {
 	}
 	rep.Metrics = g.Shown()
 	t.costs(g)
-	t.loaders(parts, g)
+	t.loaders(parts)
 }
 
 // sums fills in the counts of all loaders from the start to the end of the run.
@@ -136,22 +136,22 @@ func inside(g *usage.Gained, results uint64) *report.Inside {
 }
 
 // loaders fills in the figures of each loader in the parts that count, if there are several.
-func (t *timetable) loaders(parts []int, g *usage.Gained) {
+func (t *timetable) loaders(parts []int) {
 	rep := t.rep
 	rep.Loaders = nil
 	for n, l := range t.Start.Report.Loaders {
 		if n >= len(t.Loaders) {
 			break
 		}
-		sum, cost := &observe.Tally{}, usage.Cost{Span: g.Length.Seconds()}
+		sum, own := &observe.Tally{}, &usage.Gained{}
 		for _, i := range parts {
 			sum.Merge(t.Loaders[n].Part(i))
 			if first, last, known := t.Loaders[n].Use(i); known {
-				cost.CPU += (last.Loader.CPU - first.Loader.CPU).Seconds()
-				cost.RSS = last.Loader.RSS
+				own.Add(first, last)
 			}
 		}
-		l.Results, l.Lag, l.Usage = sum.Results, sum.LargestLag(), cost.Of(sum.Results)
+		l.Results, l.Lag = sum.Results, sum.LargestLag()
+		_, l.Usage = own.Usages(sum.Results)
 		rep.Loaders = append(rep.Loaders, l)
 	}
 }
