@@ -91,7 +91,7 @@ func (t *timetable) beyond(i int) (why []string) {
 
 // misses lists the goals with an upper limit that a phase missed; lower limits apply to the whole run.
 func (t *timetable) misses(p *report.Played) (list []string) {
-	for _, g := range Judged(t.Start.Report.Goals, ofPhase(p)) {
+	for _, g := range report.Judged(t.Start.Report.Goals, ofPhase(p).Figures()) {
 		if f, ok := scenario.FigureOf(g.Name); ok && !f.Least && g.Why == "" && !g.Met {
 			list = append(list, g.String())
 		}

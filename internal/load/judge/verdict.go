@@ -142,7 +142,7 @@ func (t *timetable) verdict(m *observe.Measured) {
 	rep.Trouble, rep.LocksRead = trouble(rep, m), rep.Inside != nil
 	rep.Verdict = append(rep.Verdict, rep.Failed()...)
 	rep.Verdict = append(rep.Verdict, rep.Late()...)
-	rep.Goals = Judgeable(rep, append(Judged(rep.Goals, rep), phaseGoals(rep)...))
+	rep.Goals = Judgeable(rep, append(rep.Judged(rep.Goals), phaseGoals(rep)...))
 	for _, g := range rep.Goals {
 		if g.Met {
 			continue
@@ -211,14 +211,6 @@ func whyBehind(rep *report.Report, senders int) string {
 		return "something else used the machine (" + shares + ")"
 	}
 	return "the machine was full (" + shares + "): offer less, or generate on another machine"
-}
-
-// Judged compares the figures of a report with goals.
-func Judged(goals []report.Goal, rep *report.Report) (list []report.Goal) {
-	for _, g := range goals {
-		list = append(list, g.Judged(rep))
-	}
-	return list
 }
 
 // Judgeable returns the goals by which a stopped run can be judged: those measured in a complete phase.

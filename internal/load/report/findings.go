@@ -228,52 +228,19 @@ func (rep *Report) objectives() (list []Objective) {
 		}
 		list = append(list, o)
 	}
-	wrong := rep.Wrong()
-	demand := func(kind, what, asked string, due uint64, looked bool) {
-		if !looked && wrong.Of(kind) == 0 {
-			return
-		}
-		got := "all of " + number.Count(due)
-		if n := wrong.Of(kind); n > 0 {
-			got = fmt.Sprintf("%s of %s wrong", number.Count(n), number.Count(due))
-		} else if due == 0 {
+	for _, q := range rep.questions() {
+		got := "all of " + number.Count(q.due)
+		switch {
+		case q.Count > 0:
+			got = fmt.Sprintf("%s of %s wrong", number.Count(q.Count), number.Count(q.due))
+		case !q.judged:
+			continue
+		case q.due == 0:
 			got = "none was due"
 		}
-		list = append(list, Objective{Met: wrong.Of(kind) == 0, What: what, Asked: asked, Got: got})
+		list = append(list, Objective{Met: q.Count == 0, What: q.what, Asked: q.asked, Got: got})
 	}
-	if rep.alone() {
-		demand(WrongSignals, "results", "none lost, doubled or wrong", rep.Balance.Acknowledged, rep.Signals.Compared != "")
-		demand(WrongTaken, "frames to refuse", "each refused", rep.WrongSent, rep.WrongSent > 0)
-		return append(list, rep.generatorObjective())
-	}
-	if s := rep.Signals; s != nil {
-		demand(WrongSignals, "values and runs", "none lost, doubled or wrong", uint64(s.Items), s.Compared != "")
-	}
-	demand(WrongResults, "results", "none lost, doubled or invented", rep.Balance.Sent, true)
-	demand(WrongTaken, "frames to refuse", "each refused", rep.WrongSent, rep.WrongSent > 0)
-	alerts := 0
-	for _, f := range rep.Faults {
-		alerts += f.Alerts
-	}
-	demand(WrongAlerts, "alerts of faults", "each once, and no other", uint64(alerts), alerts > 0)
-	if s := rep.Silent; s != nil {
-		demand(WrongSilence, "machines with a session", "none called silent", uint64(s.Machines), s.Unjudged == "")
-	}
-	if t := rep.Notifications; t != nil {
-		demand(WrongMessages, "messages about problems", "each, and no other", t.Due, true)
-	}
-	if s := rep.Streamed; s != nil {
-		demand(WrongLines, "lines of the stream", "each, in its order", s.Lines+s.Missing, true)
-	}
-	if t := rep.Turns; t != nil {
-		demand(WrongTurns, "turns", "none missed, none given twice", t.Due, true)
-	}
-	return append(list, rep.generatorObjective())
-}
-
-// generatorObjective is the demand on the generator of every run.
-func (rep *Report) generatorObjective() Objective {
-	return Objective{Met: rep.Valid, What: "the generator", Asked: "keeps up with its timetable", Got: "p99 " + number.Millis(rep.Lag.P99) + " late"}
+	return append(list, Objective{Met: rep.Valid, What: "the generator", Asked: "keeps up with its timetable", Got: "p99 " + number.Millis(rep.Lag.P99) + " late"})
 }
 
 // caveats returns the parts of the scenario that were not played, and other users of the machine.

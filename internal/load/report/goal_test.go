@@ -107,14 +107,14 @@ func TestGoals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := goal.Judged(rep)
+		got := rep.Judged([]Goal{goal})[0]
 		if got.Met != c.met || !strings.Contains(got.String(), c.says) {
 			t.Errorf("%s: met %t, %q; want %t, %q", c.goal, got.Met, got, c.met, c.says)
 		}
 	}
 	never := &Report{Course: Course{Outages: []Outage{{Serving: 2, Acked: -1, Seconds: -1}}}}
 	for _, name := range []string{"back", "acknowledging"} {
-		if got := (Goal{Name: name, Want: 10}).Judged(never); got.Met {
+		if got := never.Judged([]Goal{{Name: name, Want: 10}})[0]; got.Met {
 			t.Errorf("%s: agents that never came back met a goal: %+v", name, got)
 		}
 	}
@@ -139,14 +139,14 @@ func TestNothingMayBeMeasured(t *testing.T) {
 		met    bool
 	}{{"rate", 0, false}, {"held", 0, false}, {"lock-share", 0, true}, {"gc-cpu", 5, true}, {"fsyncs", 5, true}} {
 		rep.Rate = c.rate
-		if g := (Goal{Name: c.figure, Want: 1}).Judged(rep); g.Why != "" || g.Got != 0 || g.Met != c.met {
+		if g := rep.Judged([]Goal{{Name: c.figure, Want: 1}})[0]; g.Why != "" || g.Got != 0 || g.Met != c.met {
 			t.Errorf("%s: %+v", c.figure, g)
 		}
-		if g := (Goal{Name: c.figure, Want: 1}).Judged(&Report{}); g.Why == "" || g.Met {
+		if g := (&Report{}).Judged([]Goal{{Name: c.figure, Want: 1}})[0]; g.Why == "" || g.Met {
 			t.Errorf("%s of a run that measured nothing: %+v", c.figure, g)
 		}
 	}
-	if g := (Goal{Name: "agent-memory", Want: 1}).Judged(rep); !g.Met || !strings.HasPrefix(g.Why, "not known: ") {
+	if g := rep.Judged([]Goal{{Name: "agent-memory", Want: 1}})[0]; !g.Met || !strings.HasPrefix(g.Why, "not known: ") {
 		t.Errorf("memory of agents whose server shrank: %+v", g)
 	}
 	if v, there := rep.Figures()["agent-memory"]; there {
