@@ -248,9 +248,8 @@ func TestFromNothing(t *testing.T) {
 // fine.
 func TestRunsThatFailWithoutAFigure(t *testing.T) {
 	fails := func(s Set, runs int) Set {
-		failed := false
 		for _, r := range s.Runs[:runs] {
-			r.Passed, r.Verdict = &failed, []string{"600 results were refused: map[rate:600]"}
+			r.Trouble, r.Verdict = []string{"600 results were refused: map[rate:600]"}, []string{"600 results were refused: map[rate:600]"}
 		}
 		return s
 	}
@@ -308,12 +307,8 @@ func TestDifferences(t *testing.T) {
 // TestStoppedIsNotFailed expects that a stopped run counts as failed only if something else is wrong.
 func TestStoppedIsNotFailed(t *testing.T) {
 	a, b := set("a", 0, 0, 0, 0, 0, 0), set("b", 1, 0, 0, 0, 0, 0)
-	failed := false
-	for i, r := range b.Runs[:2] {
-		if r.Passed, r.Verdict = &failed, []string{"600 results were refused"}; i == 0 {
-			r.Stopped = &report.Stopped{After: 12, Of: 60, Phase: "steady", Well: true}
-		}
-	}
+	b.Runs[0].Stopped = &report.Stopped{After: 12, Of: 60, Phase: "steady"}
+	b.Runs[1].Trouble, b.Runs[1].Verdict = []string{"600 results were refused"}, []string{"600 results were refused"}
 	got := Compare(a, b)
 	if got.Other.Failed != 1 || got.Other.Runs != 5 || !slices.Contains(got.Verdict, "1 run of b failed: 600 results were refused") || !slices.ContainsFunc(got.Differences, func(d string) bool { return strings.HasPrefix(d, "stopped differs (a: no; b: stopped after 12") }) {
 		t.Errorf("%+v %q %q", got.Other, got.Verdict, got.Differences)

@@ -184,12 +184,6 @@ func (rep *Report) wellPlayed() string {
 
 // verdict returns the state of the run, and the reason.
 func (rep *Report) verdict() (state, word, because string) {
-	missed := 0
-	for _, g := range rep.Goals {
-		if !g.Met {
-			missed++
-		}
-	}
 	switch wrong := rep.Wrong(); {
 	case !rep.Valid && len(wrong) == 0: // losses count, however late the generator was
 		return "invalid", "Invalid", "the generator fell behind its timetable: no figure below counts"
@@ -208,7 +202,7 @@ func (rep *Report) verdict() (state, word, because string) {
 		because = "see the remarks"
 		if len(wrong) > 0 {
 			because = wrong[0].Says[0]
-		} else if missed > 0 {
+		} else if missed := rep.missed(); missed > 0 {
 			because = fmt.Sprintf("%d of %s missed", missed, number.Of(len(rep.Goals), "objective"))
 		}
 		if !rep.Valid {

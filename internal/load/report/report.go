@@ -21,8 +21,7 @@ type Report struct {
 	Machine Machine   `json:"machine"`
 	Plan    Plan      `json:"plan"`
 
-	Valid   bool     `json:"valid"`            // the generator kept up
-	Passed  *bool    `json:"passed,omitempty"` // what OK said when it was saved; older reports do not have it
+	Valid   bool     `json:"valid"` // the generator kept up
 	Verdict []string `json:"verdict"`
 	Stopped *Stopped `json:"stopped,omitempty"` // nil: it was played to its end
 	Balance *Balance `json:"balance"`

@@ -12,15 +12,10 @@ import (
 
 // Save writes run.json.
 func (rep *Report) Save(path string) error {
-	ok := rep.OK()
-	saved := *rep
-	saved.Passed = &ok
-	if rep.Stopped != nil {
-		s := *rep.Stopped
-		s.Well = rep.OnlyStopped()
-		saved.Stopped = &s
-	}
-	data, err := json.Marshal(&saved)
+	data, err := json.Marshal(struct {
+		*Report
+		Passed bool `json:"passed"` // for other programs
+	}{rep, rep.OK()})
 	if err != nil {
 		return fmt.Errorf("encode report: %w", err)
 	}
