@@ -13,8 +13,7 @@ import (
 func (t *timetable) figures(parts []int) {
 	rep := t.rep
 	p, sum, g := t.sum(parts)
-	rep.Results, rep.Frames, rep.SpoolFull, rep.InTime, rep.Rate = sum.Results, sum.Frames, p.SpoolFull, p.InTime, p.Acknowledged
-	rep.Latency, rep.BeyondLinger, rep.Lag, rep.Server, rep.Loader = p.Latency, p.BeyondLinger, p.Lag, p.Server, p.Loader
+	rep.Span, rep.Results, rep.Frames, rep.Rate = p.Span, sum.Results, sum.Frames, p.Acknowledged
 	rep.Curve = report.CurveOf(sum.Whole.Buckets())
 	b := sum.Batches.Buckets()
 	rep.Batch = report.Spread{Mean: b.Mean(), P50: b.ValueAtQuantile(50), P99: b.ValueAtQuantile(99), Max: b.Max()}
@@ -58,7 +57,6 @@ const fewStates = 200_000
 // costs fills in the costs of the run.
 func (t *timetable) costs(g *usage.Gained) {
 	rep, ready := t.rep, &t.Start.Ready
-	rep.MachineShare = report.MachineShare(rep.Server, rep.Loader)
 	if g.Length > 0 && g.First.Busy > 0 && rep.Server.Cores > 0 {
 		rep.Others = max(0, g.Busy.Seconds()/g.Length.Seconds()-rep.Server.Cores-rep.Loader.Here())
 	}

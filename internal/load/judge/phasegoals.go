@@ -6,15 +6,15 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// ofPhase returns the report of the results of one phase.
-func ofPhase(p *report.Played) *report.Report {
-	return &report.Report{Traffic: report.Traffic{Rate: p.Acknowledged, InTime: p.InTime, Latency: p.Latency, BeyondLinger: p.BeyondLinger}, Cost: report.Cost{Server: p.Server, Loader: p.Loader, MachineShare: report.MachineShare(p.Server, p.Loader)}}
+// ofPhase returns the report of the results of one phase of a run.
+func ofPhase(rep *report.Report, p *report.Played) *report.Report {
+	return &report.Report{Machine: rep.Machine, Span: p.Span, Traffic: report.Traffic{Rate: p.Acknowledged}}
 }
 
 // figuresOf returns the figures of one phase: its own, those of the faults and outages that began in it, and the waits of people
 // and agents in it.
 func figuresOf(rep *report.Report, p *report.Played) map[string]float64 {
-	one, whole := ofPhase(p), *p
+	one, whole := ofPhase(rep, p), *p
 	whole.Kind, whole.Apart = "steady", false // here it is all there is
 	one.Phases, one.Samples = []report.Played{whole}, report.Within(rep.Samples, p.From, p.To)
 	began := func(at float64) bool { return at >= p.From && at < p.To }

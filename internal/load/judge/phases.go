@@ -91,7 +91,7 @@ func (t *timetable) beyond(i int) (why []string) {
 
 // misses lists the goals with an upper limit that a phase missed; lower limits apply to the whole run.
 func (t *timetable) misses(p *report.Played) (list []string) {
-	for _, g := range report.Judged(t.Start.Report.Goals, ofPhase(p).Figures()) {
+	for _, g := range report.Judged(t.Start.Report.Goals, ofPhase(t.rep, p).Figures()) {
 		if f, ok := scenario.FigureOf(g.Name); ok && !f.Least && g.Why == "" && !g.Met {
 			list = append(list, g.String())
 		}
@@ -191,7 +191,8 @@ func (t *timetable) sum(parts []int) (p report.Played, sum *observe.Tally, g *us
 		t.used(i, g)
 		length += time.Duration(t.Score[i].To - t.Score[i].From)
 	}
-	p = report.Played{InTime: sum.InTimeShare(), Refused: sum.Refused, SpoolFull: sum.AllDropped(), Latency: sum.Whole.Latency(), BeyondLinger: sum.Beyond.Latency(), Lag: sum.LargestLag()}
+	p.Refused = sum.Refused
+	p.Span = report.Span{InTime: sum.InTimeShare(), SpoolFull: sum.AllDropped(), Latency: sum.Whole.Latency(), BeyondLinger: sum.Beyond.Latency(), Lag: sum.LargestLag()}
 	if length > 0 {
 		p.Offered, p.Acknowledged = float64(sum.Results+sum.Dropped)/length.Seconds(), float64(sum.Current)/length.Seconds()
 	}

@@ -139,7 +139,7 @@ func (t *timetable) verdict(m *observe.Measured) {
 	}
 	rep.Verdict = append(rep.Verdict, t.notes...)
 	rep.Verdict = append(rep.Verdict, rep.Wrong().Sentences()...)
-	rep.Trouble, rep.LocksRead = trouble(rep, m), rep.Inside != nil
+	rep.Trouble = trouble(rep, m)
 	rep.Verdict = append(rep.Verdict, rep.Failed()...)
 	rep.Verdict = append(rep.Verdict, rep.Late()...)
 	rep.Goals = Judgeable(rep, append(rep.Judged(rep.Goals), phaseGoals(rep)...))

@@ -14,13 +14,13 @@ import (
 // then goals of p99.9 and the maximum are not held against the server.
 func TestGeneratorsThatFellBehind(t *testing.T) {
 	slow := report.Latency{P50: 1500, P999: 1500, Max: 1500}
-	cores := func(loader, server, others float64) report.Cost {
-		return report.Cost{Loader: report.Usage{Cores: loader}, Server: report.Usage{Cores: server}, Others: others}
+	cores := func(loader, server, others float64) report.Report {
+		return report.Report{Span: report.Span{Loader: report.Usage{Cores: loader}, Server: report.Usage{Cores: server}}, Cost: report.Cost{Others: others}}
 	}
 	asked := func(figure string, limit float64) []report.Goal { return []report.Goal{{Name: figure, Want: limit}} }
 	for name, c := range map[string]struct {
 		lag   report.Latency
-		cost  report.Cost
+		rep   report.Report
 		goals []report.Goal
 		phase string // an objective of its slowest result; its generator was late by 30 ms at most
 		valid bool
@@ -30,7 +30,7 @@ func TestGeneratorsThatFellBehind(t *testing.T) {
 		"others":                 {report.Latency{P99: 80}, cores(0.3, 0.4, 1.2), nil, "", false, []string{"something else used the machine"}},
 		"an idle machine":        {report.Latency{P99: 80}, cores(0.3, 0.4, 0.1), nil, "", false, []string{"the machine had room"}},
 		"an unknown server":      {report.Latency{P99: 80}, cores(0.3, 0, 0), nil, "", false, []string{"--server-pid"}},
-		"the second of two":      {report.Latency{P99: 10}, report.Cost{Loaders: []report.Loader{{Name: "a", Lag: report.Latency{P99: 5}}, {Name: "b", Lag: report.Latency{P99: 80}}}}, nil, "", false, []string{"invalid: of 2 loaders these fell behind: loader 2 (b, p99 80.0 ms); allowed are 50 ms"}},
+		"the second of two":      {report.Latency{P99: 10}, report.Report{Cost: report.Cost{Loaders: []report.Loader{{Name: "a", Lag: report.Latency{P99: 5}}, {Name: "b", Lag: report.Latency{P99: 80}}}}}, nil, "", false, []string{"invalid: of 2 loaders these fell behind: loader 2 (b, p99 80.0 ms); allowed are 50 ms"}},
 		"only the server":        {report.Latency{P99: 5, P999: 9, Max: 20}, cores(0, 0, 0), asked("max", 1000), "", true, []string{"short: slowest"}},
 		"both, for a moment":     {report.Latency{P99: 5, P999: 9, Max: 1400}, cores(0, 0, 0), asked("max", 1000), "", false, []string{"short: slowest", "max is not the server's alone"}},
 		"both, at p99.9":         {report.Latency{P99: 5, P999: 1200, Max: 1400}, cores(0, 0, 0), asked("p999", 1000), "", false, []string{"short: p99.9", "p999 is not the server's alone"}},
@@ -39,9 +39,10 @@ func TestGeneratorsThatFellBehind(t *testing.T) {
 		"both, within the limit": {report.Latency{P99: 5, P999: 9, Max: 1400}, cores(0, 0, 0), asked("max", 2000), "", true, nil},
 		"both, in another phase": {report.Latency{P99: 5, P999: 9, Max: 1400}, cores(0, 0, 0), nil, "rush", true, []string{"short: rush: slowest"}},
 	} {
-		rep := &report.Report{Plan: report.Plan{MaxLag: 50}, Machine: report.Machine{Cores: 2}, Traffic: report.Traffic{Latency: slow, Lag: c.lag}, Cost: c.cost, Goals: c.goals, Balance: &report.Balance{}}
+		rep := &c.rep
+		rep.Plan.MaxLag, rep.Machine.Cores, rep.Latency, rep.Lag, rep.Goals, rep.Balance = 50, 2, slow, c.lag, c.goals, &report.Balance{}
 		if c.phase != "" {
-			rep.Phases = []report.Played{{Name: c.phase, Kind: "steady", Latency: slow, Lag: report.Latency{Max: 30}, Assessment: report.Assessment{Asked: map[string]scenario.Limit{"max": "1s"}}}}
+			rep.Phases = []report.Played{{Name: c.phase, Kind: "steady", Span: report.Span{Latency: slow, Lag: report.Latency{Max: 30}}, Assessment: report.Assessment{Asked: map[string]scenario.Limit{"max": "1s"}}}}
 		}
 		(&timetable{rep: rep}).verdict(&observe.Measured{})
 		if rep.Valid != c.valid || !slices.EqualFunc(rep.Verdict, c.want, strings.Contains) {

@@ -562,7 +562,7 @@ func (rep *Report) usageSection() Section {
 	}
 	s := Section{ID: "usage", Title: "Use of the machine", Tables: t.list()}
 	if rep.Server.RSS > 0 && rep.Machine.Cores > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("server and loader used %s of %d cores, others %s cores", number.Percent(rep.MachineShare), rep.Machine.Cores, number.Three(rep.Others)))
+		s.Notes = append(s.Notes, fmt.Sprintf("server and loader used %s of %d cores, others %s cores", number.Percent(rep.machineShare()), rep.Machine.Cores, number.Three(rep.Others)))
 	}
 	if x := rep.Signals; x != nil {
 		if u := x.Startup; u.RSS > 0 {

@@ -1,9 +1,5 @@
 package report
 
-import (
-	"runtime"
-)
-
 // Inside holds the server's own metrics over the measured span. It is absent if the server was not asked, or was
 // restarted meanwhile.
 type Inside struct {
@@ -44,9 +40,9 @@ type Network struct {
 	Out float64 `json:"outBytesPerSecond"`
 }
 
-// MachineShare returns the share of all cores of this machine that the server and the local loaders used.
-func MachineShare(server, loader Usage) float64 {
-	return (server.Cores + loader.Here()) / float64(runtime.NumCPU())
+// machineShare returns the share of all cores of the first loader's machine that the server and the loaders there used.
+func (rep *Report) machineShare() float64 {
+	return ratio(rep.Server.Cores+rep.Loader.Here(), float64(rep.Machine.Cores))
 }
 
 // Here returns the cores used on this machine.
