@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -155,14 +156,8 @@ type Final struct {
 	Acked  int64        `json:"acked"`
 }
 
-// Breach is an answer of the server that contradicts the protocol.
-type Breach struct {
-	Kind    string       `json:"kind"`
-	Node    model.NodeID `json:"node"`
-	Name    string       `json:"name"` // of the node
-	Number  uint64       `json:"number"`
-	Problem string       `json:"problem"`
-}
+// Breach is an answer of the server that contradicts the protocol; it names no check.
+type Breach = report.Imbalance
 
 // Kinds of breaches.
 const (
@@ -174,11 +169,8 @@ const (
 // Breaches counts breaches by kind.
 type Breaches struct {
 	Kinds map[string]uint64 `json:"kinds,omitempty"`
-	First []Breach          `json:"first,omitempty"` // ten at most
+	First []Breach          `json:"first,omitempty"` // report.MostExamples
 }
-
-// mostBreaches bounds Breaches.First.
-const mostBreaches = 10
 
 // Add counts a breach.
 func (b *Breaches) Add(x Breach) {
@@ -186,7 +178,7 @@ func (b *Breaches) Add(x Breach) {
 		b.Kinds = map[string]uint64{}
 	}
 	b.Kinds[x.Kind]++
-	if len(b.First) < mostBreaches {
+	if len(b.First) < report.MostExamples {
 		b.First = append(b.First, x)
 	}
 }
