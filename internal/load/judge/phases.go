@@ -237,9 +237,9 @@ func (t *timetable) phases() {
 
 // beside lists the waits of users and pipelines in a phase, next to the results.
 func (t *timetable) beside(p *report.Played, sum *observe.Tally) (list []report.Beside) {
-	for _, figure := range [...]string{"list-p99", "apply-p99", "silence-p99", "run-p99", "fact-p99", "watch-p99", "holds-p99", tellFigure} {
-		if h := sum.Waits[figure]; h.Count() > 0 {
-			list = append(list, report.Beside{Figure: figure, Count: uint64(h.Count()), Value: h.Latency().P99})
+	for _, user := range sharers() {
+		if h := sum.Waits[user.figure]; h.Count() > 0 {
+			list = append(list, report.Beside{Figure: user.figure, Count: uint64(h.Count()), Value: h.Latency().P99})
 		}
 	}
 	behind := report.Beside{Figure: report.HistoryBehind}

@@ -148,7 +148,7 @@ func (t *timetable) verdict(m *observe.Measured) {
 			continue
 		}
 		say("short: %s", g)
-		if lag, ok := lagOf(rep, g); ok && lag > maxLag {
+		if lag := lagAt(rep, g); lag > maxLag && g.Why == "" {
 			invalid("%s is not the server's alone: the generator itself was %.1f ms late there, allowed %.0f ms: %s", g.Name, lag, maxLag, whyBehind(rep, m.Senders))
 		}
 	}
@@ -178,23 +178,15 @@ func loadersBehind(rep *report.Report) (list []string) {
 	return list
 }
 
-// lagOf returns the generator's lag at the percentile of a goal above the 99th.
-func lagOf(rep *report.Report, g report.Goal) (ms float64, ok bool) {
+// lagAt returns the generator's lag at the percentile of a goal above the 99th; zero for another goal.
+func lagAt(rep *report.Report, g report.Goal) (ms float64) {
 	lag := rep.Lag
 	for i := range rep.Phases {
 		if p := &rep.Phases[i]; g.Phase != "" && p.Name == g.Phase {
 			lag = p.Lag
 		}
 	}
-	switch {
-	case g.Why != "":
-		return 0, false
-	case g.Name == "p999":
-		return lag.P999, true
-	case g.Name == "max":
-		return lag.Max, true
-	}
-	return 0, false
+	return map[string]float64{"p999": lag.P999, "max": lag.Max}[g.Name]
 }
 
 // whyBehind names the processes that used the cores when the generator fell behind.

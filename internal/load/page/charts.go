@@ -15,14 +15,21 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// series is one line over time; a value that is NaN makes a gap.
+// series is one line over time.
 type series struct {
 	name, tone string
 	of         func(*report.Sample) float64
-	fold       func([]float64) float64 // of the seconds that share a point
+	fold       func([]float64) float64            // of the seconds that share a point
+	unknown    func(*report.Sample, float64) bool // a value that makes a gap; nil: none
 	dashed     bool
 	filled     bool
 }
+
+// zero reports whether a value is 0, and means that nobody measured it.
+func zero(_ *report.Sample, v float64) bool { return v == 0 }
+
+// unread reports whether the server's own metrics of a second could not be read.
+func unread(s *report.Sample, _ float64) bool { return s.Heap == 0 }
 
 // mean returns the mean.
 func mean(values []float64) float64 {
@@ -39,35 +46,8 @@ func most(values []float64) float64 { return slices.Max(values) }
 // least returns the minimum.
 func least(values []float64) float64 { return slices.Min(values) }
 
-// positive returns a function that makes a gap in the line where the value is 0.
-func positive(of func(*report.Sample) float64) func(*report.Sample) float64 {
-	return func(s *report.Sample) float64 {
-		if v := of(s); v != 0 {
-			return v
-		}
-		return chart.Gap()
-	}
-}
-
-// inside returns a function that makes a gap where the sample lacks the server's own metrics.
-func inside(of func(*report.Sample) float64) func(*report.Sample) float64 {
-	return func(s *report.Sample) float64 {
-		if s.Heap > 0 {
-			return of(s)
-		}
-		return chart.Gap()
-	}
-}
-
-// latency returns a function that makes a gap where the sample has no latency.
-func latency(of func(*report.Latency) float64) func(*report.Sample) float64 {
-	return func(s *report.Sample) float64 {
-		if s.Latency == nil || s.Latency.Max == 0 {
-			return chart.Gap()
-		}
-		return of(s.Latency)
-	}
-}
+// latencies returns the latencies of a second; zero without any.
+func latencies(s *report.Sample) report.Latency { return *cmp.Or(s.Latency, &report.Latency{}) }
 
 // bare returns a format without the zeros at the end of numbers.
 func bare(format func(float64) string) func(float64) string {
@@ -99,11 +79,11 @@ func charts(rep *report.Report) (list []chart.Drawing, legend []sign) {
 		series{name: done, tone: "blue", of: func(s *sample) float64 { return float64(s.Acked) }, fold: mean, filled: true}, offered,
 		series{name: "refused", tone: "red", of: func(s *sample) float64 { return float64(s.Refused) }, fold: mean})
 	add(chart.Chart{ID: "latency", Title: "Latency", Unit: timed + ", percentiles of each second", Y: chart.Axis{Format: millis.Format, Exact: millis.Exact, Scale: chart.Log}, Wide: true},
-		series{name: "slowest", tone: "heat5", of: latency(func(l *report.Latency) float64 { return l.Max }), fold: most},
-		series{name: "p99.9", tone: "heat4", of: latency(func(l *report.Latency) float64 { return l.P999 }), fold: most},
-		series{name: "p99", tone: "heat3", of: latency(func(l *report.Latency) float64 { return l.P99 }), fold: most},
-		series{name: "p90", tone: "heat2", of: latency(func(l *report.Latency) float64 { return l.P90 }), fold: most},
-		series{name: "p50", tone: "heat1", of: latency(func(l *report.Latency) float64 { return l.P50 }), fold: most})
+		series{name: "slowest", tone: "heat5", of: func(s *sample) float64 { return latencies(s).Max }, fold: most, unknown: zero},
+		series{name: "p99.9", tone: "heat4", of: func(s *sample) float64 { return latencies(s).P999 }, fold: most, unknown: zero},
+		series{name: "p99", tone: "heat3", of: func(s *sample) float64 { return latencies(s).P99 }, fold: most, unknown: zero},
+		series{name: "p90", tone: "heat2", of: func(s *sample) float64 { return latencies(s).P90 }, fold: most, unknown: zero},
+		series{name: "p50", tone: "heat1", of: func(s *sample) float64 { return latencies(s).P50 }, fold: most, unknown: zero})
 	for _, c := range []chart.Chart{percentiles(rep), saturation(rep), saturationLatency(rep)} {
 		if c.Unit = rep.InUnit(c.Unit); len(c.Lines) > 0 {
 			list = append(list, c.Draw())
@@ -116,27 +96,27 @@ func charts(rep *report.Report) (list []chart.Drawing, legend []sign) {
 		series{name: "loader", tone: "orange", of: func(s *sample) float64 { return s.LoaderCPU }, fold: mean},
 		series{name: "others", tone: "grey", of: func(s *sample) float64 { return s.OthersCPU }, fold: mean})
 	add(chart.Chart{ID: "memory", Title: "Memory", Unit: "resident, and heap in use", Y: bytes},
-		series{name: "server", tone: "blue", of: positive(func(s *sample) float64 { return float64(s.ServerRSS) }), fold: most},
-		series{name: "its heap", tone: "teal", of: positive(func(s *sample) float64 { return s.Heap }), fold: most},
-		series{name: "loader", tone: "orange", of: positive(func(s *sample) float64 { return float64(s.LoaderRSS) }), fold: most})
+		series{name: "server", tone: "blue", of: func(s *sample) float64 { return float64(s.ServerRSS) }, fold: most, unknown: zero},
+		series{name: "its heap", tone: "teal", of: func(s *sample) float64 { return s.Heap }, fold: most, unknown: zero},
+		series{name: "loader", tone: "orange", of: func(s *sample) float64 { return float64(s.LoaderRSS) }, fold: most, unknown: zero})
 	add(chart.Chart{ID: "queues", Title: "Queues of the server", Unit: "waiting entries, of the deepest queues", Y: count}, queues(rep, "items")...)
 	add(chart.Chart{ID: "queued-bytes", Title: "Queues of the server, by size", Unit: "waiting bytes, of the deepest queues", Y: bytes}, queues(rep, "bytes")...)
 	add(chart.Chart{ID: "commits", Title: "Journal", Unit: "per second", Y: chart.Axis{Format: number.Short, Exact: number.Three}},
-		series{name: "commits", tone: "blue", of: inside(func(s *sample) float64 { return s.Commits }), fold: mean},
-		series{name: "fsyncs", tone: "orange", of: inside(func(s *sample) float64 { return s.Syncs }), fold: mean, dashed: true})
+		series{name: "commits", tone: "blue", of: func(s *sample) float64 { return s.Commits }, fold: mean, unknown: unread},
+		series{name: "fsyncs", tone: "orange", of: func(s *sample) float64 { return s.Syncs }, fold: mean, unknown: unread, dashed: true})
 	add(chart.Chart{ID: "commit-time", Title: "A commit with its fsync", Unit: "mean of a second", Y: millis},
-		series{name: "commit", tone: "purple", of: positive(func(s *sample) float64 { return s.CommitMs }), fold: most})
+		series{name: "commit", tone: "purple", of: func(s *sample) float64 { return s.CommitMs }, fold: most, unknown: zero})
 	add(chart.Chart{ID: "written", Title: "Written to disk", Unit: "by the server, per second", Y: chart.Axis{Format: bytes.Format, Exact: perSecond(number.Bytes)}},
 		series{name: "written", tone: "teal", of: func(s *sample) float64 { return s.Written }, fold: mean, filled: true})
 	add(chart.Chart{ID: "gc", Title: "Garbage collector of the server", Unit: "pauses in a second", Y: millis},
-		series{name: "paused", tone: "orange", of: inside(func(s *sample) float64 { return s.GC }), fold: most})
+		series{name: "paused", tone: "orange", of: func(s *sample) float64 { return s.GC }, fold: most, unknown: unread})
 	add(chart.Chart{ID: "locks", Title: "Waiting for locks", Unit: "of the time × processors", Y: chart.Axis{Format: number.Percent}},
-		series{name: "server", tone: "blue", of: inside(func(s *sample) float64 { return s.Locks }), fold: mean},
-		series{name: "loader", tone: "grey", of: inside(func(s *sample) float64 { return s.OwnLocks }), fold: mean, dashed: true})
+		series{name: "server", tone: "blue", of: func(s *sample) float64 { return s.Locks }, fold: mean, unknown: unread},
+		series{name: "loader", tone: "grey", of: func(s *sample) float64 { return s.OwnLocks }, fold: mean, unknown: unread, dashed: true})
 	add(chart.Chart{ID: "goroutines", Title: "Goroutines of the server", Y: count},
-		series{name: "goroutines", tone: "purple", of: positive(func(s *sample) float64 { return s.Goroutines }), fold: most})
+		series{name: "goroutines", tone: "purple", of: func(s *sample) float64 { return s.Goroutines }, fold: most, unknown: zero})
 	add(chart.Chart{ID: "lag", Title: "Generator lag", Unit: "p99 of a second", Y: millis},
-		series{name: "lag", tone: "grey", of: positive(func(s *sample) float64 { return s.Lag }), fold: most})
+		series{name: "lag", tone: "grey", of: func(s *sample) float64 { return s.Lag }, fold: most, unknown: zero})
 	return list, legend
 }
 
@@ -155,12 +135,8 @@ func queues(rep *report.Report, unit string) (lines []series) {
 	})
 	for i, tone := range []string{"blue", "orange", "teal", "purple", "grey"} {
 		if i < len(names) {
-			lines = append(lines, series{name: names[i], tone: tone, fold: most, of: func(s *report.Sample) float64 {
-				if depth, ok := s.Queues[names[i]]; ok {
-					return depth
-				}
-				return chart.Gap()
-			}})
+			lines = append(lines, series{name: names[i], tone: tone, fold: most, of: func(s *report.Sample) float64 { return s.Queues[names[i]] },
+				unknown: func(s *report.Sample, _ float64) bool { _, ok := s.Queues[names[i]]; return !ok }})
 		}
 	}
 	return lines
@@ -187,7 +163,7 @@ func overTime(rep *report.Report, c *chart.Chart, all []series) bool {
 			var values []float64
 			for i := range part {
 				v := s.of(&part[i])
-				if math.IsNaN(v) {
+				if s.unknown != nil && s.unknown(&part[i], v) {
 					continue
 				}
 				values = append(values, v)
