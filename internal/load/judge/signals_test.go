@@ -103,7 +103,7 @@ func TestSignals(t *testing.T) {
 	values = tallyOf(80)
 	state.Counts[3][4]--
 	for name, list := range map[string][]observe.Line{"alone": append(alone, observe.Line{State: state}), "beside checks": beside} {
-		if rep := judged(t, list); !rep.Lost() || rep.Wrong().Of(report.WrongSignals) != 1 || !strings.Contains(rep.Text(), "failed: values lost: 1 (node 3, ") {
+		if rep := judged(t, list); !rep.Lost() || rep.Wrong().Of(report.WrongSignals) != 1 || !strings.Contains(rep.Text(), "failed: values lost: 1 (node 3, ") || !strings.Contains(rep.Text(), "\n  values lost  1 ") {
 			t.Errorf("%s: %q\n%s", name, rep.Verdict, rep.Text())
 		}
 	}

@@ -543,7 +543,7 @@ func (rep *Report) ledgerSection() Section {
 	for _, e := range b.Examples {
 		examples.add(fmt.Sprintf("%s (%d)", e.Name, e.Node), fmt.Sprintf("%s (%d)", e.CheckName, e.Check), counted(e.Number), e.Problem)
 	}
-	s.Tables = append(kinds.list(), examples.list()...)
+	s.Tables = append(append(s.Tables, kinds.list()...), examples.list()...)
 	return s
 }
 
