@@ -44,7 +44,7 @@ func TestSettlingIsOfAllThatHadTo(t *testing.T) {
 func TestEveryFigureIsFound(t *testing.T) {
 	l, behind, asked := Latency{P50: 1, P99: 1, P999: 1, Max: 1}, 1.0, scenario.Scenario{Phases: []scenario.Phase{{Settle: sec(1)}}}
 	rep := &Report{Scenario: &asked, Machine: Machine{Cores: 2}, Traffic: Traffic{Rate: 1, Results: 1},
-		Span: Span{InTime: &behind, Latency: l, BeyondLinger: l, Server: Usage{Cores: 1, MicrosPerItem: 1, RSS: 1, LockShare: 1}, Loader: Usage{Cores: 1, MicrosPerItem: 1}}, Cost: Cost{SessionBytes: 1, AgentBytes: 1, StateBytes: 1, ConnectSeconds: 1, Inside: &Inside{1, 1, 1, 1, 1, 1, 1}, Calls: &Calls{Reads: 1, Writes: 1, Syncs: 1}, Disk: &Disk{PerResult: 1}},
+		Span: Span{InTime: &behind, Latency: l, BeyondLinger: l, Server: Usage{Cores: 1, MicrosPerItem: 1, RSS: 1, LockShare: 1}, Loader: Usage{Cores: 1, MicrosPerItem: 1}}, Cost: Cost{SessionBytes: 1, AgentBytes: 1, StateBytes: 1, ConnectSeconds: 1, Inside: &Inside{1, 1, 1, 1, 1, 1}, Calls: &Calls{Reads: 1, Writes: 1, Syncs: 1}, Disk: &Disk{PerResult: 1}},
 		Course:  Course{Phases: []Played{{Kind: KindStep, Acknowledged: 1, Assessment: Assessment{Settled: 1}}}, Faults: []Struck{{Detected: l, Cleared: l}}, Outages: []Outage{{Serving: 1, Acked: 1, Seconds: 2}}, Turns: &Turned{Taken: 1, Took: l}, Changes: []Held{{Holds: l}}, Notifications: &Notifications{Latency: l}, Streamed: &Streamed{Latency: l}},
 		Samples: []Sample{{Second: 1, Internals: Internals{Behind: &behind}}}}
 	for _, what := range []string{"list", "apply", "silence", "watch", "run", "fact"} {

@@ -130,7 +130,6 @@ type Plan struct {
 
 // Latency holds percentiles of a latency, in milliseconds.
 type Latency struct {
-	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`
 	P90  float64 `json:"p90"`
 	P99  float64 `json:"p99"`

@@ -7,9 +7,8 @@ type Inside struct {
 	JournalBytes float64 `json:"journalBytesPerResult"` // of commits, as they are on disk
 	Allocs       float64 `json:"allocsPerResult"`
 	AllocBytes   float64 `json:"allocBytesPerResult"`
-	LockWait     float64 `json:"lockWaitCores"` // goroutines that waited for a lock, mean of the span: Usage.LockShare has it as a share
-	GC           float64 `json:"gcCores"`       // used by the garbage collector
-	Goroutines   float64 `json:"goroutines"`    // at the end of the span
+	GC           float64 `json:"gcCores"`    // used by the garbage collector
+	Goroutines   float64 `json:"goroutines"` // at the end of the span
 }
 
 // Calls counts the system calls of the server, per second of the measured span.
@@ -19,7 +18,6 @@ type Calls struct {
 	Syncs            float64 `json:"syncsPerSecond"` // of the journal
 	FramesPerRead    float64 `json:"framesPerRead"`
 	ResultsPerCommit float64 `json:"resultsPerCommit"`
-	FramesPerCommit  float64 `json:"framesPerCommit"`
 }
 
 // Disk counts the bytes that the server wrote in the measured span.
