@@ -48,8 +48,8 @@ type Curve struct {
 // its name: any, wide or none.
 type Stretch struct {
 	Band
-	Left, Width float64
-	Room        string
+	Start, Width float64
+	Room         string
 }
 
 // Moment is a mark and its place on the horizontal axis, in percent of the width.

@@ -28,9 +28,12 @@ type Findings struct {
 
 // Objective is one line of the verdict.
 type Objective struct {
-	Met              bool
-	What, Asked, Got string
-	Value, Limit     float64 // of a goal that was measured; else 0
+	Met   bool    `json:"met"`
+	What  string  `json:"what"`
+	Asked string  `json:"asked"`
+	Got   string  `json:"got"`
+	Value float64 `json:"value,omitempty"` // of a goal that was measured …
+	Limit float64 `json:"limit,omitempty"` // … and what it should be
 }
 
 // Section is a heading with notes and tables.
