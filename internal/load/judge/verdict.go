@@ -15,11 +15,14 @@ import (
 // Checks judges a run of checks and returns its report: the figures that were measured, the findings, and the verdict. The
 // log of a loader that was killed has no ledgers: its report has the figures of the seconds until then.
 func Checks(c *observe.Checks) (*report.Report, error) {
-	m, err := measured(c)
+	m, err := c.Measured, error(nil)
+	if m == nil {
+		m, err = killed(c)
+	}
 	if err != nil {
 		return nil, err
 	}
-	rep := *m.Report
+	rep := *cmp.Or(m.Report, c.Start.Report)
 	rep.Verdict, rep.Label, rep.Faults = nil, slices.Clone(rep.Label), Faults(c)
 	t := newTimetable(c, &rep)
 	t.phases()
@@ -61,18 +64,6 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 	}
 	t.verdict(m)
 	return &rep, nil
-}
-
-// measured returns the last line of the log, or a substitute if the loader was killed.
-func measured(c *observe.Checks) (*observe.Measured, error) {
-	if c.Measured == nil {
-		return killed(c)
-	}
-	m := *c.Measured
-	if m.Report == nil {
-		m.Report = c.Start.Report
-	}
-	return &m, nil
 }
 
 // killed returns a last line for a run whose loader was killed, ending at its last second.

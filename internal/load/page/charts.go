@@ -84,7 +84,7 @@ func charts(rep *report.Report) (list []chart.Drawing, legend []sign) {
 		series{name: "p99", tone: "heat3", of: func(s *sample) float64 { return latencies(s).P99 }, fold: most, unknown: zero},
 		series{name: "p90", tone: "heat2", of: func(s *sample) float64 { return latencies(s).P90 }, fold: most, unknown: zero},
 		series{name: "p50", tone: "heat1", of: func(s *sample) float64 { return latencies(s).P50 }, fold: most, unknown: zero})
-	for _, c := range []chart.Chart{percentiles(rep), saturation(rep), saturationLatency(rep)} {
+	for _, c := range append([]chart.Chart{percentiles(rep)}, bySteps(rep)...) {
 		if c.Unit = rep.InUnit(c.Unit); len(c.Lines) > 0 {
 			list = append(list, c.Draw())
 		}
@@ -266,52 +266,37 @@ func percentiles(rep *report.Report) chart.Chart {
 	return c
 }
 
-// steps returns the phases of a search for saturation, each in its last attempt.
-func steps(rep *report.Report) (list []report.Played) {
-	for _, p := range rep.Phases {
-		if p.Kind == report.KindStep && p.Offered > 0 {
-			if p.Again && len(list) > 0 {
-				list = list[:len(list)-1]
-			}
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// byStep returns a chart with a line for each function over the steps, or without lines if there are fewer than two
+// bySteps returns the rates and the latencies of a search for saturation, each step in its last attempt; none of fewer than two
 // steps.
-func byStep(rep *report.Report, c chart.Chart, lines []chart.Line, of ...func(*report.Played) float64) chart.Chart {
-	c.X = chart.Axis{Name: "offered", Format: number.Short, Exact: perSecond(number.Count[float64])}
-	all := steps(rep)
-	if len(all) < 2 {
-		return c
-	}
-	for i := range all {
-		for n := range lines {
-			lines[n].Points = append(lines[n].Points, chart.Point{X: all[i].Offered, Y: of[n](&all[i])})
-		}
-		if len(all[i].Missed) == 0 {
-			c.Summary = fmt.Sprintf("The last step that held offered %s/s: p99 beyond the linger %s.", number.Count(all[i].Offered), number.Millis(all[i].BeyondLinger.P99))
+func bySteps(rep *report.Report) []chart.Chart {
+	var steps []*report.Played
+	for i := range rep.Phases {
+		if p := &rep.Phases[i]; p.Kind == report.KindStep && p.Offered > 0 {
+			if p.Again && len(steps) > 0 {
+				steps = steps[:len(steps)-1]
+			}
+			steps = append(steps, p)
 		}
 	}
-	c.Lines = lines
-	logarithmic(&c)
-	return c
-}
-
-// saturation returns the chart of offered and acknowledged rates by step.
-func saturation(rep *report.Report) chart.Chart {
-	return byStep(rep, chart.Chart{ID: "saturation", Title: "Until saturation", Unit: "results per second, by offered rate", Y: chart.Axis{Format: number.Short, Exact: perSecond(number.Count[float64])}},
-		[]chart.Line{{Name: "offered", Tone: "grey", Dashed: true}, {Name: "acknowledged", Tone: "blue", Dots: true}},
-		func(p *report.Played) float64 { return p.Offered }, func(p *report.Played) float64 { return p.Acknowledged })
-}
-
-// saturationLatency returns the chart of latencies by step.
-func saturationLatency(rep *report.Report) chart.Chart {
-	return byStep(rep, chart.Chart{ID: "saturation-latency", Title: "Latency until saturation", Unit: "beyond the linger, by offered rate", Y: chart.Axis{Format: bare(number.Millis), Exact: number.Millis, Scale: chart.Log}},
-		[]chart.Line{{Name: "p99", Tone: "heat3", Dots: true}, {Name: "p50", Tone: "heat1", Dots: true}},
-		func(p *report.Played) float64 { return p.BeyondLinger.P99 }, func(p *report.Played) float64 { return p.BeyondLinger.P50 })
+	if len(steps) < 2 {
+		return nil
+	}
+	rates := chart.Chart{ID: "saturation", Title: "Until saturation", Unit: "results per second, by offered rate", Y: chart.Axis{Format: number.Short, Exact: perSecond(number.Count[float64])},
+		Lines: []chart.Line{{Name: "offered", Tone: "grey", Dashed: true}, {Name: "acknowledged", Tone: "blue", Dots: true}}}
+	times := chart.Chart{ID: "saturation-latency", Title: "Latency until saturation", Unit: "beyond the linger, by offered rate", Y: chart.Axis{Format: bare(number.Millis), Exact: number.Millis, Scale: chart.Log},
+		Lines: []chart.Line{{Name: "p99", Tone: "heat3", Dots: true}, {Name: "p50", Tone: "heat1", Dots: true}}}
+	for _, p := range steps {
+		for line, y := range map[*chart.Line]float64{&rates.Lines[0]: p.Offered, &rates.Lines[1]: p.Acknowledged, &times.Lines[0]: p.BeyondLinger.P99, &times.Lines[1]: p.BeyondLinger.P50} {
+			line.Points = append(line.Points, chart.Point{X: p.Offered, Y: y})
+		}
+		if len(p.Missed) == 0 {
+			rates.Summary = fmt.Sprintf("The last step that held offered %s/s: p99 beyond the linger %s.", number.Count(p.Offered), number.Millis(p.BeyondLinger.P99))
+		}
+	}
+	rates.X = chart.Axis{Name: "offered", Format: number.Short, Exact: perSecond(number.Count[float64])}
+	times.X, times.Summary = rates.X, rates.Summary
+	logarithmic(&times)
+	return []chart.Chart{rates, times}
 }
 
 // sign is a mark of the charts and its meaning.
