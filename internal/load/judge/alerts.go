@@ -106,9 +106,9 @@ func judgeCheck(state *observe.Alerted, strikes []*strike, struck bool) {
 	}
 }
 
-// match pairs turns that had to be told with those that were told, in order, and calls fn with each pair, with each turn
-// that nobody told, and with each that was told and had not to be. A turn that was told more than Early before the next that had to
-// be belongs to none.
+// match pairs expected turns with received ones, in order. It calls fn with each pair, with each expected turn that was not received
+// (came is nil), and with each received turn that was not expected (must is nil). A turn that was received more than Early before
+// the next expected one was not expected.
 func match(must, came []observe.Turn, fn func(must, came *observe.Turn)) {
 	for i := range must {
 		for ; len(came) > 0 && came[0].At < must[i].At-Early; came = came[1:] {

@@ -25,7 +25,7 @@ type series struct {
 	filled     bool
 }
 
-// zero reports whether a value is 0, and means that nobody measured it.
+// zero reports whether a value is 0: nobody measured it.
 func zero(_ *report.Sample, v float64) bool { return v == 0 }
 
 // unread reports whether the server's own metrics of a second could not be read.

@@ -31,7 +31,7 @@ type Wrong struct {
 	Says  []string // sentences
 }
 
-// question is one that a run answers: did all of a kind that were due come right? What did not is the Wrong in it.
+// question asks whether all things of one kind that were due came out right. Its Wrong counts those that did not.
 type question struct {
 	Wrong
 	what, asked string // as an objective
@@ -39,7 +39,7 @@ type question struct {
 	judged      bool // else it is an objective only where something is wrong
 }
 
-// says adds wrong ones to a question, with a sentence; none without any.
+// says adds a count of wrong things with a sentence about them. A count of 0 adds nothing.
 func (q *question) says(count uint64, format string, args ...any) {
 	if count > 0 {
 		q.Count += count
