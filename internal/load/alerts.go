@@ -100,8 +100,7 @@ func (r *run) concludeAlerts(ctx context.Context, d *faultScript) {
 // alertsMissing reports whether an expected alert has not come yet.
 func (r *run) alertsMissing(d *faultScript) bool {
 	seen := r.alertsSeen(d)
-	_, missing := judge.Alerts(seen)
-	return missing > 0 || judge.Messages(seen, r.since, nil).Missing > 0
+	return judge.Alerts(seen, nil) > 0 || judge.Messages(seen, r.since, nil).Missing > 0
 }
 
 // alertsSeen returns the alerts so far, and the faults that cause them.

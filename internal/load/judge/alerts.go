@@ -17,17 +17,23 @@ const Early = int64(1e9)
 // strike is a fault while its alerts are judged.
 type strike struct {
 	observe.Strike
-	row               report.Struck
+	row               *report.Struck
 	detected, cleared observe.Histogram
 }
 
-// Alerts judges the alerts of faults, and returns the report's row of each strike and the number of missing alerts.
-func Alerts(a *observe.Alerts) (rows []report.Struck, missing int) {
+// Alerts judges the alerts of faults, fills them in the faults of a report, and returns the number of missing alerts. Faults nil:
+// only that number is wanted.
+func Alerts(a *observe.Alerts, faults []report.Struck) (missing int) {
+	for _, s := range a.Strikes {
+		for len(faults) <= s.Fault {
+			faults = append(faults, report.Struck{})
+		}
+	}
 	all := make([]*strike, len(a.Strikes))
 	var checks []*strike
 	struck := map[int][]*strike{}
 	for i, s := range a.Strikes {
-		x := &strike{Strike: s}
+		x := &strike{Strike: s, row: &faults[s.Fault]}
 		all[i] = x
 		for _, state := range s.States {
 			struck[state] = append(struck[state], x)
@@ -55,9 +61,9 @@ func Alerts(a *observe.Alerts) (rows []report.Struck, missing int) {
 	}
 	for _, x := range all {
 		x.row.Detected, x.row.Cleared = x.detected.Latency(), x.cleared.Latency()
-		rows, missing = append(rows, x.row), missing+x.row.Missing
+		missing += x.row.Missing
 	}
-	return rows, missing
+	return missing
 }
 
 // failing reports whether a strike lets checks fail.

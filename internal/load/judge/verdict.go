@@ -47,11 +47,7 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 		rep.Label = append(rep.Label, rep.Silent.Labels()...)
 	}
 	if a := c.Alerts; a != nil {
-		rows, _ := Alerts(a)
-		for i, row := range rows {
-			f := &rep.Faults[a.Strikes[i].Fault]
-			f.Alerts, f.Missing, f.Extra, f.Example, f.Detected, f.Cleared = row.Alerts, row.Missing, row.Extra, row.Example, row.Detected, row.Cleared
-		}
+		Alerts(a, rep.Faults)
 	}
 	if x := c.RoundRobin; x != nil {
 		if rep.Turns, err = RoundRobin(x, c.Ledgers); err != nil {
