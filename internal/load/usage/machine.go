@@ -2,6 +2,7 @@ package usage
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"time"
@@ -18,8 +19,10 @@ func Machine() report.Machine {
 	if err != nil {
 		return m
 	}
-	if cpus, err := proc.CPUInfo(); err == nil && len(cpus) > 0 {
-		m.CPU = cpus[0].ModelName
+	if cpus, err := os.ReadFile("/proc/cpuinfo"); err == nil { // procfs reads it on Linux alone
+		_, model, _ := strings.Cut(string(cpus), "model name")
+		model, _, _ = strings.Cut(model, "\n")
+		m.CPU = strings.Trim(model, "\t: ")
 	}
 	if kernel, err := proc.SysctlStrings("kernel.osrelease"); err == nil {
 		m.Kernel = strings.Join(kernel, " ")
