@@ -25,6 +25,7 @@ type directives struct {
 	applied   map[model.UnitID][]model.DefinitionID // the definition in force of each directive, and the Waivers that cover it
 	since     map[model.DefinitionID]uint64         // boot time of the arrival of each definition, ms; zero: before the start of the agent
 	signed    signedRuns
+	reported  reportedRuns
 	awaiting  awaitingAssets
 	expiry    *time.Timer // applies the assignment again when its next Waiver expires; nil: none does
 }
@@ -71,6 +72,7 @@ func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.D
 	}
 	d.applied, d.since = applied, since
 	d.signed.setAssignment(a.Hash, applied)
+	d.reported.keep(applied)
 	d.stopExpiry()
 	if !next.IsZero() {
 		d.expiry = time.AfterFunc(next.Sub(now), func() { d.agent.units.reapply(model.DefinitionDirective) })
@@ -99,8 +101,8 @@ func (d *directives) suspendDefinitions() {
 // heldBeforeStart is the age of a definition that the agent had before it started: longer than each grace period.
 const heldBeforeStart = 1 << 62
 
-// runDirective runs a directive (policy rule) once and appends its signed report to the spool. A run that the end of the
-// agent interrupted reports nothing.
+// runDirective runs a directive (policy rule) once and appends its signed report to the spool, unless the directive has a heartbeat and
+// no report of the run is due. A run that the end of the agent interrupted reports nothing.
 func (d *directives) runDirective(ctx context.Context, definition *model.Definition, values model.PropertyValues, waivers []*model.WaiverDefinition, since uint64) {
 	c := definition.AsDirective()
 	waived := func(component string) bool { return coversComponent(waivers, component, d.agent.serverTime()) }
@@ -118,13 +120,19 @@ func (d *directives) runDirective(ctx context.Context, definition *model.Definit
 	if !ok {
 		return
 	}
+	now := d.agent.cfg.Machine.BootMs()
 	if report.HeldMs = heldBeforeStart; since > 0 {
-		report.HeldMs = d.agent.cfg.Machine.BootMs() - since
+		report.HeldMs = now - since
+	}
+	if !d.reported.due(c, &report, now) {
+		return
 	}
 	if err := d.signed.append(definition, &report); err != nil {
 		d.agent.checks.lostResults.Add(1)
 		d.agent.cfg.Log.Error("lost a report", "directive", c.Name, "err", err)
+		return
 	}
+	d.reported.record(c, &report, now)
 }
 
 // awaitingAssets has the directives whose last run lacked the archive of an asset; they run again when the archive

@@ -45,6 +45,7 @@ type testServer struct {
 	lastNumbers     map[wire.StreamKey]uint64
 	results         []decodedResult // results in the order of their commits
 	resultLanes     []wire.Lane     // of each
+	reports         []wire.Report   // of directives, in the order of their commits
 	repeatedNumbers int             // sequence numbers that were committed twice
 	byeSessions     int             // number of sessions that ended with Bye
 }
@@ -80,7 +81,7 @@ func (s *testServer) serveAgents(l net.Listener) {
 	log, err := journal.Open(s.dir+"/journal", journal.Options{Deliver: s.recordCommitted, Reserve: -1})
 	testenv.NoError(s.t, err)
 	front, err := muster.New(muster.Config{
-		Config: core.Config{Journal: log, Assignments: s}, Nodes: s, View: s, SigningKey: s.authority.SigningKey(),
+		Config: core.Config{Journal: log, Assignments: s}, Nodes: s, View: s, SigningKey: s.authority.SigningKey(), Kinds: []wire.SignalKind{wire.SignalReport},
 		Limits: muster.Limits{SessionLimits: core.SessionLimits{Keepalive: time.Second}},
 	})
 	testenv.NoError(s.t, err)
@@ -135,7 +136,15 @@ func (s *testServer) recordCommitted(c journal.Commit) {
 					continue
 				}
 				s.lastNumbers[b.StreamKey] = b.First + uint64(i)
-				if sig := b.Signals[i]; sig.Kind == wire.SignalResult {
+				sig := b.Signals[i]
+				if sig.Kind == wire.SignalReport {
+					var r wire.Report
+					if err := r.Decode(slices.Clone(sig.Body)); err != nil {
+						return err
+					}
+					s.reports = append(s.reports, r)
+				}
+				if sig.Kind == wire.SignalResult {
 					sig.Body = slices.Clone(sig.Body)
 					r, err := sig.Result()
 					if err != nil {
@@ -152,15 +161,24 @@ func (s *testServer) recordCommitted(c journal.Commit) {
 	}
 }
 
-// assign sets the node's assignment to these definitions (compiled checks and Templates) and properties
-func (s *testServer) assign(properties []wire.Property, definitions ...*model.CheckDefinition) {
+// assign sets the node's assignment to these checks and properties.
+func (s *testServer) assign(properties []wire.Property, checks ...*model.CheckDefinition) {
+	definitions := make([]*model.Definition, len(checks))
+	for i, c := range checks {
+		definitions[i] = c.Seal()
+	}
+	s.assignDefinitions(properties, definitions...)
+}
+
+// assignDefinitions sets the node's assignment to these definitions and properties.
+func (s *testServer) assignDefinitions(properties []wire.Property, definitions ...*model.Definition) {
 	s.mu.Lock()
 	s.revision++
 	a := &directory.Assignment{Node: testNode, UID: s.uid, Generation: wire.Generation{Epoch: 1, Revision: s.revision}, Properties: properties}
 	for _, c := range definitions {
-		c.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, c.Seal()))
-		s.definitions[c.ID] = &c.Definition
-		a.Definitions = append(a.Definitions, &c.Definition)
+		c.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, c))
+		s.definitions[c.ID] = c
+		a.Definitions = append(a.Definitions, c)
 	}
 	a.Hash = wire.AssignmentHash(a.Definitions, a.Properties, nil)
 	s.assigned = a

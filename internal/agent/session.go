@@ -138,6 +138,7 @@ func (e *linkEvents) Connected(server string, w *wire.Welcome) {
 	a.checks.assets.RetryNow()
 	a.units.resumeChecks()
 	a.inventories.connected(w)
+	a.directives.reported.forget()
 	now := savedSession{Incarnation: w.Incarnation, Servers: slices.Clone(w.Servers), ConfiguredServers: a.cfg.Servers}
 	if now.Incarnation != a.lastSession.Incarnation || !slices.Equal(now.Servers, a.lastSession.Servers) || !slices.Equal(now.ConfiguredServers, a.lastSession.ConfiguredServers) {
 		if !slices.Equal(now.Servers, a.lastSession.Servers) {

@@ -149,7 +149,11 @@ spec:
 // directiveScheduleText formats the times of a directive's runs.
 func directiveScheduleText(s *model.DirectiveSpec) string {
 	if s.Cron == "" {
-		return "every " + cmp.Or(s.Interval, model.Duration(model.DefaultPolicyInterval)).String()
+		text := "every " + cmp.Or(s.Interval, model.Duration(model.DefaultPolicyInterval)).String()
+		if s.Heartbeat > 0 {
+			text += "; equal runs are reported every " + s.Heartbeat.String()
+		}
+		return text
 	}
 	text := fmt.Sprintf("at %s (%s)", s.Cron, cmp.Or(s.TimeZone, "UTC"))
 	if s.Splay > 0 {
@@ -197,10 +201,12 @@ const (
 	maxArguments      = 64 << 10 // bytes of a method's arguments in JSON
 	minPolicyInterval = model.Duration(10 * time.Second)
 	maxPolicyTimeout  = model.Duration(time.Hour)
-	maxPolicyGrace    = model.Duration(30 * 24 * time.Hour)
-	maxPriority       = 10
-	maxPolicySplay    = model.Duration(24 * time.Hour)
-	maxBlocks         = 8 // in each other
+	// maxPolicyHeartbeat bounds the time after which a silent node is noticed.
+	maxPolicyHeartbeat = model.Duration(24 * time.Hour)
+	maxPolicyGrace     = model.Duration(30 * 24 * time.Hour)
+	maxPriority        = 10
+	maxPolicySplay     = model.Duration(24 * time.Hour)
+	maxBlocks          = 8 // in each other
 )
 
 // validateTechnique validates the spec of a Technique.
@@ -556,6 +562,7 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	if s.Rudder != "" {
 		v.Line("spec.rudder", s.Rudder, model.MaxName)
 		v.FlawIf(s.Mode+s.Trusted != "", "spec.mode", "leave mode and trusted out", "Rudder decides in which mode its agents run the directive")
+		v.FlawIf(s.Heartbeat != 0, "spec.heartbeat", "leave it out, and set rudderReports of the Namespace", "Rudder decides which runs its agents report")
 		v.FlawIf(s.Rollout != nil, "spec.rollout", "leave it out", "Rudder decides when its agents get a change")
 	}
 	v.requireOneOf("spec.mode", s.Mode, model.ModeAudit, model.ModeEnforce)
@@ -568,6 +575,9 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	v.FlawIf(s.Splay != 0 && s.Cron == "", "spec.splay", "leave the field out: nodes spread over the interval anyway", "has no effect without cron")
 	v.InRange("spec.splay", s.Splay, model.Duration(time.Second), maxPolicySplay)
 	v.FlawIf(s.Cron != "" && s.Rollout != nil, "spec.rollout", "write an interval, or change the directive without steps", "steps wait for the reports of nodes, which a calendar delays")
+	v.InRange("spec.heartbeat", s.Heartbeat, model.Duration(time.Minute), maxPolicyHeartbeat)
+	v.FlawIf(s.Heartbeat != 0 && s.Cron != "", "spec.heartbeat", "leave it out: each run at a time of cron is reported", "heartbeat and cron exclude each other")
+	v.FlawIf(s.Heartbeat != 0 && s.Heartbeat <= cmp.Or(s.Interval, model.Duration(model.DefaultPolicyInterval)), "spec.heartbeat", "write a longer time, such as 1h, or leave it out", "is no longer than the interval, so each run would be reported")
 	v.InRange("spec.grace", s.Grace, model.Duration(time.Second), maxPolicyGrace)
 	v.InRange("spec.timeout", s.Timeout, model.Duration(time.Second), maxPolicyTimeout)
 	v.validateSeverity("spec.severity", cmp.Or(s.Severity, model.Average.String()))

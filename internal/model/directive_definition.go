@@ -32,6 +32,7 @@ type DirectiveDefinition struct {
 	TimeZone   string        // of Cron
 	Splay      time.Duration // after each time of Cron
 	Timeout    time.Duration // of one run
+	Heartbeat  time.Duration // longest time between two reports of equal runs; zero: each run is reported
 	Grace      time.Duration // time for which a node may have the definition before a run that is not compliant is a problem
 
 	Severity Severity

@@ -386,6 +386,10 @@ type DirectiveSpec struct {
 	TimeZone string `json:"timeZone,omitempty"`
 	// The time after each time of cron over which the nodes spread their runs, each at a fixed offset; default 0s.
 	Splay Duration `json:"splay,omitempty"`
+	// The compliance mode changes-only: an agent reports a run that differs from the run reported before it or that repaired something,
+	// and of equal runs one in this time; at most 24h. Without a report for this time and five minutes the status is no report.
+	// Default: the agent reports each run.
+	Heartbeat Duration `json:"heartbeat,omitempty"`
 	// How long a node that newly gets the directive, or a changed one, may take to comply before it is a problem; default 0s. It counts
 	// as not compliant meanwhile.
 	Grace Duration `json:"grace,omitempty"`

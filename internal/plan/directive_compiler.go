@@ -48,7 +48,7 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 		Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
 		Technique:  at.String(), Mode: mode, Components: compiled.Components, Blocks: compiled.Blocks, Parameters: compiled.Parameters,
 		Interval: time.Duration(spec.Interval), Cron: spec.Cron, TimeZone: spec.TimeZone, Splay: time.Duration(spec.Splay), Timeout: cmp.Or(time.Duration(spec.Timeout), model.DefaultPolicyTimeout),
-		Severity: severity, Grace: time.Duration(spec.Grace), Rudder: spec.Rudder,
+		Heartbeat: time.Duration(spec.Heartbeat), Severity: severity, Grace: time.Duration(spec.Grace), Rudder: spec.Rudder,
 	}
 	if spec.Cron == "" {
 		definition.Interval = cmp.Or(definition.Interval, model.DefaultPolicyInterval)

@@ -118,13 +118,16 @@ func TestCodesKeepTheOrderOfComponents(t *testing.T) {
 	}
 }
 
-// TestDecisionTable walks Rudder's table of a run's analysis row by row (5 minutes between runs, 5 minutes of grace).
+// TestDecisionTable walks Rudder's table of a run's analysis row by row (5 minutes between runs, 5 minutes of grace; changes only: a heartbeat of an hour).
 func TestDecisionTable(t *testing.T) {
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
 	current := func(begin int) *Expectation { return &Expectation{Start: ago(begin), Interval: 5 * time.Minute} }
 	ended := func(end int) *Expectation {
 		return &Expectation{Start: ago(1000), End: ago(end), Interval: 5 * time.Minute}
+	}
+	beat := func(begin int) *Expectation {
+		return &Expectation{Start: ago(begin), Interval: 5 * time.Minute, Heartbeat: time.Hour}
 	}
 	calendar := func(begin, lastDue int) *Expectation { return &Expectation{Start: ago(begin), LastDue: ago(lastDue)} }
 	run := func(minutes int, of *Expectation) *Run {
@@ -157,6 +160,10 @@ func TestDecisionTable(t *testing.T) {
 		{"ended long before the run", current(60), run(1, ended(20)), 60, false, UnexpectedVersion},
 		{"ended shortly before the run, awaited", current(9), run(1, ended(9)), 60, false, AwaitReport},
 		{"ended after the run, overdue", current(30), run(35, ended(30)), 60, false, NoReportInTime},
+		{"changes only, a run within the heartbeat", beat(90), &Run{Start: ago(64), NamesDefinition: true, Of: beat(90), InForce: true}, 90, false, ComputeCompliance},
+		{"changes only, no run within the heartbeat", beat(90), &Run{Start: ago(66), NamesDefinition: true, Of: beat(90), InForce: true}, 90, false, NoReportInTime},
+		{"changes only, the first run is awaited", beat(9), nil, 60, false, AwaitReport},
+		{"changes only, the first run is overdue", beat(11), nil, 60, false, NoReportInTime},
 		{"a calendar, a run since its last time", calendar(2000, 600), &Run{Start: ago(500), NamesDefinition: true, Of: calendar(2000, 600), InForce: true}, 60, false, ComputeCompliance},
 		{"a calendar, no run since its last time", calendar(2000, 600), &Run{Start: ago(700), NamesDefinition: true, Of: calendar(2000, 600), InForce: true}, 60, false, NoReportInTime},
 		{"a calendar, declared since its last time", calendar(500, 600), nil, 60, false, AwaitReport},

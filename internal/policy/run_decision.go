@@ -26,16 +26,31 @@ type Expectation struct {
 	Start    time.Time
 	End      time.Time // zero: it is in force
 	Interval time.Duration
+	// Heartbeat is the longest time between the reports of two equal runs, zero: Interval. The first run of a definition is always reported.
+	Heartbeat time.Duration
 	// LastDue is the time of the calendar before which a run must have ended until now, Grace included; zero: Interval says it.
 	LastDue time.Time
 }
 
-// overdue reports whether the run that follows a time is overdue.
-func (e *Expectation) overdue(from, now time.Time) bool {
+// firstOverdue reports whether the first run since Start is overdue.
+func (e *Expectation) firstOverdue(now time.Time) bool {
 	if !e.LastDue.IsZero() {
-		return from.Before(e.LastDue)
+		return e.Start.Before(e.LastDue)
 	}
-	return from.Add(e.Interval + Grace).Before(now)
+	return e.Start.Add(e.Interval + Grace).Before(now)
+}
+
+// nextOverdue reports whether the report that follows a run is overdue.
+func (e *Expectation) nextOverdue(run, now time.Time) bool {
+	if !e.LastDue.IsZero() {
+		return run.Before(e.LastDue)
+	}
+	return e.NextDue(run).Before(now)
+}
+
+// NextDue returns the time after which the report that follows a run is overdue, without a calendar.
+func (e *Expectation) NextDue(run time.Time) time.Time {
+	return run.Add(max(e.Interval, e.Heartbeat) + Grace)
 }
 
 // Run is a run that a node reported.
@@ -51,8 +66,8 @@ type Run struct {
 // none; run is the last run, nil if there is none; first is the begin of the oldest known definition; disabled means that
 // the directive asks for no reports.
 func Decide(now time.Time, current *Expectation, run *Run, first time.Time, disabled bool) Decision {
-	awaited := func(from time.Time) Decision {
-		if current.overdue(from, now) {
+	awaited := func() Decision {
+		if current.firstOverdue(now) {
 			return NoReportInTime
 		}
 		return AwaitReport
@@ -65,7 +80,7 @@ func Decide(now time.Time, current *Expectation, run *Run, first time.Time, disa
 	case run == nil && disabled:
 		return ReportsDisabled
 	case run == nil:
-		return awaited(current.Start)
+		return awaited()
 	case !run.NamesDefinition && first.Add(current.Interval+Grace).Before(run.Start):
 		return UnexpectedNone
 	case !run.NamesDefinition:
@@ -73,11 +88,11 @@ func Decide(now time.Time, current *Expectation, run *Run, first time.Time, disa
 			return NoReportInTime
 		}
 		return AwaitReport
-	case run.Of == nil && current.overdue(run.Start, now):
+	case run.Of == nil && current.nextOverdue(run.Start, now):
 		return NoReportInTime
 	case run.Of == nil:
 		return UnexpectedUnknown
-	case run.Of.End.IsZero() && current.overdue(run.Start, now):
+	case run.Of.End.IsZero() && current.nextOverdue(run.Start, now):
 		return NoReportInTime
 	case run.Of.End.IsZero() && !run.InForce:
 		return AwaitReport
@@ -86,5 +101,5 @@ func Decide(now time.Time, current *Expectation, run *Run, first time.Time, disa
 	case run.Of.End.Add(run.Of.Interval + Grace).Before(run.Start):
 		return UnexpectedVersion
 	}
-	return awaited(current.Start)
+	return awaited()
 }

@@ -251,6 +251,7 @@ func codeDirectiveDefinition(c *coder, x *model.DirectiveDefinition) {
 	c.text(15, "rudder", &x.Rudder, 255)
 	messages(c, 16, "secrets", "DefinitionSecret", &x.Secrets, 16, codeDefinitionSecret)
 	messages(c, 17, "assets", "DefinitionAsset", &x.Assets, 16, codeDefinitionAsset)
+	number(c, 18, "heartbeat_ns", &x.Heartbeat, 1<<63-1)
 }
 
 // codeRuleGroupDefinition encodes or decodes the fields of the message RuleGroupDefinition.

@@ -70,7 +70,7 @@ func (j *judge) directive(node model.NodeID, unit *directory.Unit, run *reducer.
 // decide computes the statuses of a directive's components from its last run, and the end of their validity. begin is the time of the
 // directive's present assignment.
 func (j *judge) decide(d *nodeDirective, begin time.Time) {
-	current := &policy.Expectation{Start: begin, Interval: d.definition.Interval, LastDue: j.lastDue(d.definition)}
+	current := &policy.Expectation{Start: begin, Interval: d.definition.Interval, Heartbeat: d.definition.Heartbeat, LastDue: j.lastDue(d.definition)}
 	var run *policy.Run
 	var old *model.DirectiveDefinition
 	if d.run != nil {
@@ -127,7 +127,7 @@ func (j *judge) horizon(current *policy.Expectation, run *policy.Run, decision p
 	switch {
 	case run == nil:
 	case run.InForce || run.Of == nil:
-		later(run.Start.Add(current.Interval + policy.Grace))
+		later(current.NextDue(run.Start))
 	case decision != policy.UnexpectedVersion:
 		// An equal run of the old definition, which nobody lists, is unexpected from then on.
 		if t := run.Of.End.Add(run.Of.Interval + policy.Grace); t.Before(j.now) {

@@ -55,5 +55,5 @@ func (v *View) TakeChanges(now time.Time) (list []RunChange) {
 // maybeOverdue is a quick test before the exact one: false means that no component of the run is overdue at a time (Unix ns). It assumes that nobody judged the run
 // later than at that time: the view may lag behind the clock, and the clock may be set back, so that the next run is older than a judgement.
 func (r *Run) maybeOverdue(d *model.DirectiveDefinition, until int64) bool {
-	return d.Cron != "" || until-r.Executed > int64(d.Interval+policy.Grace/2)
+	return d.Cron != "" || until-r.Executed > int64(max(d.Interval, d.Heartbeat)+policy.Grace/2)
 }

@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// reportedRuns decides which runs of directives with a heartbeat (model.DirectiveDefinition.Heartbeat) the agent reports: the first run
+// after a start and after each connection, each run that differs from the reported run before it or that repaired something, and of
+// equal runs one in each heartbeat. Any goroutine may call its methods.
+type reportedRuns struct {
+	mu   sync.Mutex
+	last map[model.UnitID]reportedRun // the last reported run of each directive with a heartbeat
+}
+
+// reportedRun is a run that the agent has reported.
+type reportedRun struct {
+	definition model.DefinitionID
+	report     wire.Report
+	bootMs     uint64 // end of the run by the boot clock, ms
+}
+
+// due reports whether the agent has to report a run that ended at a time of the boot clock, in ms.
+func (r *reportedRuns) due(c *model.DirectiveDefinition, report *wire.Report, bootMs uint64) bool {
+	if c.Heartbeat == 0 {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	last, ok := r.last[c.Unit]
+	if !ok || last.definition != c.ID || !equalReports(report, &last.report) {
+		return true
+	}
+	if counts, _ := policy.Codes(report.Codes).Counts(int(report.Components)); counts[policy.Repaired] > 0 {
+		return true
+	}
+	if grace := uint64(c.Grace / time.Millisecond); last.report.HeldMs < grace && report.HeldMs >= grace {
+		return true // the server opens the problem, which the grace period has delayed
+	}
+	next := time.Duration(bootMs-last.bootMs)*time.Millisecond + c.Interval // age of the last report at the next run
+	return next > c.Heartbeat
+}
+
+// equalReports reports whether two reports of a directive differ only in their times.
+func equalReports(a, b *wire.Report) bool {
+	return a.Enforced == b.Enforced && a.Ended == b.Ended && bytes.Equal(a.Codes, b.Codes) && slices.Equal(a.Exceptions, b.Exceptions)
+}
+
+// record records a run that the agent has reported. The caller must not change the report afterwards.
+func (r *reportedRuns) record(c *model.DirectiveDefinition, report *wire.Report, bootMs uint64) {
+	if c.Heartbeat == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last == nil {
+		r.last = map[model.UnitID]reportedRun{}
+	}
+	r.last[c.Unit] = reportedRun{definition: c.ID, report: *report, bootMs: bootMs}
+}
+
+// keep forgets the runs of directives that left the node.
+func (r *reportedRuns) keep(directives map[model.UnitID][]model.DefinitionID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for unit := range r.last {
+		if directives[unit] == nil {
+			delete(r.last, unit)
+		}
+	}
+}
+
+// forget makes the agent report the next run of each directive. A server opens no problem from a run that waited for the connection.
+func (r *reportedRuns) forget() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	clear(r.last)
+}
