@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,7 +48,8 @@ func TestGroupsWithReview(t *testing.T) {
 	changed := tempFile(t, "changed.yaml", fmt.Sprintf(reviewedPolicy, file, "two"))
 	harness.Run(t, s.Env(), "plan", "-f", changed).Expect(harness.AnyCode, "in steps: approval of another person, 100%")
 	s.CLI("apply", "--yes", "-f", changed)
-	s.AwaitOutput("rollout show everywhere", "requested", "another person than its author has to approve it", "0 of 2 nodes have the new version")
+	s.AwaitOutput("rollout show everywhere", "requested", "another person than its author has to approve it", "0 of 2 nodes have the new version", "n1, n2", `parameters.word: "one" → "two"`)
+	harness.Run(t, s.Env(), "rollout", "requests").Expect(0, "roll-out", "directive/everywhere updated", "muster rollout approve everywhere")
 	harness.Run(t, s.Env(), "rollout", "show", "laboratory").Expect(3, "has had no roll-out")
 	s.AwaitOutput("get compliance n1/laboratory", "0.00 %", "non-compliant")
 	s.Kill()
@@ -69,10 +71,16 @@ func TestGroupsWithReview(t *testing.T) {
 	harness.Run(t, s.Env(), "apply", "-f", target).Expect(10, awaits, "admin requested it")
 	harness.Run(t, s.Env(), "apply", "-f", target).Expect(10, awaits)
 	harness.Run(t, s.Env(), "get", "compliance", "n2/laboratory").Expect(3, "directive laboratory is not on node n2")
+	list := harness.Run(t, s.Env(), "rollout", "requests").Expect(0, "REQUEST", "admin", "in 7d", "policy/laboratory updated", "muster apply -f FILE")
+	id := strings.Fields(strings.Split(list.Out, "\n")[1])[0]
+	harness.Run(t, s.Env(), "rollout", "requests", id).Expect(0, "nodes", "1 node: n2", "another administrator types until", "+      - n2")
 	harness.Run(t, s.Env(), "audit", "-A").Expect(0, "requested policy/laboratory, awaits another person")
 	harness.Run(t, bob, "apply", "-f", target).Expect(0)
+	harness.Run(t, s.Env(), "rollout", "requests").Expect(0, "no change awaits the approval of another person")
+	harness.Run(t, s.Env(), "rollout", "requests", id).Expect(3, "0 open requests begin with "+id)
 	s.AwaitOutput("get compliance n2/laboratory", "0.00 %", "non-compliant")
 	harness.Run(t, s.Env(), "rollout", "undo", "everywhere").Expect(10, awaits)
+	harness.Run(t, s.Env(), "rollout", "requests").Expect(0, "directive/everywhere updated", "muster rollout undo everywhere")
 	s.AwaitOutput("get compliance n2/everywhere", "0.00 %")
 	harness.Run(t, bob, "rollout", "undo", "everywhere").Expect(0, "undone")
 	s.AwaitOutput("get compliance n2/everywhere", "100.00 %")

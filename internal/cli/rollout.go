@@ -17,7 +17,7 @@ import (
 // rolloutCommand makes the command group muster rollout.
 func rolloutCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{use: "rollout", short: "Watch and steer how changes of directives reach their nodes", commands: []*cobra.Command{
-		rolloutListCommand(s), rolloutShowCommand(s),
+		rolloutListCommand(s), rolloutShowCommand(s), rolloutRequestsCommand(s),
 		rolloutActionCommand(s, "approve", "Approve the roll-out of another person; it begins"),
 		rolloutActionCommand(s, "start", "Continue a paused or stopped roll-out; nodes that have failed count no more"),
 		rolloutActionCommand(s, "pause", "Begin no further step; failures still stop the roll-out"),
@@ -41,6 +41,82 @@ func rolloutListCommand(s *commandLine) *cobra.Command {
 			}, err
 		}),
 	})
+}
+
+// rolloutRequestsCommand makes the command muster rollout requests.
+func rolloutRequestsCommand(s *commandLine) *cobra.Command {
+	printOne := fetchAndPrint(func(c *commandCall) (v1.ReviewRequest, error) {
+		list, err := c.api.Rollouts.Requests(c.ctx, "")
+		if err != nil {
+			return v1.ReviewRequest{}, err
+		}
+		var found []string
+		for i := range list.Items {
+			if id := list.Items[i].ID; id != "" && strings.HasPrefix(id, c.args[0]) {
+				found = append(found, id)
+			}
+		}
+		if len(found) != 1 {
+			return v1.ReviewRequest{}, model.Errorf(model.NotFound, "%s begin with %s", model.CountNoun(len(found), "open request"), c.args[0]).
+				WithHint("list the requests: muster rollout requests")
+		}
+		return c.api.Rollouts.Request(c.ctx, found[0])
+	}, printReviewRequest)
+	printAll := readAndPrintList(func(c *commandCall) (listOutput[v1.ReviewRequest], error) {
+		list, err := c.api.Rollouts.Requests(c.ctx, c.listNamespace())
+		return listOutput[v1.ReviewRequest]{
+			value: list, items: list.Items, empty: "no change awaits the approval of another person",
+			columns: screen.SplitColumns("REQUEST|BY|ASKED|ENDS|NODES|CHANGES|APPROVE"),
+			row: func(q v1.ReviewRequest) []any {
+				return []any{cmp.Or(q.ID[:min(len(q.ID), shortRequestID)], "roll-out"), q.By, c.AgeText(q.At), c.TimeUntil(q.Until), q.NodeCount, screen.CutToWidth(changesText(&q), 60), q.Command}
+			},
+		}, err
+	})
+	return s.buildCommand(command{
+		use: "requests [REQUEST]", short: "List the changes that await the approval of another person, or show one with its differences", args: cobra.MaximumNArgs(1),
+		run: func(c *commandCall) error {
+			if len(c.args) == 1 {
+				return printOne(c)
+			}
+			return printAll(c)
+		},
+	})
+}
+
+// shortRequestID is the number of characters of a request's id in a list.
+const shortRequestID = 12
+
+// changesText returns the resources that a request changes, such as "policy/web updated, group/db deleted".
+func changesText(q *v1.ReviewRequest) string {
+	var parts []string
+	for _, change := range q.Changes {
+		parts = append(parts, resourceRefText(change.Kind, change.Namespace, change.Name)+" "+change.Op)
+	}
+	if more := q.Count - len(q.Changes); more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// printReviewRequest prints a request of a change for people.
+func printReviewRequest(c *commandCall, q v1.ReviewRequest) {
+	c.printField("request", "%s", q.ID)
+	c.printField("by", "%s, %s%s", q.By, c.TimeAndAge(q.At), textWhen(q.Message != "", ": "+q.Message))
+	text := model.CountNoun(q.NodeCount, "node")
+	if len(q.Nodes) > 0 {
+		text += ": " + strings.Join(q.Nodes, ", ") + textWhen(q.NodeCount > len(q.Nodes), ", …")
+	}
+	c.printField("nodes", "%s", text)
+	c.printField("approve", "another administrator types until %s: %s", c.TimeAndAge(q.Until), q.Command)
+	for _, change := range q.Changes {
+		c.printField("change", "%s %s", resourceRefText(change.Kind, change.Namespace, change.Name), change.Op)
+		for line := range strings.Lines(change.Diff) {
+			c.Printf("    %s\n", screen.Clean(strings.TrimSuffix(line, "\n")))
+		}
+	}
+	if more := q.Count - len(q.Changes); more > 0 {
+		c.printField("change", "and %d more", more)
+	}
 }
 
 // rolloutState returns the state of a roll-out as a coloured cell.
@@ -109,6 +185,12 @@ func printRollout(c *commandCall, r v1.Rollout) {
 			parts = append(parts, fmt.Sprintf("%d not counted: they failed or were away before", r.Excused))
 		}
 		c.printField("nodes", "%s", strings.Join(parts, ", "))
+	}
+	if len(r.First) > 0 && r.New < r.Nodes {
+		c.printField("of", "%s%s", strings.Join(r.First, ", "), textWhen(r.Nodes > len(r.First), ", …"))
+	}
+	for _, line := range r.Differences {
+		c.printField("differs", "%s", line)
 	}
 	for _, f := range r.Failures {
 		c.printField("failed", "%s  %s", f.Node, f.Reason)

@@ -193,6 +193,16 @@ func (r Rollouts) Get(ctx context.Context, namespace, name string) (v1.Rollout, 
 	return getJSON[v1.Rollout](ctx, r.c, escapePath("rollouts", namespace, name), nil)
 }
 
+// Requests returns the changes that await the approval of another person, the oldest first.
+func (r Rollouts) Requests(ctx context.Context, namespace string) (v1.ReviewRequestList, error) {
+	return getJSON[v1.ReviewRequestList](ctx, r.c, "/review-requests", buildQuery("namespace", namespace))
+}
+
+// Request returns one request of a change, with the differences of its resources.
+func (r Rollouts) Request(ctx context.Context, id string) (v1.ReviewRequest, error) {
+	return getJSON[v1.ReviewRequest](ctx, r.c, escapePath("review-requests", id), nil)
+}
+
 // Do approves, starts, pauses, stops or undoes (the verb) the roll-out of a directive.
 func (r Rollouts) Do(ctx context.Context, verb, namespace, name string, a v1.RolloutAction) (v1.Rollout, error) {
 	return postJSON[v1.Rollout](ctx, r.c, escapePath("rollouts", namespace, name, verb), a)

@@ -370,7 +370,7 @@ func (a *pendingApply) tryCommit(ctx context.Context) (ApplyResult, error) {
 	refused := a.firstRefusal(out.Affected)
 	if refused == nil {
 		var err error
-		if a.requests, err = a.repo.reviewChange(ctx, a.by, a.writes, reviewed, a.opts.DryRun); model.ClassOf(err) != model.Guarded && err != nil {
+		if a.requests, err = a.repo.reviewChange(ctx, a.by, a.writes, reviewed, "", a.opts.DryRun); model.ClassOf(err) != model.Guarded && err != nil {
 			return out, err
 		}
 		refused = err

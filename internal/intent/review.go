@@ -27,30 +27,117 @@ const reviewLife = 7 * 24 * time.Hour
 // maxReviews bounds the open requests of one person.
 const maxReviews = 100
 
-// reviewRequest is the stored request of a change that waits for the approval of another person.
-type reviewRequest struct {
-	User  string
-	Maker string `json:",omitempty"` // of the token in use
-	At    time.Time
+// Bounds of what a request shows of its change.
+const (
+	maxReviewedNodes   = 50
+	maxReviewedChanges = 100
+	maxReviewedText    = 64 << 10 // bytes of all differences
+)
+
+// ReviewRequest is the stored request of a change that waits for the approval of another person.
+type ReviewRequest struct {
+	ID      string `json:"-"` // digest of the writes
+	User    string
+	Maker   string `json:",omitempty"` // of the token in use
+	At      time.Time
+	Message string           `json:",omitempty"`
+	Command string           `json:",omitempty"` // carries the change out, typed by another person
+	Count   int              `json:",omitempty"` // of nodes with review whose policies or review change
+	Nodes   []string         `json:",omitempty"` // the first of these, as far as they are in the namespaces of the change
+	Writes  int              `json:",omitempty"` // resources that change
+	Changes []ReviewedChange `json:",omitempty"` // the first of these
+	// Namespaces has the namespaces of all resources that change, ascending.
+	Namespaces []string `json:",omitempty"`
 }
 
+// ReviewedChange is the change of one resource in a request.
+type ReviewedChange struct {
+	Key  Key
+	Op   Op
+	Diff string `json:",omitempty"` // unified, without secrets; cut where the request is long
+}
+
+// Until returns the time until which another person may carry the change out.
+func (q *ReviewRequest) Until() time.Time { return q.At.Add(reviewLife) }
+
 // decodeReview decodes a stored request.
-func decodeReview(row Row) (q reviewRequest, err error) {
+func decodeReview(row Row) (q ReviewRequest, err error) {
 	if err := json.Unmarshal(row.Body, &q); err != nil {
 		return q, fmt.Errorf("read %s: %w", row.Key, err)
 	}
+	q.ID = row.Name
 	return q, nil
 }
 
+// Requests returns the open requests of changes, the oldest first.
+func (s *Rollouts) Requests(ctx context.Context) (list []ReviewRequest, err error) {
+	now := s.opts.Now()
+	for row, err := range s.rows(ctx, ListQuery{Kind: reviewKind}) {
+		if err != nil {
+			return nil, err
+		}
+		q, err := decodeReview(row)
+		if err != nil {
+			return nil, err
+		}
+		if now.Before(q.Until()) {
+			list = append(list, q)
+		}
+	}
+	slices.SortFunc(list, func(a, b ReviewRequest) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
+	return list, nil
+}
+
+// describe sets the fields of a request that show its change to people.
+func (q *ReviewRequest) describe(ctx context.Context, r *repository, writes []Write, nodes []string) error {
+	q.Namespaces, q.Count = namespacesOf(writes), len(nodes)
+	q.Nodes = nodesIn(q.Namespaces, nodes)
+	q.Nodes = q.Nodes[:min(len(q.Nodes), maxReviewedNodes)]
+	room := maxReviewedText
+	for _, w := range writes {
+		if w.Kind == RolloutKind {
+			continue
+		}
+		if q.Writes++; len(q.Changes) == maxReviewedChanges {
+			continue
+		}
+		change := ReviewedChange{Key: w.Key, Op: OpUpdated}
+		was := w.Key
+		switch {
+		case w.Retire:
+			change.Op = OpRetired
+		case w.Body == nil:
+			change.Op = OpDeleted
+		case w.From != "":
+			change.Op, was.Name = OpRenamed, w.From
+		case w.Expect == 0:
+			change.Op = OpCreated
+		}
+		var before []byte
+		if w.Expect != 0 {
+			row, err := r.opts.Store.Get(ctx, was)
+			if err != nil {
+				return err
+			}
+			before = row.Body
+		}
+		change.Diff = model.Truncate(difference(r.redactBody(was, before), r.redactBody(w.Key, w.Body)), room)
+		room -= len(change.Diff)
+		q.Changes = append(q.Changes, change)
+	}
+	return nil
+}
+
 // isOf reports whether the author of a change is the person behind the request, in person or by a token.
-func (q *reviewRequest) isOf(by Actor) bool {
+func (q *ReviewRequest) isOf(by Actor) bool {
 	own := []string{q.User, cmp.Or(q.Maker, q.User)}
 	return slices.Contains(own, by.User) || slices.Contains(own, cmp.Or(by.Maker, by.User))
 }
 
 // reviewChange returns the writes that end the request of a change, after another person has requested it, or none if the
-// change needs no review. Otherwise it returns the reason why the change waits, and records the request unless it is a dry run.
-func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write, nodes []string, dryRun bool) (end []Write, err error) {
+// change needs no review. Otherwise it returns the reason why the change waits, and records the request unless it is a dry run. command
+// is the command that makes the change; empty: apply, delete or rename.
+func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write, nodes []string, command string, dryRun bool) (end []Write, err error) {
 	if len(nodes) == 0 || len(writes) == 0 {
 		return nil, nil
 	}
@@ -64,11 +151,11 @@ func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write,
 	if len(namespaces) == 1 {
 		key.Namespace = namespaces[0] // people with rights in this namespace see the request
 	}
-	request := reviewRequest{User: by.User, Maker: by.Maker, At: now.UTC()}
+	request := ReviewRequest{User: by.User, Maker: by.Maker, At: now.UTC(), Message: by.Message, Command: cmp.Or(command, commandOf(writes))}
 	var expired []Write
 	known, open := false, 0
 	for row, err := range r.rows(ctx, ListQuery{Kind: reviewKind}) {
-		var q reviewRequest
+		var q ReviewRequest
 		if err == nil {
 			q, err = decodeReview(row)
 		}
@@ -90,6 +177,9 @@ func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write,
 			WithHint("let another administrator carry them out, or wait: each ends after a week. List them: muster audit")
 	}
 	if !known && !dryRun {
+		if err := request.describe(ctx, r, writes, nodes); err != nil {
+			return nil, err
+		}
 		body, err := json.Marshal(request)
 		if err != nil {
 			return nil, fmt.Errorf("encode the request of a change: %w", err)
@@ -113,7 +203,32 @@ func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write,
 	if dryRun && !known {
 		return nil, refusal.WithHint("the command without --dry-run, or muster apply, requests it; then another administrator repeats the command")
 	}
-	return nil, refusal.WithHint("%s requested it; another administrator repeats the same command until %s", request.User, request.At.Add(reviewLife).Format("2006-01-02 15:04 MST"))
+	return nil, refusal.WithHint("%s requested it; another administrator repeats the same command until %s: muster rollout requests", request.User, request.Until().Format("2006-01-02 15:04 MST"))
+}
+
+// commandOf returns the command that makes a change. The server does not know the files of muster apply.
+func commandOf(writes []Write) string {
+	var deleted []string
+	for _, w := range writes {
+		switch {
+		case w.From != "":
+			return InNamespace(fmt.Sprintf("muster node rename %s %s", w.From, w.Name), w.Namespace)
+		case w.Body == nil:
+			deleted = append(deleted, strings.ToLower(w.Kind)+"/"+w.Name)
+		}
+	}
+	if len(deleted) < len(writes) {
+		return "muster apply -f FILE (the files of the request)"
+	}
+	return InNamespace("muster delete "+strings.Join(deleted, " "), writes[0].Namespace)
+}
+
+// InNamespace adds the flag of a namespace to a command, unless it is the default one.
+func InNamespace(command, namespace string) string {
+	if namespace == "" || namespace == model.DefaultNamespaceName {
+		return command
+	}
+	return command + " -n " + namespace
 }
 
 // namespacesOf returns the namespaces of the resources that writes change, ascending.

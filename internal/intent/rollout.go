@@ -108,6 +108,10 @@ func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision
 		}
 		writes = append(writes, write)
 	}
+	command := "muster rollout undo " + directive.Name
+	if with == nil {
+		command = fmt.Sprintf("%s --to %d", command, revision)
+	}
 	apply := pendingApply{repo: s.repository, by: by, writes: writes, previewed: s.previewed.Load()}
 	if impact := s.opts.Impact; impact != nil {
 		found, err := impact(ctx, writes, false)
@@ -115,7 +119,7 @@ func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision
 			return err
 		}
 		apply.hasReview = found.HasReview
-		if apply.requests, err = s.reviewChange(ctx, by, writes, found.Reviewed, false); err != nil {
+		if apply.requests, err = s.reviewChange(ctx, by, writes, found.Reviewed, InNamespace(command, directive.Namespace), false); err != nil {
 			return err
 		}
 	}

@@ -90,7 +90,7 @@ func (f inspection) unitImpacts(p *recomputation) (list []intent.UnitImpact) {
 		}
 		one.Nodes = f.firstNames(of, nodes, p)
 		if changes[id] != nil {
-			one.Differences = definitionDifferences(old.definition, new.definition)
+			one.Differences = Differences(old.definition, new.definition)
 			if new.steps != nil {
 				if new.steps.Approve {
 					one.Steps = []string{"approval of another person"}
@@ -130,8 +130,8 @@ func (f inspection) firstNames(of *unit, nodes *roaring.Bitmap, p *recomputation
 	return names[:min(len(names), maxImpactNames)]
 }
 
-// definitionDifferences returns the fields in which two definitions of a unit differ, each with its old and new value.
-func definitionDifferences(old, new *model.Definition) (lines []string) {
+// Differences returns the fields in which two definitions of a unit differ, each with its old and new value.
+func Differences(old, new *model.Definition) (lines []string) {
 	before, after := fieldsOf(old), fieldsOf(new)
 	names := slices.Sorted(maps.Keys(before))
 	for name := range after {

@@ -34,6 +34,11 @@ func (d *Driver) List(ctx context.Context) ([]intent.StoredRollout, error) {
 	return d.o.Stored.List(ctx)
 }
 
+// Requests returns the open requests of changes of policies on nodes with review, the oldest first.
+func (d *Driver) Requests(ctx context.Context) ([]intent.ReviewRequest, error) {
+	return d.o.Stored.Requests(ctx)
+}
+
 // Find returns the stored roll-out of a directive.
 func (d *Driver) Find(ctx context.Context, unit model.UnitID, name string) (intent.StoredRollout, error) {
 	list, err := d.o.Stored.List(ctx)

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/rollout"
 )
 
@@ -38,6 +39,10 @@ func Register(r *op.Routes, o Options) {
 		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).list)
 	op.Handle(at, op.Get("getRollout", path+"/{namespace}/{name}", "rollouts", "Show the last roll-out of a directive: steps, progress and failures", model.NotFound),
 		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).get)
+	op.Handle(at, op.Get("listReviewRequests", requestsPath, "rollouts", "List the changes that await the approval of another person, the oldest first", model.NotFound),
+		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).requests)
+	op.Handle(at, op.Get("getReviewRequest", requestsPath+"/{id}", "rollouts", "Show a change that awaits the approval of another person, with its differences", model.NotFound),
+		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).request)
 	for _, v := range []struct {
 		verb    rollout.Verb
 		need    access.Verb
@@ -108,7 +113,32 @@ func (s *rolloutRequest) get(ctx context.Context, in *op.NamedPath) (*op.Body[v1
 	if err != nil {
 		return nil, err
 	}
-	return s.answer(ctx, key, id)
+	found, err := s.answer(ctx, key, id)
+	if err == nil {
+		s.preview(ctx, id, &found.Body)
+	}
+	return found, err
+}
+
+// maxFirstNodes is the most names of nodes in the answer about one roll-out.
+const maxFirstNodes = 10
+
+// preview adds the first nodes of a roll-out and, for callers that may change the directive, the differences of its versions.
+func (s *rolloutRequest) preview(ctx context.Context, id model.UnitID, r *v1.Rollout) {
+	for _, node := range s.Directory.UnitNodes(id) {
+		if namespace, name, ok := s.Directory.NodeName(node); ok {
+			if namespace != r.Namespace {
+				name = namespace + "/" + name
+			}
+			r.First = append(r.First, name)
+		}
+	}
+	slices.Sort(r.First)
+	r.First = r.First[:min(len(r.First), maxFirstNodes)]
+	unit := s.Directory.SourceUnit(model.DirectiveSource(id))
+	if unit != nil && unit.Rollout != nil && unit.Rollout.UnderWay() && access.MayChange(ctx, r.Namespace) {
+		r.Differences = plan.Differences(unit.Rollout.Old, unit.Rollout.New)
+	}
 }
 
 // answer returns the roll-out of a directive in the form of an API answer.

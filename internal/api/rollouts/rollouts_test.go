@@ -129,9 +129,13 @@ func TestRolloutOperations(t *testing.T) {
 		By: "admin", Approver: "bob", StartedAt: begun, Base: shown.Base, Wait: "1m", MaxFailed: "5%", Nodes: 2, New: 1, Reported: 1, Failed: 1,
 		Steps:    []v1.RolloutStep{{Step: "50%", StartedAt: begun, Nodes: 1}, {Step: "100%"}},
 		Failures: []v1.RolloutFailure{{Node: failed, Reason: "line: non-compliant: no such line"}},
+		First: []string{"a", "b"}, Differences: []string{`parameters.text: "one" → "two"`},
 	}
 	if fmt.Sprintf("%+v", shown) != fmt.Sprintf("%+v", want) {
 		t.Errorf("shown\n%+v, want\n%+v", shown, want)
+	}
+	if _, text := s.request("GET", "/default/motd", operator, ""); strings.Contains(text, "differences") {
+		t.Errorf("an operator, who may not change the directive, sees the values of its parameters: %s", text)
 	}
 	s.expect("POST", "/default/motd/undo", bob, `{"message":"no such line"}`, 200, `"state":"undone"`)
 	s.expect("GET", "", operator, "", 200, `"new":0`)

@@ -23,6 +23,9 @@ type Rollout struct {
 	Excused    int              `json:"excused" doc:"Nodes with the new version that were not compliant, or not connected, before their step."`
 	Failed     int              `json:"failed"`
 	Failures   []RolloutFailure `json:"failures,omitempty" doc:"The first nodes that failed."`
+
+	First       []string `json:"first,omitempty" doc:"The first nodes of the directive, by name; in the answer about one roll-out."`
+	Differences []string `json:"differences,omitempty" doc:"Fields of the new version that differ from the version before, with both values; in the answer about one roll-out that is not over, for callers that may change the directive."`
 }
 
 // RolloutStep is one step of a roll-out
@@ -47,4 +50,33 @@ type RolloutList struct {
 type RolloutAction struct {
 	Message string `json:"message,omitempty" maxLength:"1000" doc:"Reason, for the audit."`
 	To      int64  `json:"to,omitempty" minimum:"0" doc:"Of undo: the revision to go back to, in place of the one before the roll-out."`
+}
+
+// ReviewRequest is a change that waits for the approval of another person: a change of policies on nodes with review, or a
+// requested roll-out.
+type ReviewRequest struct {
+	ID        string           `json:"id,omitempty" doc:"Absent: a roll-out."`
+	By        string           `json:"by"`
+	Message   string           `json:"message,omitempty"`
+	At        time.Time        `json:"at"`
+	Until     time.Time        `json:"until,omitzero" doc:"Then the request ends; absent: never."`
+	Command   string           `json:"command" doc:"Another person carries the change out by it."`
+	NodeCount int              `json:"nodeCount"`
+	Nodes     []string         `json:"nodes,omitempty" doc:"The first nodes with review whose policies or review change."`
+	Count     int              `json:"count" doc:"Resources that change."`
+	Changes   []ReviewedChange `json:"changes" doc:"The first of these."`
+}
+
+// ReviewedChange is the change of one resource in a request.
+type ReviewedChange struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Op        string `json:"op" enum:"created,updated,renamed,deleted,retired"`
+	Diff      string `json:"diff,omitempty" doc:"Without secrets; in the answer about one request."`
+}
+
+// ReviewRequestList is a list of changes that wait for approval.
+type ReviewRequestList struct {
+	Items []ReviewRequest `json:"items"`
 }
