@@ -69,6 +69,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 	trusted, reviewed := look.trustedMembers(), reviewedNodes(look.fleet)
 	p.mu.RUnlock()
 	steps.lap("present placement")
+	secrets := changedSecrets(t, definitions)
 	p.tryEdits(t.edits, func(pass *recomputation) {
 		steps.laps = append(steps.laps, pass.steps.laps...)
 		steps.last = p.o.Now()
@@ -98,7 +99,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 			}
 		}
 		out.Affected += len(pass.deleted)
-		out.Reviewed = look.reviewedChanges(pass, reviewed, waits)
+		out.Reviewed = look.reviewedChanges(pass, reviewed, waits, secrets)
 		if detailed && err == nil {
 			out.Units = look.unitImpacts(pass)
 			steps.lap("differences")

@@ -2,10 +2,12 @@ package plan
 
 import (
 	"bytes"
+	"reflect"
 	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -68,8 +70,8 @@ func reviewedSteps(u *unit, reviewed bool) *model.RolloutSpec {
 }
 
 // reviewedChanges returns the names of the nodes with review whose policies an edit changes, or that lose the review. A
-// deleted node is none of them. waits reports whether the new body of a unit waits in a roll-out.
-func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, waits func(model.UnitID) bool) (names []string) {
+// deleted node is none of them. waits reports whether the new body of a unit waits in a roll-out; secrets has the changed Secrets.
+func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, waits func(model.UnitID) bool, secrets map[string]bool) (names []string) {
 	if before.IsEmpty() {
 		return nil
 	}
@@ -79,7 +81,7 @@ func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, wa
 		if n == nil {
 			continue
 		}
-		changed := !after.Contains(id)
+		changed := !after.Contains(id) || readsSecretOf(n.content, secrets)
 		if !changed && p.build.Contains(id) && n.content != nil {
 			names := f.policyProperties(p, n)
 			changed = policiesDiffer(n.content, b.fitting(n, b.content(n)), waits) || propertiesDiffer(names, n.content.Properties, b.resolver.properties(n, names))
@@ -95,6 +97,42 @@ func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, wa
 	b.discardUnusedContents()
 	slices.Sort(names)
 	return names
+}
+
+// changedSecrets returns the names (NAMESPACE/NAME) of the Secrets whose value comes from another place after the changes, of those whose
+// value the server reads. A Secret that agents read is a part of the definitions of its directives.
+func changedSecrets(t *translation, present map[intent.Key]any) map[string]bool {
+	specOf := func(def any) (spec model.SecretSpec, ok bool) {
+		if r, _ := def.(*resourceDef); r != nil {
+			spec = *r.spec.(*model.SecretSpec)
+			spec.Lease = 0
+			return spec, true
+		}
+		return spec, false
+	}
+	changed := map[string]bool{}
+	for _, key := range t.keys {
+		if key.Kind != "Secret" {
+			continue
+		}
+		was, known := specOf(present[key])
+		is, _ := specOf(t.defs[key])
+		if known && was.OnServer() && !reflect.DeepEqual(was, is) {
+			changed[key.Namespace+"/"+key.Name] = true
+		}
+	}
+	return changed
+}
+
+// readsSecretOf reports whether a directive of an assignment reads one of these Secrets.
+func readsSecretOf(c *content, secrets map[string]bool) bool {
+	if len(secrets) == 0 || c == nil {
+		return false
+	}
+	return slices.ContainsFunc(c.definitions, func(d *model.Definition) bool {
+		directive := d.AsDirective()
+		return directive != nil && slices.ContainsFunc(directive.Secrets, func(s model.DefinitionSecret) bool { return secrets[s.Name] })
+	})
 }
 
 // policyProperties returns the names of the properties that the directives of a node read before an edit, ascending. A body that

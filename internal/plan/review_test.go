@@ -86,6 +86,17 @@ func TestReviewCoversPoliciesOfItsNodes(t *testing.T) {
 	expect("the node leaves", true, write("Group", "production", &model.GroupSpec{Review: true}))
 	expect("no group any more", true, write("Group", "production", nil))
 
+	// A Secret of a directive on the node.
+	h.apply("Secret", "default", "word", nil, &model.SecretSpec{Env: "WORD"})
+	h.apply("Secret", "default", "other", nil, &model.SecretSpec{Env: "OTHER"})
+	h.apply("Technique", "default", "secret", nil, &model.TechniqueSpec{Parameters: []model.Parameter{{Name: "word", Type: model.SecretParameter}},
+		Methods: []model.Method{{Component: "file", FileContent: &model.FileContentMethod{Path: "/word", Content: "{{ .params.word }}"}}}})
+	h.apply("Directive", "default", "secret", nil, &model.DirectiveSpec{Technique: "secret", Parameters: map[string]model.ParameterValue{"word": model.TextValue("word")}})
+	h.apply("Policy", "default", "secret", nil, on("secret", "p1"))
+	expect("another place of a secret", true, write("Secret", "word", &model.SecretSpec{Env: "WORDS"}))
+	expect("another lease of a secret", false, write("Secret", "word", &model.SecretSpec{Env: "WORD", Lease: model.Duration(time.Minute)}))
+	expect("a secret that no directive of the node reads", false, write("Secret", "other", &model.SecretSpec{Env: "WORDS"}))
+
 	// An undo gives nodes the version before at once, without a roll-out.
 	a := motdDirective("a")
 	h.apply("Directive", "default", "everywhere", nil, b)
