@@ -66,13 +66,12 @@ func (n *node) dropContent() {
 }
 
 // compareAssignments returns the nodes whose assignment (checks and property values) build would change, and changes
-// nothing. It fails if a node would get an assignment that exceeds the limit and is larger than the node's present
+// none. The caller discards the contents that no node uses. It fails if a node would get an assignment that exceeds the limit and is larger than the node's present
 // one.
-func (f *fleet) compareAssignments(p *recomputation) (nodes []model.NodeID, err error) {
-	b := f.builder(p)
+func (b *builder) compareAssignments() (nodes []model.NodeID, err error) {
 	var large []string
-	for id := range bitmapIDs(p.build) {
-		n := f.nodes[model.NodeID(id)]
+	for id := range bitmapIDs(b.p.build) {
+		n := b.f.nodes[model.NodeID(id)]
 		full := b.content(n)
 		if over := full.bytesOverLimit(); over > n.excess {
 			large = append(large, oversizedReason(n, full))
@@ -81,7 +80,6 @@ func (f *fleet) compareAssignments(p *recomputation) (nodes []model.NodeID, err 
 			nodes = append(nodes, n.def.ID)
 		}
 	}
-	b.discardUnusedContents()
 	return nodes, oversizedError(large)
 }
 

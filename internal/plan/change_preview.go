@@ -91,7 +91,9 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 		}
 		steps.lap("placement and warnings")
 		var nodes []model.NodeID
-		nodes, err = p.fleet.compareAssignments(pass)
+		b := p.fleet.builder(pass)
+		defer b.discardUnusedContents()
+		nodes, err = b.compareAssignments()
 		steps.lap("assignments")
 		for _, id := range nodes {
 			if id < previewIDs {
@@ -99,7 +101,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 			}
 		}
 		out.Affected += len(pass.deleted)
-		out.Reviewed = look.reviewedChanges(pass, reviewed, waits, secrets)
+		out.Reviewed = look.reviewedChanges(b, reviewed, waits, secrets)
 		if detailed && err == nil {
 			out.Units = look.unitImpacts(pass)
 			steps.lap("differences")

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"reflect"
 	"slices"
 
@@ -71,11 +72,11 @@ func reviewedSteps(u *unit, reviewed bool) *model.RolloutSpec {
 
 // reviewedChanges returns the names of the nodes with review whose policies an edit changes, or that lose the review. A
 // deleted node is none of them. waits reports whether the new body of a unit waits in a roll-out; secrets has the changed Secrets.
-func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, waits func(model.UnitID) bool, secrets map[string]bool) (names []string) {
+func (f inspection) reviewedChanges(b *builder, before *roaring.Bitmap, waits func(model.UnitID) bool, secrets map[string]bool) (names []string) {
 	if before.IsEmpty() {
 		return nil
 	}
-	after, b := reviewedNodes(f.fleet), f.builder(p)
+	after, p := reviewedNodes(f.fleet), b.p
 	for id := range bitmapIDs(before) {
 		n := f.nodes[model.NodeID(id)]
 		if n == nil {
@@ -83,8 +84,12 @@ func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, wa
 		}
 		changed := !after.Contains(id) || readsSecretOf(n.content, secrets)
 		if !changed && p.build.Contains(id) && n.content != nil {
-			names := f.policyProperties(p, n)
-			changed = policiesDiffer(n.content, b.fitting(n, b.content(n)), waits) || propertiesDiffer(names, n.content.Properties, b.resolver.properties(n, names))
+			now := b.fitting(n, b.content(n))
+			changed = policiesDiffer(n.content.definitions, now.definitions, waits)
+			if !changed && !(now.propertiesHash == n.content.propertiesHash && slices.Equal(now.names, n.content.names)) {
+				names := f.policyProperties(p, n)
+				changed = propertiesDiffer(names, n.content.Properties, b.resolver.properties(n, names))
+			}
 		}
 		name := n.def.Name.Name
 		if n.def.Namespace != model.DefaultNamespaceName {
@@ -94,7 +99,6 @@ func (f inspection) reviewedChanges(p *recomputation, before *roaring.Bitmap, wa
 			names = append(names, name)
 		}
 	}
-	b.discardUnusedContents()
 	slices.Sort(names)
 	return names
 }
@@ -157,10 +161,30 @@ func (f inspection) policyProperties(p *recomputation, n *node) (names []string)
 	return slices.Compact(names)
 }
 
-// policiesDiffer reports whether two assignments differ in their directives or Waivers. A unit in both that waits does not
-// differ.
-func policiesDiffer(was, is *content, waits func(model.UnitID) bool) bool {
-	return !slices.EqualFunc(policyDefinitions(was), policyDefinitions(is), func(a, b *model.Definition) bool {
+// policiesDiffer reports whether two lists of definitions, each ascending by id, differ in their directives or Waivers. A unit in both
+// that waits does not differ.
+func policiesDiffer(was, is []*model.Definition, waits func(model.UnitID) bool) bool {
+	lost, got := []*model.Definition(nil), []*model.Definition(nil) // most definitions are in both lists
+	add := func(list []*model.Definition, d *model.Definition) []*model.Definition {
+		if d.AsDirective() != nil || d.AsWaiver() != nil {
+			list = append(list, d)
+		}
+		return list
+	}
+	for len(was) > 0 || len(is) > 0 {
+		switch {
+		case len(was) > 0 && len(is) > 0 && was[0] == is[0]:
+			was, is = was[1:], is[1:]
+		case len(is) == 0 || len(was) > 0 && was[0].ID <= is[0].ID:
+			lost, was = add(lost, was[0]), was[1:]
+		default:
+			got, is = add(got, is[0]), is[1:]
+		}
+	}
+	byUnit := func(a, b *model.Definition) int { return cmp.Compare(a.Unit, b.Unit) }
+	slices.SortFunc(lost, byUnit)
+	slices.SortFunc(got, byUnit)
+	return !slices.EqualFunc(lost, got, func(a, b *model.Definition) bool {
 		return a.Unit == b.Unit && a.Kind == b.Kind && (a.Hash == b.Hash || waits(a.Unit))
 	})
 }
@@ -177,15 +201,4 @@ func propertiesDiffer(names []string, was, is []wire.Property) bool {
 		a, b := value(was, name), value(is, name)
 		return !bytes.Equal(a.Value, b.Value) || a.Error != b.Error
 	})
-}
-
-// policyDefinitions returns the directives and Waivers of an assignment, by unit.
-func policyDefinitions(c *content) (list []*model.Definition) {
-	for _, d := range c.definitions {
-		if d.AsDirective() != nil || d.AsWaiver() != nil {
-			list = append(list, d)
-		}
-	}
-	slices.SortFunc(list, func(a, b *model.Definition) int { return int(a.Unit) - int(b.Unit) })
-	return list
 }

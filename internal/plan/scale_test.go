@@ -172,6 +172,28 @@ func BenchmarkPlanDirectives(b *testing.B) {
 					h.apply("Node", "default", "node00007", map[string]string{"env": "e3"}, &model.NodeSpec{Groups: []string{"all"}, Facts: map[string]string{"os": fmt.Sprint("os", i%6)}})
 				})
 			})
+			for _, review := range []bool{false, true} {
+				h.apply("Group", "default", "everything", nil, &model.GroupSpec{Where: "true", Review: review})
+				b.Run(fmt.Sprintf("preview with review=%v", review), func(b *testing.B) { h.benchmarkPreviews(b, review, nodes) })
+			}
+		})
+	}
+}
+
+// benchmarkPreviews measures the previews of an edit and of the end of a directive that most nodes hold. With review every node is in a
+// group with review.
+func (h *testPlanner) benchmarkPreviews(b *testing.B, review bool, nodes int) {
+	disabled := scaleDirective(1, "text")
+	disabled.Disabled = true
+	for name, spec := range map[string]*model.DirectiveSpec{"edit": scaleDirective(1, "another text"), "disabled": disabled} {
+		b.Run(name, func(b *testing.B) {
+			writes := []intent.Write{{Key: intent.Key{Kind: "Directive", Namespace: "default", Name: "directive001"}, Body: encodeSpec(b, "Directive", "default", "directive001", nil, spec)}}
+			measureCPU(b, func() {
+				impact, err := h.p.Preview(b.Context(), writes, false)
+				if err != nil || (len(impact.Reviewed) > nodes*3/4) != (review && spec.Disabled) {
+					b.Fatalf("review of %d nodes, %v", len(impact.Reviewed), err)
+				}
+			})
 		})
 	}
 }
