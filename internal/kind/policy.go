@@ -315,7 +315,6 @@ func (t *methodValidator) validateMethod(at string, m *model.Method, prefixes []
 		p := t.parameter(m.ForEach)
 		t.FlawIf(p == nil, at+".forEach", "declare it in spec.parameters", "the technique has no parameter %q", m.ForEach)
 		t.FlawIf(p != nil && !p.IsLoop(), at+".forEach", "write type: list or map in the parameter", "parameter %s is no list and no map", m.ForEach)
-		t.FlawIf(around, at+".forEach", "make one list of the combinations", "a loop in a loop")
 		t.loop = true
 	}
 	defer func() { t.loop = around }()

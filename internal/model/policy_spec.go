@@ -65,7 +65,8 @@ type Method struct {
 	// or loop stands for all its components: one of them changed, one failed, or none failed and one is ok.
 	When string `json:"when,omitempty"`
 	// The name of a list or map parameter: the component stands once for each element, as NAME[ELEMENT]. Its texts have {{ .item }},
-	// {{ .item.FIELD }} of a list of maps, and {{ .item.key }} and {{ .item.value }} of a map.
+	// {{ .item.FIELD }} of a list of maps, and {{ .item.key }} and {{ .item.value }} of a map. In a loop in a loop {{ .item.outer }} is the
+	// element of the outer loop, with the same fields.
 	ForEach string `json:"forEach,omitempty"`
 	// audit or enforce, in place of the mode of the directive, also for the components of a block. Node, namespace and agent may
 	// still allow audits alone. Default: the mode of the block around, else of the directive.

@@ -338,7 +338,7 @@ func methodVariable(text string, at int) (name string, end int, ok bool) {
 			continue
 		}
 		end = at + len(prefix)
-		for end < len(text) && isPathByte(text[end]) {
+		for end < len(text) && (isPathByte(text[end]) || text[end] == '.' && prefix == ItemName+".") { // the element of a loop around it has a path
 			end++
 		}
 		return text[at:end], end, (end > at+len(prefix)) == (prefix != ItemName)

@@ -163,6 +163,67 @@ func TestReportingModes(t *testing.T) {
 	}
 }
 
+// TestLoopsInLoops compiles a loop in a loop in a loop, and expects the elements of all three in its components, an error of an element that
+// hides the loop around it, and one of too many components.
+func TestLoopsInLoops(t *testing.T) {
+	cell := model.Method{Component: "cell", ForEach: "words", FilePresent: &model.PathMethod{Path: "/{{ .item }}/{{ .item.outer.key }}/{{ .item.outer.outer }}"}}
+	technique := &model.TechniqueSpec{
+		Parameters: []model.Parameter{{Name: "users", Type: "map"}, {Name: "words", Type: "list"}},
+		Methods: []model.Method{
+			{Component: "grid", ForEach: "words", Block: []model.Method{{Component: "user", ForEach: "users", Block: []model.Method{cell}}}},
+			{Component: "last", When: `changed("grid")`, FilePresent: &model.PathMethod{Path: "/last"}},
+		},
+	}
+	compile := func(users, words string) (*Compiled, error) {
+		values := map[string]model.ParameterValue{}
+		for name, data := range map[string]string{"users": users, "words": words} {
+			var v model.ParameterValue
+			if err := v.UnmarshalJSON([]byte(data)); err != nil {
+				t.Fatal(err)
+			}
+			values[name] = v
+		}
+		return Compile(technique, values)
+	}
+	c, err := compile(`{"ada": 1, "eve": 2}`, `["v", "{{ .props.word }}w"]`)
+	if err == nil || !strings.Contains(err.Error(), "an element has no name") {
+		t.Errorf("an element with a property: %v", err)
+	}
+	if c, err = compile(`{"ada": 1, "eve": 2}`, `["v", "w"]`); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for i := range c.Components {
+		m, err := c.Components[i].Expand(func(string) ([]byte, string, bool) { return nil, "", false })
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, c.Components[i].Name+" "+m.FilePresent.Path)
+	}
+	want := []string{
+		"grid[v]/user[ada]/cell[v] /v/ada/v", "grid[v]/user[ada]/cell[w] /w/ada/v", "grid[v]/user[eve]/cell[v] /v/eve/v", "grid[v]/user[eve]/cell[w] /w/eve/v",
+		"grid[w]/user[ada]/cell[v] /v/ada/w", "grid[w]/user[ada]/cell[w] /w/ada/w", "grid[w]/user[eve]/cell[v] /v/eve/w", "grid[w]/user[eve]/cell[w] /w/eve/w", "last /last",
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("components\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+	technique.Methods[0].Block[0].Block[0].FilePresent = &model.PathMethod{Path: "/{{ .item.outer.name }}"}
+	if _, err = compile(`{"ada": 1}`, `["v"]`); err == nil || !strings.Contains(err.Error(), `the element has no field "outer.name"`) {
+		t.Errorf("an unknown field of the outer loop: %v", err)
+	}
+	if _, err = compile(`{"ada": 1}`, `[{"name": "v", "outer": "x"}]`); err == nil || !strings.Contains(err.Error(), "hides the element of the loop around it") {
+		t.Errorf("a field with the name of the outer loop: %v", err)
+	}
+	technique.Methods[0].Block[0].Block[0].FilePresent = &model.PathMethod{Path: "/a"}
+	words := make([]string, 101)
+	for i := range words {
+		words[i] = fmt.Sprintf("%q", fmt.Sprint("w", i))
+	}
+	if _, err = compile(`{"ada": 1}`, "["+strings.Join(words, ",")+"]"); err == nil || !strings.Contains(err.Error(), "more than 10000 components") {
+		t.Errorf("101 times 101 components: %v", err)
+	}
+}
+
 // TestLoopsAndBlocksBecomeComponents compiles blocks, loops and conditions, and expects their components and the
 // results of their conditions.
 func TestLoopsAndBlocksBecomeComponents(t *testing.T) {

@@ -74,7 +74,7 @@ type scope struct {
 }
 
 // addMethods adds the components of the methods of one block or technique.
-func (c *compiler) addMethods(methods []model.Method, in scope) error {
+func (c *compiler) addMethods(methods []model.Method, in scope) (err error) {
 	for i := range methods {
 		m := &methods[i]
 		if m.ForEach == "" {
@@ -89,9 +89,8 @@ func (c *compiler) addMethods(methods []model.Method, in scope) error {
 		}
 		for _, e := range value.Elements {
 			inner := in
-			inner.item = make(map[string]string, len(e))
-			for field, text := range e {
-				inner.item[field] = string(text)
+			if inner.item, err = itemOf(e, in.item); err != nil {
+				return fmt.Errorf("component %s: %w", m.Component, err)
 			}
 			if err := c.addMethod(m, fmt.Sprintf("%s%s[%s]", in.prefix, m.Component, e.Name()), inner); err != nil {
 				return err
@@ -100,6 +99,25 @@ func (c *compiler) addMethods(methods []model.Method, in scope) error {
 		c.names[in.prefix+m.Component] = true
 	}
 	return nil
+}
+
+// outerField is the field under which the element of a loop has the element of the loop around it.
+const outerField = "outer"
+
+// itemOf returns the fields of a loop's element. The fields of the element of the loop around it (nil: there is none) begin with
+// "outer."; a text is the field outer.
+func itemOf(e model.LoopItem, outer map[string]string) (map[string]string, error) {
+	item := make(map[string]string, len(e)+len(outer))
+	for field, text := range outer {
+		item[strings.TrimSuffix(outerField+"."+field, ".")] = text
+	}
+	for field, text := range e {
+		if field == outerField && outer != nil {
+			return nil, model.Errorf(model.Invalid, "the field %s of an element hides the element of the loop around it", field).WithHint("give the field another name")
+		}
+		item[field] = string(text)
+	}
+	return item, nil
 }
 
 // addMethod adds a component, or a block and its components.

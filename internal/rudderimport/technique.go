@@ -22,7 +22,7 @@ type technique struct {
 	before     []*component
 	names      map[string]bool   // of components and blocks, with the blocks around them
 	byID       map[string]string // names of components by ids in Rudder
-	item       string            // variable of the loop around the item that is converted; empty: none is
+	loops      []string          // variables of the loops around the item that is converted, the innermost last
 }
 
 // component is a method of the technique that was converted, with the names by which conditions of other methods refer
@@ -276,8 +276,6 @@ func (t *technique) beginLoop(p *conversion.Mapping) (parameter string, end func
 	switch {
 	case !p.HasField("foreach") || t.im.Bridge:
 		return "", end, nil
-	case t.item != "":
-		return "", end, fmt.Errorf("a loop within a loop has no equivalent in Muster")
 	}
 	var value model.ParameterValue
 	seen := map[string]bool{}
@@ -287,6 +285,9 @@ func (t *technique) beginLoop(p *conversion.Mapping) (parameter string, end func
 			text, err := t.expand(one.TextOf(field))
 			if err != nil {
 				return "", end, fmt.Errorf("foreach: %s: %w", field, err)
+			}
+			if strings.Contains(text, "{{ "+model.ItemName) {
+				return "", end, fmt.Errorf("foreach: %s: an element that reads the loop around it has no equivalent in Muster", field)
 			}
 			element[field] = model.Scalar(text)
 			if _, named := element["name"]; !named && len(one.Tree.Names()) == 1 {
@@ -310,8 +311,9 @@ func (t *technique) beginLoop(p *conversion.Mapping) (parameter string, end func
 	if err := policy.CheckParameter(&list, value); err != nil {
 		return "", end, fmt.Errorf("foreach: %w", err)
 	}
-	t.spec.Parameters, t.item = append(t.spec.Parameters, list), variable
-	return name, func() { t.item = "" }, nil
+	around := t.loops
+	t.spec.Parameters, t.loops = append(t.spec.Parameters, list), append(slices.Clip(around), variable)
+	return name, func() { t.loops = around }, nil
 }
 
 // loopsOver reports whether a component has a loop over a parameter.
@@ -350,8 +352,12 @@ func (t *technique) expand(text string) (string, error) {
 		if p := propertyPattern.FindStringSubmatch(name); p != nil {
 			return "{{ .props." + strings.ReplaceAll(strings.Trim(p[1], "[]"), "][", ".") + " }}"
 		}
-		if field, ok := strings.CutPrefix(name, t.item+"."); ok && t.item != "" {
-			return "{{ .item." + field + " }}"
+		path := model.ItemName + "."
+		for _, variable := range slices.Backward(t.loops) {
+			if field, ok := strings.CutPrefix(name, variable+"."); ok {
+				return "{{ " + path + field + " }}"
+			}
+			path += "outer."
 		}
 		if own, ok := t.parameters[strings.ToLower(strings.TrimPrefix(name, t.id+"."))]; ok {
 			return "{{ .params." + own + " }}"
