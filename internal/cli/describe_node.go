@@ -47,6 +47,9 @@ func describeNode(c *commandCall, r *model.Resource, spec *model.NodeSpec) error
 		return err
 	}
 	c.printField("checks", "%d: %s", len(n.Checks), cmp.Or(strings.Join(n.Checks, ", "), "-"))
+	if len(n.Directives) > 0 {
+		c.printField("directives", "%d: %s; see them: muster get compliance %s", len(n.Directives), strings.Join(n.Directives, ", "), n.Name)
+	}
 	if r.Status != nil {
 		joined := c.TimeAndAge(r.Status.Created)
 		if spec.JoinGrant != nil && spec.JoinGrant.Token != "" {

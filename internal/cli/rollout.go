@@ -187,7 +187,7 @@ func printRollout(c *commandCall, r v1.Rollout) {
 		c.printField("nodes", "%s", strings.Join(parts, ", "))
 	}
 	if len(r.First) > 0 && r.New < r.Nodes {
-		c.printField("of", "%s%s", strings.Join(r.First, ", "), textWhen(r.Nodes > len(r.First), ", …"))
+		c.printField("on", "%s%s", strings.Join(r.First, ", "), textWhen(r.Nodes > len(r.First), ", …"))
 	}
 	for _, line := range r.Differences {
 		c.printField("differs", "%s", line)

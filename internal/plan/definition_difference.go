@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -181,11 +183,27 @@ func fieldsOf(d *model.Definition) map[string]string {
 		body = &rest
 	}
 	flattenFields(out, "", body)
+	setDurations(out, body)
 	maps.DeleteFunc(out, func(path, _ string) bool {
 		top := strings.FieldsFunc(path, func(r rune) bool { return r == '.' || r == '[' })[0]
 		return slices.Contains([]string{"iD", "hash", "kind", "unit", "namespace", "name"}, top)
 	})
 	return out
+}
+
+// setDurations replaces the nanoseconds of a definition's durations by texts such as 5m.
+func setDurations(out map[string]string, body any) {
+	value := reflect.Indirect(reflect.ValueOf(body))
+	if value.Kind() != reflect.Struct {
+		return
+	}
+	for i := range value.NumField() {
+		field := value.Type().Field(i)
+		name := strings.ToLower(field.Name[:1]) + field.Name[1:]
+		if field.Type == reflect.TypeFor[time.Duration]() && out[name] != "" {
+			out[name] = model.Duration(value.Field(i).Int()).String()
+		}
+	}
 }
 
 // flattenFields adds the fields of a nested JSON value to a map, each under its path.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -384,6 +385,24 @@ func (h *testPlanner) commitDirectives(rt *rapid.T, writes []intent.Write) {
 	for _, f := range h.forgotten {
 		if f.Node != 0 && h.p.directory.RunsUnit(f.Node, f.Mark.Check) {
 			rt.Fatalf("forgotten on a node that keeps it: %+v", f)
+		}
+	}
+}
+
+// TestDifferencesHaveDurations compares definitions, and expects their durations as people write them.
+func TestDifferencesHaveDurations(t *testing.T) {
+	directive := func(interval, heartbeat time.Duration) *model.Definition {
+		return (&model.DirectiveDefinition{Interval: interval, Heartbeat: heartbeat, Timeout: time.Minute}).Seal()
+	}
+	check := func(timeout time.Duration) *model.Definition {
+		return (&model.CheckDefinition{Interval: time.Minute, Timeout: timeout}).Seal()
+	}
+	for want, got := range map[string][]string{
+		"heartbeat: none → 1h; interval: 5m → 1m30s": Differences(directive(5*time.Minute, 0), directive(90*time.Second, time.Hour)),
+		"timeout: 10s → 500ms":                       Differences(check(10*time.Second), check(500*time.Millisecond)),
+	} {
+		if text := strings.Join(got, "; "); text != want {
+			t.Errorf("%s, want %s", text, want)
 		}
 	}
 }

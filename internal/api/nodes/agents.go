@@ -347,15 +347,20 @@ func (s *nodeRequest) buildNodeState(id model.NodeID, sum *event.Summary, withCh
 	out.Namespace, out.Name, _ = s.Directory.NodeName(id)
 	out.Proxy = s.Directory.Node(id).Proxy
 	if withChecks {
-		for _, check := range s.Directory.NodeUnits(id) {
-			if namespace, name, ok := s.Directory.SourceName(model.CheckSource(check)); ok {
+		add := func(list *[]string, source model.Source) {
+			if namespace, name, ok := s.Directory.SourceName(source); ok {
 				if namespace != out.Namespace {
 					name = namespace + "/" + name
 				}
-				out.Checks = append(out.Checks, name)
+				*list = append(*list, name)
 			}
 		}
+		for _, unit := range s.Directory.NodeUnits(id) {
+			add(&out.Checks, model.CheckSource(unit))
+			add(&out.Directives, model.DirectiveSource(unit))
+		}
 		slices.Sort(out.Checks)
+		slices.Sort(out.Directives)
 	}
 	return out
 }

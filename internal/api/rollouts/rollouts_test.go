@@ -129,7 +129,7 @@ func TestRolloutOperations(t *testing.T) {
 		By: "admin", Approver: "bob", StartedAt: begun, Base: shown.Base, Wait: "1m", MaxFailed: "5%", Nodes: 2, New: 1, Reported: 1, Failed: 1,
 		Steps:    []v1.RolloutStep{{Step: "50%", StartedAt: begun, Nodes: 1}, {Step: "100%"}},
 		Failures: []v1.RolloutFailure{{Node: failed, Reason: "line: non-compliant: no such line"}},
-		First: []string{"a", "b"}, Differences: []string{`parameters.text: "one" → "two"`},
+		First:    []string{"a", "b"}, Differences: []string{`parameters.text: "one" → "two"`},
 	}
 	if fmt.Sprintf("%+v", shown) != fmt.Sprintf("%+v", want) {
 		t.Errorf("shown\n%+v, want\n%+v", shown, want)

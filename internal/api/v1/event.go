@@ -371,6 +371,7 @@ type NodeState struct {
 	OS            string            `json:"os,omitempty"`
 	Agent         string            `json:"agent,omitempty" doc:"Version of the agent."`
 	Checks        []string          `json:"checks,omitempty" doc:"Checks of the node; only in answers about one node."`
+	Directives    []string          `json:"directives,omitempty" doc:"Directives of the node; only in answers about one node."`
 	Events        ByStatus          `json:"events"`
 	Problems      uint64            `json:"problems"`
 	Severity      model.Severity    `json:"severity" doc:"Severity of its worst event."`

@@ -119,7 +119,7 @@ func TestWaivedComponentIsNoProblem(t *testing.T) {
 		t.Errorf("a waived component made an event, or %s", v.last())
 	}
 	v.report(t, 5, wire.Live, 0, report(policy.NonCompliant, policy.Compliant, policy.Waived))
-	if s, ok := v.events.Get(7, source); !ok || s.Problem == nil || s.Output != "1 of 3 components compliant, 1 waived\nroot login: non-compliant" {
+	if s, ok := v.events.Get(7, source); !ok || s.Problem == nil || s.Output != "1 of 3 components compliant, 1 waived; root login: non-compliant" {
 		t.Errorf("event %+v", s)
 	}
 	v.report(t, 5, wire.Live, 0, report(policy.Waived, policy.Compliant, policy.Waived))
@@ -140,7 +140,7 @@ func TestUnexpectedComponentIsAProblem(t *testing.T) {
 	r := report(policy.Compliant, policy.Compliant, policy.Compliant)
 	r.Exceptions = []wire.ReportException{{Position: 3, Message: "Other x: surprise"}}
 	v.report(t, 5, wire.Live, 0, r)
-	if s, ok := v.events.Get(7, source); !ok || s.Problem == nil || s.Output != "3 of 3 components compliant, 1 unexpected\nunexpected: Other x: surprise" {
+	if s, ok := v.events.Get(7, source); !ok || s.Problem == nil || s.Output != "3 of 3 components compliant, 1 unexpected; unexpected: Other x: surprise" {
 		t.Errorf("event %+v", s)
 	}
 	if list := wire.Unexpected(v.Runs(7)[0].Exceptions, 3); len(list) != 1 {
@@ -162,7 +162,7 @@ func TestBlocksDecideTheProblem(t *testing.T) {
 		t.Errorf("a disabled component made the event %+v", s)
 	}
 	v.report(t, 9, wire.Live, 0, report(policy.NonCompliant, policy.Compliant, policy.NonCompliant))
-	if s, ok := v.events.Get(7, source); !ok || s.Problem == nil || s.Output != "0 of 2 components compliant\nservice: non-compliant" {
+	if s, ok := v.events.Get(7, source); !ok || s.Problem == nil || s.Output != "0 of 2 components compliant; service: non-compliant" {
 		t.Errorf("event %+v", s)
 	}
 }
@@ -257,7 +257,7 @@ func TestReportsMakeRunsAndOneEvent(t *testing.T) {
 	state("CRITICAL problem")
 	run("5: non-compliant compliant could not check")
 	s, _ := v.events.Get(7, source)
-	if want := "1 of 3 components compliant\nroot login: non-compliant: PermitRootLogin is yes\nservice: could not check: no systemd"; s.Output != want {
+	if want := "1 of 3 components compliant; root login: non-compliant: PermitRootLogin is yes\nservice: could not check: no systemd"; s.Output != want {
 		t.Errorf("output %q, want %q", s.Output, want)
 	}
 	if s.Source() != source || source.CommandName("sshd") != "sshd:compliance" || v.transitions[len(v.transitions)-1].Source != source {

@@ -92,8 +92,8 @@ func reportStatus(failed bool, open int, rules *model.CheckDefinition) model.Sta
 // maxReportText bounds the output of a directive's event, in bytes.
 const maxReportText = 4096
 
-// appendReportText appends the output of a directive's event: the number of compliant components, and one line for each
-// component that is not compliant.
+// appendReportText appends the output of a directive's event: the number of compliant components, and each component that is not
+// compliant. The first of them is on the first line, which lists and messages show; each other one has a line of its own.
 func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, open int) []byte {
 	codes, n := policy.Codes(r.Codes), len(c.Components)
 	counted, waived, unexpected := n, codes.Waived(n), wire.Unexpected(r.Exceptions, n)
@@ -112,7 +112,7 @@ func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, op
 	if r.Ended != "" {
 		b = append(append(b, "; "...), r.Ended...)
 	}
-	next := 0
+	next, separator := 0, "; "
 	for i := codes.NextUnfulfilled(0, n); i < n; i = codes.NextUnfulfilled(i+1, n) {
 		if policy.NeverCounts(i, c.Blocks) {
 			continue
@@ -123,7 +123,8 @@ func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, op
 		if len(b) > maxReportText {
 			return append(b, "\n\u2026"...)
 		}
-		b = append(append(b, '\n'), c.Components[i].Name...)
+		b = append(append(b, separator...), c.Components[i].Name...)
+		separator = "\n"
 		b = append(append(b, ": "...), codes.At(i).String()...)
 		if next < len(r.Exceptions) && int(r.Exceptions[next].Position) == i {
 			b = append(append(b, ": "...), r.Exceptions[next].Message...)
@@ -133,7 +134,8 @@ func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, op
 		if len(b) > maxReportText {
 			return append(b, "\n\u2026"...)
 		}
-		b = fmt.Appendf(b, "\n%s: %s", policy.Unexpected, e.Message)
+		b = fmt.Appendf(b, "%s%s: %s", separator, policy.Unexpected, e.Message)
+		separator = "\n"
 	}
 	return b
 }
