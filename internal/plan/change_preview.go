@@ -69,7 +69,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 	trusted, reviewed := look.trustedMembers(), reviewedNodes(look.fleet)
 	p.mu.RUnlock()
 	steps.lap("present placement")
-	secrets := changedSecrets(t, definitions)
+	secrets, approvals := changedSecrets(t, definitions), approvalWarnings(t, definitions, writes, waits)
 	p.tryEdits(t.edits, func(pass *recomputation) {
 		steps.laps = append(steps.laps, pass.steps.laps...)
 		steps.last = p.o.Now()
@@ -81,7 +81,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed b
 			if w.Body != nil {
 				landings[i] = look.placementOf(t.defs[w.Key])
 			}
-			landings[i].Warnings = warnings[w.Key]
+			landings[i].Warnings = append(warnings[w.Key], approvals[w.Key]...)
 			if u, ok := t.defs[w.Key].(*unit); ok && w.Body != nil {
 				landings[i].Warnings = slices.Concat(landings[i].Warnings, look.sharedKeyWarnings(u.ID), look.waiverWarnings(u.ID))
 			}

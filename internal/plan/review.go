@@ -103,6 +103,28 @@ func (f inspection) reviewedChanges(b *builder, before *roaring.Bitmap, waits fu
 	return names
 }
 
+// approvalWarnings returns a warning for each changed directive that waits for an approval, by the write that changes it: its own, or else
+// that of a Technique.
+func approvalWarnings(t *translation, present map[intent.Key]any, writes []intent.Write, waits func(model.UnitID) bool) map[intent.Key][]string {
+	warnings := map[intent.Key][]string{}
+	for _, u := range t.units() {
+		key := intent.Key{Kind: u.Kind, Namespace: u.Namespace, Name: u.Name.Name}
+		was, _ := present[key].(*unit)
+		if !waits(u.ID) || was == nil || definitionKeyOf(was.definition) == definitionKeyOf(u.definition) {
+			continue
+		}
+		at := slices.IndexFunc(writes, func(w intent.Write) bool { return w.Key == key })
+		if at < 0 {
+			at = slices.IndexFunc(writes, func(w intent.Write) bool { return w.Kind == "Technique" })
+		}
+		if at >= 0 {
+			warnings[writes[at].Key] = append(warnings[writes[at].Key], "no node has the change of directive "+u.Name.String()+" until another person types: "+
+				intent.InNamespace("muster rollout approve "+u.Name.Name, u.Namespace))
+		}
+	}
+	return warnings
+}
+
 // changedSecrets returns the names (NAMESPACE/NAME) of the Secrets whose value comes from another place after the changes, of those whose
 // value the server reads. A Secret that agents read is a part of the definitions of its directives.
 func changedSecrets(t *translation, present map[intent.Key]any) map[string]bool {
