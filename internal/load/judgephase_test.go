@@ -23,7 +23,7 @@ func foundPhases() []scenario.Phase {
 func TestOverloadIsOfWhatStepsFound(t *testing.T) {
 	sc := towns(foundPhases()...)
 	sc.Objectives = map[string]scenario.Limit{"p99": "2s"}
-	rep := playOn(t, Config{Scenario: sc}, &ideal{perSecond: 130})
+	rep := playOn(t, of(sc), &ideal{perSecond: 130})
 	if !rep.OK() || len(rep.Verdict) > 0 {
 		t.Fatalf("%v, %+v", rep.Verdict, rep.Balance)
 	}
@@ -60,7 +60,7 @@ func TestAStepIsPlayedOnceMore(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			sc := towns(scenario.Phase{Step: sec(c.step), By: 0.5, To: 6})
 			sc.Objectives = map[string]scenario.Limit{"p99": "2s"}
-			rep := playOn(t, Config{Scenario: sc}, &ideal{perSecond: 130, stall: c.stall})
+			rep := playOn(t, of(sc), &ideal{perSecond: 130, stall: c.stall})
 			var names []string
 			for _, p := range rep.Phases {
 				names = append(names, p.Name)
@@ -88,7 +88,7 @@ func TestAStepIsPlayedOnceMore(t *testing.T) {
 
 // TestNoStepHeld lets the first step break, and expects that the run fails and says that nothing was measured.
 func TestNoStepHeld(t *testing.T) {
-	rep := playOn(t, Config{Scenario: towns(scenario.Phase{Step: sec(10), By: 0.5, To: 2})}, &ideal{perSecond: 60})
+	rep := playOn(t, of(towns(scenario.Phase{Step: sec(10), By: 0.5, To: 2})), &ideal{perSecond: 60})
 	failed := rep.Failed()
 	if rep.OK() || rep.Lost() || len(failed) != 1 || !strings.HasPrefix(failed[0], "no step held, and nothing else was measured; the first, step ×1: ") {
 		t.Errorf("%q; %q", failed, rep.Verdict)
@@ -118,7 +118,7 @@ func TestNothingWasFound(t *testing.T) {
 			phases[2].Rate = c.beyond
 			sc := towns(phases...)
 			sc.Objectives = map[string]scenario.Limit{"p99": "2s", "settle": "40s"}
-			rep := playOn(t, Config{Scenario: sc}, &ideal{perSecond: c.perSecond})
+			rep := playOn(t, of(sc), &ideal{perSecond: c.perSecond})
 			said := strings.Join(rep.Verdict, "\n")
 			if rep.OK() {
 				t.Errorf("nothing is wrong: %s", said)
@@ -129,28 +129,5 @@ func TestNothingWasFound(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestRatesAreSetWhereTheyAreFound sets the saturation while a later phase already plays, and expects the new rate from
-// that time on, until other steps find another.
-func TestRatesAreSetWhereTheyAreFound(t *testing.T) {
-	phases := []scenario.Phase{{Step: sec(10), By: 0.5, To: 2}, {Steady: sec(10), Rate: 0.5, Of: scenario.Saturation}, {Steady: sec(10)},
-		{Step: sec(10), By: 1, To: 2}, {Steady: sec(10), Rate: 3, Of: scenario.Saturation}}
-	s := newScore(phases, int64(sec(5)))
-	if s[3].Rate != 1 || s[7].Rate != 6 {
-		t.Fatalf("as planned: %+v", s)
-	}
-	f := s.saturated(phases, 0, 1.5, int64(sec(37)))
-	if len(f) != len(s)+1 || f[3].Rate != 1 || f[3].Measured || f[3].To != int64(sec(37)) || f[4].Rate != 0.75 || !f[4].Measured || f[5].Rate != 1 || f[8].Rate != 6 {
-		t.Errorf("found late: %+v", f)
-	}
-	for i := 1; i < len(f); i++ {
-		if f[i].From != f[i-1].To || f[i].Virtual != f[:i].ended() {
-			t.Errorf("a hole before part %d: %+v", i, f)
-		}
-	}
-	if f.end() != s.end() {
-		t.Errorf("it ends at %d, not %d", f.end(), s.end())
 	}
 }

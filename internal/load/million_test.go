@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -70,7 +71,7 @@ func TestOneLostOfAMillion(t *testing.T) {
 	s, addr, _ := startPath(t, pathOptions{dir: t.TempDir(), scenario: sc, sessions: func(j journal.Journal) journal.Journal {
 		return &dropping{Journal: j, from: rate * seconds / agents / 2}
 	}})
-	rep, err := load.Run(t.Context(), load.Config{Server: addr, Scenario: sc, MaxLag: time.Hour, Spool: 16 << 20, Before: load.InProcess(s.view)})
+	rep, err := load.Run(t.Context(), load.Config{Options: play.Options{Server: addr, Scenario: sc, Spool: 16 << 20}, MaxLag: time.Hour, Subject: load.Subject{Before: play.InProcess(s.view)}})
 	if err != nil {
 		t.Fatal(err)
 	}

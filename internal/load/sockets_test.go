@@ -3,14 +3,12 @@ package load_test
 import (
 	"context"
 	"net"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -59,7 +57,7 @@ func TestLedgerOverSockets(t *testing.T) {
 			sc.Faults = []scenario.Fault{{At: model.Duration(500 * time.Millisecond), Cut: &scenario.Pick{}}}
 			o := pathOptions{dir: dir, scenario: sc, tls: c.tls}
 			s, addr, stop := startPath(t, o)
-			cfg := load.Config{Server: addr, Scenario: sc, MaxLag: time.Minute, Before: load.InProcess(s.view)}
+			cfg := load.Config{Options: play.Options{Server: addr, Scenario: sc}, MaxLag: time.Minute, Subject: load.Subject{Before: play.InProcess(s.view)}}
 			if c.tls {
 				var err error
 				if cfg.TLS, err = simulated.Certificates(s.authority); err != nil {
@@ -77,7 +75,7 @@ func TestLedgerOverSockets(t *testing.T) {
 			stop()
 
 			again, addr, _ := startPath(t, o)
-			cfg.Server, cfg.Before = addr, load.InProcess(again.view)
+			cfg.Server, cfg.Before = addr, play.InProcess(again.view)
 			if c.tls {
 				if cfg.TLS, err = simulated.Certificates(again.authority); err != nil {
 					t.Fatal(err)
@@ -90,42 +88,5 @@ func TestLedgerOverSockets(t *testing.T) {
 				t.Fatalf("after a restart: %v\n%s", rep.Verdict, rep.Text())
 			}
 		})
-	}
-}
-
-// forgetful is a journal that drops every hundredth entry and reports success.
-type forgetful struct {
-	journal.Journal
-	appended atomic.Int64
-}
-
-// Append appends entries, without some of them.
-func (j *forgetful) Append(ctx context.Context, entries ...journal.Entry) error {
-	var kept []journal.Entry
-	for _, e := range entries {
-		if e.Waiter == nil || j.appended.Add(1)%100 != 0 {
-			kept = append(kept, e)
-			continue
-		}
-		go e.Waiter.Committed(e.Token, j.Head(), nil)
-	}
-	if len(kept) == 0 {
-		return nil
-	}
-	return j.Journal.Append(ctx, kept...)
-}
-
-// TestLedgerSeesAServerThatForgets plays against a server that acknowledges results without committing them, and
-// expects that the ledger finds these.
-func TestLedgerSeesAServerThatForgets(t *testing.T) {
-	sc := scenario.Uniform{Agents: 20, Checks: 10, Interval: 500 * time.Millisecond, Linger: 20 * time.Millisecond, Steady: time.Second, Warmup: 200 * time.Millisecond,
-		Changes: 0.02}.Scenario()
-	s, addr, _ := startPath(t, pathOptions{dir: t.TempDir(), scenario: sc, sessions: func(j journal.Journal) journal.Journal { return &forgetful{Journal: j} }})
-	rep, err := load.Run(t.Context(), load.Config{Server: addr, Scenario: sc, MaxLag: time.Minute, Before: load.InProcess(s.view)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if rep.OK() || rep.Balance.Missing > 0 || rep.Balance.Imbalances == 0 || !strings.Contains(rep.Verdict[0], "event states differ from the ledger") {
-		t.Errorf("not found out: %+v, %q", rep.Balance, rep.Verdict)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
 )
@@ -33,14 +34,14 @@ type Follower struct {
 
 	monitor
 	welcome    *welcome
-	plan       *plan
+	plan       *followerPart
 	identities []identity
 	prepare    bool
 	connect    bool
 	begin      *time.Duration
 	over       *over
 	clock      clock
-	score      func(time.Duration, []observe.Part) error
+	score      func(time.Duration, []plan.Part) error
 	renamed    func(int, string)
 	lines      []observe.Line // not sent yet
 }
@@ -50,7 +51,7 @@ type Follower struct {
 func Dial(ctx context.Context, token Token) (*Follower, error) {
 	f := &Follower{token: token, id: rand.Text(), base: time.Now(), monitor: monitor{changed: make(chan struct{})},
 		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: silence}).DialContext, TLSClientConfig: pinned(token.Sum), TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence, ForceAttemptHTTP2: true}},
-		score:  func(time.Duration, []observe.Part) error { return nil }, renamed: func(int, string) {}}
+		score:  func(time.Duration, []plan.Part) error { return nil }, renamed: func(int, string) {}}
 	f.ctx, f.end = context.WithCancelCause(ctx)
 	stream, closeStream := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the report of a failure
 	response, err := f.request(stream, http.MethodPost, "/join", hello{Version: Version, Build: version.Get().Version, Name: hostname(), Machine: machineID(), ID: f.id})
@@ -131,7 +132,7 @@ func (f *Follower) Number() (number, of int, err error) {
 
 // Plan waits for the part to play.
 func (f *Follower) Plan() (load.Config, error) {
-	var p *plan
+	var p *followerPart
 	var identities []identity
 	if err := f.await(f.ctx, func() bool { p, identities = f.plan, f.identities; return f.prepare && p != nil }); err != nil {
 		return load.Config{}, err
@@ -263,7 +264,7 @@ func (f *Follower) take(o *order) error {
 }
 
 // callees returns the functions that carry out orders, once Hear has set them.
-func (f *Follower) callees() (func(time.Duration, []observe.Part) error, func(int, string)) {
+func (f *Follower) callees() (func(time.Duration, []plan.Part) error, func(int, string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.score, f.renamed
@@ -338,7 +339,7 @@ func (f *Follower) Begin(ctx context.Context) (time.Time, error) {
 }
 
 // Hear sets the functions that carry out orders; they are called one at a time.
-func (f *Follower) Hear(score func(time.Duration, []observe.Part) error, renamed func(int, string)) {
+func (f *Follower) Hear(score func(time.Duration, []plan.Part) error, renamed func(int, string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.score, f.renamed = score, renamed

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -37,7 +38,7 @@ type hello struct {
 // order is a message from the lead to a follower. One field is set; a message without fields shows that the lead lives.
 type order struct {
 	Welcome    *welcome       `json:"welcome,omitempty"` // all have joined
-	Plan       *plan          `json:"plan,omitempty"`
+	Plan       *followerPart  `json:"plan,omitempty"`
 	Identities []identity     `json:"identities,omitempty"`
 	Prepare    bool           `json:"prepare,omitempty"` // plan and identities are complete
 	Connect    bool           `json:"connect,omitempty"` // agents may connect
@@ -68,8 +69,8 @@ type welcome struct {
 
 // score is a new timetable from a time on, relative to its start.
 type score struct {
-	From  time.Duration  `json:"from"`
-	Spans []observe.Part `json:"spans"`
+	From  time.Duration `json:"from"`
+	Spans []plan.Part   `json:"spans"`
 }
 
 // renamed tells a follower the new name of an agent's node.

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -21,10 +22,10 @@ import (
 // identitiesAtOnce are sent in one order.
 const identitiesAtOnce = 500
 
-// plan is the part of a follower, without the keys of its agents.
-type plan struct {
+// followerPart is the part of a follower, without the keys of its agents.
+type followerPart struct {
 	Scenario   *scenario.Scenario `json:"scenario"`
-	Part       load.Part          `json:"part"`
+	Part       play.Part          `json:"part"`
 	Server     string             `json:"server"`
 	ServerTLS  string             `json:"serverTLS"`
 	UIDs       []uuid.UUID        `json:"uids,omitempty"` // of all members, where they do not follow from the seed
@@ -60,13 +61,13 @@ func (l *Lead) Send(cfg load.Config, ca []byte) (load.Config, error) {
 			return cfg, model.Errorf(model.Invalid, "%s is on another machine, and the server under test listens on %s here alone", p.who(l), cfg.Server).
 				WithHint("play against a server that all machines reach: --server HOST:PORT")
 		}
-		x := plan{Scenario: cfg.Scenario, Part: load.Part{Number: p.number, Of: l.loaders, Here: same(machines, p.Machine)}, Server: cfg.Server, ServerTLS: cfg.ServerTLS,
+		x := followerPart{Scenario: cfg.Scenario, Part: play.Part{Number: p.number, Of: l.loaders, Here: same(machines, p.Machine)}, Server: cfg.Server, ServerTLS: cfg.ServerTLS,
 			UIDs: ownUIDs(cfg), CA: ca, MaxLag: cfg.MaxLag, Spool: cfg.Spool, Parallel: cfg.Parallel, Senders: cfg.Senders, Sources: cfg.Sources}
 		if err := l.send(p, cfg, &x); err != nil {
 			return cfg, err
 		}
 	}
-	cfg.Part = load.Part{Of: l.loaders, Here: same(machines, machines[0])}
+	cfg.Part = play.Part{Of: l.loaders, Here: same(machines, machines[0])}
 	cfg.Joint = l
 	return cfg, nil
 }
@@ -94,7 +95,7 @@ func ownUIDs(cfg load.Config) (list []uuid.UUID) {
 }
 
 // send gives one follower its part.
-func (l *Lead) send(p *peer, cfg load.Config, x *plan) error {
+func (l *Lead) send(p *peer, cfg load.Config, x *followerPart) error {
 	var list []identity
 	for i := p.number; i < len(cfg.Members); i += l.loaders {
 		if !cfg.Scenario.Agents[cfg.Members[i].Class].TLS {
@@ -123,15 +124,15 @@ func (l *Lead) send(p *peer, cfg load.Config, x *plan) error {
 }
 
 // config returns the configuration of a follower's run.
-func (x *plan) config(identities []identity) (c load.Config, err error) {
+func (x *followerPart) config(identities []identity) (c load.Config, err error) {
 	if x.Scenario == nil || x.Part.Of < 2 || x.Part.Number < 1 || x.Part.Number >= x.Part.Of {
 		return c, model.Errorf(model.Invalid, "the loader that leads sent an incomplete plan")
 	}
 	if err := check(x.Scenario); err != nil {
 		return c, err
 	}
-	c = load.Config{Scenario: x.Scenario, Part: x.Part, Server: x.Server, ServerTLS: x.ServerTLS, MaxLag: x.MaxLag, Spool: x.Spool, Parallel: x.Parallel,
-		Senders: x.Senders, Sources: x.Sources, Members: simulated.Members(x.Scenario)}
+	c = load.Config{MaxLag: x.MaxLag, Options: play.Options{Scenario: x.Scenario, Part: x.Part, Server: x.Server, ServerTLS: x.ServerTLS, Spool: x.Spool,
+		Parallel: x.Parallel, Senders: x.Senders, Sources: x.Sources, Members: simulated.Members(x.Scenario)}}
 	if len(x.UIDs) == len(c.Members) {
 		for i, id := range x.UIDs {
 			c.Members[i].UID = id
@@ -142,7 +143,7 @@ func (x *plan) config(identities []identity) (c load.Config, err error) {
 }
 
 // certificates returns the TLS configuration of each agent from the received keys and certificates.
-func certificates(x *plan, members []simulated.Member, identities []identity) (func(uuid.UUID) (*tls.Config, error), error) {
+func certificates(x *followerPart, members []simulated.Member, identities []identity) (func(uuid.UUID) (*tls.Config, error), error) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(x.CA)
 	known := make(map[uuid.UUID]tls.Certificate, len(identities))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/join"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/subject"
@@ -154,5 +155,5 @@ func (o *options) joinable(sc *scenario.Scenario) error {
 	case isSensu:
 		return model.Errorf(model.Unsupported, "target %s is loaded by one process: --loaders is for runs against Muster", sc.Target).WithHint("leave --loaders out")
 	}
-	return load.Config{Scenario: sc}.Joinable()
+	return play.Joinable(sc)
 }

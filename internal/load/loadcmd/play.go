@@ -23,6 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/live"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -153,9 +154,9 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	c.Server, c.ServerTLS, c.AdminURL, c.Data, c.API = server.Plain, server.TLS, server.Admin, server.Data, server.API
 	switch {
 	case c.AdminURL != "":
-		c.Before = load.HTTPView(c.AdminURL + "/debug/states")
+		c.Before = play.HTTPView(c.AdminURL + "/debug/states")
 	case c.API != nil:
-		c.Before = load.APIView(c.API)
+		c.Before = play.APIView(c.API)
 	}
 	environment := server.Environment(ctx)
 	profiler := subject.NewProfiler(ctx, server, sc, c.Goals, kept.Path)

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/client"
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/sensu/about"
 	"github.com/muster-fleet/muster/internal/model"
@@ -62,7 +62,7 @@ func (s *Command) Runs(sc *scenario.Scenario) error {
 const seededPassword = "P@ssw0rd!"
 
 // Find returns the target at the addresses of --server.
-func (s *Command) Find(sc *scenario.Scenario, server string, login func() (*client.Client, error)) (*load.Found, error) {
+func (s *Command) Find(sc *scenario.Scenario, server string, login func() (*client.Client, error)) (*play.Found, error) {
 	backends, api, err := s.addresses(server)
 	if err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (s *Command) Find(sc *scenario.Scenario, server string, login func() (*clie
 	}
 	var backend Backend = &API{URL: api, User: s.user, Password: os.Getenv("SENSU_PASSWORD"), Namespace: "default",
 		Client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secured}}}
-	found := &load.Found{System: "Sensu Go ", Program: "sensu-backend"}
+	found := &play.Found{System: "Sensu Go ", Program: "sensu-backend"}
 	if s.bridge {
 		ours, err := login()
 		if err != nil {

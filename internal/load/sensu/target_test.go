@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -137,7 +138,7 @@ func playOn(t *testing.T, b *fake, api *API, sc *scenario.Scenario) (*report.Rep
 	if err != nil {
 		t.Fatal(err)
 	}
-	return load.RunTarget(t.Context(), load.Config{Scenario: sc, MaxLag: time.Minute, Goals: []report.Goal{{Name: "p99", Want: 1}}}, target)
+	return load.RunTarget(t.Context(), load.Config{Options: play.Options{Scenario: sc}, MaxLag: time.Minute, Goals: []report.Goal{{Name: "p99", Want: 1}}}, target)
 }
 
 // TestScenario plays a scenario twice against one backend, and expects all sent results, also with changing statuses,
