@@ -106,18 +106,6 @@ func TestChecksOfGroupsFail(t *testing.T) {
 			t.Errorf("%s: %v, %d places, want %d", sc.Faults[0].What(), err, x.places, c.places)
 		}
 	}
-	hash := func(change func(*scenario.Scenario)) string {
-		sc := quarters(scenario.Phase{Steady: sec(10)})
-		change(sc)
-		return digestOf(t, sc)
-	}
-	same := hash(func(*scenario.Scenario) {})
-	if again := hash(func(*scenario.Scenario) {}); again != same {
-		t.Errorf("plans %s and %s", same, again)
-	}
-	if other := hash(func(sc *scenario.Scenario) { sc.Agents[1].Groups = nil }); other == same {
-		t.Error("another group, and the same plan")
-	}
 }
 
 // TestAGroupIsPicked lets a fault strike a group, and expects agents of all its classes and no others, drawn by the
