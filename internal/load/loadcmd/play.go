@@ -159,7 +159,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 		c.Before = play.APIView(c.API)
 	}
 	environment := server.Environment(ctx)
-	profiler := subject.NewProfiler(ctx, server, sc, c.Goals, kept.Path)
+	profiler := subject.NewProfiler(ctx, server, sc, kept.Path)
 	c.Progress = func(s report.Sample) {
 		kept.Sample(s)
 		if !o.unprofiled {
@@ -168,8 +168,8 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 		view.Show(s)
 	}
 	rep, err := runAll(ctx, lead, c, server)
-	for _, trouble := range profiler.Close(rep) {
-		say("warning: %v", trouble)
+	if err := profiler.Close(rep); err != nil {
+		say("warning: %v", err)
 	}
 	if err != nil {
 		return nil, fallen(server, kept, err)

@@ -37,7 +37,7 @@ func (o *options) againstSensu(ctx context.Context, cmd *cobra.Command, sc *scen
 	c := o.config
 	c.Part.Of = o.loaders
 	c.AdminURL = strings.TrimSuffix(c.AdminURL, "/")
-	profiler := subject.NewProfiler(ctx, &subject.Subject{Admin: c.AdminURL}, sc, c.Goals, kept.Path)
+	profiler := subject.NewProfiler(ctx, &subject.Subject{Admin: c.AdminURL}, sc, kept.Path)
 	c.Observed = filepath.Join(kept.Path, observationLog)
 	c.Scenario, c.Progress = sc, func(s report.Sample) { kept.Sample(s); profiler.See(s); view.Show(s) }
 	defer o.stops.attach(&c, view)()
@@ -48,8 +48,8 @@ func (o *options) againstSensu(ctx context.Context, cmd *cobra.Command, sc *scen
 	say("%s: %s, against %s", sc.FullTitle(), sc.Brief(), server)
 	environment := subject.Here(ctx, "") // its folder is unknown
 	rep, err := load.RunTarget(ctx, c, found.Target)
-	for _, trouble := range profiler.Close(rep) {
-		say("warning: %v", trouble)
+	if err := profiler.Close(rep); err != nil {
+		say("warning: %v", err)
 	}
 	if err != nil {
 		return nil, err

@@ -15,7 +15,6 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/scenario"
-	"github.com/muster-fleet/muster/internal/load/sensu/about"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -29,12 +28,6 @@ type Command struct {
 	bridge    bool
 	ca        string
 }
-
-// Name returns the name of the target.
-func (s *Command) Name() string { return about.Name }
-
-// Is returns the target's name in a sentence.
-func (s *Command) Is() string { return "a Sensu backend" }
 
 // Ours reports whether agents connect to Muster's bridge.
 func (s *Command) Ours() bool { return s.bridge }
