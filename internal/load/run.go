@@ -253,6 +253,7 @@ type performance struct {
 func (r *run) perform(ctx context.Context, house *sync.WaitGroup, begin int64) (*performance, error) {
 	r.Follow(plan.NewTimetable(r.cfg.Scenario.Phases, begin))
 	r.driver.Deal()
+	r.Start(begin)
 	p := &performance{}
 	if r.fleet != nil {
 		var err error
@@ -266,7 +267,6 @@ func (r *run) perform(ctx context.Context, house *sync.WaitGroup, begin int64) (
 		}
 		p.playing.Go(func() { r.script.Play(ctx) })
 	}
-	r.Start(begin)
 	p.playing.Go(func() { r.driver.Play(ctx) })
 	keeping, closeHouse := context.WithCancel(ctx)
 	p.closeHouse = closeHouse

@@ -52,7 +52,6 @@ type agent struct {
 	fleet  *Fleet
 	class  *class
 	book   *Book
-	inbox  *inbox // of its sender; nil: it takes no turns
 	index  int    // in its class
 	member int    // of the fleet
 	base   uint64 // number of its first state among all
@@ -163,9 +162,6 @@ func (a *agent) open(ctx context.Context) (Session, error) {
 	hello := wire.Hello{Protocol: wire.Protocol, Features: wire.Features(), Node: a.uid, Name: a.name, MachineID: a.uid.String(), BootID: a.bootID(),
 		Session: rand.Uint64(), Version: "load", OS: "linux", Arch: "amd64", ClockUnixMs: time.Now().UnixMilli(),
 		Streams: []wire.StreamRange{a.holds()}}
-	if a.fleet.cfg.Facts != nil {
-		a.facts = a.fleet.cfg.Facts(a.index)
-	}
 	hello.Facts = a.facts
 	assigned := a.assigned
 	a.mu.Unlock()

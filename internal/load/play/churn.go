@@ -5,37 +5,27 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load/observe"
-	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 )
 
-// churn lets machines come and go at the rates of their classes, at times and in an order drawn from the seed.
-type churn struct {
-	fleet *Fleet
-	flows []*flow
-	back  []cue // machines that get their network again, the earliest first
-}
-
-// flow is one kind of churn of one class, such as its reconnects.
+// flow is one kind of churn of one class, such as its reconnects: machines come and go at a rate, at times and in an order drawn
+// from the seed.
 type flow struct {
 	members []int
 	random  *rand.Rand
 	every   float64 // ns, mean
-	at      int64
+	at      int64   // of its present event
 	do      func(ctx context.Context, member int)
 }
 
-// newChurn returns a churn with a flow for each rate above zero.
-func (s *Script) newChurn() *churn {
+// flows returns a flow for each rate of the classes above zero.
+func (s *Script) flows() (list []*flow) {
 	fleet := s.fleet
-	c := &churn{fleet: fleet}
-	begin := fleet.Begin()
 	for _, x := range fleet.classes {
 		members := fleet.among(func(c *class) bool { return c == x })
 		spec := &x.spec.Churn
@@ -46,18 +36,14 @@ func (s *Script) newChurn() *churn {
 			{spec.Reconnects, fleet.ifMine(func(a *agent) { a.reconnect(false) })},
 			{spec.Restarts, fleet.ifMine(func(a *agent) { a.reconnect(true) })},
 			{spec.Renames, func(ctx context.Context, member int) { s.beside.Go(func() { s.rename(ctx, member) }) }}, // a server that stands still answers late
-			{spec.Offline, fleet.ifMine(c.offline(time.Duration(spec.OfflineFor)))},
+			{spec.Offline, fleet.ifMine(func(a *agent) { s.offline(a, time.Duration(spec.OfflineFor)) })},
 		} {
-			perSecond := k.rate.PerSecond(len(members))
-			if perSecond <= 0 || len(members) == 0 {
-				continue
+			if perSecond := k.rate.PerSecond(len(members)); perSecond > 0 && len(members) > 0 {
+				list = append(list, &flow{members: members, random: rand.New(rand.NewPCG(fleet.cfg.Scenario.Seed^0xc0ffee, uint64(x.number)<<8|uint64(i))), every: 1e9 / perSecond, at: fleet.Begin(), do: k.do})
 			}
-			f := &flow{members: members, random: rand.New(rand.NewPCG(fleet.cfg.Scenario.Seed^0xc0ffee, uint64(x.number)<<8|uint64(i))), every: 1e9 / perSecond, at: begin, do: k.do}
-			f.wait()
-			c.flows = append(c.flows, f)
 		}
 	}
-	return c
+	return list
 }
 
 // ifMine returns a function that calls do if this process plays the member.
@@ -69,55 +55,20 @@ func (f *Fleet) ifMine(do func(a *agent)) func(context.Context, int) {
 	}
 }
 
-// wait moves the time of the next event of the flow, by an exponentially distributed interval.
-func (f *flow) wait() { f.at += int64(f.every * f.random.ExpFloat64()) }
-
-// next returns the next event of all flows and its time; never if there is none.
-func (c *churn) next() cue {
-	first := cue{at: plan.Never}
-	if len(c.back) > 0 {
-		first = c.back[0]
-	}
-	for _, f := range c.flows {
-		if f.at < first.at {
-			first = cue{f.at, func(ctx context.Context) { f.do(ctx, f.members[f.random.IntN(len(f.members))]) }}
-		}
-	}
-	return first
+// flow adds the next event of a flow, after an exponentially distributed interval; that event adds the one after it.
+func (s *Script) flow(f *flow) {
+	f.at += int64(f.every * f.random.ExpFloat64())
+	s.add(cue{at: f.at, do: func(ctx context.Context) {
+		f.do(ctx, f.members[f.random.IntN(len(f.members))])
+		s.flow(f)
+	}})
 }
 
-// step removes the next event and schedules the following one of its flow.
-func (c *churn) step() {
-	first := c.next().at
-	if len(c.back) > 0 && c.back[0].at == first {
-		c.back = c.back[1:]
-		return
+// offline disconnects a machine for a while; it goes on making results, and sends them when it is back.
+func (s *Script) offline(a *agent, length time.Duration) {
+	if a.vanish(false) {
+		s.add(cue{s.fleet.Now() + int64(length), func(context.Context) { a.online() }, true})
 	}
-	for _, f := range c.flows {
-		if f.at == first {
-			f.wait()
-			return
-		}
-	}
-}
-
-// offline returns a function that disconnects a machine for a while; it goes on making results, and sends them when it
-// is back.
-func (c *churn) offline(length time.Duration) func(*agent) {
-	return func(a *agent) {
-		if a.vanish(false) {
-			c.back = append(c.back, cue{c.fleet.Now() + int64(length), func(context.Context) { a.online() }})
-			slices.SortStableFunc(c.back, func(a, b cue) int { return cmp.Compare(a.at, b.at) })
-		}
-	}
-}
-
-// over connects all machines that are offline again.
-func (c *churn) over() {
-	for _, b := range c.back {
-		b.do(context.Background())
-	}
-	c.back = nil
 }
 
 // renames counts the renames of nodes and those that failed.

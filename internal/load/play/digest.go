@@ -84,16 +84,15 @@ const firstComings = 50
 
 // hashChurn hashes the first events of churn.
 func (s *Script) hashChurn(h hash.Hash) {
-	churn := s.newChurn()
-	for i, f := range churn.flows {
+	for i, f := range s.flows() {
 		f.do = func(_ context.Context, member int) {
 			numbers(h, uint64(i), uint64(f.at-s.fleet.Begin()), uint64(member))
 		}
+		s.flow(f)
 	}
 	for range firstComings {
-		if next := churn.next(); next.do != nil {
-			next.do(context.Background())
-			churn.step()
+		if c, ok := s.pop(plan.Never); ok {
+			c.do(context.Background())
 		}
 	}
 }

@@ -7,8 +7,7 @@
 //	the fleet        fleet.go; class.go who plays, part.go of several processes, digest.go the plan as a number, clock.go the time
 //	the timetable    sender.go who plays it, tape.go a recorded stream, lingering.go frames that wait for company
 //	an agent         agent.go, fromserver.go what it hears, spool.go what it makes and keeps, frame.go, signals.go values and runs
-//	                 of directives, which a Source makes (values.go, directives.go), house.go that it lives, agentfacts.go what
-//	                 it says of itself, machine.go and presence.go its machine, machines.go for package people,
+//	                 of directives, which a Source makes (values.go, directives.go), house.go that it lives, machine.go and presence.go its machine, machines.go for package people,
 //	                 proxynodes.go and roundrobin.go checks about others and in turn
 //	what it counts   book.go by the second, ledger.go to the end
 //	what goes wrong  script.go, fault.go, churn.go; alerts.go the states whose alerts are judged

@@ -48,9 +48,8 @@ type Options struct {
 	Senders  int // goroutines that play the timetable
 	Sources  int // loopback addresses to connect from
 
-	Facts     func(i int) map[string]string // of agent i's machine now, read every few seconds; nil: none
-	Generate  outputs.Generator             // what results say; nil: what the scenario says
-	CheckName func(i int) string            // name of each class's check i; nil: as simulated.Resources names it
+	Generate  outputs.Generator  // what results say; nil: what the scenario says
+	CheckName func(i int) string // name of each class's check i; nil: as simulated.Resources names it
 	Log       *slog.Logger
 }
 
@@ -325,7 +324,7 @@ func (f *Fleet) Deal() {
 		s := newSender(f, agents)
 		for _, a := range agents {
 			a.mu.Lock()
-			a.book, a.inbox = s.book, s.inbox
+			a.book = s.book
 			a.mu.Unlock()
 		}
 		f.senders = append(f.senders, s)
@@ -350,6 +349,9 @@ func (f *Fleet) Rest(ctx context.Context, most time.Duration) {
 			a.mu.Lock()
 			if !a.ledger.gone {
 				left += len(a.held)
+				if a.filling != nil {
+					left++
+				}
 			}
 			a.mu.Unlock()
 		}

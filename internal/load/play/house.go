@@ -6,6 +6,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // house is the timetable of session ticks and keepalives, in rounds: each agent has a time of its own in every round.
@@ -63,7 +64,26 @@ func (f *Fleet) KeepHouse(ctx context.Context) {
 			now := f.Now()
 			a.alive(now, func(at int64) int64 { return h.next(i, at) })
 			a.tellAboutItself(now)
-			a.tellFacts()
 		}
 	}
+}
+
+// statsEvery is how often a simulated agent tells about itself, as real ones do.
+const statsEvery = int64(time.Minute)
+
+// tellAboutItself sends statistics of the agent once a minute: a simulated agent starts no process, skips no run and
+// keeps its spool in memory.
+func (a *agent) tellAboutItself(now int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.session == nil || a.fate.back != nil || now < a.statsAt {
+		return
+	}
+	a.statsAt = now + statsEvery
+	held := a.holds()
+	x := wire.Stats{
+		UptimeMs: uint64(now / 1e6), Spooled: held.Last + 1 - held.First, SpoolBytes: uint64(a.spooled), OldestMs: held.OldestAgeMs,
+		Runs: a.runs, BytesSent: a.sentBytes + a.session.Sent(), Refused: a.ledger.refused, Lost: a.lost,
+	}
+	_ = a.session.Stats(&x) // the session's reader hears why it broke
 }

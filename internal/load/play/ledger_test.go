@@ -76,11 +76,11 @@ func (n *modelNode) cut() {
 
 // modelServer is a server in memory that makes one mistake, the one named by mutant.
 type modelServer struct {
-	rng     *rand.Rand
-	nodes   []*modelNode
-	mutant  string
-	struck  bool   // it has done its one wrong thing
-	strict  bool                         // every result of the picky check is refused
+	rng    *rand.Rand
+	nodes  []*modelNode
+	mutant string
+	struck bool // it has done its one wrong thing
+	strict bool // every result of the picky check is refused
 }
 
 // wrong reports whether the server makes its mistake now.

@@ -1,10 +1,6 @@
 package play
 
-import (
-	"sync"
-
-	"github.com/muster-fleet/muster/internal/load/plan"
-)
+import "time"
 
 // lingering is a frame that waits for more results until due.
 type lingering struct {
@@ -59,71 +55,28 @@ func (d *dues) pop() lingering {
 	return first
 }
 
-// inbox holds frames that a round-robin run began, until their sender takes them over. Its lock is taken under the
-// agents'.
-type inbox struct {
-	wake chan struct{}
-
-	mu   sync.Mutex
-	came []lingering
-	over bool // the sender has gone: what is made leaves at once
-}
-
-// newInbox returns an empty inbox.
-func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
-
-// put adds a frame; it returns false if the sender has ended and would not send it.
-func (x *inbox) put(l lingering) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.over {
+// leave sends the frame unless it has left. If the server asked for longer pauses since, it returns true, and the frame is due
+// later. Caller holds the agent's lock.
+func (l *lingering) leave() (again bool) {
+	a := l.agent
+	if a.filling != l.frame || l.frame.first != l.first {
 		return false
 	}
-	if x.came = append(x.came, l); len(x.came) == 1 {
-		select {
-		case x.wake <- struct{}{}:
-		default:
+	if due := a.due(l.frame); due > l.due {
+		l.due, l.frame.due = due, due
+		return true
+	}
+	a.leave(l.due)
+	return false
+}
+
+// later sends the frame when it is due, for a result that no sender made.
+func (l lingering) later() {
+	time.AfterFunc(l.agent.fleet.Until(l.due), func() {
+		l.agent.mu.Lock()
+		defer l.agent.mu.Unlock()
+		if l.leave() {
+			l.later()
 		}
-	}
-	return true
-}
-
-// takeIn moves the frames of the inbox into the sender's heap.
-func (s *sender) takeIn() {
-	if s.inbox == nil {
-		return
-	}
-	s.inbox.mu.Lock()
-	defer s.inbox.mu.Unlock()
-	for _, l := range s.inbox.came {
-		s.linger.push(l)
-	}
-	clear(s.inbox.came)
-	s.inbox.came = s.inbox.came[:0]
-}
-
-// woken returns the channel that wakes the sender, or nil without an inbox.
-func (s *sender) woken() <-chan struct{} {
-	if s.inbox == nil {
-		return nil
-	}
-	return s.inbox.wake
-}
-
-// closes returns the time until which an idle sender waits for round-robin runs; never means that it is done and
-// accepts no more.
-func (s *sender) closes(now int64) int64 {
-	if s.inbox == nil {
-		return plan.Never
-	}
-	if end := s.fleet.Present().End(); now < end {
-		return end
-	}
-	s.inbox.mu.Lock()
-	defer s.inbox.mu.Unlock()
-	if len(s.inbox.came) > 0 {
-		return now
-	}
-	s.inbox.over = true
-	return plan.Never
+	})
 }

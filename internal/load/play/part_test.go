@@ -1,6 +1,7 @@
 package play
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,17 +40,16 @@ func planned(t *testing.T, sc *scenario.Scenario, p Part) (list []string) {
 			list = append(list, fmt.Sprint(What(&x.fault), a.name))
 		}
 	}
-	c := script.newChurn()
-	for c.next().at < int64(time.Minute) {
-		at := c.next().at
-		for i, f := range c.flows {
-			if f.at == at {
-				if m := f.members[f.random.IntN(len(f.members))]; r.seats[m] != nil {
-					list = append(list, fmt.Sprint("flow ", i, at, r.seats[m].name))
-				}
+	for i, f := range script.flows() {
+		f.do = func(_ context.Context, member int) {
+			if a := r.seats[member]; a != nil {
+				list = append(list, fmt.Sprint("flow ", i, f.at, a.name))
 			}
 		}
-		c.step()
+		script.flow(f)
+	}
+	for c, ok := script.pop(int64(time.Minute)); ok; c, ok = script.pop(int64(time.Minute)) {
+		c.do(t.Context())
 	}
 	return list
 }

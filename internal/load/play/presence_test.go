@@ -3,11 +3,9 @@ package play
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
-	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/streamed"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -64,24 +62,4 @@ func TestWhichResultsAreLines(t *testing.T) {
 	if got := a.numbers(); got != (streamed.Numbers{Settled: 4, Sent: 8, Given: 9}) {
 		t.Errorf("%+v", got)
 	}
-}
-
-// TestASenderThatWaitsForTurnsIsStopped shortens the score of a sender that only waits for round-robin runs, and
-// expects that it ends then.
-func TestASenderThatWaitsForTurnsIsStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := &Fleet{Clock: NewClock()}
-		r.Follow(plan.Forever(0, int64(time.Hour)))
-		s, over := &sender{fleet: r, book: NewBook(r.Clock, ""), inbox: newInbox()}, make(chan struct{})
-		go func() {
-			s.play(t.Context())
-			close(over)
-		}()
-		time.Sleep(3 * time.Second)
-		r.Follow(r.Present().Stopped(r.Now() + 2*int64(NoticedWithin)))
-		<-over
-		if took := time.Duration(r.Now()); took > 4*time.Second {
-			t.Errorf("after %s", took)
-		}
-	})
 }

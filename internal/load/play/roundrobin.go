@@ -169,8 +169,10 @@ func (a *agent) turn(g wire.RoundRobinRun) {
 		a.book.Offer(at, 1)
 	}
 	full, began := a.add(what, intended, now)
-	if full || began && !a.inbox.put(lingering{a, a.filling, a.filling.first, a.filling.due}) {
+	if full {
 		a.leave(now)
+	} else if began {
+		lingering{a, a.filling, a.filling.first, a.filling.due}.later()
 	}
 }
 

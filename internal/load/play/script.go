@@ -1,9 +1,9 @@
 package play
 
 import (
-	"cmp"
 	"context"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -22,14 +22,17 @@ type Script struct {
 	ServerEnds  func(ctx context.Context) // the server's process is about to be ended or suspended by a fault
 	AwaitServer func(ctx context.Context) // returns once a server answers again
 
+	cues []cue // that wait, by time; only of Play
+
 	mu      sync.Mutex
 	strikes []*strike // of the scenario's faults, in its order
 }
 
 // cue is an action at a time of the run.
 type cue struct {
-	at int64 // ns since the run was made
-	do func(ctx context.Context)
+	at   int64 // ns since the run was made
+	do   func(ctx context.Context)
+	ends bool // it is also done when the timetable ends before
 }
 
 // newScript plans the strikes of all faults.
@@ -45,53 +48,54 @@ func (f *Fleet) NewScript() (*Script, error) {
 	return s, nil
 }
 
-// Play plays all cues until the timetable ends. Machines that churn disconnected come back then; machines that a fault
-// stopped until the end lose the results that they hold.
-func (s *Script) Play(ctx context.Context) {
-	fleet := s.fleet
-	defer s.beside.Wait()
-	cues := s.cues()
-	churn := s.newChurn()
-	for ctx.Err() == nil {
-		end := fleet.Present().End()
-		next := cue{at: end}
-		if len(cues) > 0 && cues[0].at < next.at {
-			next = cues[0]
-		}
-		if c := churn.next(); c.at < next.at {
-			next = c
-		}
-		if wait := time.Duration(next.at - fleet.Now()); wait > 0 {
-			pause.For(ctx, min(wait, 100*time.Millisecond))
-			continue
-		}
-		switch {
-		case next.do == nil:
-			churn.over()
-			s.over(ctx)
-			return
-		case len(cues) > 0 && cues[0].at == next.at:
-			cues = cues[1:]
-		default:
-			churn.step()
-		}
-		next.do(ctx)
-	}
+// add adds a cue behind those of the same time.
+func (s *Script) add(c cue) {
+	i := sort.Search(len(s.cues), func(i int) bool { return s.cues[i].at > c.at })
+	s.cues = slices.Insert(s.cues, i, c)
 }
 
-// cues returns the start and the end of each strike, sorted by time.
-func (s *Script) cues() (list []cue) {
-	fleet := s.fleet
-	zero := fleet.Present().Zero()
+// pop removes and returns the first cue, if there is one before a time.
+func (s *Script) pop(before int64) (c cue, ok bool) {
+	if len(s.cues) == 0 || s.cues[0].at >= before {
+		return c, false
+	}
+	c, s.cues = s.cues[0], s.cues[1:]
+	return c, true
+}
+
+// Play plays faults and churn until the timetable ends. Machines that churn disconnected come back then; machines that a fault
+// stopped until the end lose the results that they hold.
+func (s *Script) Play(ctx context.Context) {
+	defer s.beside.Wait()
+	zero := s.fleet.Present().Zero()
 	for _, x := range s.strikes {
 		at := zero + int64(x.fault.At)
-		list = append(list, cue{at, func(ctx context.Context) { s.strike(ctx, x) }})
+		s.add(cue{at: at, do: func(ctx context.Context) { s.strike(ctx, x) }})
 		if x.fault.For > 0 {
-			list = append(list, cue{at + int64(x.fault.For), func(ctx context.Context) { s.undo(ctx, x) }})
+			s.add(cue{at: at + int64(x.fault.For), do: func(ctx context.Context) { s.undo(ctx, x) }})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b cue) int { return cmp.Compare(a.at, b.at) })
-	return list
+	for _, f := range s.flows() {
+		s.flow(f)
+	}
+	for ctx.Err() == nil {
+		now, end := s.fleet.Now(), s.fleet.Present().End()
+		if c, due := s.pop(min(now+1, end)); due {
+			c.do(ctx)
+			continue
+		}
+		if now >= end {
+			break
+		}
+		next := end
+		if len(s.cues) > 0 {
+			next = min(next, s.cues[0].at)
+		}
+		pause.For(ctx, min(time.Duration(next-now), 100*time.Millisecond))
+	}
+	if ctx.Err() == nil {
+		s.over(ctx)
+	}
 }
 
 // effects returns what a fault does to each agent, and what its end does; nil means nothing. A cut is a storm.
@@ -192,8 +196,13 @@ func (s *Script) act(x *strike, do func() error) {
 	})
 }
 
-// over ends faults without a duration, so that every agent's ledger can be compared.
+// over connects machines that are offline, and ends faults without a duration, so that every agent's ledger can be compared.
 func (s *Script) over(ctx context.Context) {
+	for _, c := range s.cues {
+		if c.ends {
+			c.do(ctx)
+		}
+	}
 	for _, x := range s.strikes {
 		switch {
 		case x.at == 0 || x.until > 0:

@@ -71,7 +71,6 @@ type sender struct {
 	linger dues
 	second int // of the timetable …
 	made   uint32
-	inbox  *inbox // of what the server gives turns of; nil: none of its agents takes turns
 }
 
 // newSender returns a sender with the timetable of its agents.
@@ -88,10 +87,7 @@ func newSender(fleet *Fleet, agents []*agent) *sender {
 		for c := range a.class.checks {
 			every := a.class.checks[c].interval
 			switch k := &a.class.checks[c]; {
-			case k.robin != nil:
-				if s.inbox == nil {
-					s.inbox = newInbox()
-				}
+			case k.robin != nil: // the server gives the runs
 			case k.about != nil:
 				for about := 1; about <= k.places(); about++ {
 					l := s.lane(every)
@@ -164,16 +160,13 @@ func (s *sender) play(ctx context.Context) {
 		if t != nil {
 			result = s.fleet.Present().Real(virtual, &hint)
 		}
-		s.takeIn()
 		if len(s.linger) > 0 {
 			leave = s.linger[0].due
 		}
 		at := min(result, leave)
 		if at == plan.Never {
 			s.tell()
-			if at = s.closes(now); at == plan.Never {
-				return
-			}
+			return
 		}
 		if at > now { // the clock is read once for all that is due already
 			if ctx.Err() != nil {
@@ -186,7 +179,6 @@ func (s *sender) play(ctx context.Context) {
 				case <-ctx.Done():
 					return
 				case <-timer.C:
-				case <-s.woken():
 				}
 				if now = s.fleet.Now(); at > now+int64(tick) || s.fleet.present.Load() != played {
 					hint = 0 // what was due may not be any more
@@ -194,11 +186,7 @@ func (s *sender) play(ctx context.Context) {
 				}
 			}
 		}
-		switch {
-		case leave == plan.Never && result == plan.Never:
-			now = s.fleet.Now()
-			continue
-		case leave <= result:
+		if leave <= result {
 			s.leave()
 			continue
 		}
@@ -252,13 +240,7 @@ func (s *sender) leave() {
 	l := s.linger.pop()
 	l.agent.mu.Lock()
 	defer l.agent.mu.Unlock()
-	if l.agent.filling != l.frame || l.frame.first != l.first {
-		return
-	}
-	if due := l.agent.due(l.frame); due > l.due { // Slow came since
-		l.due, l.frame.due = due, due
+	if l.leave() {
 		s.linger.push(l)
-		return
 	}
-	l.agent.leave(l.due)
 }
