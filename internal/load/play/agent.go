@@ -162,6 +162,9 @@ func (a *agent) open(ctx context.Context) (Session, error) {
 	hello := wire.Hello{Protocol: wire.Protocol, Features: wire.Features(), Node: a.uid, Name: a.name, MachineID: a.uid.String(), BootID: a.bootID(),
 		Session: rand.Uint64(), Version: "load", OS: "linux", Arch: "amd64", ClockUnixMs: time.Now().UnixMilli(),
 		Streams: []wire.StreamRange{a.holds()}}
+	if a.fleet.cfg.Facts != nil {
+		a.facts = a.fleet.cfg.Facts(a.index)
+	}
 	hello.Facts = a.facts
 	assigned := a.assigned
 	a.mu.Unlock()

@@ -48,6 +48,7 @@ type Options struct {
 	Senders  int // goroutines that play the timetable
 	Sources  int // loopback addresses to connect from
 
+	Facts     func(i int) map[string]string // of agent i's machine now, read every few seconds; nil: none
 	Generate  outputs.Generator  // what results say; nil: what the scenario says
 	CheckName func(i int) string // name of each class's check i; nil: as simulated.Resources names it
 	Log       *slog.Logger

@@ -2,6 +2,7 @@ package play
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -64,6 +65,7 @@ func (f *Fleet) KeepHouse(ctx context.Context) {
 			now := f.Now()
 			a.alive(now, func(at int64) int64 { return h.next(i, at) })
 			a.tellAboutItself(now)
+			a.tellFacts()
 		}
 	}
 }
@@ -86,4 +88,20 @@ func (a *agent) tellAboutItself(now int64) {
 		Runs: a.runs, BytesSent: a.sentBytes + a.session.Sent(), Refused: a.ledger.refused, Lost: a.lost,
 	}
 	_ = a.session.Stats(&x) // the session's reader hears why it broke
+}
+
+// tellFacts sends the facts of the machine if they changed after the session began.
+func (a *agent) tellFacts() {
+	if a.fleet.cfg.Facts == nil {
+		return
+	}
+	now := a.fleet.cfg.Facts(a.index)
+	a.mu.Lock()
+	s, same := a.session, maps.Equal(now, a.facts)
+	a.mu.Unlock()
+	if s != nil && !same && s.SendFacts(&wire.Facts{Facts: now}) == nil {
+		a.mu.Lock()
+		a.facts = now
+		a.mu.Unlock()
+	}
 }
