@@ -108,7 +108,8 @@ type CheckSecond struct {
 
 // Counts are sums since the start of the run.
 type Counts struct {
-	Resent     uint64            `json:"resent,omitempty"`
+	Resent     uint64            `json:"resent,omitempty"`     // sent again after a reconnect
+	Repeated   uint64            `json:"repeated,omitempty"`   // acknowledged, and sent again on purpose
 	Wrong      uint64            `json:"wrong,omitempty"`      // results that must be refused, sent …
 	WrongTaken uint64            `json:"wrongTaken,omitempty"` // … and acknowledged
 	Slowed     int64             `json:"slowed,omitempty"`     // times that an agent became slow

@@ -18,6 +18,7 @@ type Book struct {
 	parts   map[int]*observe.Tally // by the part of the timetable in which results are due; -1: none
 	offered map[int]uint64         // intended results, by second of the timetable
 	resent  uint64                 // signals sent again after a reconnect
+	again   uint64                 // acknowledged signals sent again on purpose
 	reasons map[string]uint64      // refusals by code
 	wrong   uint64                 // signals that had to be refused, and were acknowledged
 }

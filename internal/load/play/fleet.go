@@ -49,8 +49,8 @@ type Options struct {
 	Sources  int // loopback addresses to connect from
 
 	Facts     func(i int) map[string]string // of agent i's machine now, read every few seconds; nil: none
-	Generate  outputs.Generator  // what results say; nil: what the scenario says
-	CheckName func(i int) string // name of each class's check i; nil: as simulated.Resources names it
+	Generate  outputs.Generator             // what results say; nil: what the scenario says
+	CheckName func(i int) string            // name of each class's check i; nil: as simulated.Resources names it
 	Log       *slog.Logger
 }
 
@@ -369,6 +369,7 @@ func (f *Fleet) Counts() *observe.Counts {
 	for _, s := range f.senders {
 		s.book.mu.Lock()
 		c.Resent += s.book.resent
+		c.Repeated += s.book.again
 		c.WrongTaken += s.book.wrong
 		for code, n := range s.book.reasons {
 			c.Refusals[code] += n

@@ -46,7 +46,8 @@ type Traffic struct {
 	Rate         float64           `json:"rate"`             // acknowledged per second, by the clock
 	InTime       *float64          `json:"inTime,omitempty"` // see Played
 	Frames       uint64            `json:"frames"`
-	Resent       uint64            `json:"resent"`
+	Resent       uint64            `json:"resent"`              // after a reconnect
+	Repeated     uint64            `json:"repeated,omitempty"`  // acknowledged before, and sent again on purpose: the server must take none twice
 	SpoolFull    uint64            `json:"spoolFull,omitempty"` // results not made: their agent's spool was full
 	Refusals     map[string]uint64 `json:"refusals,omitempty"`
 	WrongSent    uint64            `json:"wrongSent,omitempty"`  // results that had to be refused: faults of the kind wrong sent them …
