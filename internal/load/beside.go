@@ -9,7 +9,6 @@ import (
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/people"
-	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -21,43 +20,22 @@ func (r *run) operate(ctx context.Context) []report.Worked {
 	if r.cfg.API == nil {
 		return nil // said by leftUndone
 	}
-	p := &people.People{Run: beside{r, scenario.People}, API: r.cfg.API, Scenario: r.cfg.Scenario, Members: r.cfg.Members, Machines: r.fleet.Machines(), Quiet: r.fleet.Unheard()}
+	p := &people.People{Run: beside{r}, Time: r.pipeline(scenario.People), API: r.cfg.API, Scenario: r.cfg.Scenario, Members: r.cfg.Members, Machines: r.fleet.Machines(), Quiet: r.fleet.Unheard()}
 	for _, reader := range r.readers {
 		p.Queries = append(p.Queries, reader.Query)
 	}
 	return p.Work(ctx)
 }
 
-// beside gives API users and changes of intent access to the run, in the virtual time of their pipeline.
-type beside struct {
-	run      *run
-	pipeline string
-}
+// beside gives API users and changes of intent access to the run.
+type beside struct{ *run }
 
-// tempo returns the timetable of the pipeline: the same parts, at the rates by which phases speed it up.
-func (b beside) tempo() plan.Timetable {
-	return b.run.Present().Sped(func(phase int) float64 {
-		if phases := b.run.cfg.Scenario.Phases; phase < len(phases) {
-			return phases[phase].Speed(b.pipeline)
-		}
-		return 1
-	})
-}
-
-func (b beside) Now() int64                { return b.run.Now() }
-func (b beside) Meant(virtual int64) int64 { return b.tempo().Meant(virtual) }
-func (b beside) Virtual(at int64) int64    { return b.tempo().VirtualAt(at) }
-func (b beside) Begin() int64              { return b.run.Begin() }
-func (b beside) Zero() int64               { return b.run.Present().Zero() }
-func (b beside) End() int64                { return b.run.Present().End() }
-func (b beside) Append(x *observe.Intent)  { b.run.log.Append(observe.Line{Intent: x}) }
-func (b beside) Waited(what string, meant, took int64) {
-	b.run.beside.Waited(what, meant, took, 1)
-}
-func (b beside) Away(from, to int64) bool { return b.run.script.Away(from, to) }
-func (b beside) Called(member int) string { return b.run.fleet.Called(member) }
+func (b beside) Append(x *observe.Intent)              { b.log.Append(observe.Line{Intent: x}) }
+func (b beside) Waited(what string, meant, took int64) { b.waits.Waited(what, meant, took, 1) }
+func (b beside) Away(from, to int64) bool              { return b.script.Away(from, to) }
+func (b beside) Called(member int) string              { return b.fleet.Called(member) }
 func (b beside) Renamed(member int, name string) bool {
-	return b.run.fleet.Renaming(member) || b.Called(member) != name
+	return b.fleet.Renaming(member) || b.Called(member) != name
 }
 
 // meanwhile starts API users and changes of intent; the returned function stops them and adds them to the report.

@@ -22,9 +22,9 @@ type Joint interface {
 	// Begin returns when the timetable begins. The lead sets that time.
 	Begin(ctx context.Context) (time.Time, error)
 	// Hear sets the functions that carry out the orders of the lead.
-	Hear(score func(from time.Duration, score []plan.Part) error, renamed func(member int, name string))
-	// Follow orders the followers to play another score from an instant on, since the start of the timetable.
-	Follow(from time.Duration, score []plan.Part)
+	Hear(timetable func(from time.Duration, parts []plan.Part) error, renamed func(member int, name string))
+	// Follow orders the followers to play another timetable from an instant on, since the start of the timetable.
+	Follow(from time.Duration, parts []plan.Part)
 	// Renamed tells the loader of an agent the new name of its node.
 	Renamed(member int, name string)
 	// Line hands a line of a follower's log over. It does not wait for the lead.

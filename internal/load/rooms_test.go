@@ -15,7 +15,7 @@ var rooms = map[string]struct{ packages, imports []string }{
 	"plan":     {[]string{"scenario", "outputs", "plan", "simulated", "stream", "number", "sensu/about"}, nil},
 	"findings": {[]string{"report"}, []string{"plan"}},
 	"log":      {[]string{"observe", "usage"}, []string{"plan", "findings"}},
-	"play":     {[]string{"play", "people", "alerts", "streamed", "sensu", "subject", "record"}, []string{"plan", "findings", "log"}},
+	"play":     {[]string{"clock", "play", "people", "alerts", "streamed", "sensu", "subject", "record"}, []string{"plan", "findings", "log"}},
 	"judge":    {[]string{"judge"}, []string{"plan", "findings", "log"}},
 	"render":   {[]string{"page", "live", "folder", "compare", "gate"}, []string{"plan", "findings"}},
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/alerts"
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/people"
@@ -25,7 +26,7 @@ import (
 
 // run is one run: its driver plays, and the run watches, writes the log and asks the judge.
 type run struct {
-	*play.Clock
+	*clock.Clock
 	cfg     Config
 	driver  play.Driver
 	fleet   *play.Fleet               // the driver of a run against Muster; nil: of another system
@@ -34,7 +35,7 @@ type run struct {
 	metrics func() map[string]float64 // the server's; nil: it has none, or does not answer
 	log     *observe.Log
 	server  usage.Odometer
-	beside  *play.Book                     // what people and agents wait for beside the results
+	waits   *play.Book                     // what people and agents wait for beside the results
 	readers []play.Reader                  // of what the server has of values and directives
 	heap    bool                           // the server's heap is in the log
 	opened  int64                          // when the agents began to connect, ns
@@ -93,16 +94,16 @@ func newRun(cfg Config) (*run, error) {
 	if r.fleet, err = play.NewFleet(r.Clock, cfg.Options); err != nil {
 		return nil, err
 	}
-	r.driver, r.readers, r.beside = r.fleet, r.fleet.Readers(), play.NewBook(r.Clock, report.SoleUnit(cfg.Scenario))
+	r.driver, r.readers, r.waits = r.fleet, r.fleet.Readers(), play.NewBook(r.Clock, report.SoleUnit(cfg.Scenario))
 	r.fleet.Renamed = cfg.Joint.Renamed
-	r.fleet.Changes = people.NewChanges(beside{r, scenario.Intent}, cfg.API, cfg.Scenario, r.fleet.Directives, r.fleet.Machines())
+	r.fleet.Changes = people.NewChanges(beside{r}, r.pipeline(scenario.Intent), cfg.API, cfg.Scenario, r.fleet.Directives, r.fleet.Machines())
 	return r, nil
 }
 
 // undriven returns a run without a driver.
 func undriven(cfg Config) *run {
-	r := &run{Clock: play.NewClock(), cfg: cfg, metrics: func() map[string]float64 { return usage.Metrics(cfg.AdminURL) }}
-	r.beside = play.NewBook(r.Clock, "")
+	r := &run{Clock: clock.New(), cfg: cfg, metrics: func() map[string]float64 { return usage.Metrics(cfg.AdminURL) }}
+	r.waits = play.NewBook(r.Clock, "")
 	return r
 }
 
@@ -347,4 +348,9 @@ func (r *run) hear(ctx context.Context) (err error) {
 		r.lines, err = r.fleet.HearStream(ctx)
 	}
 	return err
+}
+
+// pipeline returns the clock of a pipeline.
+func (r *run) pipeline(name string) clock.Pipeline {
+	return clock.Pipeline{Clock: r.Clock, Name: name, Phases: r.cfg.Scenario.Phases}
 }

@@ -106,7 +106,7 @@ func (r *run) phaseAt(at int64) (name string, nth int) {
 
 // logSecond appends the tallies since the last line to the log. sample is nil for a part of a second and behind the timetable.
 func (r *run) logSecond(number int, sample *report.Sample) {
-	parts, offered := play.TakeBooks(append(r.driver.Books(), r.beside))
+	parts, offered := play.TakeBooks(append(r.driver.Books(), r.waits))
 	used, counts := r.usage(), r.driver.Counts()
 	counts.Late = time.Duration(r.late.Load())
 	r.log.Append(observe.Line{At: r.SinceBegin(), Check: &observe.CheckSecond{Number: number, Sample: sample, Parts: parts, Offered: offered, Used: &used, Counts: counts}})

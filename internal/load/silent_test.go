@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/play"
@@ -123,5 +124,5 @@ func TestCalledSilentUnread(t *testing.T) {
 
 // silentRun returns a run that began at a time.
 func silentRun(epoch time.Time, api *client.Client, sc *scenario.Scenario) *run {
-	return &run{Clock: &play.Clock{Epoch: epoch}, cfg: Config{Options: play.Options{API: api, Scenario: sc}}}
+	return &run{Clock: &clock.Clock{Epoch: epoch}, cfg: Config{Options: play.Options{API: api, Scenario: sc}}}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// cutWithin is how long other loaders may take to receive a new score: after a step that broke they are short of CPU
-// time, too. stopWithin is the time for a score that only ends sooner, because a late loader can still follow it.
+// cutWithin is how long other loaders may take to receive a new timetable: after a step that broke they are short of CPU
+// time, too. stopWithin is the time for a timetable that only ends sooner, because a late loader can still follow it.
 const (
 	cutWithin  = 3 * time.Second
 	stopWithin = time.Second
@@ -102,7 +102,7 @@ func (r *run) play(s plan.Timetable, soon int64) {
 func (r *run) patience() int64 { return r.driver.Linger() + int64(time.Second) }
 
 // stop ends the timetable if the run was asked to stop. Faults end and results are drained as at any end; other loaders
-// receive the shorter score.
+// receive the shorter timetable.
 func (w *watch) stop(now int64) {
 	r := w.run
 	if r.stopped.Load() != nil {

@@ -48,7 +48,7 @@ func TestTimetableIsCut(t *testing.T) {
 	}
 }
 
-// TestTimetableStopped cuts a score off, and expects that earlier parts stay and the last one is shorter.
+// TestTimetableStopped cuts a timetable off, and expects that earlier parts stay and the last one is shorter.
 func TestTimetableStopped(t *testing.T) {
 	s := Timetable{{Phase: 1, From: 0, To: 10, Rate: 1}, {Phase: 1, From: 10, To: 30, Virtual: 10, Rate: 1, Measured: true}, {Phase: 2, From: 30, To: 50, Virtual: 30, Rate: 2, Measured: true}}
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func TestTimetableStopped(t *testing.T) {
 		}
 	}
 	if s[2].Short || s.End() != 50 {
-		t.Errorf("the score itself was changed: %+v", s)
+		t.Errorf("the timetable itself was changed: %+v", s)
 	}
 }
 

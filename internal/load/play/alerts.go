@@ -26,7 +26,7 @@ func (f *Fleet) HearAlerts(ctx context.Context) (*alerts.Listener, error) {
 	if f.cfg.API == nil || !stops && len(alerts.Listened(sc)) == 0 {
 		return nil, nil
 	}
-	l, err := alerts.Listen(alerts.Run{API: f.cfg.API, Log: f.cfg.Log, Scenario: sc, Address: f.facing(), Now: f.Now})
+	l, err := alerts.Listen(alerts.Run{API: f.cfg.API, Log: f.cfg.Log, Scenario: sc, Address: f.facing(), Clock: f.Clock})
 	if err != nil {
 		return nil, err
 	}
@@ -160,12 +160,7 @@ func (f *Fleet) HearStream(ctx context.Context) (*streamed.Peer, error) {
 	if f.cfg.API == nil || s == nil {
 		return nil, nil
 	}
-	measured := func(intended int64) bool {
-		s := f.Present()
-		i := s.At(intended)
-		return i >= 0 && s[i].Measured
-	}
-	k, err := streamed.Listen(streamed.Run{API: f.cfg.API, Log: f.cfg.Log, Address: f.facing(), Now: f.Now, Since: f.Since, Measured: measured, OwnName: observe.OwnName})
+	k, err := streamed.Listen(streamed.Run{API: f.cfg.API, Log: f.cfg.Log, Address: f.facing(), Clock: f.Clock})
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load/alerts"
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -32,10 +33,10 @@ const watchedCheck = "web-http-000"
 // newAlarmed returns a run with a listener and three agents.
 func newAlarmed(t *testing.T) *alarmed {
 	x := &alarmed{t: t}
-	r := &Fleet{Clock: NewClock(), cfg: Options{Scenario: &scenario.Scenario{}}}
+	r := &Fleet{Clock: clock.New(), cfg: Options{Scenario: &scenario.Scenario{}}}
 	x.fleet = r
 	var err error
-	if x.alarms, err = alerts.Listen(alerts.Run{Scenario: r.cfg.Scenario, Address: "127.0.0.1", Now: r.Now}); err != nil {
+	if x.alarms, err = alerts.Listen(alerts.Run{Scenario: r.cfg.Scenario, Address: "127.0.0.1", Clock: r.Clock}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(x.alarms.End)

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 )
@@ -11,7 +12,7 @@ import (
 // Book counts results, values and components by the part of the timetable, and how long somebody waited, since the last line of
 // the observation log. Each sender has one.
 type Book struct {
-	clock *Clock
+	clock *clock.Clock
 	unit  report.Unit // of its tallies; the tallies of other units are below them
 
 	mu      sync.Mutex
@@ -24,7 +25,7 @@ type Book struct {
 }
 
 // NewBook returns an empty book whose tallies are of a unit; results have none.
-func NewBook(clock *Clock, unit report.Unit) *Book {
+func NewBook(clock *clock.Clock, unit report.Unit) *Book {
 	return &Book{clock: clock, unit: unit, reasons: map[string]uint64{}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -36,7 +37,7 @@ func TestRenamesThatFail(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &Fleet{Clock: &Clock{Epoch: time.Now().Add(-time.Second)}, cfg: Options{API: api}, records: records{renaming: map[int]bool{}}}
+			r := &Fleet{Clock: &clock.Clock{Epoch: time.Now().Add(-time.Second)}, cfg: Options{API: api}, records: records{renaming: map[int]bool{}}}
 			d := &Script{fleet: r}
 			if c.strike != nil {
 				c.strike.fault = scenario.Fault{Server: "kill"}

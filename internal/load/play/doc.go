@@ -4,7 +4,7 @@
 // Driver is what a run calls. Fleet is that of Muster: real agent sessions (internal/agent/link), many in one process; only what
 // runs behind them (commands, spool on disk) is simulated. Targeted is that of another system, whose agents are its own.
 //
-//	the fleet        fleet.go; class.go who plays, part.go of several processes, digest.go the plan as a number, clock.go the time
+//	the fleet        fleet.go; class.go who plays, part.go of several processes, digest.go the plan as a number
 //	the timetable    sender.go who plays it, tape.go a recorded stream, lingering.go frames that wait for company
 //	an agent         agent.go, fromserver.go what it hears, spool.go what it makes and keeps, frame.go, signals.go values and runs
 //	                 of directives, which a Source makes (values.go, directives.go), house.go that it lives, machine.go and presence.go its machine, machines.go for package people,

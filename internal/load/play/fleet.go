@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/people"
@@ -59,7 +60,7 @@ func (o *Options) Follows() bool { return o.Part.Number > 0 }
 
 // Fleet holds the simulated agents of one process, and what they share: it is the driver of runs against Muster.
 type Fleet struct {
-	*Clock
+	*clock.Clock
 	cfg Options
 
 	// Renamed tells the process that plays a member the new name of its node. The caller sets it, and Changes, before Open.
@@ -112,7 +113,7 @@ type records struct {
 }
 
 // NewFleet returns the agents of a scenario whose defaults are filled in. It opens no session.
-func NewFleet(clock *Clock, o Options) (*Fleet, error) {
+func NewFleet(clock *clock.Clock, o Options) (*Fleet, error) {
 	f := &Fleet{Clock: clock, cfg: o, bootID: uuid.NewString(), unit: report.SoleUnit(o.Scenario), Renamed: func(int, string) {}}
 	f.opening = make(chan struct{}, o.Parallel)
 	f.records = records{definitions: map[model.DefinitionID]*model.Definition{}, failures: map[string]uint64{}, losses: map[string]uint64{}, renaming: map[int]bool{}, renamed: map[int]string{}}

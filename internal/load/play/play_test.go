@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -30,7 +31,7 @@ func fleetOf(t testing.TB, sc *scenario.Scenario) *Fleet { return fleetWith(t, o
 // fleetWith returns a fleet with these options.
 func fleetWith(t testing.TB, o Options) *Fleet {
 	t.Helper()
-	f, err := NewFleet(NewClock(), o)
+	f, err := NewFleet(clock.New(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

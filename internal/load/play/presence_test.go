@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/streamed"
 	"github.com/muster-fleet/muster/internal/model"
@@ -12,7 +13,7 @@ import (
 
 // TestStays records the sessions and network of a machine, and expects the times with both.
 func TestStays(t *testing.T) {
-	r := &Fleet{Clock: &Clock{Epoch: time.Now().Add(-time.Hour)}}
+	r := &Fleet{Clock: &clock.Clock{Epoch: time.Now().Add(-time.Hour)}}
 	a := &agent{fleet: r}
 	a.arrive(1)
 	if s := a.present(); len(s) != 1 || s[0] != (observe.Stay{From: 1, To: observe.Lasts}) {
@@ -34,8 +35,8 @@ func TestStays(t *testing.T) {
 // TestWhichResultsAreLines expects a stream line for each acknowledged result, under the proxy node's name if it is
 // about one, and none for keepalives and refused results.
 func TestWhichResultsAreLines(t *testing.T) {
-	r := &Fleet{Clock: NewClock()}
-	k, err := streamed.Listen(streamed.Run{Address: "127.0.0.1", Now: r.Now, Since: func(int64) float64 { return 0 }, OwnName: observe.OwnName})
+	r := &Fleet{Clock: clock.New()}
+	k, err := streamed.Listen(streamed.Run{Address: "127.0.0.1", Clock: r.Clock})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -201,12 +201,12 @@ func TestTurnsAreRun(t *testing.T) {
 		t.Fatal("it hangs, and ran it")
 	}
 	a.hang(false)
-	p.begin.Store(sec64(26))
+	p.Start(sec64(26))
 	a.turn(given)
 	if a.filling != nil {
 		t.Fatal("its interval was before the timetable, and it ran it")
 	}
-	p.begin.Store(sec64(1))
+	p.Start(sec64(1))
 	a.turn(given)
 	if a.filling == nil || len(a.filling.each) != 1 {
 		t.Fatalf("%+v", a.filling)

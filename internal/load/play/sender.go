@@ -155,7 +155,7 @@ func (s *sender) play(ctx context.Context) {
 	now, hint := s.fleet.Now(), 0
 	for {
 		t, virtual := s.earliest()
-		played := s.fleet.present.Load()
+		played := s.fleet.Replaced()
 		result, leave := int64(plan.Never), int64(plan.Never)
 		if t != nil {
 			result = s.fleet.Present().Real(virtual, &hint)
@@ -180,7 +180,7 @@ func (s *sender) play(ctx context.Context) {
 					return
 				case <-timer.C:
 				}
-				if now = s.fleet.Now(); at > now+int64(tick) || s.fleet.present.Load() != played {
+				if now = s.fleet.Now(); at > now+int64(tick) || s.fleet.Replaced() != played {
 					hint = 0 // what was due may not be any more
 					continue
 				}

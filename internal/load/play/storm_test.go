@@ -3,6 +3,7 @@ package play
 import (
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -18,7 +19,7 @@ func TestAlertsFourTimesAsOften(t *testing.T) {
 		if storm {
 			sc.Phases[0].Faster = map[string]float64{scenario.Alerts: 4}
 		}
-		r := &Fleet{Clock: NewClock(), cfg: Options{Scenario: sc}, storms: storm}
+		r := &Fleet{Clock: clock.New(), cfg: Options{Scenario: sc}, storms: storm}
 		r.Follow(plan.NewTimetable(sc.Phases, 0))
 		says := outputs.New(7, &check)
 		a := &agent{fleet: r, class: &class{checks: []playing{{says: says, tells: check.Alert != ""}}}, set: &checkSet{definitions: []*model.CheckDefinition{{}}}, status: make([]model.Status, 1)}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/stream"
@@ -215,7 +216,7 @@ func TestATapeThatBecameAnother(t *testing.T) {
 		if err := Joinable(sc); model.ClassOf(err) != model.Unsupported {
 			t.Error(err) // another machine has another file, or none
 		}
-		if _, err := NewFleet(NewClock(), optionsOf(sc)); model.ClassOf(err) != c.class {
+		if _, err := NewFleet(clock.New(), optionsOf(sc)); model.ClassOf(err) != c.class {
 			t.Errorf("%v, want %s", err, c.class.Label())
 		}
 	}

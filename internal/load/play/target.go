@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
@@ -57,14 +58,14 @@ type Observed struct {
 // Targeted is the driver of runs against a Target.
 type Targeted struct {
 	Target
-	*Clock
+	*clock.Clock
 	cfg    Options
 	agents []TargetAgent
 	book   *Book
 }
 
 // NewTargeted returns the driver of a run against a target that is prepared.
-func NewTargeted(clock *Clock, o Options, t Target) *Targeted {
+func NewTargeted(clock *clock.Clock, o Options, t Target) *Targeted {
 	return &Targeted{Target: t, Clock: clock, cfg: o, book: NewBook(clock, "")}
 }
 
