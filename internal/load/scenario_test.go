@@ -110,20 +110,6 @@ func TestTheLastStepBreaks(t *testing.T) {
 	}
 }
 
-// TestSettles plays an overload and a return, and expects the time until the server has settled.
-func TestSettles(t *testing.T) {
-	sc := towns(scenario.Phase{Steady: sec(10)}, scenario.Phase{Name: "overload", Steady: sec(10), Rate: 2}, scenario.Phase{Name: "return", Steady: sec(30), Rate: 0.5, Settle: sec(20)})
-	rep := playOn(t, of(sc), &ideal{perSecond: 120})
-	back := rep.Phases[2]
-	if !rep.OK() || back.Settled < 1 || back.Settled > 15 {
-		t.Errorf("settled after %.1f s; %v", back.Settled, rep.Verdict)
-	}
-	sc.Phases[2].Settle = sec(1)
-	if rep := playOn(t, of(sc), &ideal{perSecond: 120}); rep.OK() || !strings.Contains(strings.Join(rep.Verdict, "\n"), "were as in steady after") {
-		t.Errorf("asked for 1 s: %v", rep.Verdict)
-	}
-}
-
 // TestFaultsStrike plays faults of several kinds, and expects that they strike and that the ledger agrees with the
 // server.
 func TestFaultsStrike(t *testing.T) {

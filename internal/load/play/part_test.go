@@ -1,83 +1,56 @@
 package play
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// planned lists what one loader would do: each slot of the timetable, each strike, and the churn of the first minute.
-func planned(t *testing.T, sc *scenario.Scenario, p Part) (list []string) {
-	t.Helper()
-	o := optionsOf(sc)
-	o.Part = p
-	r := fleetWith(t, o)
-	r.Follow(plan.NewTimetable(sc.Phases, 0))
-	r.Deal()
-	for _, s := range r.senders {
-		for _, l := range s.lanes {
-			for _, slot := range l.slots {
-				a := s.agents[slot.agent]
-				seq := r.sequence(a.base+uint64(slot.check), 3)
-				says := a.class.checks[slot.check].says
-				list = append(list, fmt.Sprint(a.name, a.uid, slot.check, slot.offset, l.interval, seq, says.Status(a.index, int(slot.check), nil, seq, 0, false)))
-			}
-		}
-	}
-	script, err := r.NewScript()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, x := range script.strikes {
-		for _, a := range x.agents {
-			list = append(list, fmt.Sprint(What(&x.fault), a.name))
-		}
-	}
-	for i, f := range script.flows() {
-		f.do = func(_ context.Context, member int) {
-			if a := r.seats[member]; a != nil {
-				list = append(list, fmt.Sprint("flow ", i, f.at, a.name))
-			}
-		}
-		script.flow(f)
-	}
-	for c, ok := script.pop(int64(time.Minute)); ok; c, ok = script.pop(int64(time.Minute)) {
-		c.do(t.Context())
-	}
-	return list
-}
-
-// TestPartsPlayTheSamePlan plans a run for one loader and for three, and expects the same results, faults and churn.
+// TestPartsPlayTheSamePlan plans a run for one loader and for three, and expects the same plan, each agent with one of them, and
+// the same slots of its checks.
 func TestPartsPlayTheSamePlan(t *testing.T) {
 	sc := towns(scenario.Phase{Steady: sec(60)})
 	for i := range sc.Agents {
 		sc.Agents[i].Churn = scenario.Churn{Reconnects: "30/min", Offline: "10%/min"}
 	}
 	sc.Faults = []scenario.Fault{{At: sec(1), Cut: &scenario.Pick{Share: 0.4, Within: "site"}}, {At: sec(2), For: sec(3), Wrong: &scenario.Pick{Count: 3}}}
-	alone := planned(t, sc, Part{})
-	slices.Sort(alone)
-	if len(alone) < 50 {
-		t.Fatalf("the plan is small: %v", alone)
+	planned := func(p Part) (digest string, slots []string) {
+		o := optionsOf(sc)
+		o.Part = p
+		f := fleetWith(t, o)
+		f.Deal()
+		for _, s := range f.senders {
+			for _, l := range s.lanes {
+				for _, slot := range l.slots {
+					a := s.agents[slot.agent]
+					slots = append(slots, fmt.Sprint(a.name, a.uid, slot.check, slot.offset, l.interval, f.sequence(a.base+uint64(slot.check), 3)))
+				}
+			}
+		}
+		digest, err := f.PlanDigest()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return digest, slots
 	}
+	digest, alone := planned(Part{})
+	slices.Sort(alone)
 	for _, n := range []int{1, 2, 3} {
 		var all []string
 		for i := range n {
-			mine := planned(t, sc, Part{Number: i, Of: n})
-			if n > 1 && len(mine) > len(alone)*2/3 {
-				t.Errorf("loader %d of %d has %d of %d", i+1, n, len(mine), len(alone))
+			same, mine := planned(Part{Number: i, Of: n})
+			if same != digest || n > 1 && len(mine) > len(alone)*2/3 {
+				t.Errorf("loader %d of %d has %d of %d, and plan %s, not %s", i+1, n, len(mine), len(alone), same, digest)
 			}
 			all = append(all, mine...)
 		}
 		slices.Sort(all)
-		if !slices.Equal(all, alone) {
-			t.Errorf("%d loaders: another plan than one's", n)
+		if !slices.Equal(all, alone) || len(alone) < 50 {
+			t.Errorf("%d loaders: %d slots, one has %d", n, len(all), len(alone))
 		}
 	}
 }
