@@ -31,7 +31,7 @@ func (r *run) operate(ctx context.Context) []report.Worked {
 type beside struct{ *run }
 
 func (b beside) Append(x *observe.Intent)              { b.log.Append(observe.Line{Intent: x}) }
-func (b beside) Waited(what string, meant, took int64) { b.waits.Waited(what, meant, took, 1) }
+func (b beside) Waited(what string, meant, took int64) { b.waits.Waited(what, meant, took) }
 func (b beside) Away(from, to int64) bool              { return b.script.Away(from, to) }
 func (b beside) Called(member int) string              { return b.fleet.Called(member) }
 func (b beside) Renamed(member int, name string) bool {

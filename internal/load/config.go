@@ -35,7 +35,7 @@ type Config struct {
 	labels []string // of what is not judged
 }
 
-// Subject is what the run knows of the server under test beside its listeners.
+// Subject describes the server under test beside its listeners.
 type Subject struct {
 	ServerPID func() int     // to report its CPU, memory and disk, asked anew each time; nil: not
 	AdminURL  string         // the server's admin listener, for /metrics and /readyz; empty: not asked
@@ -45,7 +45,7 @@ type Subject struct {
 	Before    play.View      // what the view holds, asked before and after; nil: not compared
 }
 
-// Events are what happens during a run, and its end by a person; each may be nil.
+// Events has the functions that a run calls, and the channel by which a person ends the run; each may be nil.
 type Events struct {
 	Begun    func()              // called when the timetable begins
 	Played   func()              // called when the timetable is over, from where on Stop ends nothing

@@ -6,10 +6,10 @@
 // time, part by part, so that a phase at another rate is the same plan played faster. How far the generator itself
 // fell behind is recorded; a run that fell too far is invalid and says so. A ledger holds sent = acknowledged + refused.
 //
-// The rooms: plan computes what is to be sent and is pure; play sends it and knows no verdict, with people who work through
-// the API, alerts and streamed who listen, sensu another system, subject the server under test; observe is the log of what was
-// seen; judge is a pure function of that log, and report is its result, which page and live show. rooms_test.go holds the
-// arrows between them. This package calls play, writes the log, and asks judge:
+// The rooms: plan is pure and computes the timetable and the content of a run; play sends it and knows no verdict, beside people
+// (users of the API), alerts and streamed (receivers), sensu (another system) and subject (the server under test); observe is the
+// observation log; judge is a pure function of that log, and report is its result, which page and live show. rooms_test.go checks
+// the imports between them. This package calls play, writes the log, and asks judge:
 //
 //	run.go     from top to bottom; config.go what is asked, target.go another system, joint.go several loaders
 //	watch.go   the run by the second, sample.go a second, steps.go steps that break, and a run that somebody ends

@@ -20,8 +20,8 @@ var rooms = map[string]struct{ packages, imports []string }{
 	"render":   {[]string{"page", "live", "folder", "compare", "gate"}, []string{"plan", "findings"}},
 }
 
-// TestRoomsImportOneWay draws the imports between the rooms, and expects no arrow beside those of rooms: what plays knows no
-// judge, what judges plays nothing, and both know nothing of what shows the result.
+// TestRoomsImportOneWay draws the imports between the rooms, and expects no arrow beside those of rooms: play and judge do not import
+// each other, and neither imports render.
 func TestRoomsImportOneWay(t *testing.T) {
 	const ours = "github.com/muster-fleet/muster/internal/load"
 	of := map[string]string{}

@@ -131,15 +131,15 @@ func (b *Book) Sent(intended, due, left int64) {
 	t.Batches.Record(1000, 1) // one result is one frame
 }
 
-// Waited records how long people or agents waited, times times, from the time at on.
-func (b *Book) Waited(figure string, at, took, times int64) {
+// Waited records how long somebody waited, from the time at on.
+func (b *Book) Waited(figure string, at, took int64) {
 	part := b.clock.Present().At(at)
-	if part < 0 || times == 0 {
+	if part < 0 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.tally(part).Wait(figure, took, times)
+	b.tally(part).Wait(figure, took, 1)
 }
 
 // TakeBooks returns the counts of some books, by part and by second of the timetable, and clears the books.

@@ -1,5 +1,5 @@
-// Package play plays the agents of a load run, and reads what the server has of their results in the end. It knows no verdict:
-// what it sees is in its books and ledgers, and goes to the observation log (package observe).
+// Package play plays the agents of a load run, and reads the server's states of their results in the end. It knows no verdict:
+// it counts in books and ledgers, which go to the observation log (package observe).
 //
 // Driver is what a run calls. Fleet is that of Muster: real agent sessions (internal/agent/link), many in one process; only what
 // runs behind them (commands, spool on disk) is simulated. Targeted is that of another system, whose agents are its own.
@@ -15,9 +15,8 @@
 //
 // Goroutines: one reader per agent (reconnecting by itself), a few senders that share the agents out between them, one that keeps
 // house, one that plays faults and churn. Locks, in order: people.Changes, Script, agent, then alerts, Book, breaches or the
-// lines of a stream, then the log. Bounded: the agents' spools (Options.Spool), and who waits for an answer. What is kept of all
-// that came is not: some hundred bytes for each flip of a state whose alerts are judged and for each session of an agent; a byte
-// for each interval of a check in turn.
+// lines of a stream, then the log. Bounded: the agents' spools (Options.Spool). Not bounded: some hundred bytes for each change of a
+// state whose alerts are judged and for each session of an agent; a byte for each interval of a round-robin check.
 //
 // Start reading at Driver, then fleet.go, sender.go, agent.go and spool.go.
 package play

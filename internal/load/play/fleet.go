@@ -58,7 +58,7 @@ type Options struct {
 // Follows reports whether another process leads the run.
 func (o *Options) Follows() bool { return o.Part.Number > 0 }
 
-// Fleet holds the simulated agents of one process, and what they share: it is the driver of runs against Muster.
+// Fleet holds the simulated agents of one process and their common state: it is the driver of runs against Muster.
 type Fleet struct {
 	*clock.Clock
 	cfg Options
@@ -100,7 +100,7 @@ type sessions struct {
 	traffic   traffic
 }
 
-// records holds what all agents of a process write down. The lock guards all but breaches.
+// records holds the notes of all agents of a process. The lock guards all but breaches.
 type records struct {
 	mu          sync.Mutex
 	definitions map[model.DefinitionID]*model.Definition
