@@ -165,12 +165,13 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	awaitEqual(t, "results of all states", sc.States(), func() int { return len(s.FleetStates()) })
 	viewer := testenv.Value(api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer}))(t)
 	env := append(s.Env(), "MUSTER_TOKEN="+viewer.Secret)
-	file := filepath.Join(t.TempDir(), "mine.yaml")
-	harness.Run(t, env, "load", "from-fleet").Expect(harness.AnyFailure, "no nodes in namespace default", "(210)")
-	harness.Run(t, env, "load", "from-fleet", "-n", simulated.Namespace, "-o", file).Expect(0)
-	mine := readFile(t, file)
-	expectNoTexts(t, string(mine), "storefront", "checkout", "nightly", "ledger", "replication", "penguins", "filling", "clock", s.Listen, "127.0.0.1", "rack", "00007")
-	got, err := scenario.Parse(file, mine)
+	harness.Run(t, env, "load", "from-fleet").Expect(harness.AnyFailure, "no nodes in namespace default", "-A takes the nodes of all namespaces")
+	read := harness.Run(t, env, "load", "from-fleet", "-n", simulated.Namespace)
+	read.Expect(0)
+	mine := read.Out
+	file := tempFile(t, "mine.yaml", mine)
+	expectNoTexts(t, mine, "storefront", "checkout", "nightly", "ledger", "replication", "penguins", "filling", "clock", s.Listen, "127.0.0.1", "rack", "00007")
+	got, err := scenario.Parse(file, []byte(mine))
 	require(t, err == nil && len(got.Agents) == 2 && (got.Agents[0].Count == 60 || got.Agents[1].Count == 60) && got.Rate() == sc.Rate() && got.States() == sc.States(),
 		"%v\n%s", err, mine)
 	for _, c := range got.Agents {

@@ -4,7 +4,6 @@ package test
 
 import (
 	"bytes"
-	"encoding/csv"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -86,9 +85,9 @@ func startLoadRun(t *testing.T, file string, more ...string) *loadRun {
 // awaitSecond waits until the run has measured for a second.
 func (r *loadRun) awaitSecond(t *testing.T) {
 	t.Helper()
-	harness.Until(t, time.Minute, "samples.csv has a second", func() (string, bool) {
-		lines, _ := os.ReadFile(filepath.Join(r.out, "samples.csv"))
-		return r.Log(), bytes.Count(lines, []byte("\n")) > 1 && strings.Contains(r.Log(), "acknowledged/s")
+	harness.Until(t, time.Minute, "the observation log has a second", func() (string, bool) {
+		lines, _ := os.ReadFile(filepath.Join(r.out, "observed.jsonl"))
+		return r.Log(), bytes.Contains(lines, []byte(`"sample":{`)) && strings.Contains(r.Log(), "acknowledged/s")
 	})
 }
 
@@ -132,7 +131,7 @@ func TestLoadScenario(t *testing.T) {
 	if in := rep.Inside; in == nil || in.WireBytes <= 0 || in.JournalBytes <= 0 || rep.Server.RSS == 0 {
 		t.Errorf("inside %+v, server %+v", in, rep.Server)
 	}
-	for _, name := range strings.Fields("run.json report.html samples.csv server.log profiles/steady-cpu.pprof profiles/steady-heap.pprof profiles/steady-mutex.pprof " +
+	for _, name := range strings.Fields("run.json report.html server.log profiles/steady-cpu.pprof profiles/steady-heap.pprof profiles/steady-mutex.pprof " +
 		"profiles/steady-block.pprof profiles/steady-goroutine.pprof profiles/steady-trace.out") {
 		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 || rep.Files[name] == "" {
 			t.Errorf("%s: %v; the report says of it: %q", name, err, rep.Files[name])
@@ -149,10 +148,6 @@ func TestLoadScenario(t *testing.T) {
 	}
 	assert(t, counted != 0 && uint64(counted) <= rep.Balance.Acknowledged,
 		"%d latencies in the log, %d results acknowledged", counted, rep.Balance.Acknowledged)
-	samples := testenv.Value(os.Open(filepath.Join(out, "samples.csv")))(t)
-	defer samples.Close()
-	rows, err := csv.NewReader(samples).ReadAll()
-	assert(t, err == nil && len(rows) == len(rep.Samples)+1, "%d rows of %d samples, %v", len(rows), len(rep.Samples), err)
 	expectNothingLeft(t, temp)
 }
 
@@ -254,11 +249,7 @@ faults:
 objectives: {beyond-p99: 60s, clear: 1s}
 `)
 	run := startLoadRun(t, file)
-	samples := filepath.Join(run.out, "samples.csv")
-	harness.Until(t, time.Minute, "the second phase is seen in samples.csv", func() (string, bool) {
-		data, _ := os.ReadFile(samples)
-		return run.Log() + string(data), bytes.Contains(data, []byte(",second,"))
-	})
+	run.AwaitLog("s  second  ")
 	run.Signal(syscall.SIGTERM)
 	run.AwaitExit(22, "second was cut short and is not judged", "nothing lost, nothing twice")
 	rep := readReport(t, run.out)
@@ -440,7 +431,7 @@ func TestLoadReportOnFullDisk(t *testing.T) {
 	temp, out := t.TempDir(), t.TempDir()
 	mountTmpfs(t, out, "4k")
 	ran := harness.Run(t, []string{"TMPDIR=" + temp}, loadWords(tinyScenario(t, ""), out)...)
-	ran.Expect(7, "the seconds of this run cannot be kept: ", "the disk of "+out+" is full: nothing of the report is there")
+	ran.Expect(7, "the disk of "+out+" is full: nothing of the report is there")
 	expectTexts(t, ran.Out, "nothing lost, nothing twice")
 	expectNoReport(t, out)
 	expectNothingLeft(t, temp)

@@ -136,7 +136,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 	}()
 	// These two metrics show the cost of locks and of the garbage collector.
 	costs := collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/(sync/mutex/wait/total:seconds|cpu/classes/gc/total:cpu-seconds)$`)}
-	s.registry.MustRegister(metrics.Queues{Of: s.queues}, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(costs)),
+	s.registry.MustRegister(&metrics.Queues{Of: s.queues}, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(costs)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// Each component needs the components before it. Run starts the tasks in this order, Close closes in reverse order.
 	for _, c := range []component{

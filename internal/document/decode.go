@@ -216,6 +216,7 @@ func (d *Decoder) decodeMap(t *Tree, v reflect.Value, field string) {
 
 // decodeStruct decodes a mapping into the fields of a struct; an unknown key is an error.
 func (d *Decoder) decodeStruct(t *Tree, v reflect.Value, field string) {
+	fields := d.structFields(v.Type())
 	for _, k := range t.keys {
 		if d.Full() {
 			return
@@ -227,22 +228,31 @@ func (d *Decoder) decodeStruct(t *Tree, v reflect.Value, field string) {
 			continue
 		}
 		d.places[name] = k.place
-		if i, ok := findStructField(v.Type(), k.name); ok {
-			d.decodeValue(k.value, v.FieldByIndex(i), name)
+		if i := fieldNamed(fields, k.name); i >= 0 {
+			d.decodeValue(k.value, v.FieldByIndex(fields[i].Index), name)
 			continue
 		}
 		d.recordFlaw(k.place, name, d.spellingHint(v.Type(), k.name, field), "unknown field")
 	}
 }
 
-// findStructField finds a field of a struct by its exact JSON name, also in embedded structs.
-func findStructField(t reflect.Type, name string) (index []int, found bool) {
-	for _, f := range reflect.VisibleFields(t) {
-		if !f.Anonymous && JSONName(f) == name {
-			return f.Index, true
+// structFields returns the fields of a struct, also of embedded ones. Reflection allocates each of them, so the reader
+// lists the fields of a type once.
+func (r *Reader) structFields(t reflect.Type) []reflect.StructField {
+	fields, known := r.fields[t]
+	if !known {
+		if r.fields == nil {
+			r.fields = map[reflect.Type][]reflect.StructField{}
 		}
+		fields = reflect.VisibleFields(t)
+		r.fields[t] = fields
 	}
-	return nil, false
+	return fields
+}
+
+// fieldNamed returns the index of the field with this exact JSON name, or -1.
+func fieldNamed(fields []reflect.StructField, name string) int {
+	return slices.IndexFunc(fields, func(f reflect.StructField) bool { return !f.Anonymous && JSONName(f) == name })
 }
 
 // JSONName returns the name of a struct field in JSON and YAML.

@@ -208,7 +208,7 @@ func findFieldPath(t reflect.Type, word, path string, depth int) string {
 	if t.Kind() != reflect.Struct || t == commandType || t == secretType || depth > 3 {
 		return ""
 	}
-	if _, ok := findStructField(t, word); ok {
+	if fieldNamed(reflect.VisibleFields(t), word) >= 0 {
 		return join(word)
 	}
 	for i := range t.NumField() {
@@ -221,8 +221,7 @@ func findFieldPath(t reflect.Type, word, path string, depth int) string {
 
 // HasField reports whether the struct that v points to has a field of this JSON name.
 func HasField(v any, name string) bool {
-	_, ok := findStructField(reflect.TypeOf(v).Elem(), name)
-	return ok
+	return fieldNamed(reflect.VisibleFields(reflect.TypeOf(v).Elem()), name) >= 0
 }
 
 // YAML converts one JSON document to YAML with its fields in the same order; Documents parses it back to the same

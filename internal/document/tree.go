@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -143,6 +144,8 @@ type Reader struct {
 	aliases int // depth of aliases around the current value
 	aliased int // values parsed within aliases
 	skipped int // lines before the current document
+
+	fields map[reflect.Type][]reflect.StructField // of the structs that were decoded into
 }
 
 // NewReader returns a reader for a file of this name; its errors mention the name.

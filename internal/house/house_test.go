@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -316,8 +317,13 @@ func TestArchitecturePageNamesExistingCode(t *testing.T) {
 				places[f.path+":"+name] = true
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
-					if s, ok := s.(*ast.TypeSpec); ok {
+					switch s := s.(type) {
+					case *ast.TypeSpec:
 						places[f.path+":"+s.Name.Name] = true
+					case *ast.ValueSpec:
+						for _, name := range s.Names {
+							places[f.path+":"+name.Name] = true
+						}
 					}
 				}
 			}
@@ -338,9 +344,92 @@ func TestArchitecturePageNamesExistingCode(t *testing.T) {
 			missing = append(missing, "(the room "+room+" is on no map)")
 		}
 	}
+	for _, path := range mapPath.FindAllStringSubmatch(string(page), -1) {
+		if _, err := os.Stat(filepath.Join("../..", path[1])); err != nil {
+			missing = append(missing, path[0])
+		}
+	}
 	sort.Strings(missing)
 	for _, stop := range missing {
 		t.Errorf("ARCHITECTURE.md: %s: code and map disagree", stop)
+	}
+}
+
+// mapPath matches a folder or file of ARCHITECTURE.md without a declaration.
+var mapPath = regexp.MustCompile("`((?:internal|cmd|bench|scripts|deploy|test)(?:/[a-zA-Z0-9_/.-]+)?)`")
+
+// codeMapRow matches a row of the code map about one room of internal: its name and the rooms that it imports.
+var codeMapRow = regexp.MustCompile("(?m)^\\| `(internal/[a-z/]+)`.* \\| ([^|]*) \\|$")
+
+// TestCodeMapNamesRealImports requires that a room imports, in code but tests, each room that its row of ARCHITECTURE.md names.
+func TestCodeMapNamesRealImports(t *testing.T) {
+	page, err := os.ReadFile("../../ARCHITECTURE.md")
+	testenv.NoError(t, err)
+	imports := map[string][]string{} // by folder
+	for _, f := range goFiles(t) {
+		if strings.HasSuffix(f.path, "_test.go") {
+			continue
+		}
+		for _, i := range f.ast.Imports {
+			if room, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), module+"internal/"); ours {
+				imports[filepath.Dir(f.path)] = append(imports[filepath.Dir(f.path)], room)
+			}
+		}
+	}
+	rows := codeMapRow.FindAllStringSubmatch(string(page), -1)
+	if len(rows) < 50 {
+		t.Fatalf("only %d rows in the code map", len(rows))
+	}
+	for _, row := range rows {
+		var real []string
+		for folder, list := range imports {
+			if folder == row[1] || strings.HasPrefix(folder, row[1]+"/") {
+				real = append(real, list...)
+			}
+		}
+		for named := range strings.SplitSeq(row[2], ", ") {
+			switch named {
+			case "everybody", "–":
+			case "nothing of ours":
+				if slices.ContainsFunc(real, func(room string) bool { return !strings.HasPrefix("internal/"+room, row[1]) }) {
+					t.Errorf("ARCHITECTURE.md: %s imports %v", row[1], real)
+				}
+			default:
+				if !slices.ContainsFunc(real, func(room string) bool { return room == named || strings.HasPrefix(room, named+"/") }) {
+					t.Errorf("ARCHITECTURE.md: %s does not import %s", row[1], named)
+				}
+			}
+		}
+	}
+}
+
+// TestWalksAreShortAndProven bounds each "Add a …" of ARCHITECTURE.md to ten lines, and requires that it names a test by its file:
+// TestArchitecturePageNamesExistingCode finds the test.
+func TestWalksAreShortAndProven(t *testing.T) {
+	page, err := os.ReadFile("../../ARCHITECTURE.md")
+	testenv.NoError(t, err)
+	walks := 0
+	for _, section := range strings.Split(string(page), "\n## ") {
+		title, body, _ := strings.Cut(section, "\n")
+		if !strings.HasPrefix(title, "Add a ") {
+			continue
+		}
+		walks++
+		lines := 0
+		for line := range strings.Lines(body) {
+			if strings.TrimSpace(line) != "" {
+				lines++
+			}
+		}
+		if lines > 10 {
+			t.Errorf("ARCHITECTURE.md: %s has %d lines, at most 10", title, lines)
+		}
+		if !strings.Contains(body, "_test.go:Test") {
+			t.Errorf("ARCHITECTURE.md: %s names no test as `internal/…_test.go:TestName`", title)
+		}
+	}
+	if walks < 6 {
+		t.Errorf("only %d walks begin with \"Add a \"", walks)
 	}
 }
 

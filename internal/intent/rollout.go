@@ -134,7 +134,7 @@ func (s *Rollouts) checkRevertedSecrets(ctx context.Context, writes []Write) err
 		}
 		reverted[w.Key] = r
 	}
-	problems, err := newProposal(s.repository, reverted, nil).refusePolicySecrets(ctx)
+	problems, err := newProposal(s.repository, reverted, nil).refusePolicySecrets(ctx, false)
 	return cmp.Or(err, errors.Join(problems...))
 }
 

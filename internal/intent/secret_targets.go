@@ -32,7 +32,7 @@ func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review f
 }
 
 // refuseSecretsForOpenGroups returns an error for each check, Template or policy that would send server secrets to a group which any
-// machine can join. The function covers the applied ones and, where a Group or Secret is applied, the stored ones.
+// machine can join. The function covers the applied ones and, where the apply loosens a Group or Secret, the stored ones.
 func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []error, err error) {
 	review := func(r *model.Resource) error {
 		err := p.checkSecretTargets(ctx, r)
@@ -41,32 +41,64 @@ func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []e
 		}
 		return err
 	}
-	stored := false
 	for key, r := range p.applied {
 		if sendsSecrets(key.Kind) {
 			if err := review(r); err != nil {
 				return nil, err
 			}
 		}
-		stored = stored || key.Kind == "Group" || key.Kind == "Secret"
+	}
+	loosened, err := p.loosensSecrets(ctx)
+	if err != nil {
+		return nil, err
 	}
 	for _, kind := range secretSenders {
-		if stored {
+		if loosened {
 			if err = p.reviewStored(ctx, kind, secretsMark, review); err != nil {
 				return nil, err
 			}
 		}
 	}
-	ofPolicies, err := p.refusePolicySecrets(ctx)
+	ofPolicies, err := p.refusePolicySecrets(ctx, loosened)
 	return append(problems, ofPolicies...), err
 }
 
+// loosensSecrets reports whether the apply opens a Group that was trusted or did not exist, or lets the server send the value of a
+// Secret. Any other change of Groups and Secrets leaves the stored resources as valid as they are.
+func (p *proposal) loosensSecrets(ctx context.Context) (bool, error) {
+	for key, r := range p.applied {
+		group, isGroup := r.Spec.(*model.GroupSpec)
+		secret, isSecret := r.Spec.(*model.SecretSpec)
+		if !(isGroup && !group.Trusted || isSecret && secret.OnServer()) {
+			continue
+		}
+		row, err := p.storedRow(ctx, key)
+		if err != nil {
+			return false, err
+		}
+		if row == nil {
+			return true, nil // stored resources may name it: it may have been deleted
+		}
+		stored, err := p.repo.decode(*row)
+		if err != nil {
+			return false, err
+		}
+		if was, ok := stored.Spec.(*model.GroupSpec); ok && was.Trusted {
+			return true, nil
+		}
+		if was, ok := stored.Spec.(*model.SecretSpec); ok && !was.OnServer() {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // refusePolicySecrets returns an error for each policy that would send server secrets of its directives to nodes outside of trusted groups.
-// Few techniques have secrets, so it begins with these.
-func (p *proposal) refusePolicySecrets(ctx context.Context) (problems []error, err error) {
-	touched := false
+// Few techniques have secrets, so it begins with these. loosened means that the apply loosens a Group or Secret.
+func (p *proposal) refusePolicySecrets(ctx context.Context, loosened bool) (problems []error, err error) {
+	touched := loosened
 	for key := range p.applied {
-		touched = touched || slices.Contains([]string{"Policy", "Directive", "Technique", "Group", "Secret"}, key.Kind)
+		touched = touched || slices.Contains([]string{"Policy", "Directive", "Technique"}, key.Kind)
 	}
 	if !touched {
 		return nil, nil

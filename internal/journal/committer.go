@@ -15,8 +15,10 @@ func (l *Log) runCommitter() {
 	defer close(l.done)
 	tick := time.NewTimer(time.Hour)
 	defer tick.Stop()
+	linger := time.NewTimer(time.Hour)
+	defer linger.Stop()
 	for {
-		b, open := l.awaitBatch(tick)
+		b, open := l.awaitBatch(tick, linger)
 		if b == nil && !open {
 			break
 		}
@@ -33,9 +35,9 @@ func (l *Log) runCommitter() {
 
 // awaitBatch waits for the next batch of the queue; open is true while the log is open. It returns nil and true when an
 // empty commit (a tick) is due, nil and false when the log closes and the queue is empty.
-func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
+func (l *Log) awaitBatch(tick, linger *time.Timer) (b *batch, open bool) {
 	if l.opts.Linger > 0 && !l.queue.empty() {
-		lingerUntilFull(l)
+		lingerUntilFull(l, linger)
 	}
 	if b := l.queue.takeBatch(); b != nil {
 		return b, true
@@ -54,7 +56,7 @@ func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 			return l.queue.takeBatch(), false
 		}
 		if l.opts.Linger > 0 {
-			lingerUntilFull(l)
+			lingerUntilFull(l, linger)
 		}
 		if b := l.queue.takeBatch(); b != nil {
 			return b, true
@@ -63,15 +65,16 @@ func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 }
 
 // lingerUntilFull waits until a batch of entries is full, at most Options.Linger, so that more appends share one
-// commit. Patient entries wait for Options.PatientLinger, or for an entry that is not.
-func lingerUntilFull(l *Log) {
+// commit. Patient entries wait for Options.PatientLinger, or for an entry that is not. The stopped timer is the
+// committer's: a new one would be an allocation per commit.
+func lingerUntilFull(l *Log, timer *time.Timer) {
 	if l.queue.hasFullBatch() {
 		return
 	}
-	if l.opts.PatientLinger > l.opts.Linger && !awaitUrgentEntry(l) {
+	if l.opts.PatientLinger > l.opts.Linger && !awaitUrgentEntry(l, timer) {
 		return
 	}
-	timer := time.NewTimer(l.opts.Linger)
+	timer.Reset(l.opts.Linger)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -82,8 +85,8 @@ func lingerUntilFull(l *Log) {
 
 // awaitUrgentEntry waits until a queued entry is urgent; it returns false if the patient entries have waited long
 // enough, the queue is full or the log closes.
-func awaitUrgentEntry(l *Log) bool {
-	timer := time.NewTimer(l.opts.PatientLinger)
+func awaitUrgentEntry(l *Log, timer *time.Timer) bool {
+	timer.Reset(l.opts.PatientLinger)
 	defer timer.Stop()
 	for !l.queue.urgent() {
 		select {

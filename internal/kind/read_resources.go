@@ -92,11 +92,12 @@ func (r *Registry) kindOfDocument(reader *document.Reader, t *document.Tree) *Ki
 		reader.Flaw(t, "kind", "one of "+strings.Join(r.kindNames(), ", "), "missing")
 		return nil
 	}
-	hint := "one of " + strings.Join(r.kindNames(), ", ")
 	k := r.findKind(word.Text())
-	switch near := model.Nearest(word.Text(), r.kindNames()); {
-	case k != nil && k.Name == word.Text():
+	if k != nil && k.Name == word.Text() {
 		return k
+	}
+	hint := "one of " + strings.Join(r.kindNames(), ", ")
+	switch near := model.Nearest(word.Text(), r.kindNames()); {
 	case k != nil:
 		hint = "write " + k.Name
 	case near != "":

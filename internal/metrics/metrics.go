@@ -2,11 +2,14 @@
 // (journal, queues): they do not import Prometheus, which would make the agent
 // 1.6 MB larger. Every other package registers its own metrics.
 //
-// No goroutines, no locks; values are read at each scrape. Start reading at metrics.go.
+// No goroutines; Queues has a lock for the labels that it keeps. Values are read at each scrape. Start reading at metrics.go.
 package metrics
 
 import (
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/queue"
@@ -82,7 +85,40 @@ func (j *Journal) Open(log journal.Journal) {
 }
 
 // Queues is a prometheus.Collector of the depth, capacity and overflow of all registered queues
-type Queues struct{ Of *queue.Registry }
+type Queues struct {
+	Of *queue.Registry
+
+	mu     sync.Mutex
+	labels map[queueLabels][]*dto.LabelPair // a page has all queues, so their labels are made once
+}
+
+// queueLabels is the key of the labels of one metric of one queue.
+type queueLabels struct {
+	desc *prometheus.Desc
+	name string
+}
+
+// queueMetric is one value of a queue on the metrics page.
+type queueMetric struct {
+	desc    *prometheus.Desc
+	labels  []*dto.LabelPair
+	counter bool // else a gauge
+	value   float64
+}
+
+// Desc returns the description of the metric.
+func (m *queueMetric) Desc() *prometheus.Desc { return m.desc }
+
+// Write copies labels and value of the metric into a message of the metrics page.
+func (m *queueMetric) Write(out *dto.Metric) error {
+	out.Label = m.labels
+	if m.counter {
+		out.Counter = &dto.Counter{Value: &m.value}
+	} else {
+		out.Gauge = &dto.Gauge{Value: &m.value}
+	}
+	return nil
+}
 
 var (
 	depthDesc    = prometheus.NewDesc("muster_queue_depth", "Depth of the queue.", []string{"queue", "unit"}, nil)
@@ -92,7 +128,7 @@ var (
 )
 
 // Describe sends the descriptions of all metrics to Prometheus.
-func (q Queues) Describe(ch chan<- *prometheus.Desc) {
+func (q *Queues) Describe(ch chan<- *prometheus.Desc) {
 	ch <- depthDesc
 	ch <- capacityDesc
 	ch <- passedDesc
@@ -100,12 +136,26 @@ func (q Queues) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // Collect sends the metrics of all queues to Prometheus.
-func (q Queues) Collect(ch chan<- prometheus.Metric) {
+func (q *Queues) Collect(ch chan<- prometheus.Metric) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	send := func(desc *prometheus.Desc, counter bool, value float64, values ...string) {
+		key := queueLabels{desc, values[0]}
+		labels, known := q.labels[key]
+		if !known {
+			labels = prometheus.MakeLabelPairs(desc, values)
+			q.labels[key] = labels
+		}
+		ch <- &queueMetric{desc, labels, counter, value}
+	}
+	if q.labels == nil {
+		q.labels = map[queueLabels][]*dto.LabelPair{}
+	}
 	for _, i := range q.Of.List() {
-		ch <- prometheus.MustNewConstMetric(depthDesc, prometheus.GaugeValue, float64(i.Depth), i.Name, i.Unit)
-		ch <- prometheus.MustNewConstMetric(capacityDesc, prometheus.GaugeValue, float64(i.Capacity), i.Name, i.Unit)
-		ch <- prometheus.MustNewConstMetric(passedDesc, prometheus.CounterValue, float64(i.Passed), i.Name)
-		ch <- prometheus.MustNewConstMetric(overflowDesc, prometheus.CounterValue, float64(i.Overflow), i.Name, string(i.Policy))
+		send(depthDesc, false, float64(i.Depth), i.Name, i.Unit)
+		send(capacityDesc, false, float64(i.Capacity), i.Name, i.Unit)
+		send(passedDesc, true, float64(i.Passed), i.Name)
+		send(overflowDesc, true, float64(i.Overflow), i.Name, string(i.Policy))
 	}
 }
 

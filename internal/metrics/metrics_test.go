@@ -21,7 +21,7 @@ func TestQueueMetrics(t *testing.T) {
 	a := queue.New[int](&r, "a", 2, queue.Drop)
 	_ = a.Put(t.Context(), 1)
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(Queues{&r})
+	reg.MustRegister(&Queues{Of: &r})
 	if n, err := testutil.GatherAndCount(reg); err != nil || n != 8 {
 		t.Fatalf("%d metrics, %v; want 8", n, err)
 	}

@@ -254,8 +254,8 @@ func lastIntentMark(ctx context.Context, log *journal.Log, snapshots *snapshot.S
 		whole = whole && c.Position().Number == read // an empty commit in place of lost ones has the number of the last one
 		return c.Entries(journal.All, func(data []byte) error {
 			var r wire.Record
-			if c.Position().Number > at && r.Decode(data) == nil && r.Intent != nil {
-				last = *r.Intent
+			if c.Position().Number > at && r.Decode(data) == nil && r.Kind == wire.RecordIntent {
+				last = r.Intent
 			}
 			return nil
 		})

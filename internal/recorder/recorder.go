@@ -196,7 +196,7 @@ func (r *Recorder) RecordStart(ctx context.Context) error {
 
 // RecordIntent appends a journal record with the revision of the declared resources and their highest id.
 func (r *Recorder) RecordIntent(ctx context.Context, mark wire.IntentMark) error {
-	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &mark})
+	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: mark})
 }
 
 // MarkIntent records the revision and the highest id of the declared resources in the journal, once a second if they

@@ -17,17 +17,9 @@ import (
 // (sensuimport.SetOf). When such a resource is written, the forms of those that miss it are imported again. A missing
 // filter or mutator is made in place, and passes no event until it is sent.
 
-// dependencies maps the path of a type whose resources others can miss to its word in missingAnnotation.
-var dependencies = map[string]string{
-	"handlers": "handler", "hooks": "hook", "pipelines": "pipeline", "assets": "asset", "filters": "filter", "mutators": "mutator",
-}
-
 // importDependents imports again the resources and handler sets that refer to a resource just written.
 func (r *request) importDependents(name string) error {
-	word := dependencies[r.kind]
-	if word == "" {
-		return nil
-	}
+	word := strings.TrimSuffix(r.kind, "s") // in missingAnnotation
 	waits := func(entry string) bool { return strings.HasPrefix(entry+" ", word+" "+name+" ") }
 	isSet := func(m *model.Resource) bool { return m.Metadata.Annotations[sensuimport.SetOf] != "" }
 	misses := func(m *model.Resource) bool {

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/conversion"
@@ -15,6 +17,7 @@ import (
 // document is a resource in Sensu's format, as sensuctl sent it.
 type document struct {
 	kind, namespace, name string // kind is Sensu's type
+	muster                string // kind of Muster
 	spec, meta            object
 }
 
@@ -73,7 +76,8 @@ func parseDocument(data []byte, r *request) (*document, error) {
 
 // newDocument parses a request's body as a resource of the type that the path names.
 func newDocument(path, namespace string, body object) *document {
-	d := &document{kind: sensuTypes[path].sensu, namespace: namespace, spec: body}
+	t := sensuTypes[path]
+	d := &document{kind: t.sensu, muster: t.kind, namespace: namespace, spec: body}
 	if spec, ok := body["spec"].(object); ok && body["type"] != nil {
 		d.spec = spec
 		d.meta, _ = body["metadata"].(object)
@@ -237,7 +241,7 @@ func declaredSpec(spec model.Spec) model.Spec {
 // firstLostField compares an object with its version after a conversion and back, and returns the path of the first
 // missing or different field; it returns an empty text if all fields are equal.
 func firstLostField(path string, has, back object) string {
-	for _, name := range sortedKeys(has) {
+	for _, name := range slices.Sorted(maps.Keys(has)) {
 		inner, ok := has[name].(object)
 		innerBack, ok2 := back[name].(object)
 		at := strings.TrimPrefix(path+"."+name, ".")

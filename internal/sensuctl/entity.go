@@ -117,28 +117,25 @@ func deregistrationForm(l *model.Lifecycle) object {
 	return object{"handler": l.Handlers[0]}
 }
 
-// entityConfigForm converts a node's declaration to Sensu's JSON format, an EntityConfig. In core/v3 an Entity has
-// two parts.
-func entityConfigForm(r *request, m *model.Resource) (object, error) {
-	return entityPartForm(r, m, "EntityConfig", "entity_class", "user", "subscriptions", "deregister", "deregistration", "keepalive_handlers", "redact")
-}
+// In core/v3 an Entity has two parts: the declared fields (EntityConfig) and the measured ones (EntityState).
+const (
+	entityConfigFields = "entity_class user subscriptions deregister deregistration keepalive_handlers redact"
+	entityStateFields  = "system last_seen sensu_agent_version"
+)
 
-// entityStateForm converts a node's measured state to Sensu's JSON format, an EntityState.
-func entityStateForm(r *request, m *model.Resource) (object, error) {
-	return entityPartForm(r, m, "EntityState", "system", "last_seen", "sensu_agent_version")
-}
-
-// entityPartForm returns the named fields of a node's Entity as an object {type, api_version, metadata, spec} of
-// core/v3.
-func entityPartForm(r *request, m *model.Resource, kind string, fields ...string) (object, error) {
-	whole, err := entityForm(r, m)
-	spec := object{}
-	for _, field := range fields {
-		if value, ok := whole[field]; ok {
-			spec[field] = value
+// entityPartForm returns a formWriter for the named fields of a node's Entity, as an object {type, api_version,
+// metadata, spec} of core/v3.
+func entityPartForm(kind, fields string) formWriter {
+	return func(r *request, m *model.Resource) (object, error) {
+		whole, err := entityForm(r, m)
+		spec := object{}
+		for _, field := range strings.Fields(fields) {
+			if value, ok := whole[field]; ok {
+				spec[field] = value
+			}
 		}
+		return object{"type": kind, "api_version": core3, "metadata": whole["metadata"], "spec": spec}, err
 	}
-	return object{"type": kind, "api_version": "core/v3", "metadata": whole["metadata"], "spec": spec}, err
 }
 
 // ignoreEntityState accepts a request with measured values of an entity and ignores them, because the node's agent

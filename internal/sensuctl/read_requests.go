@@ -27,13 +27,13 @@ func (r *request) nodeState(namespace, name string) (*v1.NodeState, error) {
 		if err != nil && model.ClassOf(err) != model.NotFound {
 			return nil, err
 		}
-		r.nodeStates = map[resourceKey]*v1.NodeState{}
+		r.nodeStates = map[v1.Ref]*v1.NodeState{}
 		for i := range list.Items {
 			n := &list.Items[i]
-			r.nodeStates[resourceKey{"Node", n.Namespace, n.Name}] = n
+			r.nodeStates[v1.Ref{Kind: "Node", Namespace: n.Namespace, Name: n.Name}] = n
 		}
 	}
-	return r.nodeStates[resourceKey{"Node", namespace, name}], nil
+	return r.nodeStates[v1.Ref{Kind: "Node", Namespace: namespace, Name: name}], nil
 }
 
 // metadataForm converts the metadata of a resource to Sensu's JSON format. name is the resource's name in Sensu;
@@ -93,7 +93,7 @@ func (r *request) readResource(kind, namespace, name string) (*model.Resource, e
 
 // findResource returns a resource, or nil if it does not exist. The request keeps each answer until forgetResources.
 func (r *request) findResource(kind, namespace, name string) (*model.Resource, error) {
-	k := resourceKey{kind, namespace, name}
+	k := v1.Ref{Kind: kind, Namespace: namespace, Name: name}
 	if m, ok := r.resources[k]; ok {
 		return m, nil
 	}

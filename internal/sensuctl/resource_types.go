@@ -38,6 +38,13 @@ const commonFields = "name namespace labels annotations"
 // eventCheckFields lists the fields that the check of an event has and a CheckConfig has not.
 const eventCheckFields = "duration executed issued history output state status total_state_change last_ok occurrences occurrences_watermark is_silenced silenced scheduler"
 
+// Commands of several types.
+var (
+	nodeCommands    = [3]string{"muster get nodes", "muster apply -f FILE", "muster node retire %s (with its events), or muster delete node %s"}
+	roleCommands    = [3]string{"muster auth user list: the roles are admin, operator, viewer, agent and alerts", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"}
+	bindingCommands = [3]string{"muster auth user list: a user has one role", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"}
+)
+
 // sameCommands returns a list that names the same Muster command for reading, creating and deleting.
 func sameCommands(command string) [3]string { return [3]string{command, command, command} }
 
@@ -66,8 +73,8 @@ var sensuTypes = map[string]resourceType{
 	},
 	"entities": {
 		group: core2, sensu: "Entity", kind: "Node", form: entityForm,
-		word: "entity", fields: "entity_class system subscriptions last_seen deregister deregistration keepalive_handlers user redact sensu_agent_version",
-		commands: [3]string{"muster get nodes", "muster apply -f FILE", "muster node retire %s (with its events), or muster delete node %s"},
+		word: "entity", fields: entityConfigFields + " " + entityStateFields,
+		commands: nodeCommands,
 	},
 	"hooks": {
 		group: core2, sensu: "HookConfig", kind: "Hook", form: resourceForm(hookForm), deletable: true,
@@ -100,13 +107,13 @@ var sensuTypes = map[string]resourceType{
 		commands: [3]string{"muster silence list", "muster silence --check NAME -m WHY", "muster silence end NAME (muster silence list)"},
 	},
 	"entity-configs": {
-		group: core3, sensu: "EntityConfig", kind: "Node", form: entityConfigForm,
-		word: "entity_config", fields: "entity_class user subscriptions deregister deregistration keepalive_handlers redact",
-		commands: [3]string{"muster get nodes", "muster apply -f FILE", "muster node retire %s (with its events), or muster delete node %s"},
+		group: core3, sensu: "EntityConfig", kind: "Node", form: entityPartForm("EntityConfig", entityConfigFields),
+		word: "entity_config", fields: entityConfigFields,
+		commands: nodeCommands,
 	},
 	"entity-states": {
-		group: core3, sensu: "EntityState", kind: "Node", form: entityStateForm,
-		word: "entity_state", fields: "system last_seen sensu_agent_version",
+		group: core3, sensu: "EntityState", kind: "Node", form: entityPartForm("EntityState", entityStateFields),
+		word: "entity_state", fields: entityStateFields,
 		commands: [3]string{"muster get nodes", "only agents send metrics", "muster node retire %s"},
 	},
 	"events": {
@@ -122,22 +129,22 @@ var sensuTypes = map[string]resourceType{
 	"clusterroles": {
 		group: core2, objects: listClusterRoles,
 		word: "clusterrole", fields: "rules",
-		commands: [3]string{"muster auth user list: the roles are admin, operator, viewer, agent and alerts", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"},
+		commands: roleCommands,
 	},
 	"clusterrolebindings": {
 		group: core2, objects: listClusterRoleBindings,
 		word: "clusterrolebinding", fields: "subjects role_ref",
-		commands: [3]string{"muster auth user list: a user has one role", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"},
+		commands: bindingCommands,
 	},
 	"roles": {
 		group: core2, objects: listNothing,
 		word: "role", fields: "rules",
-		commands: [3]string{"muster auth user list: the roles are admin, operator, viewer, agent and alerts", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"},
+		commands: roleCommands,
 	},
 	"rolebindings": {
 		group: core2, objects: listNothing,
 		word: "rolebinding", fields: "subjects role_ref",
-		commands: [3]string{"muster auth user list: a user has one role", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"},
+		commands: bindingCommands,
 	},
 	"apikeys": {
 		commands: [3]string{"muster auth token list", "muster auth token create --role ROLE", "muster auth token revoke ID"},

@@ -84,12 +84,9 @@ type request struct {
 	muster       *client.Client
 	user         string
 	declaredOnly bool // entities have declared labels and subscriptions only
-	resources    map[resourceKey]*model.Resource
-	nodeStates   map[resourceKey]*v1.NodeState // nil: not read yet
+	resources    map[v1.Ref]*model.Resource
+	nodeStates   map[v1.Ref]*v1.NodeState // nil: not read yet
 }
-
-// resourceKey is the key of a resource: kind, namespace and name.
-type resourceKey struct{ kind, namespace, name string }
 
 // ServeHTTP answers the paths of Sensu's API and passes all others to Muster's.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -129,7 +126,7 @@ func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
 	defer cancel()
 	in := &request{Request: r.WithContext(ctx), server: s, muster: client.InProcess(s.api, r.RemoteAddr, tokenOf(r)),
-		resources: map[resourceKey]*model.Resource{}}
+		resources: map[v1.Ref]*model.Resource{}}
 	me, err := in.muster.Access.WhoAmI(ctx)
 	if err != nil {
 		return "login", out, err

@@ -510,7 +510,7 @@ func TestEventInfoHasHooksAndMetrics(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(string(testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)))
 	w.JoinNode("web01", map[string]string{"os": "linux"})
-	r := &request{Request: httptest.NewRequest("GET", core+"/events", nil), server: w.server, muster: client.InProcess(w.Handler, "", w.token), resources: map[resourceKey]*model.Resource{}}
+	r := &request{Request: httptest.NewRequest("GET", core+"/events", nil), server: w.server, muster: client.InProcess(w.Handler, "", w.token), resources: map[v1.Ref]*model.Resource{}}
 	e := v1.Event{Event: model.Event{Namespace: "default", Node: "web01", Check: "check_cpu", Executed: time.Unix(100, 0),
 		Hooks: []model.HookResult{{Name: "ps", Output: "init"}}, Values: []model.Value{{Name: "load", Value: 2}}}}
 	o := testenv.Value(eventForm(r, e))(t)

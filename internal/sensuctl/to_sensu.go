@@ -363,9 +363,6 @@ func socketForm(address string) object {
 // object is a JSON object in Sensu's format.
 type object = map[string]any
 
-// sortedKeys returns the keys of a map in ascending order.
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
 // wholeSeconds returns a duration in seconds, rounded up.
 func wholeSeconds(d model.Duration) int64 {
 	return int64((max(time.Duration(d), 0) + time.Second - 1) / time.Second)
@@ -410,7 +407,7 @@ func shellCommand(c *model.Command) string {
 // envVars returns environment variables as a list of NAME=VALUE.
 func envVars(env map[string]string) []string {
 	out := []string{}
-	for _, name := range sortedKeys(env) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
 		out = append(out, name+"="+env[name])
 	}
 	return out

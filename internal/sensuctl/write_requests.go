@@ -166,7 +166,7 @@ const maxLookups = 500
 // convertDocument imports a Sensu document as resources of a namespace. The import does not see the resource of the
 // document's own name, because the document replaces it whole.
 func (r *request) convertDocument(doc *document) (*importedDocument, error) {
-	name, kind := model.CleanName(doc.name), kindOfDocument(doc)
+	name, kind := model.CleanName(doc.name), doc.muster
 	own := sensuimport.PipelineOf(doc.name)
 	set := kind == "Handler" && doc.spec["type"] == "set"
 	if set {
@@ -232,16 +232,6 @@ func checkHandlerKind(r *request, doc *document, made *importedDocument, set boo
 		return err
 	}
 	return refuseChange(m, "a handler cannot become a set, nor a set a handler", "delete")
-}
-
-// kindOfDocument returns the Muster kind that corresponds to a document's Sensu type.
-func kindOfDocument(doc *document) string {
-	for _, t := range sensuTypes {
-		if t.sensu == doc.kind {
-			return t.kind
-		}
-	}
-	return ""
 }
 
 // deleteResource deletes a resource. It deletes a handler together with the pipeline that sends it events.

@@ -222,7 +222,7 @@ func golden() []struct {
 		{"28-record-no-keepalive", "SessionRecord", record(Record{Kind: RecordSession, Node: model.ServerNode, Session: &SessionMark{Session: 0xfeedface, Start: true, Namespace: 1, NoKeepalive: true}})},
 		{"44-record-every-keepalive", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface, Start: true, Namespace: 2, TimeoutMs: 120000, EveryKeepalive: true, Registered: true}})},
 		{"22-record-started", "StartedRecord", record(Record{Kind: RecordStarted})},
-		{"23-record-intent", "IntentRecord", record(Record{Kind: RecordIntent, Intent: &IntentMark{Revision: 42, Incarnation: 0xfeedface, Intent: 0xcafe, LastID: 1007,
+		{"23-record-intent", "IntentRecord", record(Record{Kind: RecordIntent, Intent: IntentMark{Revision: 42, Incarnation: 0xfeedface, Intent: 0xcafe, LastID: 1007,
 			History: 0xbeef, Recorded: 99, Authority: 0xf00d}})},
 		{"24-record-deregistered", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetMark{Deleted: true, Deregistered: "default/web01", Handlers: "default/cmdb,shared/log", Reason: "no session for 1h", Entity: `{"entity_class":"agent"}`}})},
 		{"24-record-forget", "ForgetRecord", record(Record{Kind: RecordForget, Node: 214, Forget: &ForgetMark{Check: 5, Deleted: true}})},

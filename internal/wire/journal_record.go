@@ -47,7 +47,7 @@ type Record struct {
 	Action       *Action
 	ServerResult *ServerResult
 	ProxyResult  *ProxyResult
-	Intent       *IntentMark
+	Intent       IntentMark // a value, because each partition decodes each mark
 	Verdict      *Verdict
 	Samples      *Samples
 	Discovery    *DiscoveryMark
@@ -223,8 +223,6 @@ func (r *Record) Decode(data []byte) error {
 		return nil
 	case RecordSession:
 		r.Session = &SessionMark{}
-	case RecordIntent:
-		r.Intent = &IntentMark{}
 	case RecordForget:
 		r.Forget = &ForgetMark{}
 	case RecordAction:

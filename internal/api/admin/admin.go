@@ -66,24 +66,22 @@ func LocalOnly(next http.Handler) http.Handler {
 				WithHint("use 127.0.0.1 on that machine, or collect everything: muster debug bundle"))
 			return
 		}
-		if admitted, ok := r.Context().Value(admittedKey{}).(func() bool); !ok || !admitted() {
-			op.WriteError(w, model.Errorf(model.Forbidden, "the admin listener accepts only programs of the server's user and of root").
-				WithHint("run the command as one of these users: sudo -u USER muster debug bundle"))
+		if err := r.Context().Value(clientCheckKey{}).(func() *model.Error)(); err != nil {
+			op.WriteError(w, err)
 			return
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// admittedKey is the context key of the function that checks whether the client of a connection may read profiles
-type admittedKey struct{}
+// clientCheckKey is the context key of the function that checks whether the client of a connection may read profiles.
+type clientCheckKey struct{}
 
 // WithConn stores in a connection's context a function that checks whether the client process runs as the server's
-// user or root. The check runs once per connection, at the first request that needs it: it reads the kernel's table
-// of sockets, with a line for each connected agent.
+// user or root. The check runs once per connection, at the first request that needs it.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, admittedKey{}, sync.OnceValue(func() bool {
-		return isOwnUserOrRoot(addrPort(c.RemoteAddr()), addrPort(c.LocalAddr()))
+	return context.WithValue(ctx, clientCheckKey{}, sync.OnceValue(func() *model.Error {
+		return checkClientUser(addrPort(c.RemoteAddr()), addrPort(c.LocalAddr()))
 	}))
 }
 

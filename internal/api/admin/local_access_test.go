@@ -5,13 +5,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // TestProfilesNeedALocalCaller requests profiles from local and remote addresses, by name and through browsers, and
 // expects only local programs to get them.
 func TestProfilesNeedALocalCaller(t *testing.T) {
 	h := LocalOnly(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
-	admitted := context.WithValue(t.Context(), admittedKey{}, func() bool { return true })
+	admitted := context.WithValue(t.Context(), clientCheckKey{}, func() *model.Error { return nil })
 	for _, c := range []struct {
 		name, path, peer, host string
 		header                 map[string]string

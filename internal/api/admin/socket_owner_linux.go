@@ -1,34 +1,100 @@
 package admin
 
 import (
+	"encoding/binary"
+	"fmt"
 	"net/netip"
 	"os"
 
-	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
-// isOwnUserOrRoot reports whether the local client of a connection runs as the server's user or root.
-// The kernel's table of sockets tells the user of each socket.
-func isOwnUserOrRoot(peer, us netip.AddrPort) bool {
-	fs, err := procfs.NewDefaultFS()
+// checkClientUser returns an error unless the local client of a connection runs as the server's user or as root.
+func checkClientUser(client, server netip.AddrPort) *model.Error {
+	user, err := socketUser(client, server)
 	if err != nil {
-		return false
+		return model.Errorf(model.Forbidden, "the admin listener cannot find the user of this connection: %w", err).
+			WithHint("repeat the command on the server's machine; if it fails again, load the kernel module tcp_diag: modprobe tcp_diag")
 	}
-	//lint:ignore SA1019 netlink needs a library and gives no more
-	sockets, err := fs.NetTCP()
-	//lint:ignore SA1019 as above
-	if six, err6 := fs.NetTCP6(); err6 == nil { // missing where IPv6 is off
-		sockets = append(sockets, six...)
+	if user != 0 && user != uint32(os.Geteuid()) {
+		return model.Errorf(model.Forbidden, "the admin listener accepts only programs of the server's user and of root").
+			WithHint("run the command as one of these users: sudo -u USER muster debug bundle")
 	}
+	return nil
+}
+
+// socketID names a TCP socket in messages of sock_diag(7), struct inet_diag_sockid. Ports and addresses have network byte order.
+type socketID struct {
+	LocalPort, RemotePort [2]byte
+	Local, Remote         [16]byte
+	Interface             uint32
+	Cookie                [2]uint32
+}
+
+// socketRequest asks the kernel for one socket: struct nlmsghdr and struct inet_diag_req_v2.
+type socketRequest struct {
+	Length                                uint32
+	Type, Flags                           uint16
+	Sequence, Port                        uint32
+	Family, Protocol, Extensions, Padding uint8
+	States                                uint32
+	ID                                    socketID
+}
+
+// socketAnswer is the kernel's answer: struct nlmsghdr and struct inet_diag_msg.
+type socketAnswer struct {
+	Length                               uint32
+	Type, Flags                          uint16
+	Sequence, Port                       uint32
+	Family, State, Timer, Retransmits    uint8
+	ID                                   socketID
+	Expires, Unread, Unsent, User, Inode uint32
+}
+
+// socketUser returns the user id of an established TCP socket of this machine. The kernel finds the socket in its hash
+// table, so the time does not grow with the number of sockets. A socket that its program has closed has no user: the
+// kernel would report root.
+func socketUser(local, remote netip.AddrPort) (uint32, error) {
+	const anyCookie = ^uint32(0) // INET_DIAG_NOCOOKIE
+	in := socketRequest{Type: unix.SOCK_DIAG_BY_FAMILY, Flags: unix.NLM_F_REQUEST, Family: unix.AF_INET6, Protocol: unix.IPPROTO_TCP,
+		ID: socketID{Cookie: [2]uint32{anyCookie, anyCookie}}}
+	if local.Addr().Is4() {
+		in.Family = unix.AF_INET
+	}
+	in.Length = uint32(binary.Size(in))
+	binary.BigEndian.PutUint16(in.ID.LocalPort[:], local.Port())
+	binary.BigEndian.PutUint16(in.ID.RemotePort[:], remote.Port())
+	copy(in.ID.Local[:], local.Addr().AsSlice())
+	copy(in.ID.Remote[:], remote.Addr().AsSlice())
+	request, err := binary.Append(nil, binary.NativeEndian, in)
 	if err != nil {
-		return false
+		return 0, err
 	}
-	for _, s := range sockets {
-		from, _ := netip.AddrFromSlice(s.LocalAddr)
-		to, _ := netip.AddrFromSlice(s.RemAddr)
-		if from.Unmap() == peer.Addr() && s.LocalPort == uint64(peer.Port()) && to.Unmap() == us.Addr() && s.RemPort == uint64(us.Port()) {
-			return s.UID == 0 || s.UID == uint64(os.Geteuid())
-		}
+	netlink, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return 0, fmt.Errorf("open a netlink socket: %w", err)
 	}
-	return false
+	defer unix.Close(netlink)
+	if err := unix.Sendto(netlink, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return 0, fmt.Errorf("ask the kernel for the socket: %w", err)
+	}
+	var buffer [1024]byte
+	n, _, err := unix.Recvfrom(netlink, buffer[:], unix.MSG_DONTWAIT) // the kernel has answered before Sendto returns
+	if err != nil {
+		return 0, fmt.Errorf("read the kernel's answer: %w", err)
+	}
+	const header = unix.SizeofNlMsghdr
+	if n >= header+4 && binary.NativeEndian.Uint16(buffer[4:]) == unix.NLMSG_ERROR {
+		return 0, fmt.Errorf("the kernel did not find the socket: %w", unix.Errno(-int32(binary.NativeEndian.Uint32(buffer[header:]))))
+	}
+	var out socketAnswer
+	if _, err := binary.Decode(buffer[:n], binary.NativeEndian, &out); err != nil {
+		return 0, fmt.Errorf("decode the kernel's answer of %d bytes: %w", n, err)
+	}
+	if out.State != unix.BPF_TCP_ESTABLISHED {
+		return 0, fmt.Errorf("the client has closed the connection")
+	}
+	return out.User, nil
 }

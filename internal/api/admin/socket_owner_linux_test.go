@@ -1,8 +1,10 @@
 package admin
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"os/user"
 	"strconv"
@@ -41,6 +43,55 @@ func TestProfilesNeedTheServersUser(t *testing.T) {
 		testenv.NoError(t, err)
 		if got := strings.TrimSpace(string(out)); got != want {
 			t.Errorf("%s: user nobody got %s, want %s", path, got, want)
+		}
+	}
+}
+
+// TestSocketUser connects over IPv4, IPv6 and IPv4 to a socket of IPv6, expects the user of this process, and no user
+// after the client has closed its socket.
+func TestSocketUser(t *testing.T) {
+	for _, c := range []struct{ listen, dial string }{{"127.0.0.1:0", "127.0.0.1"}, {"[::1]:0", "::1"}, {"[::]:0", "127.0.0.1"}} {
+		listener, err := net.Listen("tcp", c.listen)
+		if err != nil && c.listen != "127.0.0.1:0" {
+			t.Logf("%s: %v", c.listen, err) // this machine has no IPv6
+			continue
+		}
+		testenv.NoError(t, err)
+		defer listener.Close()
+		_, port, _ := net.SplitHostPort(listener.Addr().String())
+		client, err := net.Dial("tcp", net.JoinHostPort(c.dial, port))
+		testenv.NoError(t, err)
+		defer client.Close()
+		server, err := listener.Accept()
+		testenv.NoError(t, err)
+		defer server.Close()
+		at, here := addrPort(server.RemoteAddr()), addrPort(server.LocalAddr())
+		if user, err := socketUser(at, here); err != nil || user != uint32(os.Geteuid()) {
+			t.Errorf("%s: user %d, %v, want %d", c.listen, user, err, os.Geteuid())
+		}
+		if err := checkClientUser(at, here); err != nil {
+			t.Errorf("%s: %v", c.listen, err)
+		}
+		client.Close()
+		if err := checkClientUser(at, here); err == nil {
+			t.Errorf("%s: a closed socket has a user", c.listen)
+		}
+	}
+}
+
+// BenchmarkSocketUser measures one look-up. Its time does not depend on the number of connections of the machine.
+func BenchmarkSocketUser(b *testing.B) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	testenv.NoError(b, err)
+	defer listener.Close()
+	client, err := net.Dial("tcp", listener.Addr().String())
+	testenv.NoError(b, err)
+	defer client.Close()
+	at, to := addrPort(client.LocalAddr()), addrPort(client.RemoteAddr())
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := socketUser(at, to); err != nil {
+			b.Fatal(err)
 		}
 	}
 }

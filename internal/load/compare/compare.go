@@ -32,10 +32,11 @@ type Verdict string
 
 // The verdicts.
 const (
-	Worse  Verdict = "worse"
-	Better Verdict = "better"
-	Same   Verdict = "same"   // the difference may be chance, or is too small to matter
-	Untold Verdict = "untold" // too few runs
+	Worse   Verdict = "worse"
+	Better  Verdict = "better"
+	Same    Verdict = "same"    // the difference may be chance, is too small to matter, or within the limit
+	Untold  Verdict = "untold"  // too few runs
+	Informs Verdict = "informs" // a figure without a limit, see Within
 )
 
 // Comparison compares the figures of two sets of runs.
@@ -55,8 +56,7 @@ type Side struct {
 	Runs    int      `json:"runs"`              // whose figures count
 	Invalid int      `json:"invalid,omitempty"` // left out: their generator fell behind
 	Failed  int      `json:"failed,omitempty"`  // of Runs: an objective was missed, or worse
-	Stopped int      `json:"stopped,omitempty"` // of Runs: a person ended them early, and nothing else was wrong
-	Why     string   `json:"why,omitempty"`     // of the first that failed, or else was stopped
+	Why     string   `json:"why,omitempty"`     // of the first that failed
 }
 
 // Row is one figure of both sides.
@@ -71,7 +71,8 @@ type Row struct {
 	Change  float64       `json:"change"`      // of the medians: 0.1 is a tenth more; 0 where the base's is 0
 	P       float64       `json:"p,omitempty"` // probability of such a difference between two equal sides
 	Verdict Verdict       `json:"verdict"`
-	Why     string        `json:"why,omitempty"` // of a verdict that the test did not give
+	Why     string        `json:"why,omitempty"`     // of a verdict that the test did not give
+	Allowed float64       `json:"allowed,omitempty"` // the largest change that Within allows, as a share
 }
 
 // Summary is one figure of one side.
@@ -87,12 +88,8 @@ type Summary struct {
 // Compare compares other with base. Reports are not changed.
 func Compare(base, other Set) *Comparison {
 	c := &Comparison{Base: sideOf(base), Other: sideOf(other), Differences: differences(base, other)}
-	if len(base.Runs) > 0 {
-		c.Scenario = Title(base.Runs[0])
-	}
-	a, b := valid(base.Runs), valid(other.Runs)
 	c.Rows = ledgerRows(base.Runs, other.Runs)
-	x, y := measure(a), measure(b)
+	x, y := measure(base.Runs), measure(other.Runs)
 	lacks := map[string][]string{}
 	for _, f := range append(scenario.Figures(), failedRuns()) {
 		switch before, after := x[f.Name], y[f.Name]; {
@@ -100,7 +97,7 @@ func Compare(base, other Set) *Comparison {
 			if f.Name != failedRuns().Name || slices.Max(slices.Concat(before, after)) > 0 {
 				c.Rows = append(c.Rows, judge(f, before, after))
 			}
-		case len(a) == 0 || len(b) == 0:
+		case c.Base.Runs == 0 || c.Other.Runs == 0:
 		case len(after) > 0:
 			lacks[base.Name] = append(lacks[base.Name], f.Name)
 		case len(before) > 0:
@@ -113,12 +110,21 @@ func Compare(base, other Set) *Comparison {
 		}
 	}
 	order(c.Rows)
+	c.entitle(base)
+	c.Verdict = c.sentences()
+	return c
+}
+
+// entitle sets the title of the comparison, and the units of runs of values or directives.
+func (c *Comparison) entitle(base Set) {
+	if len(base.Runs) == 0 {
+		return
+	}
+	c.Scenario = Title(base.Runs[0])
 	for i := range c.Rows {
 		r := &c.Rows[i]
 		r.What, r.Unit = base.Runs[0].InUnit(r.What), base.Runs[0].InUnit(r.Unit)
 	}
-	c.Verdict = c.sentences()
-	return c
 }
 
 // Lost reports whether the row counts losses: lost, doubled or invented results, wrong alerts.
@@ -137,38 +143,20 @@ func (c *Comparison) Regressed(kinds ...scenario.Kind) (list []Row) {
 	return list
 }
 
-// valid returns the runs whose figures count.
-func valid(runs []*report.Report) (list []*report.Report) {
-	for _, r := range runs {
-		if r.Valid {
-			list = append(list, r)
-		}
-	}
-	return list
-}
-
 // sideOf counts the runs of a side.
 func sideOf(s Set) Side {
 	out := Side{Name: s.Name, Builds: unique(s.Runs, build)}
-	stopped := ""
 	for _, r := range s.Runs {
 		switch {
 		case !r.Valid:
 			out.Invalid++
 			continue
-		case r.OnlyStopped():
-			if out.Stopped++; out.Stopped == 1 {
-				stopped = r.Stopped.Sentence()
-			}
-		case !r.OK():
+		case !r.OK() && !r.OnlyStopped():
 			if out.Failed++; out.Failed == 1 && len(r.Verdict) > 0 {
 				out.Why = r.Verdict[0]
 			}
 		}
 		out.Runs++
-	}
-	if out.Failed == 0 {
-		out.Why = stopped
 	}
 	return out
 }
@@ -178,10 +166,13 @@ func failedRuns() scenario.Figure {
 	return scenario.Figure{Name: "failed-runs", What: "runs that failed", Kind: scenario.Relative}
 }
 
-// measure returns the values of each figure, from the runs that have it.
+// measure returns the values of each figure, from the valid runs that have it.
 func measure(runs []*report.Report) map[string][]float64 {
 	all := map[string][]float64{}
 	for _, r := range runs {
+		if !r.Valid {
+			continue
+		}
 		for name, v := range r.Figures() {
 			all[name] = append(all[name], v)
 		}
@@ -197,17 +188,14 @@ func measure(runs []*report.Report) map[string][]float64 {
 // Title names the scenario of a run, for headings.
 func Title(r *report.Report) string {
 	switch {
-	case r.Stopped != nil && r.Scenario != nil && r.Scenario.Name != "":
-		return r.Scenario.Name + ", " + r.Stopped.String()
-	case r.Scenario != nil && r.Scenario.Name != "":
-		if label := r.Scenario.Label(); label != "" {
-			return r.Scenario.Name + " (" + label + ")"
-		}
-		return r.Scenario.Name
-	case r.Title != "":
+	case r.Scenario == nil:
 		return r.Title
+	case r.Stopped != nil:
+		return r.Scenario.Name + ", " + r.Stopped.String()
+	case r.Scenario.Label() != "":
+		return r.Scenario.Name + " (" + r.Scenario.Label() + ")"
 	}
-	return fmt.Sprintf("%d agents × %d checks", r.Plan.Agents, r.Plan.Checks)
+	return r.Scenario.Name
 }
 
 // sentences returns the verdict, the most important first.
@@ -234,9 +222,6 @@ func (c *Comparison) sentences() (list []string) {
 	for _, s := range []Side{c.Base, c.Other} {
 		if s.Failed > 0 {
 			say("%s", strings.TrimSuffix(fmt.Sprintf("%s of %s failed: %s", number.Of(s.Failed, "run"), s.Name, s.Why), ": "))
-		}
-		if s.Stopped > 0 {
-			say("%s of %s ended early", number.Of(s.Stopped, "run"), s.Name)
 		}
 	}
 	return list

@@ -1,12 +1,9 @@
 package compare
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math"
-	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -274,41 +271,6 @@ func TestRunsThatFailWithoutAFigure(t *testing.T) {
 	}
 }
 
-// TestFalseAlarms compares random sets, and expects few regressions by chance, and that a shift above the noise is
-// found.
-func TestFalseAlarms(t *testing.T) {
-	const rounds = 400
-	for _, x := range []struct {
-		runs          int
-		noise, shift  float64
-		least, atMost float64 // share of the figures that are worse
-	}{{5, 0.01, 0, 0, 0.002}, {5, 0.2, 0, 0, 0.006}, {10, 0.2, 0, 0, 0.006}, {5, 0.02, 0.1, 0.7, 0.95}, {5, 0.02, 0.2, 0.99, 1}, {10, 0.05, 0.15, 0.95, 1}} {
-		random := rand.New(rand.NewPCG(uint64(x.runs), 7))
-		sample := func(middle float64) (list []float64) {
-			for range x.runs {
-				list = append(list, middle*(1+x.noise*random.NormFloat64()))
-			}
-			return list
-		}
-		worse, all := 0.0, 0.0
-		for range rounds {
-			for _, f := range scenario.Figures()[:28] {
-				shift := 1 + x.shift
-				if f.Least {
-					shift = 1 - x.shift
-				}
-				base, other := sample(100), sample(100*shift)
-				if all++; judge(f, base, other).Verdict == Worse {
-					worse++
-				}
-			}
-		}
-		if share := worse / all; share < x.least || share > x.atMost {
-			t.Errorf("%d runs, noise %g, shift %g: %.4f of the figures are worse, want %g to %g", x.runs, x.noise, x.shift, share, x.least, x.atMost)
-		}
-	}
-}
-
 // TestDifferences expects each difference between sets with both values.
 func TestDifferences(t *testing.T) {
 	for _, x := range []struct {
@@ -318,20 +280,16 @@ func TestDifferences(t *testing.T) {
 		{func(*report.Report) {}, ""},
 		{func(r *report.Report) { r.Machine.CPU = "another" }, "machine.cpu differs (a: a CPU; b: another)"},
 		{func(r *report.Report) { r.Machine.Memory -= 4096 }, ""},
-		{func(r *report.Report) { r.Machine.Memory *= 2 }, "machine.memory differs (a: 8 GiB; b: 16 GiB)"},
-		{func(r *report.Report) { r.Environment.Fsync.P50 = 4 }, "an fsync before the runs differs or is high (a: 1.00; b: 4.00 ms)"},
+		{func(r *report.Report) { r.Machine.Memory *= 2 }, "machine.memory differs (a: 8589934592; b: 17179869184)"},
+		{func(r *report.Report) { r.Environment.Fsync.P50 = 4 }, "an fsync before the runs differs (a: 1.00; b: 4.00 ms)"},
 		{func(r *report.Report) { r.Environment.Fsync.P50 = 1.3 }, ""},
 		{func(r *report.Report) { r.Environment.Limits = map[string]string{"open files": "4096"} }, "environment.limits.open files differs (a: 1024; b: 4096)"},
-		{func(r *report.Report) { r.Machine.Load = "3.50 1.00 1.00" }, "the load of the machine before the runs"},
-		{func(r *report.Report) { r.Others = 0.5 }, "the use of the machine by others during the runs differs or is high (a: 0.00; b: 0.50 cores)"},
-		{func(r *report.Report) { r.Environment.Server["commit"] += " with changes" }, "b was built with changes that no commit has"},
-		{func(r *report.Report) { r.Environment.Server["commit"] = fmt.Sprint(r.Began.Unix(), "0000") }, "the runs of b are of several builds"},
+		{func(r *report.Report) { r.Others = 0.5 }, "other programs used the machine during the runs (a: 0; b: 25 %)"},
 		{func(r *report.Report) { r.Environment.Server["commit"] = "fedcba9876543210" }, ""},
 		{func(r *report.Report) { r.Environment.Server["flags"] = "--x" }, "environment.server.flags differs (a: none; b: --x)"},
 		{func(r *report.Report) { r.Scenario.Agents[0].Linger = 5 }, "the scenarios differ in agents"},
 		{func(r *report.Report) { r.Scenario.Objectives = map[string]scenario.Limit{"p99": "1s"} }, ""},
-		{func(r *report.Report) { r.Plan.Seed, r.Plan.Digest = 2, "fedcba9876543210" }, "plan.seed differs (a: 1; b: 2)"},
-		{func(r *report.Report) { r.Plan.Digest = "fedcba9876543210" }, "plan of the same scenario and seed differs"},
+		{func(r *report.Report) { r.Scenario.Seed = 2 }, "the scenarios differ in seed"},
 		{func(r *report.Report) { r.Disk = nil }, "not measured in b, and left out: disk-bytes"},
 		{func(r *report.Report) { r.Began = r.Began.Add(time.Hour) }, "all runs of a came before those of b"},
 		{func(r *report.Report) { r.Environment = nil }, ""},
@@ -357,8 +315,8 @@ func TestStoppedIsNotFailed(t *testing.T) {
 		}
 	}
 	got := Compare(a, b)
-	if got.Other.Stopped != 1 || got.Other.Failed != 1 || got.Other.Runs != 5 || !slices.Contains(got.Verdict, "1 run of b failed: 600 results were refused") || !slices.Contains(got.Verdict, "1 run of b ended early") {
-		t.Errorf("%+v %q", got.Other, got.Verdict)
+	if got.Other.Failed != 1 || got.Other.Runs != 5 || !slices.Contains(got.Verdict, "1 run of b failed: 600 results were refused") || !slices.ContainsFunc(got.Differences, func(d string) bool { return strings.HasPrefix(d, "stopped differs (a: no; b: stopped after 12") }) {
+		t.Errorf("%+v %q %q", got.Other, got.Verdict, got.Differences)
 	}
 }
 
@@ -371,16 +329,44 @@ func TestText(t *testing.T) {
 	}
 	worse.Runs[2].Balance.Missing = 3
 	c := Compare(base, worse)
-	for name, write := range map[string]func(io.Writer) error{
-		"table":    func(w io.Writer) error { return c.Text(w, false) },
-		"wide":     func(w io.Writer) error { return c.Text(w, true) },
-		"markdown": c.Markdown,
-		"few":      func(w io.Writer) error { return Compare(base, set("few", 1, 0.1, 0.2)).Text(w, false) },
+	testenv.Golden(t, filepath.Join("testdata", "table.golden"), []byte(c.Text()))
+	testenv.Golden(t, filepath.Join("testdata", "few.golden"), []byte(Compare(base, set("few", 1, 0.1, 0.2)).Text()))
+}
+
+// TestWithin compares runs with a baseline, and expects the figures above their limits.
+func TestWithin(t *testing.T) {
+	limits := []Limit{{"allocs", 0.05}, {"journal-bytes", 0.05}}
+	same := set("baseline", 0, 0)
+	for name, c := range map[string]struct {
+		base, now Set
+		want      []string
+	}{
+		"the same":      {same, same, nil},
+		"less":          {same, set("now", 1, -0.4), nil},
+		"a little more": {same, set("now", 1, 0.04), nil},
+		"more":          {same, set("now", 1, 0.5), []string{"allocs (allocations of the server) grew by 50 %, from 3,000 to 4,500 per 1,000 results; 5 % are allowed", "journal-bytes (written by the journal per result) grew by 50 %, from 90.0 to 135 B; 5 % are allowed"}},
+		"one of three":  {same, set("now", 1, 0.5, 0, 0), nil},
+		"of three":      {set("baseline", 0, 0, 9, 0), set("now", 1, 0.5), []string{"allocs ", "journal-bytes "}},
+		"not measured any more": {same, Set{Name: "now", Runs: []*report.Report{{Valid: true, Balance: &report.Balance{}}}},
+			[]string{"allocs (allocations of the server) was not measured; the baseline has 3,000 per 1,000 results", "journal-bytes "}},
+		"never measured": {Set{Name: "baseline", Runs: []*report.Report{{Valid: true, Balance: &report.Balance{}}}}, same, nil},
 	} {
-		var got bytes.Buffer
-		if err := write(&got); err != nil {
-			t.Fatal(err)
+		got := Within(c.base, c.now, limits)
+		sentences := []string{}
+		for _, r := range got.Regressed() {
+			sentences = append(sentences, r.Sentence())
 		}
-		testenv.Golden(t, filepath.Join("testdata", name+".golden"), got.Bytes())
+		slices.Sort(sentences)
+		if !slices.EqualFunc(sentences, c.want, strings.HasPrefix) {
+			t.Errorf("%s: %q, want %q", name, sentences, c.want)
+		}
+	}
+	other := set("now", 1, 0.5)
+	other.Runs[0].Machine.CPU = "another"
+	text := Within(same, other, limits).Text()
+	for _, want := range []string{"tiny: 0 of 2 figures that decide are within their limits\n", "+50 %", "worse, +5 % allowed", "informs", "machine.cpu differs"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 }

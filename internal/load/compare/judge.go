@@ -29,9 +29,7 @@ func judge(f scenario.Figure, base, other []float64) Row {
 		r.Better = "more"
 	}
 	change := changeOf(r.Base.Center, r.Other.Center)
-	if !math.IsInf(change, 0) {
-		r.Change = change
-	}
+	r.Change = finite(change)
 	if least := min(len(base), len(other)); least < Enough {
 		r.Why = fmt.Sprintf("%s: no interval; give at least %d, or --interleave", number.Of(least, "run"), Enough)
 		return r
@@ -51,8 +49,11 @@ func judge(f scenario.Figure, base, other []float64) Row {
 // summary returns the median and its interval. The interval is made of the order of the values alone, and supposes
 // nothing of their distribution.
 func summary(values []float64) Summary {
+	if len(values) == 0 {
+		return Summary{}
+	}
 	values = slices.Sorted(slices.Values(values))
-	s := Summary{Center: Median(values), Low: values[0], High: values[len(values)-1], N: len(values), Values: values}
+	s := Summary{Center: median(values), Low: values[0], High: values[len(values)-1], N: len(values), Values: values}
 	if s.N >= Enough {
 		ci := stats.QuantileCI(s.N, 0.5, confidence)
 		_, s.Low, s.High = ci.SampleCI(stats.Sample{Xs: values, Sorted: true})
@@ -61,8 +62,8 @@ func summary(values []float64) Summary {
 	return s
 }
 
-// Median returns the middle value, or the mean of the two in the middle.
-func Median(values []float64) float64 {
+// median returns the middle value, or the mean of the two in the middle.
+func median(values []float64) float64 {
 	return stats.Sample{Xs: slices.Sorted(slices.Values(values)), Sorted: true}.Quantile(0.5)
 }
 
@@ -88,6 +89,14 @@ func changeOf(from, to float64) float64 {
 		return math.Inf(int(math.Copysign(1, to)))
 	}
 	return (to - from) / math.Abs(from)
+}
+
+// finite returns a change that can be encoded as JSON: 0 for an infinite one.
+func finite(change float64) float64 {
+	if math.IsInf(change, 0) {
+		return 0
+	}
+	return change
 }
 
 // ledgerFigure counts kinds of wrong results and alerts. It has no objective: any of them is too much.
@@ -134,7 +143,7 @@ func ledgerRows(base, other []*report.Report) (list []Row) {
 
 // order sorts by verdict, losses first, and within a verdict by change.
 func order(rows []Row) {
-	verdicts := []Verdict{Worse, Better, Untold, Same}
+	verdicts := []Verdict{Worse, Better, Untold, Same, Informs}
 	rank := func(r Row) int {
 		if r.Lost() && r.Verdict == Worse {
 			return -1

@@ -2,8 +2,6 @@ package compare
 
 import (
 	"fmt"
-	"io"
-	"strconv"
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/load/number"
@@ -11,25 +9,14 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// Text writes a comparison for people: the verdict, then a row for each figure, regressions first, then the reasons to
+// Text describes a comparison for people: the verdict, then a row for each figure, regressions first, then the reasons to
 // doubt it.
-func (c *Comparison) Text(w io.Writer, wide bool) error {
-	text := fmt.Sprintf("%s: %s\n\n%s · %s\n\n%s", c.Scenario, strings.Join(c.Verdict, "\n  "), c.Base, c.Other, report.AlignedTable(c.cells(wide)))
+func (c *Comparison) Text() string {
+	text := fmt.Sprintf("%s: %s\n\n%s · %s\n\n%s", c.Scenario, strings.Join(c.Verdict, "\n  "), c.Base, c.Other, report.AlignedTable(c.cells()))
 	if len(c.Differences) > 0 {
 		text += fmt.Sprintf("\nThis comparison is doubtful:\n  - %s\n", strings.Join(c.Differences, "\n  - "))
 	}
-	_, err := io.WriteString(w, text)
-	return err
-}
-
-// Markdown writes the same for an issue or a pull request.
-func (c *Comparison) Markdown(w io.Writer) error {
-	text := fmt.Sprintf("**%s: %s**\n\n%s · %s\n\n%s", c.Scenario, strings.Join(c.Verdict, " "), c.Base, c.Other, report.MarkdownTable(c.cells(false)))
-	for _, d := range c.Differences {
-		text += "\n- " + d
-	}
-	_, err := io.WriteString(w, strings.TrimRight(text, "\n")+"\n")
-	return err
+	return text
 }
 
 // String names the side with its runs and builds.
@@ -45,44 +32,34 @@ func (s Side) String() string {
 }
 
 // cells returns the table, its head first.
-func (c *Comparison) cells(wide bool) [][]string {
-	head := []string{"FIGURE", c.Base.Name, c.Other.Name, "CHANGE", "VERDICT"}
-	if wide {
-		head = append(head, "P", "KIND")
-	}
-	table := [][]string{append(head, "MEANING")}
+func (c *Comparison) cells() [][]string {
+	table := [][]string{{"FIGURE", c.Base.Name, c.Other.Name, "CHANGE", "VERDICT", "MEANING"}}
 	for _, r := range c.Rows {
 		verdict, what := string(r.Verdict), r.What
-		if r.Verdict == Untold {
+		switch {
+		case r.Verdict == Untold:
 			verdict = number.Of(min(r.Base.N, r.Other.N), "run")
+		case r.Allowed > 0:
+			verdict += ", +" + number.Percent(r.Allowed) + " allowed"
 		}
 		if r.Unit == scenario.Per1000 {
 			what += " " + r.Unit
 		}
-		row := []string{r.Figure, r.Base.text(r.Unit, wide), r.Other.text(r.Unit, wide), r.Changed(), verdict}
-		if wide {
-			p := ""
-			if r.P > 0 {
-				p = strconv.FormatFloat(r.P, 'f', 3, 64)
-			}
-			row = append(row, p, string(r.Kind))
-		}
-		table = append(table, append(row, what))
+		table = append(table, []string{r.Figure, r.Base.text(r.Unit), r.Other.text(r.Unit), r.Changed(), verdict, what})
 	}
 	return table
 }
 
-// text returns the median with its unit and the reach of the interval; wide: with the interval itself, and the number
-// of runs.
-func (s Summary) text(unit string, wide bool) string {
+// text returns the median with its unit and the reach of the interval.
+func (s Summary) text(unit string) string {
+	if s.N == 0 {
+		return ""
+	}
 	text := number.Bare(number.Three(s.Center))
 	if unit != "" && unit != scenario.Per1000 {
 		text += " " + unit
 	}
-	switch {
-	case wide && s.N > 1:
-		text += fmt.Sprintf(" (%s–%s, %d)", number.Bare(number.Three(s.Low)), number.Bare(number.Three(s.High)), s.N)
-	case s.Confidence > 0 && s.Center != 0:
+	if s.Confidence > 0 && s.Center != 0 {
 		text += fmt.Sprintf(" ±%.0f%%", 100*max(s.High-s.Center, s.Center-s.Low)/s.Center)
 	}
 	return text

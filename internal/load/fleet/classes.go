@@ -12,78 +12,42 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// kind groups checks that cost a server the same.
-type kind struct {
-	interval, ttl model.Duration
-	size          int // of outputs: 0 up to 2 KiB, 1 up to 32 KiB, 2 beyond
-}
+// kind groups checks that run equally often.
+type kind struct{ interval, ttl model.Duration }
 
 // rate returns the number of results per second of one such check.
 func (k kind) rate() float64 { return 1 / time.Duration(max(1, k.interval)).Seconds() }
 
-// weight returns the cost of one such check in comparisons of shapes: its results, and a little for its state.
-func (k kind) weight() float64 { return k.rate() + 1.0/600 }
-
-// shape counts the checks of nodes by kind.
-type shape struct {
-	counts map[kind]float64
+// class has nodes of about the same rate, and the checks of all of them by kind.
+type class struct {
 	nodes  []int32
+	checks map[kind]float64
+	sum    float64 // results per second of all nodes
 }
 
 // rate returns the results per second of one node.
-func (s *shape) rate() (sum float64) {
-	for k, n := range s.counts {
-		sum += n * k.rate()
-	}
-	return sum
-}
+func (c *class) rate() float64 { return c.sum / float64(len(c.nodes)) }
 
-// weight returns the cost of all nodes of the shape: results, states and keepalives.
-func (s *shape) weight() float64 {
-	sum := 1.0 / 120
-	for k, n := range s.counts {
-		sum += n * k.weight()
+// add adds the nodes of another class.
+func (c *class) add(o *class) {
+	c.nodes, c.sum = append(c.nodes, o.nodes...), c.sum+o.sum
+	for k, n := range o.checks {
+		c.checks[k] += n
 	}
-	return sum * float64(len(s.nodes))
-}
-
-// from returns the distance to another shape.
-func (s *shape) from(o *shape) (sum float64) {
-	for k, n := range s.counts {
-		sum += math.Abs(n-o.counts[k]) * k.weight()
-	}
-	for k, n := range o.counts {
-		if _, both := s.counts[k]; !both {
-			sum += n * k.weight()
-		}
-	}
-	return sum
 }
 
 // kinds returns the kind of each check.
 func (f *Fleet) kinds() map[model.CheckID]kind {
-	bytes, count := map[model.CheckID]float64{}, map[model.CheckID]float64{}
-	for i := range f.States {
-		s := &f.States[i]
-		bytes[s.Check] += float64(s.Bytes)
-		count[s.Check]++
-	}
 	kinds := map[model.CheckID]kind{}
 	for id, c := range f.Checks {
-		k := kind{interval: max(c.Interval, model.Duration(time.Second)), ttl: c.TTL}
-		switch mean := bytes[id] / max(1, count[id]); {
-		case mean > 32<<10:
-			k.size = 2
-		case mean > 2<<10:
-			k.size = 1
-		}
-		kinds[id] = k
+		kinds[id] = kind{max(c.Interval, model.Duration(time.Second)), c.TTL}
 	}
 	return kinds
 }
 
-// shapes returns the different shapes of the nodes, the largest weight first.
-func (f *Fleet) shapes(kinds map[model.CheckID]kind) []*shape {
+// classes divides the played nodes into at most this many classes, the greatest rate first. Nodes with equal checks are in
+// one class; classes whose rates differ least are put together.
+func (f *Fleet) classes(kinds map[model.CheckID]kind, most int) []*class {
 	held := make([]map[kind]float64, len(f.Nodes))
 	for i := range f.States {
 		s := &f.States[i]
@@ -92,86 +56,58 @@ func (f *Fleet) shapes(kinds map[model.CheckID]kind) []*shape {
 		}
 		held[s.Node][kinds[s.Check]]++
 	}
-	same := map[string]*shape{}
+	equal := map[string]*class{}
 	for i := range f.Nodes {
 		if f.Nodes[i].Left {
 			continue
 		}
 		key := spell(held[i])
-		if same[key] == nil {
-			same[key] = &shape{counts: held[i]}
+		if equal[key] == nil {
+			equal[key] = &class{checks: map[kind]float64{}}
 		}
-		same[key].nodes = append(same[key].nodes, int32(i))
+		equal[key].add(&class{[]int32{int32(i)}, held[i], 0})
 	}
-	list := make([]*shape, 0, len(same))
-	for _, key := range slices.Sorted(maps.Keys(same)) {
-		list = append(list, same[key])
+	var list []*class
+	for _, key := range slices.Sorted(maps.Keys(equal)) {
+		c := equal[key]
+		for _, k := range inOrder(c.checks) {
+			c.sum += c.checks[k] * k.rate()
+		}
+		list = append(list, c)
 	}
-	slices.SortStableFunc(list, func(a, b *shape) int { return cmp.Compare(b.weight(), a.weight()) })
-	return list
+	slices.SortStableFunc(list, func(a, b *class) int { return cmp.Compare(b.rate(), a.rate()) })
+	return condense(list, most, func(a, b *class) float64 {
+		return (a.rate() - b.rate()) * float64(min(len(a.nodes), len(b.nodes)))
+	}, (*class).add)
 }
 
-// inOrder returns the kinds of a shape in a fixed order: sums of floats depend on it.
-func inOrder(counts map[kind]float64) []kind {
-	return slices.SortedFunc(maps.Keys(counts), func(a, b kind) int {
-		return cmp.Or(cmp.Compare(a.interval, b.interval), cmp.Compare(a.ttl, b.ttl), cmp.Compare(a.size, b.size))
+// inOrder returns the kinds of checks in a fixed order: sums of floats depend on it.
+func inOrder(checks map[kind]float64) []kind {
+	return slices.SortedFunc(maps.Keys(checks), func(a, b kind) int {
+		return cmp.Or(cmp.Compare(a.interval, b.interval), cmp.Compare(a.ttl, b.ttl))
 	})
 }
 
-// spell returns the counts of a shape as text, to compare shapes.
-func spell(counts map[kind]float64) string {
+// spell returns the checks of a node as text, to compare nodes.
+func spell(checks map[kind]float64) string {
 	var b strings.Builder
-	for _, k := range inOrder(counts) {
-		fmt.Fprintf(&b, "%d/%d/%d=%g ", k.interval, k.ttl, k.size, counts[k])
+	for _, k := range inOrder(checks) {
+		fmt.Fprintf(&b, "%d/%d=%g ", k.interval, k.ttl, checks[k])
 	}
 	return b.String()
 }
 
-// group divides shapes, sorted by weight, into at most this many groups: the heaviest shapes, each with the shapes
-// nearest to it.
-func group(shapes []*shape, most int) [][]*shape {
-	centers := shapes[:min(most, len(shapes))]
-	groups := make([][]*shape, len(centers))
-	for i, s := range shapes {
-		at := i
-		if i >= len(centers) {
-			at = nearest(s, centers)
+// condense adds neighbours of a sorted list to each other, those of the least cost first, until at most this many are left.
+func condense[T any](list []T, most int, cost func(a, b T) float64, add func(to, other T)) []T {
+	for len(list) > most {
+		at, least := 0, math.Inf(1)
+		for i := range len(list) - 1 {
+			if c := cost(list[i], list[i+1]); c < least {
+				at, least = i, c
+			}
 		}
-		groups[at] = append(groups[at], s)
+		add(list[at], list[at+1])
+		list = slices.Delete(list, at+1, at+2)
 	}
-	slices.SortStableFunc(groups, func(a, b []*shape) int { return cmp.Compare(weigh(b), weigh(a)) })
-	return groups
-}
-
-// nearest returns the index of the center nearest to a shape.
-func nearest(s *shape, centers []*shape) (at int) {
-	least := math.Inf(1)
-	for i, c := range centers {
-		if d := s.from(c); d < least {
-			at, least = i, d
-		}
-	}
-	return at
-}
-
-// mean returns the mean of some shapes, weighted by their nodes.
-func mean(list []*shape) *shape {
-	m, nodes := &shape{counts: map[kind]float64{}}, 0.0
-	for _, s := range list {
-		nodes += float64(len(s.nodes))
-	}
-	for _, s := range list {
-		for k, n := range s.counts {
-			m.counts[k] += n * float64(len(s.nodes)) / nodes
-		}
-	}
-	return m
-}
-
-// weigh returns the cost of some shapes.
-func weigh(group []*shape) (sum float64) {
-	for _, s := range group {
-		sum += s.weight()
-	}
-	return sum
+	return list
 }

@@ -8,31 +8,24 @@ import (
 
 // Fleet is the shape of an installation.
 type Fleet struct {
-	At      time.Time     // when reading ended
-	Version string        // of the server
-	Since   time.Time     // from then on the sessions of the server count: all came back after its start
-	Day     time.Duration // the time of the outages: a day, or the age of the oldest node
+	At      time.Time // when reading ended
+	Version string    // of the server
 
 	Nodes  []Node
 	Checks map[model.CheckID]Check
 	States []State
 
 	Never, Gone int // nodes that were left out: they never had an agent, or no sign of life for a day
-	Others      int // nodes of other namespaces
 	Unknown     int // event states of deleted checks, left out
 }
 
 // Node is one machine.
 type Node struct {
-	Name      string         // namespace/name
-	Interval  model.Duration // of its keepalive …
-	Timeout   model.Duration
-	Left      bool // not played: no sign of life for a day
-	Connected bool
-	TLS       bool            // with a certificate of its own; assumed of a node without a session
-	Age       time.Duration   // of its session
-	Booted    bool            // that session began with its agent
-	Outages   []time.Duration // in the day, their lengths; 0: it is not over
+	Name     string         // namespace/name
+	Interval model.Duration // of its keepalive …
+	Timeout  model.Duration
+	Left     bool // not played: no sign of life for a day
+	TLS      bool // with a certificate of its own; assumed of a node without a session
 }
 
 // Check is one declared check.

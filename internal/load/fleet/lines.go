@@ -2,58 +2,39 @@ package fleet
 
 import (
 	"math"
-	"slices"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // linesOfClass bounds the checks of a class: people read the file.
 const linesOfClass = 5
 
-// line is one entry of the checks of a class: one kind, or several that are near each other.
+// line is one entry of the checks of a class: one kind, or several whose intervals are near each other.
 type line struct {
-	kinds    []kind
-	count    float64 // of checks, on one node
-	rate     float64 // results per second of them, on one node
-	interval model.Duration
-	ttl      model.Duration
+	kinds       []kind
+	count, rate float64 // checks and results per second of one node
 
 	// Of all states of the class's nodes that are of these kinds.
 	states, flapping int
 	status           [4]int
-	changes          uint64 // of states that do not flap
-	results          uint64 // likewise
+	changes, results uint64 // of states that do not flap
 	bytes            int    // of all outputs
 }
 
-// linesOf returns the lines of a class; a server accepts at most limit checks of each node.
-func linesOf(counts map[kind]float64, limit float64) []*line {
+// linesOf returns the lines of a class. A server accepts at most limit checks of each node.
+func linesOf(c *class, limit float64) []*line {
 	var list []*line
-	for _, k := range inOrder(counts) {
-		if n := counts[k]; n > 0 {
+	for _, k := range inOrder(c.checks) {
+		if n := c.checks[k] / float64(len(c.nodes)); n > 0 {
 			list = append(list, &line{kinds: []kind{k}, count: n, rate: n * k.rate()})
 		}
 	}
-	for len(list) > linesOfClass {
-		least, into := -1, 0
-		for i, l := range list {
-			if least < 0 || l.rate < list[least].rate {
-				least = i
-			}
-		}
-		near := math.Inf(1)
-		for i, l := range list {
-			if d := distance(l, list[least]); i != least && d < near {
-				into, near = i, d
-			}
-		}
-		to, merged := list[into], list[least]
-		to.kinds = append(to.kinds, merged.kinds...)
-		to.count += merged.count
-		to.rate += merged.rate
-		list = slices.Delete(list, least, least+1)
-	}
+	list = condense(list, linesOfClass, func(a, b *line) float64 { return min(a.rate, b.rate) }, func(to, other *line) {
+		to.kinds = append(to.kinds, other.kinds...)
+		to.count, to.rate = to.count+other.count, to.rate+other.rate
+	})
 	whole := 0.0
 	for _, l := range list {
 		whole += max(1, math.Round(l.count))
@@ -62,38 +43,24 @@ func linesOf(counts map[kind]float64, limit float64) []*line {
 		if whole > limit {
 			l.count *= (limit - linesOfClass) / whole
 		}
-		l.round()
+		l.count = max(1, math.Round(l.count))
 	}
 	return list
 }
 
-// distance compares two lines.
-func distance(a, b *line) float64 {
-	ka, kb := a.kinds[0], b.kinds[0]
-	d := math.Abs(math.Log(a.rate/a.count) - math.Log(b.rate/b.count))
-	if (ka.ttl > 0) != (kb.ttl > 0) {
-		d++
+// times returns interval and TTL of the line's checks: those of its one kind, or an interval that keeps the rate.
+func (l *line) times() (interval, ttl model.Duration) {
+	first := l.kinds[0]
+	interval, ttl = first.interval, first.ttl
+	if exact := l.count / l.rate; len(l.kinds) > 1 || math.Abs(exact*first.rate()-1) > 0.005 {
+		interval = model.Duration(time.Duration(exact * float64(time.Second)).Round(100 * time.Millisecond))
 	}
-	return d + 3*math.Abs(float64(ka.size-kb.size))
-}
-
-// round rounds the number of checks, and changes the interval so that the rate stays.
-func (l *line) round() {
-	whole := max(1, math.Round(l.count))
-	l.interval = l.kinds[0].interval
-	if exact := whole / l.rate; len(l.kinds) > 1 || math.Abs(exact*l.kinds[0].rate()-1) > 0.005 {
-		l.interval = model.Duration(time.Duration(whole / l.rate * float64(time.Second)).Round(100 * time.Millisecond))
+	interval = min(max(interval, model.Duration(time.Second)), model.Duration(300*day))
+	if ttl > 0 && interval != first.interval {
+		ratio := max(1.5, float64(ttl)/float64(first.interval))
+		ttl = model.Duration(time.Duration(ratio * float64(interval)).Round(time.Second))
 	}
-	l.interval = min(max(l.interval, model.Duration(time.Second)), model.Duration(300*day))
-	l.count = whole
-	if first := l.kinds[0]; first.ttl > 0 {
-		l.ttl = first.ttl
-		if l.interval != first.interval {
-			ratio := max(1.5, float64(first.ttl)/float64(first.interval))
-			l.ttl = model.Duration(time.Duration(ratio * float64(l.interval)).Round(time.Second))
-		}
-		l.ttl = min(l.ttl, model.Duration(360*day))
-	}
+	return interval, min(ttl, model.Duration(360*day))
 }
 
 // add counts one state of the line's checks.
@@ -107,4 +74,38 @@ func (l *line) add(s *State) {
 	}
 	l.changes += uint64(s.Changes)
 	l.results += s.Results
+}
+
+// check returns the check of this line in the scenario file.
+func (l *line) check(name string) scenario.Check {
+	out := scenario.Check{Name: name, Count: int(l.count), Output: scenario.Output{Bytes: model.Size(min(max(l.bytes/max(1, l.states), 48), scenario.MaxOutput))}}
+	out.Interval, out.TTL = l.times()
+	status, failing := map[string]float64{}, 0.0
+	for s, name := range []string{"", "warning", "critical", "unknown"} {
+		if share := share(float64(l.status[s]), float64(l.states)); s > 0 && share > 0 {
+			status[name] = share
+			failing += share
+		}
+	}
+	out.Flapping = share(float64(l.flapping), float64(l.states))
+	out.Changes = min(1, share(float64(l.changes), float64(l.results)))
+	if least := 0.6 * out.Changes; failing < least { // a status can change so often only if as many states are not OK at times
+		status["critical"] = share(status["critical"]+least-failing, 1)
+	}
+	if len(status) > 0 {
+		out.Status = status
+	}
+	return out
+}
+
+// share returns part/whole, rounded down to four digits or more, so that shares add up to one at most.
+func share(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	digits := 1e4
+	if part/whole < 0.001 {
+		digits = 1e6
+	}
+	return math.Floor(part/whole*digits+1e-9) / digits
 }

@@ -15,17 +15,15 @@ import (
 )
 
 const (
-	pageRows  = 1000             // of one answer, at most …
-	pageBytes = 4 << 20          // … and about so much of outputs
-	day       = 24 * time.Hour   // of outages
-	settling  = 10 * time.Minute // after a start of the server: sessions come back because of it
+	pageRows  = 1000           // of one answer, at most …
+	pageBytes = 4 << 20        // … and about so much of outputs
+	day       = 24 * time.Hour // without a sign of life, a node is not played
 )
 
 // Options holds the settings of Read.
 type Options struct {
 	Namespace string // empty: all
 	Say       func(format string, args ...any)
-	Rest      func(ctx context.Context, d time.Duration) error // sleeps between pages; nil: as long as the page took
 }
 
 // reader reads one installation.
@@ -39,14 +37,8 @@ type reader struct {
 // Read reads the shape of an installation from its API; every role may do that. It rests after each page for as long as
 // the answer took: it occupies at most half of one processor of the server.
 func Read(ctx context.Context, api *client.Client, o Options) (*Fleet, error) {
-	if o.Say == nil {
-		o.Say = func(string, ...any) {}
-	}
-	if o.Rest == nil {
-		o.Rest = rest
-	}
 	r := &reader{api: api, o: o, index: map[model.NodeID]int32{}, fleet: &Fleet{Checks: map[model.CheckID]Check{}}}
-	for _, step := range []func(context.Context) error{r.status, r.checks, r.nodes, r.agents, r.events, r.outages} {
+	for _, step := range []func(context.Context) error{r.status, r.checks, r.nodes, r.agents, r.events} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -54,16 +46,13 @@ func Read(ctx context.Context, api *client.Client, o Options) (*Fleet, error) {
 	return r.fleet, nil
 }
 
-// rest sleeps for d, at most a second.
-func rest(ctx context.Context, d time.Duration) error { return pause.For(ctx, min(d, time.Second)) }
-
 // pages reads pages until one has no next, and rests after each. page reads the page behind after.
 func (r *reader) pages(ctx context.Context, page func(after string) (next string, err error)) error {
 	for after := ""; ; {
 		began := time.Now()
 		next, err := page(after)
 		if err == nil {
-			err = r.o.Rest(ctx, time.Since(began))
+			err = pause.For(ctx, min(time.Since(began), time.Second))
 		}
 		if after = next; err != nil || after == "" {
 			return err
@@ -78,24 +67,14 @@ func (r *reader) status(ctx context.Context) error {
 		return err
 	}
 	f := r.fleet
-	f.At, f.Version, f.Since = s.Now.UTC(), s.Server, s.Started.Add(settling)
-	if back := f.At.Add(-day); f.Since.Before(back) {
-		f.Since = back
+	f.At, f.Version = s.Now.UTC(), s.Server
+	switch {
+	case s.Nodes > 0:
+		return nil
+	case r.o.Namespace == "":
+		return model.Errorf(model.NotFound, "this server has no nodes: there is no fleet to describe").WithHint("muster load list shows scenarios that are shipped")
 	}
-	if r.o.Namespace != "" {
-		all, err := r.api.Status(ctx, "")
-		if err != nil {
-			return err
-		}
-		f.Others = all.Nodes - s.Nodes
-	}
-	if s.Nodes == 0 {
-		if r.o.Namespace == "" {
-			return model.Errorf(model.NotFound, "this server has no nodes: there is no fleet to describe").WithHint("muster load list shows scenarios that are shipped")
-		}
-		return model.Errorf(model.NotFound, "there are no nodes in namespace %s", r.o.Namespace).WithHint("-A takes those of all namespaces (%d), -n NAMESPACE those of another", f.Others)
-	}
-	return nil
+	return model.Errorf(model.NotFound, "there are no nodes in namespace %s", r.o.Namespace).WithHint("-A takes the nodes of all namespaces, -n NAMESPACE those of another")
 }
 
 // declared has the fields of a node or a check that a scenario needs.
@@ -171,16 +150,11 @@ func meanInterval(cron, zone string, from time.Time) model.Duration {
 // nodes reads the nodes.
 func (r *reader) nodes(ctx context.Context) error {
 	f := r.fleet
-	oldest := f.At
 	err := r.list(ctx, "Node", r.o.Namespace, func(d *declared) {
 		interval, timeout := d.Spec.Keepalive.EffectiveTimes()
 		r.index[model.NodeID(d.Status.ID)] = int32(len(f.Nodes))
 		f.Nodes = append(f.Nodes, Node{Name: d.name(), Interval: interval, Timeout: timeout, TLS: true, Left: true})
-		if d.Status.Created.Before(oldest) {
-			oldest = d.Status.Created
-		}
 	})
-	f.Day = min(day, max(time.Minute, f.At.Sub(oldest)))
 	r.o.Say("read %d nodes and %d checks", len(f.Nodes), len(f.Checks))
 	return err
 }

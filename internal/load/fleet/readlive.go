@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
@@ -28,24 +27,11 @@ func (r *reader) agents(ctx context.Context) error {
 				f.Gone++
 				continue
 			}
-			f.Nodes[at].setSession(a, f.At)
+			f.Nodes[at].Left = false
+			f.Nodes[at].TLS = !a.Connected || a.Session == nil || !a.Session.CertificateExpires.IsZero()
 		}
 		return page.Next, nil
 	})
-}
-
-// setSession keeps the parts of a session that a scenario has.
-func (n *Node) setSession(a *v1.Agent, now time.Time) {
-	n.Left, n.Connected = false, a.Connected && a.Session != nil
-	if !n.Connected {
-		return
-	}
-	s := a.Session
-	n.Age, n.TLS = max(0, now.Sub(s.Since)), !s.CertificateExpires.IsZero()
-	if s.Stats != nil && s.Stats.UptimeSeconds > 0 {
-		booted := s.Stats.At.Add(-time.Duration(s.Stats.UptimeSeconds) * time.Second)
-		n.Booted = s.Since.Sub(booted) < 2*time.Minute
-	}
 }
 
 // events reads all states; their outputs are not kept.
@@ -91,29 +77,4 @@ func stateOf(e *v1.Event, node int32) State {
 		}
 	}
 	return State{Node: node, Check: e.CheckID, Status: e.Status, Bytes: int32(len(e.Output)), Flaps: len(e.History) >= 10 && 2*turns >= len(e.History), Changes: e.StateChanges, Results: e.Results}
-}
-
-// outages reads the keepalive problems of the last day.
-func (r *reader) outages(ctx context.Context) error {
-	f := r.fleet
-	return r.pages(ctx, func(after string) (string, error) {
-		page, err := r.api.Problems.List(ctx, r.o.Namespace, "", model.KeepaliveCheckName, false, pageRows, after)
-		if err != nil {
-			return "", err
-		}
-		for i := range page.Items {
-			p := &page.Items[i]
-			if p.Opened.Before(f.At.Add(-f.Day)) {
-				return "", nil // newest first
-			}
-			if at, known := r.index[p.NodeID]; known && !f.Nodes[at].Left {
-				n, silent := &f.Nodes[at], time.Duration(0)
-				if !p.Closed.IsZero() {
-					silent = p.Closed.Sub(p.Opened) + time.Duration(n.Timeout)
-				}
-				n.Outages = append(n.Outages, silent)
-			}
-		}
-		return page.Next, nil
-	})
 }

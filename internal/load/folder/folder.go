@@ -21,13 +21,7 @@ import (
 const Default = "muster-load"
 
 // Folder is the folder of one run's report.
-type Folder struct {
-	Path string
-	Warn func(format string, args ...any) // says once that seconds cannot be kept; nil: nobody is told before Save
-	told bool
-
-	seconds *seconds
-}
+type Folder struct{ Path string }
 
 // Name returns the path of a folder for a run that begins now.
 func Name(run string, now time.Time) string {
@@ -59,11 +53,7 @@ func Make(path string) (*Folder, error) {
 		}
 		return nil, model.Errorf(model.Invalid, "make the folder of the report: %w", err).WithHint("name one with --out that can be made and written to")
 	}
-	lines, err := newSeconds(filepath.Join(path, "samples.csv"))
-	if err != nil {
-		return nil, err
-	}
-	return &Folder{Path: path, seconds: lines}, nil
+	return &Folder{path}, nil
 }
 
 // File is a file that Save writes in addition to the report.
@@ -74,11 +64,11 @@ type File struct {
 
 // Save writes the report and all files, and lists the files in the report. It tries every file and joins the errors.
 func (f *Folder) Save(ctx context.Context, rep *report.Report, more ...File) error {
-	errs := []error{f.seconds.close()}
-	files := append([]File{
-		{"samples.csv", "a line for each second", func(_ context.Context, w io.Writer) error { return writeSamples(w, rep.Samples) }},
-	}, more...)
-	for _, x := range files {
+	var errs []error
+	rep.AddFile("run.json", "this report, for programs")
+	rep.AddFile("report.html", "this report to look at")
+	more = append(more, File{"report.html", "this report to look at", func(_ context.Context, w io.Writer) error { return page.Write(w, rep) }})
+	for _, x := range more {
 		var text bytes.Buffer
 		err := x.Write(ctx, &text)
 		if err == nil && text.Len() > 0 {
@@ -90,15 +80,12 @@ func (f *Folder) Save(ctx context.Context, rep *report.Report, more ...File) err
 			errs = append(errs, fmt.Errorf("write %s: %w", x.Name, err))
 		}
 	}
-	rep.AddFile("report.html", "this report to look at")
-	rep.AddFile("run.json", "this report, for programs")
-	errs = append(errs, f.page(rep), rep.Save(filepath.Join(f.Path, "run.json")))
-	if err := errors.Join(errs...); noRoom(err) {
+	errs = append(errs, rep.Save(filepath.Join(f.Path, "run.json")))
+	err := errors.Join(errs...)
+	if noRoom(err) {
 		return f.full(err)
-	} else if err != nil {
-		return err
 	}
-	return nil
+	return err
 }
 
 // full explains the error of a full disk, with the files that were written and those that were not.
@@ -139,26 +126,9 @@ func replace(path string, data []byte) error {
 	return err
 }
 
-// page writes the report as an HTML page.
-func (f *Folder) page(rep *report.Report) error {
-	var text bytes.Buffer
-	if err := page.Write(&text, rep); err != nil {
-		return fmt.Errorf("write report.html: %w", err)
-	}
-	if err := replace(filepath.Join(f.Path, "report.html"), text.Bytes()); err != nil {
-		return fmt.Errorf("write report.html: %w", err)
-	}
-	return nil
-}
-
-// Discard closes the folder of a run without a report. It keeps samples.csv if this has a second of the timetable, and
-// reports so.
+// Discard removes the folder of a run without a report, unless it holds the observation log. It reports whether it does.
 func (f *Folder) Discard() (kept bool) {
-	_ = f.seconds.close()
-	if kept = f.seconds.begun; !kept {
-		_ = os.Remove(filepath.Join(f.Path, "samples.csv"))
-	}
-	_ = os.Remove(f.Path) // only if it is empty, as the next
+	kept = os.Remove(f.Path) != nil // only if it is empty, as the next
 	if filepath.Dir(f.Path) == Default {
 		_ = os.Remove(Default)
 	}

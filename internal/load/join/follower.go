@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
@@ -29,21 +30,17 @@ type Follower struct {
 	client *http.Client
 	base   time.Time // of its clock
 	end    context.CancelCauseFunc
-	silent *time.Timer
-	both   sync.WaitGroup // reader, lines and signs of life
+	both   sync.WaitGroup // orders and lines
 
 	monitor
-	welcome    *welcome
-	plan       *followerPart
-	identities []identity
-	prepare    bool
-	connect    bool
-	begin      *time.Duration
-	over       *over
-	clock      clock
-	score      func(time.Duration, []plan.Part) error
-	renamed    func(int, string)
-	lines      []observe.Line // not sent yet
+	plan    *followerPart
+	connect bool
+	begin   *time.Duration
+	over    *over
+	clock   clock
+	score   func(time.Duration, []plan.Part) error
+	renamed func(int, string)
+	lines   []observe.Line // not sent yet
 }
 
 // Dial joins the run of a token. The part is to be played within Context: it ends with ctx, and when the run ends for all.
@@ -53,10 +50,11 @@ func Dial(ctx context.Context, token Token) (*Follower, error) {
 		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: silence}).DialContext, TLSClientConfig: pinned(token.Sum), TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence, ForceAttemptHTTP2: true}},
 		score:  func(time.Duration, []plan.Part) error { return nil }, renamed: func(int, string) {}}
 	f.ctx, f.end = context.WithCancelCause(ctx)
-	stream, closeStream := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the report of a failure
-	response, err := f.request(stream, http.MethodPost, "/join", hello{Version: Version, Build: version.Get().Version, Name: hostname(), Machine: machineID(), ID: f.id})
+	err := f.post(f.ctx, "/join", hello{Version: Version, Build: version.Get().Version, Name: hostname(), Machine: machineID(), ID: f.id})
+	if err == nil {
+		err = f.setClock()
+	}
 	if err != nil {
-		closeStream()
 		f.end(err)
 		var refused *model.Error
 		switch {
@@ -68,76 +66,71 @@ func Dial(ctx context.Context, token Token) (*Follower, error) {
 		return nil, model.Errorf(model.Unavailable, "join the run at %s: %w", token.Address, err).
 			WithHint("is muster load run --loaders N waiting there? On another machine its --listen-join must be an address that this one reaches")
 	}
-	f.silent = time.AfterFunc(silence, func() { f.lose(errSilent) })
-	context.AfterFunc(f.ctx, func() {
-		f.sayWhy()
-		closeStream()
-	})
-	f.both.Go(func() { f.read(response.Body) })
-	f.both.Go(f.live)
+	f.both.Go(f.fetch)
 	f.both.Go(f.sendLines)
 	return f, nil
 }
 
-// request sends one request to the lead. The caller closes the body of the response.
-func (f *Follower) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
-	data, err := json.Marshal(body)
+// request sends one request to the lead, and calls read with the body of the answer.
+func (f *Follower) request(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
+	r, err := http.NewRequestWithContext(ctx, method, "https://"+f.token.Address+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("encode a message to the loader that leads: %w", err)
-	}
-	if len(data) > mostMessage {
-		return nil, model.Errorf(model.TooLarge, "a message of %d bytes to the loader that leads: at most %d are allowed", len(data), mostMessage)
-	}
-	r, err := http.NewRequestWithContext(ctx, method, "https://"+f.token.Address+path, bytes.NewReader(data))
-	if err != nil {
-		return nil, err
+		return err
 	}
 	r.Header.Set("Authorization", f.token.authorization())
 	r.Header.Set(loaderHeader, f.id)
 	response, err := f.client.Do(r)
-	if err != nil || response.StatusCode/100 == 2 {
-		return response, err
+	if err != nil {
+		return err
 	}
 	defer response.Body.Close()
-	if refused := decodeFailure(response.Body); refused != nil {
-		return nil, refused.from("")
+	limited := &io.LimitedReader{R: response.Body, N: mostOrders}
+	if response.StatusCode/100 == 2 {
+		if err = read(limited); err != nil && limited.N == 0 {
+			return model.Errorf(model.TooLarge, "an answer of the loader that leads of more than %d bytes", mostOrders)
+		}
+		return err
 	}
-	return nil, fmt.Errorf("%s %s: %s", method, path, response.Status)
+	if refused, err := decode[v1.Error](limited); err == nil && refused.Detail != "" {
+		return refused.AsModel()
+	}
+	return fmt.Errorf("%s %s: %s", method, path, response.Status)
+}
+
+// post sends a value.
+func (f *Follower) post(ctx context.Context, path string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("encode a message to the loader that leads: %w", err)
+	}
+	if len(data) > mostMessage {
+		return model.Errorf(model.TooLarge, "a message of %d bytes to the loader that leads: at most %d are allowed", len(data), mostMessage)
+	}
+	return f.request(ctx, http.MethodPost, path, data, func(io.Reader) error { return nil })
 }
 
 // send reports a message. An error ends the part.
 func (f *Follower) send(m message) error {
-	response, err := f.request(f.ctx, http.MethodPost, "/report", m)
-	if err != nil {
-		if f.ctx.Err() != nil {
-			return context.Cause(f.ctx)
-		}
-		f.lose(err)
-		return err
+	err := f.post(f.ctx, "/report", m)
+	if err != nil && f.ctx.Err() != nil {
+		return context.Cause(f.ctx)
 	}
-	return response.Body.Close()
+	if err != nil {
+		f.lose(err)
+	}
+	return err
 }
 
 // Context ends when the run cannot go on; its cause is the reason.
 func (f *Follower) Context() context.Context { return f.ctx }
 
-// Number waits until all have joined, and returns the number of this loader.
-func (f *Follower) Number() (number, of int, err error) {
-	var w *welcome // each order writes the field of the follower
-	if err := f.await(f.ctx, func() bool { w = f.welcome; return w != nil }); err != nil {
-		return 0, 0, err
-	}
-	return w.Number, w.Of, nil
-}
-
-// Plan waits for the part to play.
+// Plan waits until all have joined, and returns the part to play.
 func (f *Follower) Plan() (load.Config, error) {
 	var p *followerPart
-	var identities []identity
-	if err := f.await(f.ctx, func() bool { p, identities = f.plan, f.identities; return f.prepare && p != nil }); err != nil {
+	if err := f.await(f.ctx, func() bool { p = f.plan; return p != nil }); err != nil {
 		return load.Config{}, err
 	}
-	c, err := p.config(identities)
+	c, err := p.config()
 	c.Joint = f
 	return c, err
 }
@@ -146,20 +139,21 @@ func (f *Follower) Plan() (load.Config, error) {
 func (f *Follower) Stop() { _ = f.send(message{Stop: true}) }
 
 // Stopped reports whether the run was stopped and nothing else is wrong.
-func (f *Follower) Stopped() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.over != nil && f.over.Stopped
-}
+func (f *Follower) Stopped() bool { o := f.verdict(); return o != nil && o.Stopped }
 
 // Verdict returns the verdict of the lead; ok means that the run passed.
 func (f *Follower) Verdict() (sentences []string, ok bool) {
+	if o := f.verdict(); o != nil {
+		return o.Verdict, o.OK
+	}
+	return nil, false
+}
+
+// verdict returns the last order of a run that is over, or nil.
+func (f *Follower) verdict() *over {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.over == nil {
-		return nil, false
-	}
-	return f.over.Verdict, f.over.OK
+	return f.over
 }
 
 // Close leaves the run. The lead receives err as the reason why this part was not played to its end.
@@ -169,28 +163,11 @@ func (f *Follower) Close(err error) {
 	f.client.CloseIdleConnections()
 }
 
-// sayWhy reports to the lead why this part ended before the run was over. The lead may be gone.
-func (f *Follower) sayWhy() {
-	f.mu.Lock()
-	over := f.over
-	f.mu.Unlock()
-	if over == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), silence)
-		defer cancel()
-		if response, err := f.request(ctx, http.MethodPost, "/report", message{Failed: newFailure(causeOf(f.ctx, "it"))}); err == nil {
-			_ = response.Body.Close()
-		}
-	}
-}
-
 // lose ends the part because of the lead, unless the run is over.
 func (f *Follower) lose(err error) {
-	f.mu.Lock()
-	over := f.over
-	f.mu.Unlock()
 	var own *model.Error
 	switch {
-	case over != nil:
+	case f.verdict() != nil:
 	case errors.As(err, &own) && own.Class != model.Unavailable:
 		f.end(own)
 	default:
@@ -198,76 +175,55 @@ func (f *Follower) lose(err error) {
 	}
 }
 
-// live reports signs of life until the run ends.
-func (f *Follower) live() {
-	alive := time.NewTicker(aliveEvery)
-	defer alive.Stop()
-	for {
-		select {
-		case <-f.ctx.Done():
-			return
-		case <-alive.C:
-			_ = f.send(message{})
+// fetch carries out the orders of the lead until the run is over or the part ends. Then it reports why the part ended: the
+// lead may be gone.
+func (f *Follower) fetch() {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(f.ctx)) // the request of orders outlives the report of a failure
+	defer cancel()
+	context.AfterFunc(f.ctx, func() {
+		defer cancel()
+		if f.verdict() == nil {
+			within, done := context.WithTimeout(ctx, silence)
+			defer done()
+			_ = f.post(within, "/report", message{Failed: failureOf(causeOf(f.ctx, "it"))})
 		}
-	}
-}
-
-// read reads orders until the lead ends the stream.
-func (f *Follower) read(stream io.ReadCloser) {
-	defer f.silent.Stop()
-	defer stream.Close()
-	limited := &io.LimitedReader{R: stream}
-	for in := json.NewDecoder(limited); ; {
-		var o order
-		limited.N = mostMessage
-		if err := in.Decode(&o); err != nil {
-			if limited.N == 0 {
-				err = model.Errorf(model.TooLarge, "an order of the loader that leads of more than %d bytes", mostMessage)
-			}
+	})
+	for n := 0; f.verdict() == nil; {
+		var list []order
+		err := f.request(ctx, http.MethodGet, fmt.Sprintf("/orders?from=%d", n), nil, func(r io.Reader) (err error) {
+			list, err = decode[[]order](r)
+			return err
+		})
+		if err != nil {
 			f.lose(err)
 			return
 		}
-		f.silent.Reset(silence)
-		if err := f.take(&o); err != nil {
-			f.end(err)
-			return
+		for i := range list {
+			if err := f.take(&list[i]); err != nil {
+				f.end(err)
+				return
+			}
 		}
+		n += len(list)
 	}
 }
 
 // take carries out an order, or stores it.
 func (f *Follower) take(o *order) error {
+	f.mu.Lock()
+	score, rename := f.score, f.renamed
+	f.plan, f.begin, f.over, f.connect = cmp.Or(o.Plan, f.plan), cmp.Or(o.Begin, f.begin), cmp.Or(o.Over, f.over), f.connect || o.Connect
+	f.change()
+	f.mu.Unlock()
 	switch {
 	case o.Failed != nil:
-		return o.Failed.from("")
-	case o.Welcome != nil:
-		if err := f.setClock(); err != nil {
-			return err
-		}
+		return o.Failed.AsModel()
 	case o.Score != nil:
-		score, _ := f.callees()
 		return score(o.Score.From, o.Score.Spans)
 	case o.Renamed != nil:
-		_, renamed := f.callees()
-		renamed(o.Renamed.Member, o.Renamed.Name)
-		return nil
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	defer f.change()
-	f.welcome, f.plan, f.begin, f.over = cmp.Or(o.Welcome, f.welcome), cmp.Or(o.Plan, f.plan), cmp.Or(o.Begin, f.begin), cmp.Or(o.Over, f.over)
-	f.prepare, f.connect = f.prepare || o.Prepare, f.connect || o.Connect
-	if f.identities = append(f.identities, o.Identities...); len(f.identities) > mostAgents {
-		return model.Errorf(model.TooLarge, "more keys than agents")
+		rename(o.Renamed.Member, o.Renamed.Name)
 	}
 	return nil
-}
-
-// callees returns the functions that carry out orders, once Hear has set them.
-func (f *Follower) callees() (func(time.Duration, []plan.Part) error, func(int, string)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.score, f.renamed
 }
 
 // clock holds the difference to the lead's clock and its uncertainty, half of the shortest round trip.
@@ -291,25 +247,21 @@ func (f *Follower) setClock() error {
 	const times = 10
 	var best clock
 	for range times {
+		var theirs time.Duration
 		asked := time.Since(f.base)
-		response, err := f.request(f.ctx, http.MethodGet, "/clock", nil)
+		err := f.request(f.ctx, http.MethodGet, "/clock", nil, func(r io.Reader) (err error) {
+			theirs, err = decode[time.Duration](r)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		var theirs time.Duration
-		err = json.NewDecoder(response.Body).Decode(&theirs)
-		answered := time.Since(f.base)
-		_, _ = io.Copy(io.Discard, response.Body) // the connection serves the next request
-		_ = response.Body.Close()
-		if err != nil {
-			return fmt.Errorf("read the clock of the loader that leads: %w", err)
-		}
-		best = best.nearer(comparison(asked, answered, theirs))
+		best = best.nearer(comparison(asked, time.Since(f.base), theirs))
 	}
 	f.mu.Lock()
 	f.clock = best
 	f.mu.Unlock()
-	return f.send(message{Clock: &best.within})
+	return f.post(f.ctx, "/report", message{Clock: &best.within})
 }
 
 // Connect reports the hash of the plan that would be played, and waits until agents are to connect.

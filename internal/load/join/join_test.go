@@ -5,11 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -53,15 +51,7 @@ func gathered(t *testing.T, loaders int) (*Lead, []*Follower) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	byNumber := make([]*Follower, loaders-1)
-	for _, f := range list {
-		n, of, err := f.Number()
-		if err != nil || of != loaders {
-			t.Fatalf("number %d of %d: %v", n, of, err)
-		}
-		byNumber[n-1] = f
-	}
-	return l, byNumber
+	return l, list // they joined one after the other
 }
 
 // dial joins a follower to a lead.
@@ -198,7 +188,7 @@ func TestStrangersAreRefused(t *testing.T) {
 
 	// One of another version, one without a hello, and one that speaks no HTTP.
 	for body, want := range map[string]string{
-		`{"version":4,"build":"9.9","id":"x"}`: "use the same version on both machines",
+		`{"version":5,"build":"9.9","id":"x"}`: "use the same version on both machines",
 		`presence`:                             "not that of a loader",
 		"":                                     "400 Bad Request",
 	} {
@@ -324,11 +314,11 @@ func TestFollowersCannotReplaceTheRun(t *testing.T) {
 	}
 }
 
-// TestOrdersArriveDuringReads reads a follower's number, plan and start while orders arrive, for the race detector.
+// TestOrdersArriveDuringReads reads a follower's plan and start while orders arrive, for the race detector.
 func TestOrdersArriveDuringReads(t *testing.T) {
-	f := &Follower{monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}, prepare: true}
+	f := &Follower{monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}}
 	begin := time.Second
-	f.welcome, f.plan, f.begin = &welcome{Number: 1, Of: 2}, &followerPart{Scenario: tiny(), Part: play.Part{Number: 1, Of: 2}}, &begin
+	f.plan, f.begin = &followerPart{Scenario: tiny(), Part: play.Part{Number: 1, Of: 2}}, &begin
 	var orders sync.WaitGroup
 	orders.Go(func() {
 		for range 1000 {
@@ -338,38 +328,20 @@ func TestOrdersArriveDuringReads(t *testing.T) {
 		}
 	})
 	for range 100 {
-		n, of, err := f.Number()
-		c, planned := f.Plan()
+		c, err := f.Plan()
 		at, begun := f.Begin(t.Context())
-		if err != nil || planned != nil || begun != nil || n != 1 || of != 2 || c.Part.Number != 1 || !at.Equal(f.base.Add(begin)) {
-			t.Fatal(n, of, c.Part, at, err, planned, begun)
+		if err != nil || begun != nil || c.Part.Number != 1 || !at.Equal(f.base.Add(begin)) {
+			t.Fatal(c.Part, at, err, begun)
 		}
 	}
 	orders.Wait()
 }
 
-// endless is a reader without an end.
-type endless struct{}
-
-func (endless) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = 'x'
-	}
-	return len(p), nil
-}
-
-// TestOrdersAreBounded sends too large orders and messages, and expects errors on both sides.
-func TestOrdersAreBounded(t *testing.T) {
-	var got error
-	f := &Follower{end: func(err error) { got = err }, silent: time.AfterFunc(time.Hour, func() {}), monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}}
-	f.read(io.NopCloser(io.MultiReader(strings.NewReader(`{"failed":{"message":"`), endless{})))
-	if model.ClassOf(got) != model.TooLarge {
-		t.Errorf("an endless order: %v", got)
-	}
-	l, _ := gathered(t, 2)
-	l.all()[0].send(order{Plan: &followerPart{Server: strings.Repeat("x", mostMessage)}})
-	<-l.Context().Done()
-	if err := context.Cause(l.Context()); !strings.Contains(err.Error(), "at most 33554432 are allowed") {
+// TestMessagesAreBounded sends too large a message, and expects an error on the follower.
+func TestMessagesAreBounded(t *testing.T) {
+	_, followers := gathered(t, 2)
+	hash := strings.Repeat("x", mostMessage)
+	if err := followers[0].Connect(t.Context(), hash); model.ClassOf(err) != model.TooLarge {
 		t.Error(err)
 	}
 }
@@ -429,16 +401,13 @@ func TestScenariosTravel(t *testing.T) {
 // FuzzMessages decodes random bytes, and expects an error or a message that takes no more memory than the bytes.
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte(`{}`), "mlj1.AAAA")
-	f.Add([]byte(`{"plan":{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"ca":"AAAA","uids":["x"]}}`), "")
+	f.Add([]byte(`{"plan":{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"ca":"AAAA","members":[{"Class":7}]}}`), "")
 	f.Add([]byte(`{"second":{"whole":"AAE="}}`), "")
 	f.Add([]byte(`{"ledgers":{"Agents":[{"states":"AAAA"}]}}`), "")
-	f.Add([]byte(`{"class":"limited","message":"x","failed":{"message":"x"}}`), "")
+	f.Add([]byte(`[{"failed":{"status":429,"detail":"x"}},{"plan":{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"identities":[{"member":0,"chain":["AAAA"]}]}}]`), "")
 	f.Fuzz(func(t *testing.T, data []byte, text string) {
 		if token, err := ParseToken(text); err == nil && token.String() == "" {
 			t.Error("an empty token")
-		}
-		if failed := decodeFailure(bytes.NewReader(data)); failed != nil && failed.from("").Error() == "" {
-			t.Error("a failure without a message")
 		}
 		if h, err := decode[hello](bytes.NewReader(data)); err == nil && len(h.Name) > len(data) {
 			t.Error("a name that nobody sent")
@@ -446,18 +415,18 @@ func FuzzMessages(f *testing.F) {
 		if m, err := decode[message](bytes.NewReader(data)); err == nil {
 			l := &Lead{loaders: 2, onStop: func(string) {}, monitor: monitor{changed: make(chan struct{})}, base: time.Now()}
 			p := &peer{number: 1}
-			var reported *peerFailure
-			if err := l.take(p, &m); errors.As(err, &reported) && reported.from("").Error() != reported.Message {
-				t.Error("a failure with another message")
+			if err := l.take(p, &m); len(p.lines) > len(m.Lines) || m.Failed != nil && err == nil && m.Clock == nil && m.Prepared == nil && m.Arrived == nil && len(m.Lines) == 0 && !m.Finished && !m.Stop {
+				t.Errorf("%v, %+v", err, p)
 			}
 		}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel() // no request leaves
-		follower := &Follower{client: &http.Client{}, end: func(error) {}, silent: time.AfterFunc(time.Hour, func() {}), monitor: monitor{ctx: ctx, changed: make(chan struct{})},
-			score: func(time.Duration, []plan.Part) error { return nil }, renamed: func(int, string) {}}
-		follower.read(io.NopCloser(bytes.NewReader(data)))
+		list, _ := decode[[]order](bytes.NewReader(data))
+		follower := &Follower{monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}, score: func(time.Duration, []plan.Part) error { return nil }, renamed: func(int, string) {}}
+		for i := range list {
+			_ = follower.take(&list[i])
+		}
 		if x := follower.plan; x != nil && (x.Scenario == nil || x.Scenario.Nodes("") < 1000) {
-			_, _ = x.config(append(follower.identities, identity{Chain: [][]byte{data}, Key: data}))
+			x.Identities = append(x.Identities, identity{Chain: [][]byte{data}, Key: data})
+			_, _ = x.config()
 		}
 	})
 }

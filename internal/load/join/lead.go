@@ -14,7 +14,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"sync"
+	"strconv"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -26,7 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Lead is the loader that leads a run. It implements load.Joint (follower_reports.go).
+// Lead is the loader that leads a run. It implements load.Joint (lead_joint.go).
 type Lead struct {
 	load.Alone
 	loaders     int // all, this one included
@@ -36,25 +36,22 @@ type Lead struct {
 	base        time.Time // of its clock
 	end         context.CancelCauseFunc
 	say         func(format string, args ...any)
-	requests    sync.WaitGroup
-	once        sync.Once
 	uncertainty time.Duration // of the clocks of the followers
 
 	monitor
 	peers  []*peer // in order of their numbers, once all have joined
 	over   bool    // no peer is lost any more
-	closed bool    // no request is served any more
 	onStop func(who string)
 }
 
-// peer is one follower. The lock of the lead guards its reports.
+// peer is one follower. The lock of the lead guards it.
 type peer struct {
 	hello
-	number int           // from 1, once all have joined
-	orders chan order    // for its stream
-	gone   chan struct{} // closed with its stream
-	leave  context.CancelCauseFunc
-	silent *time.Timer
+	number  int     // from 1, once all have joined
+	orders  []order // all so far
+	fetched int     // of them, by the follower
+	lost    bool
+	silent  *time.Timer
 
 	clock    *time.Duration
 	prepared *string
@@ -77,10 +74,12 @@ func Listen(ctx context.Context, address string, loaders int, say func(format st
 	l := &Lead{loaders: loaders, base: time.Now(), say: say, onStop: func(string) {}, monitor: monitor{changed: make(chan struct{})}, token: Token{Address: listener.Addr().String(), Sum: sum}}
 	_, _ = rand.Read(l.token.Secret[:]) // never fails
 	l.ctx, l.end = context.WithCancelCause(ctx)
+	context.AfterFunc(l.ctx, l.orderEnd)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /join", l.serveJoin)
+	mux.HandleFunc("GET /orders", l.serveOrders)
 	mux.HandleFunc("POST /report", l.serveReport)
-	mux.HandleFunc("GET /clock", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(l.now()) })
+	mux.HandleFunc("GET /clock", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, l.now()) })
 	l.server = &http.Server{Handler: l.authorized(mux), ReadTimeout: silence, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}}}
 	l.listener = netutil.LimitListener(listener, mostConnections)
@@ -103,24 +102,15 @@ func (l *Lead) OnStop(ask func(who string)) {
 
 // Gather waits until all have joined and compared their clocks. Then nobody can connect any more.
 func (l *Lead) Gather() error {
-	var peers []*peer
 	err := l.await(l.ctx, func() bool {
-		if len(l.peers) < l.loaders-1 {
+		if len(l.peers) < l.loaders-1 || slices.ContainsFunc(l.peers, func(p *peer) bool { return p.clock == nil }) {
 			return false
 		}
-		peers = slices.Clone(l.peers)
-		for i, p := range peers {
+		for i, p := range l.peers {
 			p.number = i + 1
 		}
 		return true
 	})
-	if err != nil {
-		return err
-	}
-	for _, p := range peers {
-		p.send(order{Welcome: &welcome{Number: p.number, Of: l.loaders}})
-	}
-	err = l.await(l.ctx, func() bool { return !slices.ContainsFunc(peers, func(p *peer) bool { return p.clock == nil }) })
 	_ = l.listener.Close()
 	return err
 }
@@ -128,11 +118,6 @@ func (l *Lead) Gather() error {
 // authorized refuses requests without the secret of the token. It reads nothing else of them.
 func (l *Lead) authorized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !l.enter() {
-			writeFailure(w, model.Errorf(model.Unavailable, "the run is over"))
-			return
-		}
-		defer l.requests.Done()
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(l.token.authorization())) != 1 {
 			l.refuse(w, r, model.Errorf(model.Unauthenticated, "the token is of another run").WithHint("paste the token that this run printed: it is new for each"))
 			return
@@ -141,20 +126,20 @@ func (l *Lead) authorized(next http.Handler) http.Handler {
 	})
 }
 
+// answer writes a value as JSON.
+func answer(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
 // refuse answers a request with an error, and reports the refusal.
 func (l *Lead) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	l.say("refused %s: %v", r.RemoteAddr, err)
-	writeFailure(w, err)
+	answer(w, model.ClassOf(err).HTTP(), failureOf(err))
 }
 
-// writeFailure writes an error as the answer.
-func writeFailure(w http.ResponseWriter, err error) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(model.ClassOf(err).HTTP())
-	_ = json.NewEncoder(w).Encode(newFailure(err))
-}
-
-// serveJoin admits a follower, and streams its orders until it leaves or the run is over.
+// serveJoin admits a follower.
 func (l *Lead) serveJoin(w http.ResponseWriter, r *http.Request) {
 	h, err := decode[hello](http.MaxBytesReader(w, r.Body, mostMessage))
 	if err != nil || h.ID == "" {
@@ -166,33 +151,23 @@ func (l *Lead) serveJoin(w http.ResponseWriter, r *http.Request) {
 			WithHint("use the same version on both machines"))
 		return
 	}
-	ctx, leave := context.WithCancelCause(r.Context())
-	p := &peer{hello: h, orders: make(chan order, 16), gone: make(chan struct{}), leave: leave}
-	p.silent = time.AfterFunc(silence, func() { leave(errSilent) })
-	defer p.silent.Stop()
+	p := &peer{hello: h}
+	p.silent = time.AfterFunc(silence, func() { l.lose(p, errSilent) })
 	n, ok := l.add(p)
 	if !ok {
+		p.silent.Stop()
 		l.refuse(w, r, model.Errorf(model.Conflict, "the run has all of its %d loaders", l.loaders))
 		return
 	}
-	l.say("loader %d of %d: %s%s", n, l.loaders, p.Name, locality(p.Machine == machineID()))
-	err = l.stream(ctx, w, p)
-	close(p.gone)
-	l.lose(p, err)
-}
-
-// enter counts a request that Close waits for; it returns false after Close. The server does not wait for the handlers
-// of HTTP/2.
-func (l *Lead) enter() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.closed {
-		l.requests.Add(1)
+	where := ""
+	if p.Machine == machineID() {
+		where = " (this machine)"
 	}
-	return !l.closed
+	l.say("loader %d of %d: %s%s", n, l.loaders, p.Name, where)
+	w.WriteHeader(http.StatusNoContent)
 }
 
-// add adds a follower to the run, and returns its index, or false if the run is full.
+// add adds a follower to the run, and returns its place, or false if the run is full.
 func (l *Lead) add(p *peer) (place int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,74 +179,71 @@ func (l *Lead) add(p *peer) (place int, ok bool) {
 	return len(l.peers) + 1, true
 }
 
-// stream writes orders until the follower leaves or the run is over.
-func (l *Lead) stream(ctx context.Context, w http.ResponseWriter, p *peer) error {
-	control := http.NewResponseController(w)
-	write := func(o order) error {
-		data, err := json.Marshal(o)
-		if err == nil && len(data) > mostMessage {
-			err = model.Errorf(model.TooLarge, "an order of %d bytes: at most %d are allowed", len(data), mostMessage)
-		}
-		if err != nil {
-			return err
-		}
-		_ = control.SetWriteDeadline(time.Now().Add(silence))
-		if _, err := w.Write(data); err != nil {
-			return err
-		}
-		return control.Flush()
-	}
-	alive := time.NewTicker(aliveEvery)
-	defer alive.Stop()
-	err := write(order{})
-	for err == nil {
-		select {
-		case o := <-p.orders:
-			err = write(o)
-		case <-alive.C:
-			err = write(order{})
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-l.ctx.Done():
-			return l.leaveTaking(p, write)
+// find returns the follower of a request, and resets the timer of its silence. It refuses a request of an unknown follower,
+// and returns nil.
+func (l *Lead) find(w http.ResponseWriter, r *http.Request) *peer {
+	for _, p := range l.all() {
+		if p.ID == r.Header.Get(loaderHeader) {
+			p.silent.Reset(silence)
+			return p
 		}
 	}
-	return err
+	l.refuse(w, r, model.Errorf(model.NotFound, "this loader has not joined the run, or was lost"))
+	return nil
 }
 
-// leaveTaking writes a follower the remaining orders, and the reason if the run is not over.
-func (l *Lead) leaveTaking(p *peer, write func(order) error) error {
-	for {
-		select {
-		case o := <-p.orders:
-			if err := write(o); err != nil {
-				return err
-			}
-			continue
-		default:
-		}
-		l.mu.Lock()
-		over := l.over
-		l.mu.Unlock()
-		if over {
-			return nil
-		}
-		return write(order{Failed: newFailure(causeOf(l.ctx, "the loader that leads"))})
+// serveOrders answers with the orders of a follower from a number on, or with none after a second.
+func (l *Lead) serveOrders(w http.ResponseWriter, r *http.Request) {
+	p := l.find(w, r)
+	if p == nil {
+		return
 	}
+	from, err := strconv.Atoi(r.FormValue("from"))
+	if err != nil || from < 0 {
+		l.refuse(w, r, model.Errorf(model.Invalid, "GET /orders?from=%s: want a number", r.FormValue("from")))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), longPoll)
+	defer cancel()
+	_ = l.wait(ctx, func() bool { return len(p.orders) > from })
+	if r.Context().Err() != nil { // the follower has gone
+		l.lose(p, r.Context().Err())
+		return
+	}
+	l.mu.Lock()
+	from = min(from, len(p.orders))
+	list := p.orders[from:]
+	clear(p.orders[:from]) // the follower has them, and a plan is large
+	l.mu.Unlock()
+	answer(w, http.StatusOK, list)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.fetched = max(p.fetched, from+len(list))
+	l.change()
 }
 
-// send queues an order; a full queue blocks until the follower reads, or is lost.
-func (p *peer) send(o order) {
-	select {
-	case p.orders <- o:
-	case <-p.gone:
-	}
+// send adds an order for a follower.
+func (l *Lead) send(p *peer, o order) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.orders = append(p.orders, o)
+	l.change()
 }
 
-// sendAll queues an order for all followers.
+// sendAll adds an order for all followers.
 func (l *Lead) sendAll(o order) {
 	for _, p := range l.all() {
-		p.send(o)
+		l.send(p, o)
+	}
+}
+
+// orderEnd tells the followers why the run ended before it was over.
+func (l *Lead) orderEnd() {
+	l.mu.Lock()
+	over := l.over
+	l.mu.Unlock()
+	if !over {
+		l.sendAll(order{Failed: failureOf(causeOf(l.ctx, "the loader that leads"))})
 	}
 }
 
@@ -285,22 +257,26 @@ func (l *Lead) all() []*peer {
 // now returns the time by the lead's clock.
 func (l *Lead) now() time.Duration { return time.Since(l.base) }
 
-// lose handles the end of a follower's stream. Before all have joined, another follower may join in its stead; later the run ends.
+// lose ends the run because of a follower, unless it is over. Before all have joined, another follower may join in its stead.
 func (l *Lead) lose(p *peer, err error) {
 	l.mu.Lock()
-	over, early := l.over, p.number == 0
+	over, early, again := l.over, p.number == 0, p.lost
+	p.lost = true
 	if early {
 		l.peers = slices.DeleteFunc(l.peers, func(x *peer) bool { return x == p })
-		l.change()
 	}
+	l.change()
 	l.mu.Unlock()
-	var reported *peerFailure
+	p.silent.Stop()
+	var reported *model.Error
 	switch {
-	case over || l.ctx.Err() != nil:
+	case again || over || l.ctx.Err() != nil:
 	case early:
 		l.say("%s left before the run began: %v", p.Name, err)
 	case errors.As(err, &reported):
-		l.end(reported.from(p.who(l) + ": "))
+		e := model.Errorf(reported.Class, "%s: %s", p.who(l), reported.Message)
+		e.Hint = reported.Hint
+		l.end(e)
 	default:
 		l.end(model.Errorf(model.Unavailable, "%s was lost: %s", p.who(l), lossOf(err)).WithHint("see its own output; the results of its agents are in no ledger, so the run is over"))
 	}
@@ -319,20 +295,23 @@ func (l *Lead) Over(rep *report.Report) {
 	l.sendAll(order{Over: &over{OK: rep.OK(), Stopped: rep.OnlyStopped(), Verdict: rep.Verdict}})
 }
 
-// Close ends the run for all, unless it is over, and closes the connections.
+// Close ends the run for all, unless it is over. It waits until the followers know, at most ten seconds, and closes the
+// connections.
 func (l *Lead) Close() {
-	l.once.Do(func() {
-		l.mu.Lock()
-		l.closed = true
-		l.end(model.Errorf(model.Unavailable, "the loader that leads has left the run"))
-		l.mu.Unlock()
-		l.requests.Wait()
-		ctx, cancel := context.WithTimeout(context.Background(), silence)
-		defer cancel()
-		_ = l.server.Shutdown(ctx)
-		_ = l.server.Close()
+	l.end(model.Errorf(model.Unavailable, "the loader that leads has left the run"))
+	ctx, cancel := context.WithTimeout(context.Background(), silence)
+	defer cancel()
+	_ = l.wait(ctx, func() bool {
+		return !slices.ContainsFunc(l.peers, func(p *peer) bool {
+			return !p.lost && (len(p.orders) == 0 || !p.orders[len(p.orders)-1].last() || p.fetched < len(p.orders))
+		})
 	})
+	_ = l.server.Shutdown(ctx)
+	_ = l.server.Close()
 }
+
+// last reports whether no order follows.
+func (o *order) last() bool { return o.Over != nil || o.Failed != nil }
 
 // Fail ends the run for all, and returns the first reason.
 func (l *Lead) Fail(err error) error {
@@ -342,21 +321,4 @@ func (l *Lead) Fail(err error) error {
 		return first
 	}
 	return err
-}
-
-// causeOf returns the reason why a context ended, to send it to the other side.
-func causeOf(ctx context.Context, who string) error {
-	var e *model.Error
-	if errors.As(context.Cause(ctx), &e) {
-		return e
-	}
-	return model.Errorf(model.Unavailable, "%s was interrupted", who)
-}
-
-// locality returns where a follower runs, in words.
-func locality(here bool) string {
-	if here {
-		return " (this machine)"
-	}
-	return ""
 }

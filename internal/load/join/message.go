@@ -9,6 +9,7 @@ import (
 	"net"
 	"time"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
@@ -16,14 +17,15 @@ import (
 )
 
 // Version is the version of the messages. A lead refuses loaders of other versions, because all must play the same.
-const Version = 3
+const Version = 4
 
 const (
-	mostMessage     = 32 << 20 // bytes, of an order too
-	mostConnections = 1024     // of followers and strangers
+	mostMessage     = 32 << 20  // bytes of a message
+	mostOrders      = 128 << 20 // bytes of an answer with orders: a plan has the keys of all agents
+	mostConnections = 1024      // of followers and strangers
 	silence         = 10 * time.Second
-	aliveEvery      = time.Second
-	loaderHeader    = "Muster-Loader" // the id of the follower that reports
+	longPoll        = time.Second     // for which a request of orders waits
+	loaderHeader    = "Muster-Loader" // the id of the follower that asks
 )
 
 // hello is the body of POST /join. Its fields stay in every version, so that a lead can name the version that it refuses.
@@ -35,22 +37,18 @@ type hello struct {
 	ID      string `json:"id"`      // random
 }
 
-// order is a message from the lead to a follower. One field is set; a message without fields shows that the lead lives.
+// order is a message from the lead to a follower. One field is set.
 type order struct {
-	Welcome    *welcome       `json:"welcome,omitempty"` // all have joined
-	Plan       *followerPart  `json:"plan,omitempty"`
-	Identities []identity     `json:"identities,omitempty"`
-	Prepare    bool           `json:"prepare,omitempty"` // plan and identities are complete
-	Connect    bool           `json:"connect,omitempty"` // agents may connect
-	Begin      *time.Duration `json:"begin,omitempty"`   // of the timetable, by the clock of the lead
-	Score      *score         `json:"score,omitempty"`
-	Renamed    *renamed       `json:"renamed,omitempty"`
-	Over       *over          `json:"over,omitempty"`   // the last
-	Failed     *failure       `json:"failed,omitempty"` // the last
+	Plan    *followerPart  `json:"plan,omitempty"`    // all have joined
+	Connect bool           `json:"connect,omitempty"` // agents may connect
+	Begin   *time.Duration `json:"begin,omitempty"`   // of the timetable, by the clock of the lead
+	Score   *score         `json:"score,omitempty"`
+	Renamed *renamed       `json:"renamed,omitempty"`
+	Over    *over          `json:"over,omitempty"`   // the last
+	Failed  *v1.Error      `json:"failed,omitempty"` // the last
 }
 
-// message is a message from a follower to the lead. One field is set; a message without fields shows that the follower
-// lives.
+// message is a message from a follower to the lead. One field is set.
 type message struct {
 	Clock    *time.Duration `json:"clock,omitempty"`    // uncertainty of its clock
 	Prepared *string        `json:"prepared,omitempty"` // hash of the plan that it would play
@@ -58,13 +56,7 @@ type message struct {
 	Lines    []observe.Line `json:"lines,omitempty"`    // of its log
 	Finished bool           `json:"finished,omitempty"` // the log is complete
 	Stop     bool           `json:"stop,omitempty"`     // end the present phase of the run
-	Failed   *failure       `json:"failed,omitempty"`
-}
-
-// welcome tells a follower its number after all have joined.
-type welcome struct {
-	Number int `json:"number"` // from 1; the lead is 0
-	Of     int `json:"of"`
+	Failed   *v1.Error      `json:"failed,omitempty"`   // the follower leaves
 }
 
 // score is a new timetable from a time on, relative to its start.
@@ -86,63 +78,36 @@ type over struct {
 	Verdict []string `json:"verdict"`
 }
 
-// failure is an encoded error for the other side.
-type failure struct {
-	Class   string `json:"class"`
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
-}
-
-// newFailure encodes an error for the other side.
-func newFailure(err error) *failure {
-	f := &failure{Class: model.ClassOf(err).Label(), Message: err.Error()}
-	var e *model.Error
-	if errors.As(err, &e) {
-		f.Message, f.Hint = e.Message, e.Hint
+// failureOf encodes an error for the other side.
+func failureOf(err error) *v1.Error {
+	f := &v1.Error{Status: model.ClassOf(err).HTTP(), Detail: err.Error()}
+	if e := (*model.Error)(nil); errors.As(err, &e) {
+		f.Detail, f.Hint = e.Message, e.Hint
 	}
 	return f
 }
 
-// from returns the error, with its origin in front.
-func (f *failure) from(origin string) error {
-	class := model.Unavailable
-	for c := model.Internal + 1; c <= model.Unsupported; c++ {
-		if c.Label() == f.Class {
-			class = c
-		}
-	}
-	e := model.Errorf(class, "%s%s", origin, f.Message)
-	e.Hint = f.Hint
-	return e
-}
-
-// peerFailure is the failure that a follower reported.
-type peerFailure struct{ *failure }
-
-func (p *peerFailure) Error() string { return p.Message }
-
 // decode reads one message of the other side.
-func decode[T hello | message | failure](r io.Reader) (m T, err error) {
+func decode[T hello | message | []order | v1.Error | time.Duration](r io.Reader) (m T, err error) {
 	err = json.NewDecoder(r).Decode(&m)
 	return m, err
 }
 
-// decodeFailure reads the body of a refusal, or returns nil without one.
-func decodeFailure(r io.Reader) *failure {
-	f, err := decode[failure](io.LimitReader(r, mostMessage))
-	if err != nil || f.Message == "" {
-		return nil
+// causeOf returns the reason why a context ended, to send it to the other side.
+func causeOf(ctx context.Context, who string) error {
+	if e := (*model.Error)(nil); errors.As(context.Cause(ctx), &e) {
+		return e
 	}
-	return &f
+	return model.Errorf(model.Unavailable, "%s was interrupted", who)
 }
 
 // lossOf names the reason why a connection ended.
 func lossOf(err error) string {
 	var e net.Error
-	if errors.As(err, &e) && e.Timeout() {
-		return "it said nothing for " + silence.String()
-	}
-	if errors.Is(err, context.Canceled) {
+	switch {
+	case errors.As(err, &e) && e.Timeout():
+		return errSilent.Error()
+	case errors.Is(err, context.Canceled):
 		return "its connection was closed"
 	}
 	return err.Error()

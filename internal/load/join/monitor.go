@@ -12,8 +12,16 @@ type monitor struct {
 	changed chan struct{} // closed at every change
 }
 
-// await waits until a condition holds. The condition is evaluated under the lock.
+// await waits until a condition holds, or the run ends. The condition is evaluated under the lock.
 func (m *monitor) await(ctx context.Context, condition func() bool) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(m.ctx, func() { cancel(context.Cause(m.ctx)) })()
+	return m.wait(ctx, condition)
+}
+
+// wait waits until a condition holds, also after the end of the run.
+func (m *monitor) wait(ctx context.Context, condition func() bool) error {
 	for {
 		m.mu.Lock()
 		ok, changed := condition(), m.changed
@@ -21,15 +29,9 @@ func (m *monitor) await(ctx context.Context, condition func() bool) error {
 		if ok {
 			return nil
 		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if m.ctx.Err() != nil {
-			return context.Cause(m.ctx)
-		}
 		select {
 		case <-ctx.Done():
-		case <-m.ctx.Done():
+			return context.Cause(ctx)
 		case <-changed:
 		}
 	}

@@ -19,23 +19,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// identitiesAtOnce are sent in one order.
-const identitiesAtOnce = 500
-
-// followerPart is the part of a follower, without the keys of its agents.
+// followerPart is the part of a follower.
 type followerPart struct {
 	Scenario   *scenario.Scenario `json:"scenario"`
 	Part       play.Part          `json:"part"`
 	Server     string             `json:"server"`
 	ServerTLS  string             `json:"serverTLS"`
-	UIDs       []uuid.UUID        `json:"uids,omitempty"` // of all members, where they do not follow from the seed
-	CA         []byte             `json:"ca,omitempty"`   // PEM
+	Members    []simulated.Member `json:"members"`
+	CA         []byte             `json:"ca,omitempty"` // PEM
 	ServerName string             `json:"serverName,omitempty"`
 	MaxLag     time.Duration      `json:"maxLag"`
-	Spool      int                `json:"spool"`
-	Parallel   int                `json:"parallel"`
-	Senders    int                `json:"senders"`
 	Sources    int                `json:"sources"`
+	Identities []identity         `json:"identities,omitempty"` // of its agents
 }
 
 // identity is the key and the certificate of one agent.
@@ -61,11 +56,12 @@ func (l *Lead) Send(cfg load.Config, ca []byte) (load.Config, error) {
 			return cfg, model.Errorf(model.Invalid, "%s is on another machine, and the server under test listens on %s here alone", p.who(l), cfg.Server).
 				WithHint("play against a server that all machines reach: --server HOST:PORT")
 		}
-		x := followerPart{Scenario: cfg.Scenario, Part: play.Part{Number: p.number, Of: l.loaders, Here: same(machines, p.Machine)}, Server: cfg.Server, ServerTLS: cfg.ServerTLS,
-			UIDs: ownUIDs(cfg), CA: ca, MaxLag: cfg.MaxLag, Spool: cfg.Spool, Parallel: cfg.Parallel, Senders: cfg.Senders, Sources: cfg.Sources}
-		if err := l.send(p, cfg, &x); err != nil {
+		x := &followerPart{Scenario: cfg.Scenario, Part: play.Part{Number: p.number, Of: l.loaders, Here: same(machines, p.Machine)}, Server: cfg.Server, ServerTLS: cfg.ServerTLS,
+			Members: cfg.Members, CA: ca, MaxLag: cfg.MaxLag, Sources: cfg.Sources}
+		if err := l.addIdentities(x, p, cfg); err != nil {
 			return cfg, err
 		}
+		l.send(p, order{Plan: x})
 	}
 	cfg.Part = play.Part{Of: l.loaders, Here: same(machines, machines[0])}
 	cfg.Joint = l
@@ -82,21 +78,8 @@ func same(list []string, machine string) (n int) {
 	return n
 }
 
-// ownUIDs returns the ids of all members if the server chose them.
-func ownUIDs(cfg load.Config) (list []uuid.UUID) {
-	derived := simulated.Members(cfg.Scenario)
-	if slices.Equal(derived, cfg.Members) {
-		return nil
-	}
-	for _, m := range cfg.Members {
-		list = append(list, m.UID)
-	}
-	return list
-}
-
-// send gives one follower its part.
-func (l *Lead) send(p *peer, cfg load.Config, x *followerPart) error {
-	var list []identity
+// addIdentities adds the keys and certificates of a follower's agents to its plan.
+func (l *Lead) addIdentities(x *followerPart, p *peer, cfg load.Config) error {
 	for i := p.number; i < len(cfg.Members); i += l.loaders {
 		if !cfg.Scenario.Agents[cfg.Members[i].Class].TLS {
 			continue
@@ -110,56 +93,48 @@ func (l *Lead) send(p *peer, cfg load.Config, x *followerPart) error {
 			return fmt.Errorf("key of agent %s: %w", cfg.Members[i].Name, err)
 		}
 		x.ServerName = c.ServerName
-		list = append(list, identity{Member: i, Chain: c.Certificates[0].Certificate, Key: key})
+		x.Identities = append(x.Identities, identity{Member: i, Chain: c.Certificates[0].Certificate, Key: key})
 		if l.ctx.Err() != nil {
 			return context.Cause(l.ctx)
 		}
 	}
-	p.send(order{Plan: x})
-	for part := range slices.Chunk(list, identitiesAtOnce) {
-		p.send(order{Identities: part})
-	}
-	p.send(order{Prepare: true})
 	return nil
 }
 
 // config returns the configuration of a follower's run.
-func (x *followerPart) config(identities []identity) (c load.Config, err error) {
+func (x *followerPart) config() (c load.Config, err error) {
 	if x.Scenario == nil || x.Part.Of < 2 || x.Part.Number < 1 || x.Part.Number >= x.Part.Of {
 		return c, model.Errorf(model.Invalid, "the loader that leads sent an incomplete plan")
 	}
-	if err := check(x.Scenario); err != nil {
+	if err := x.Scenario.Runs(); err != nil {
 		return c, err
 	}
-	c = load.Config{MaxLag: x.MaxLag, Options: play.Options{Scenario: x.Scenario, Part: x.Part, Server: x.Server, ServerTLS: x.ServerTLS, Spool: x.Spool,
-		Parallel: x.Parallel, Senders: x.Senders, Sources: x.Sources, Members: simulated.Members(x.Scenario)}}
-	if len(x.UIDs) == len(c.Members) {
-		for i, id := range x.UIDs {
-			c.Members[i].UID = id
-		}
+	if slices.ContainsFunc(x.Members, func(m simulated.Member) bool { return m.Class < 0 || m.Class >= len(x.Scenario.Agents) }) {
+		return c, model.Errorf(model.Invalid, "the loader that leads sent a machine of no class")
 	}
-	c.TLS, err = certificates(x, c.Members, identities)
+	c = load.Config{MaxLag: x.MaxLag, Options: play.Options{Scenario: x.Scenario, Part: x.Part, Server: x.Server, ServerTLS: x.ServerTLS, Sources: x.Sources, Members: x.Members}}
+	c.TLS, err = x.certificates()
 	return c, err
 }
 
 // certificates returns the TLS configuration of each agent from the received keys and certificates.
-func certificates(x *followerPart, members []simulated.Member, identities []identity) (func(uuid.UUID) (*tls.Config, error), error) {
+func (x *followerPart) certificates() (func(uuid.UUID) (*tls.Config, error), error) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(x.CA)
-	known := make(map[uuid.UUID]tls.Certificate, len(identities))
-	for _, id := range identities {
-		if id.Member < 0 || id.Member >= len(members) || len(id.Chain) == 0 {
+	known := make(map[uuid.UUID]tls.Certificate, len(x.Identities))
+	for _, id := range x.Identities {
+		if id.Member < 0 || id.Member >= len(x.Members) || len(id.Chain) == 0 {
 			return nil, model.Errorf(model.Invalid, "a key for machine %d, which does not exist", id.Member)
 		}
 		key, err := x509.ParsePKCS8PrivateKey(id.Key)
 		if err != nil {
-			return nil, fmt.Errorf("key of agent %s: %w", members[id.Member].Name, err)
+			return nil, fmt.Errorf("key of agent %s: %w", x.Members[id.Member].Name, err)
 		}
 		signer, ok := key.(crypto.Signer)
 		if !ok {
-			return nil, model.Errorf(model.Invalid, "key of agent %s signs nothing", members[id.Member].Name)
+			return nil, model.Errorf(model.Invalid, "key of agent %s signs nothing", x.Members[id.Member].Name)
 		}
-		known[members[id.Member].UID] = tls.Certificate{Certificate: id.Chain, PrivateKey: signer}
+		known[x.Members[id.Member].UID] = tls.Certificate{Certificate: id.Chain, PrivateKey: signer}
 	}
 	return func(uid uuid.UUID) (*tls.Config, error) {
 		c, ok := known[uid]
@@ -168,18 +143,4 @@ func certificates(x *followerPart, members []simulated.Member, identities []iden
 		}
 		return simulated.ClientConfig(pool, x.ServerName, c), nil
 	}, nil
-}
-
-// mostAgents bounds the agents of a plan before preflight checks the machine.
-const mostAgents = 1 << 20
-
-// check validates a received scenario; only the lead checks its files.
-func check(sc *scenario.Scenario) error {
-	n := 0
-	for i := range sc.Agents {
-		if n += sc.Agents[i].Count; sc.Agents[i].Count < 0 || n > mostAgents {
-			return model.Errorf(model.Invalid, "a plan of more than %d agents", mostAgents)
-		}
-	}
-	return sc.Runs()
 }

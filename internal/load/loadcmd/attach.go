@@ -63,12 +63,7 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 
 // otherServer returns the error of an API that is not that of --server, the listener of agents.
 func otherServer(address, what string, err error) error {
-	host, _, cut := net.SplitHostPort(address)
-	if cut != nil {
-		host = address
-	}
-	why, _, _ := strings.Cut(err.Error(), "\n") // its hint is for the other server
-	return model.Errorf(model.ClassOf(err), "--server %s: %s: %s", address, what, why).WithHint("muster login https://%s (its API), or --data with the server's folder", net.JoinHostPort(host, "8443"))
+	return model.Errorf(model.ClassOf(err), "--server %s: %s: %w", address, what, err).WithHint("muster login to the API of that server, or --data with its folder")
 }
 
 // serverPID returns a function with the present process of the server: a number, or read from a file; nil means

@@ -1,7 +1,6 @@
 package loadcmd
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/muster-fleet/muster/internal/load/compare"
 	"github.com/muster-fleet/muster/internal/load/gate"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -20,15 +20,13 @@ import (
 // attempts is the number of runs of a scenario whose figures are above the baseline. Their median counts.
 const attempts = 3
 
-const (
-	maxRuns      = 100        // of a scenario
-	profiledRuns = "profiled" // folder of the runs for profiles, in the folder of all runs
-)
+// maxRuns is the largest number of runs of a scenario.
+const maxRuns = 100
 
 // check is the release check: muster load check, and make bench.
 type check struct {
 	series
-	findings
+	found    []finding
 	baseline string
 	write    bool
 	runs     int
@@ -51,8 +49,7 @@ as they are.
 Exit codes: 0 nothing grew; 3 there is no baseline; 7 this machine cannot hold the check, or is too busy for
 it; 20 a figure grew, people were not answered, or a pipeline was starved; 21 something was lost, came twice,
 or an alert was wrong; 22 it was stopped (Ctrl-C: the run that is played gets its report, and nothing is
-decided).
-Starving needs at least twenty answers in both phases; a pipeline with fewer is listed as not judged.`,
+decided).`,
 		Example: "  muster load check\n" +
 			"  muster load check muster-churn muster-mixed\n" +
 			"  muster load check --write --runs 3        the baseline anew",
@@ -104,17 +101,13 @@ func (c *check) check(args []string) error {
 		c.say("== %d of %d: %s, %s; at most %s to go", i+1, len(list), sc.Name, sc.FullTitle(), whole.Round(time.Second))
 		whole -= sc.Duration() * time.Duration(c.runs)
 		if err := c.one(sc, bases[sc.Name]); err != nil {
-			for _, found := range c.all() {
-				c.say("until then: %s", found)
-			}
-			return c.after(err)
+			return c.verdict(err)
 		}
 	}
-	err = c.err()
-	if err == nil && !c.write {
+	if len(c.found) == 0 && !c.write {
 		c.say("the release check passed: no figure that decides grew by more than is allowed")
 	}
-	return err
+	return c.verdict(nil)
 }
 
 // one plays and judges one scenario. An error ends the check.
@@ -126,40 +119,55 @@ func (c *check) one(sc *scenario.Scenario, base []*report.Report) error {
 	if err != nil {
 		return err
 	}
-	excess, starved := grown(base, runs)
-	if len(excess)+len(starved) > 0 && len(runs) < attempts && !slices.ContainsFunc(runs, (*report.Report).Lost) {
-		why := slices.Clone(starved)
-		for _, e := range excess {
-			why = append(why, e.String())
-		}
-		c.say("%s is played again: %s", sc.Name, strings.Join(why, "; "))
+	table, found := judgeRuns(sc, base, runs)
+	if found.code == exitMissed && len(runs) < attempts {
+		c.say("%s is played again: %s", sc.Name, strings.Join(found.sentences, "; "))
 		if runs, err = c.several(sc, runs, attempts); err != nil {
 			return err
 		}
-		excess, starved = grown(base, runs)
+		table, found = judgeRuns(sc, base, runs)
 	}
-	fmt.Fprintf(c.cmd.OutOrStdout(), "%s: %s\n%s", sc.Name, sc.FullTitle(), gate.Text(base, runs))
-	for _, r := range runs {
-		for _, late := range r.Late() {
-			if !slices.Contains(starved, late) {
-				c.say("%s: for information: %s", sc.Name, late)
-			}
+	fmt.Fprint(c.cmd.OutOrStdout(), table)
+	switch {
+	case found.code != 0:
+		c.found = append(c.found, found)
+	case c.write:
+		return gate.Write(c.baseline, sc.Name, runs)
+	}
+	return nil
+}
+
+// finding is the reason for which runs of a scenario fail.
+type finding struct {
+	sentences []string
+	code      int // exitLost, exitMissed; 0: nothing is wrong
+}
+
+// judgeRuns compares runs of a scenario with its baseline. Losses come first. Figures of a run whose generator fell behind
+// mean nothing: such a run is only there for its losses.
+func judgeRuns(sc *scenario.Scenario, base, runs []*report.Report) (table string, f finding) {
+	add := func(code int, sentences ...string) {
+		for _, text := range sentences {
+			f.code, f.sentences = max(f.code, code), append(f.sentences, sc.Name+": "+text)
 		}
 	}
-	for _, who := range gate.NotJudged(runs) {
-		c.say("%s: not judged: %s", sc.Name, who)
+	if i := slices.IndexFunc(runs, (*report.Report).Lost); i >= 0 {
+		add(exitLost, strings.Join(runs[i].Verdict, "; "))
+	} else if i := slices.IndexFunc(runs, func(r *report.Report) bool { return len(r.Failed()) > 0 }); i >= 0 {
+		add(exitMissed, strings.Join(runs[i].Failed(), "; "))
 	}
-	well := c.add(sc.Name, runs, excess, starved)
-	if len(excess) > 0 {
-		return c.profile(sc)
+	if slices.ContainsFunc(runs, func(r *report.Report) bool { return !r.Valid }) {
+		return "", f
 	}
-	if !well || !c.write {
-		return nil
+	add(exitMissed, gate.Starved(runs)...)
+	if len(base) == 0 {
+		return "", f
 	}
-	for _, w := range gate.Wide(runs) {
-		c.say("warning: %s: %s", sc.Name, w)
+	compared := compare.Within(compare.Set{Name: "baseline", Runs: base}, compare.Set{Name: "now", Runs: runs}, gate.Limits())
+	for _, r := range compared.Regressed() {
+		add(exitMissed, r.Sentence())
 	}
-	return gate.Write(c.baseline, sc.Name, runs)
+	return compared.Text(), f
 }
 
 // scenarios returns the named scenarios, or all of the release check if none is named.
@@ -209,45 +217,11 @@ func (c *check) several(sc *scenario.Scenario, runs []*report.Report, upTo int) 
 	return runs, nil
 }
 
-// grown returns the figures above the baseline, and the starved pipelines. Figures of a run whose generator fell behind
-// mean nothing: such a run is only there for its losses.
-func grown(base, runs []*report.Report) ([]gate.Excess, []string) {
-	if slices.ContainsFunc(runs, func(r *report.Report) bool { return !r.Valid }) {
-		return nil, nil
-	}
-	return gate.Judge(base, runs), gate.Starved(runs)
-}
-
-// profile plays a scenario once more with profiles, and counts none of its figures. Losses count. A run that could not
-// be played only leaves the profiles out.
-func (c *check) profile(sc *scenario.Scenario) error {
-	c.say("%s is played once more, for its profiles", sc.Name)
-	c.unprofiled, c.env = false, []string{"GODEBUG=memprofilerate=4096"} // few results allocate little
-	rep, err := c.play(sc, filepath.Join(profiledRuns, sc.Name))
-	c.env = nil
-	if rep != nil && rep.Lost() {
-		c.lost = append(c.lost, fmt.Sprintf("%s, played for its profiles: %s", sc.Name, strings.Join(rep.Wrong().Sentences(), "; ")))
-	}
-	var judged *failed
-	switch {
-	case err == nil:
-		c.profiles = append(c.profiles, filepath.Join(c.out, profiledRuns, sc.Name, "profiles"))
-	case c.stops.stopped() || errors.As(err, &judged):
-		return err
-	default:
-		c.say("warning: there are no profiles: %v", err)
-	}
-	return nil
-}
-
 // clearRuns removes the runs of a scenario that former checks left.
 func clearRuns(out, name string) error {
-	paths := []string{filepath.Join(profiledRuns, name)}
 	for n := range maxRuns {
-		paths = append(paths, fmt.Sprintf("%s-%d", name, n+1))
-	}
-	for _, path := range paths {
-		for _, path := range []string{filepath.Join(out, path), filepath.Join(out, invalidRuns, path)} {
+		run := fmt.Sprintf("%s-%d", name, n+1)
+		for _, path := range []string{filepath.Join(out, run), filepath.Join(out, invalidRuns, run)} {
 			if _, err := os.Stat(filepath.Join(path, "run.json")); err != nil {
 				continue // it holds no run
 			}
@@ -259,55 +233,22 @@ func clearRuns(out, name string) error {
 	return nil
 }
 
-// findings are the reasons for which the check fails.
-type findings struct {
-	lost, starving, grew []string // sentences
-	profiles             []string // folders
-}
-
-// all returns the findings, losses first.
-func (f *findings) all() []string { return slices.Concat(f.lost, f.starving, f.grew) }
-
-// add judges the runs of one scenario, and reports whether all was well.
-func (f *findings) add(name string, runs []*report.Report, excess []gate.Excess, starved []string) bool {
-	before := len(f.all())
-	add := func(list *[]string, what string) { *list = append(*list, name+": "+what) }
-	if i := slices.IndexFunc(runs, (*report.Report).Lost); i >= 0 {
-		add(&f.lost, strings.Join(runs[i].Verdict, "; "))
-	} else if i := slices.IndexFunc(runs, func(r *report.Report) bool { return len(r.Failed()) > 0 }); i >= 0 {
-		add(&f.starving, strings.Join(runs[i].Failed(), "; "))
+// verdict returns the error of a check with findings, losses first. because is the error that ended the check early, or nil.
+func (c *check) verdict(because error) error {
+	slices.SortStableFunc(c.found, func(a, b finding) int { return b.code - a.code })
+	var all []string
+	for _, f := range c.found {
+		all = append(all, f.sentences...)
 	}
-	for _, who := range starved {
-		add(&f.starving, who)
+	switch {
+	case len(all) == 0:
+		return because
+	case because == nil:
+		return &failed{model.Errorf(model.Invalid, "the release check failed:\n  %s", strings.Join(all, "\n  ")).
+			WithHint("muster load run NAME --quick leaves profiles; if the cost is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)"), c.found[0].code}
+	case c.found[0].code == exitLost:
+		return &failed{model.Errorf(model.Invalid, "the release check failed, and could not go on (%w):\n  %s", because, strings.Join(all, "\n  ")), exitLost}
 	}
-	for _, e := range excess {
-		add(&f.grew, e.String())
-	}
-	return len(f.all()) == before
-}
-
-// after returns the error of a check that could not go on. Former losses come first.
-func (f *findings) after(err error) error {
-	if len(f.lost) == 0 {
-		return err
-	}
-	return &failed{model.Errorf(model.Invalid, "the release check failed, and could not go on (%w):\n  %s", err, strings.Join(f.lost, "\n  ")), exitLost}
-}
-
-// err returns the verdict.
-func (f *findings) err() error {
-	if len(f.all()) == 0 {
-		return nil
-	}
-	e, code := model.Errorf(model.Invalid, "the release check failed:\n  %s", strings.Join(f.all(), "\n  ")), exitMissed
-	switch hint := ""; {
-	case len(f.lost) > 0:
-		code = exitLost
-	case len(f.grew) > 0:
-		if len(f.profiles) > 0 {
-			hint = fmt.Sprintf("go tool pprof -sample_index=alloc_objects -ignore=pprof -top %s/steady-allocs.pprof shows the allocations, steady-cpu.pprof beside it the processor time; ", f.profiles[0])
-		}
-		e = e.WithHint("%sif it is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)", hint)
-	}
-	return &failed{e, code}
+	c.say("until then: %s", strings.Join(all, "\n  "))
+	return because
 }

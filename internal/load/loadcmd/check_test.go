@@ -3,11 +3,12 @@ package loadcmd
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load/gate"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -42,8 +43,8 @@ func TestCheckRemovesWhatWasBefore(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	left := map[string]bool{"brief-1": false, "brief-2": false, "brief-12": false, "invalid/brief-3": false, "profiled/brief": false, "invalid/profiled/brief": false,
-		"brief-quick-1": true, "other-2": true, "invalid/other-2": true, "profiled/other": true}
+	left := map[string]bool{"brief-1": false, "brief-2": false, "brief-12": false, "invalid/brief-3": false,
+		"brief-quick-1": true, "other-2": true, "invalid/other-2": true}
 	for name := range left {
 		rep := &report.Report{Schema: report.Schema, Balance: &report.Balance{}}
 		if err := rep.Save(filepath.Join(out, name, "run.json")); err != nil {
@@ -65,77 +66,52 @@ func TestCheckRemovesWhatWasBefore(t *testing.T) {
 	}
 }
 
-// TestFindings expects the reasons of a failed check, losses first.
-func TestFindings(t *testing.T) {
-	well := &report.Report{Valid: true, Balance: &report.Balance{}}
-	lost := &report.Report{Valid: true, Balance: &report.Balance{Missing: 3}, Verdict: []string{"3 results missing"}}
-	late := &report.Report{Valid: true, Balance: &report.Balance{}, Course: report.Course{Phases: []report.Played{{Name: "double", Kind: "steady", Assessment: report.Assessment{Missed: []string{"p99 was not as before within 30s"}}}}},
-		Goals: []report.Goal{{Name: "p99", Want: 1, Got: 2}}, Verdict: []string{"p99 was not as before within 30s"}}
-	if late.OK() {
-		t.Fatal("a run that was late is not OK")
+// TestJudgeRuns expects the reasons of a failed check, losses first.
+func TestJudgeRuns(t *testing.T) {
+	cost := func(allocs float64) *report.Report {
+		return &report.Report{Valid: true, Balance: &report.Balance{}, Traffic: report.Traffic{Results: 1}, Cost: report.Cost{Inside: &report.Inside{Allocs: allocs}}}
 	}
-	cost := func(allocs float64) []*report.Report {
-		return []*report.Report{{Valid: true, Balance: &report.Balance{}, Traffic: report.Traffic{Results: 1}, Cost: report.Cost{Inside: &report.Inside{Allocs: allocs}}}}
-	}
-	more := gate.Judge(cost(2), cost(4))
+	lost := cost(2)
+	lost.Balance.Missing, lost.Verdict = 3, []string{"3 results missing"}
+	behind := cost(4)
+	behind.Valid, behind.Balance.Missing, behind.Verdict = false, 3, []string{"3 results missing"}
+	late := cost(2)
+	late.Phases = []report.Played{{Name: "double", Kind: "steady", Assessment: report.Assessment{Missed: []string{"p99 was not as before within 30s"}}}}
+	late.Goals, late.Verdict = []report.Goal{{Name: "p99", Want: 1, Got: 2}}, []string{"p99 was not as before within 30s"}
+	starved := cost(2)
+	starved.Phases = []report.Played{{Name: "fast", Assessment: report.Assessment{Starved: []string{"fast starves history"}, Missed: []string{"fast starves history: 9 s"}}}}
 	for name, c := range map[string]struct {
-		runs    []*report.Report
-		excess  []gate.Excess
-		starved []string
-		code    int // 0: nothing is wrong
-		says    string
+		runs []*report.Report
+		code int // 0: nothing is wrong
+		says []string
 	}{
-		"all is well":   {[]*report.Report{well, well}, nil, nil, 0, ""},
-		"it grew":       {[]*report.Report{well}, more, nil, exitMissed, "x: allocs (allocations of the server) grew by 100 %"},
-		"it lost":       {[]*report.Report{well, lost}, nil, nil, exitLost, "x: 3 results missing"},
-		"it was late":   {[]*report.Report{late, well}, nil, nil, 0, ""},
-		"it lost, late": {[]*report.Report{late, lost}, nil, nil, exitLost, "x: 3 results missing"},
-		"it lost, too":  {[]*report.Report{lost}, more, nil, exitLost, "grew by 100 %"},
-		"it starved":    {[]*report.Report{late, well}, nil, []string{"fast starves history: 9 s"}, exitMissed, "x: fast starves history: 9 s"},
-		"it lost, also": {[]*report.Report{lost}, more, nil, exitLost, "3 results missing"},
+		"all is well":         {[]*report.Report{cost(2), cost(2)}, 0, nil},
+		"it grew":             {[]*report.Report{cost(4)}, exitMissed, []string{"x: allocs (allocations of the server) grew by 100 %"}},
+		"it lost":             {[]*report.Report{cost(2), lost}, exitLost, []string{"x: 3 results missing"}},
+		"it was late":         {[]*report.Report{late, cost(2)}, 0, nil},
+		"it starved":          {[]*report.Report{starved}, exitMissed, []string{"x: fast starves history: 9 s"}},
+		"it lost, and grew":   {[]*report.Report{cost(4), cost(4), lost}, exitLost, []string{"x: 3 results missing", "x: allocs "}},
+		"it fell behind, too": {[]*report.Report{behind}, exitLost, []string{"x: 3 results missing"}},
 	} {
-		f := findings{profiles: []string{"out/profiled/x/profiles"}}
-		if ok := f.add("x", c.runs, c.excess, c.starved); ok != (c.code == 0) {
-			t.Errorf("%s: %v", name, ok)
-		}
-		err := f.err()
-		if c.code == 0 {
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			continue
-		}
-		failure, ok := err.(*failed)
-		if !ok || failure.code != c.code || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if len(c.excess) > 0 && c.code == exitMissed && !strings.Contains(failure.err.Hint, "out/profiled/x/profiles/steady-allocs.pprof") {
-			t.Errorf("%s: hint %q", name, failure.err.Hint)
+		table, f := judgeRuns(&scenario.Scenario{Name: "x"}, []*report.Report{cost(2)}, c.runs)
+		if f.code != c.code || !slices.EqualFunc(f.sentences, c.says, strings.HasPrefix) || (table == "") != (name == "it fell behind, too") {
+			t.Errorf("%s: %+v\n%s", name, f, table)
 		}
 	}
 }
 
-// TestFindingsBeforeAnEnd expects that the error of an interrupted check includes earlier losses.
-func TestFindingsBeforeAnEnd(t *testing.T) {
+// TestVerdictOfACheck expects that the error of an interrupted check includes earlier losses, and no other findings.
+func TestVerdictOfACheck(t *testing.T) {
 	busy := model.Errorf(model.Limited, "y: this machine is too busy for the check")
-	f := findings{grew: []string{"x: allocs"}}
-	if err := f.after(busy); err != error(busy) {
+	c := check{series: series{say: func(string, ...any) {}}, found: []finding{{[]string{"x: allocs"}, exitMissed}}}
+	if err := c.verdict(busy); err != error(busy) {
 		t.Errorf("%v", err)
 	}
-	f.lost = []string{"x: 3 results missing"}
-	if err, ok := f.after(busy).(*failed); !ok || err.code != exitLost || !strings.Contains(err.Error(), "3 results missing") || !strings.Contains(err.Error(), "too busy") {
+	if err, ok := c.verdict(nil).(*failed); !ok || err.code != exitMissed || !strings.Contains(err.err.Hint, "leaves profiles") {
 		t.Errorf("%v", err)
 	}
-}
-
-// TestGrownIsOfRunsThatCount expects that figures of invalid runs are not compared with the baseline.
-func TestGrownIsOfRunsThatCount(t *testing.T) {
-	cost := func(allocs float64, valid bool) []*report.Report {
-		return []*report.Report{{Valid: valid, Balance: &report.Balance{Missing: 1}, Traffic: report.Traffic{Results: 1}, Cost: report.Cost{Inside: &report.Inside{Allocs: allocs}}}}
-	}
-	for valid, want := range map[bool]int{true: 1, false: 0} {
-		if excess, _ := grown(cost(2, true), cost(4, valid)); len(excess) != want {
-			t.Errorf("valid %t: %v", valid, excess)
-		}
+	c.found = append(c.found, finding{[]string{"z: 3 results missing"}, exitLost})
+	if err, ok := c.verdict(busy).(*failed); !ok || err.code != exitLost || !strings.Contains(err.Error(), "3 results missing") || !strings.Contains(err.Error(), "too busy") {
+		t.Errorf("%v", err)
 	}
 }

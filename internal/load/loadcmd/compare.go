@@ -56,7 +56,7 @@ finished runs.`,
 			return o.compare(cmd.OutOrStdout(), sets)
 		},
 	}
-	o.format = formatFlag(cmd, "table", "wide", "markdown", "json", "yaml")
+	o.format = formatFlag(cmd, "table", "json", "yaml")
 	f := cmd.Flags()
 	f.StringSliceVar(&o.gate, "gate", nil, "only figures of these kinds end with 20: count, relative, absolute. Default all. What was lost always ends with 21")
 	_ = cmd.RegisterFlagCompletionFunc("gate", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp))
@@ -100,13 +100,7 @@ func (o *compareOptions) compare(out io.Writer, sets []compare.Set) error {
 		if i > 0 {
 			fmt.Fprintln(out)
 		}
-		write := func(w io.Writer) error { return c.Text(w, o.format.name == "wide") }
-		if o.format.name == "markdown" {
-			write = c.Markdown
-		}
-		if err := write(out); err != nil {
-			return err
-		}
+		fmt.Fprint(out, c.Text())
 	}
 	return regression(list, gate)
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/document"
@@ -80,22 +79,6 @@ func (f *format) print(w io.Writer, v any) error {
 		_, err = w.Write(data)
 	}
 	return err
-}
-
-// overwrite is the flag --yes of commands that write one file.
-type overwrite struct{ yes bool }
-
-// add adds the flag --yes.
-func (o *overwrite) add(f *pflag.FlagSet) {
-	f.BoolVar(&o.yes, "yes", false, "replace the file of --out")
-}
-
-// mayWrite refuses to replace a file without --yes.
-func (o *overwrite) mayWrite(path string) error {
-	if info, err := os.Stat(path); o.yes || err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	return model.Errorf(model.Guarded, "%s exists already", path).WithHint("name another file with -o, or add --yes")
 }
 
 // login returns a client for the saved login and muster's common flags, and the namespace. server replaces the address

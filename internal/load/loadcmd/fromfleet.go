@@ -1,8 +1,6 @@
 package loadcmd
 
 import (
-	"os"
-
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/load/fleet"
@@ -12,34 +10,27 @@ import (
 // fromFleetCommand makes the command muster load from-fleet.
 func fromFleetCommand() *cobra.Command {
 	var all bool
-	var out string
 	var classes int
-	var over overwrite
 	cmd := &cobra.Command{
 		Use:   "from-fleet",
 		Short: "Write a scenario with the shape of a live installation, and nothing that names it",
 		Long: `Asks the server that you are logged in to (muster login; a viewer's rights are enough) how many nodes
 hold which shape of checks, how often those run and how much they say, what states they are in and how
-often these change, how often machines come and go. It writes that as a scenario for muster load size
-and muster load run. Names are numbers; outputs, labels and commands are not in it.
+often these change. It writes that as a scenario for muster load size and muster load run. Names are
+numbers; outputs, labels and commands are not in it.
 
 It reads page by page and rests after each for as long as the answer took: 15,000 nodes with 40 checks
 each take some minutes, in which the server works on as before.`,
-		Example: "  muster load from-fleet -A -o mine.yaml\n  muster load lint mine.yaml\n  muster load size mine.yaml",
+		Example: "  muster load from-fleet -A >mine.yaml\n  muster load lint mine.yaml\n  muster load size mine.yaml",
 		Args:    cobra.NoArgs,
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&all, "all-namespaces", "A", false, "the nodes of all namespaces")
-	f.StringVarP(&out, "out", "o", "", "the file to write; default: the standard output")
-	over.add(f)
 	f.IntVar(&classes, "classes", fleet.DefaultClasses, "classes at most: nodes that differ more than they need to are put together")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		say := sayTo(cmd.ErrOrStderr())
 		if classes < 1 || classes > 1000 {
 			return model.Errorf(model.Invalid, "--classes %d: want 1 to 1000", classes)
-		}
-		if err := over.mayWrite(out); err != nil {
-			return err
 		}
 		api, namespace, err := login(cmd, flagValue(cmd, "server"))
 		if err != nil {
@@ -52,23 +43,13 @@ each take some minutes, in which the server works on as before.`,
 		if err != nil {
 			return err
 		}
-		shape, err := read.Scenario(classes)
+		text, sc, err := read.YAML(classes)
 		if err != nil {
 			return err
 		}
-		text, err := shape.YAML()
-		if err != nil {
-			return err
-		}
-		if out == "" {
-			_, err = cmd.OutOrStdout().Write(text)
-			return err
-		}
-		if err := os.WriteFile(out, text, 0o644); err != nil {
-			return model.Errorf(model.Invalid, "write the scenario: %w", err).WithHint("-o FILE, in a folder that exists and where you may write")
-		}
-		say("%s: %s", out, shape.Scenario.Brief())
-		return nil
+		say("%s", sc.Brief())
+		_, err = cmd.OutOrStdout().Write(text)
+		return err
 	}
 	return cmd
 }

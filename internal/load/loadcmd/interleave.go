@@ -19,15 +19,13 @@ import (
 // interleave plays the runs of a comparison alternately: muster load compare --interleave.
 type interleave struct {
 	series
-	on    bool
-	a, b  string
-	runs  int
-	flags *pflag.FlagSet // only with --interleave
+	on   bool
+	a, b string
+	runs int
 }
 
 // add adds the flags of --interleave.
-func (i *interleave) add(all *pflag.FlagSet) {
-	f := pflag.NewFlagSet("", pflag.ContinueOnError)
+func (i *interleave) add(f *pflag.FlagSet) {
 	f.StringVar(&i.a, "a", "", "with --interleave: the base, 'NAME: PROGRAM FLAG…', any of them left out; default: this program")
 	f.StringVar(&i.b, "b", "", "with --interleave: the other, likewise")
 	f.IntVar(&i.runs, "runs", 5, "with --interleave: of each")
@@ -36,13 +34,11 @@ func (i *interleave) add(all *pflag.FlagSet) {
 	f.Uint64Var(&i.seed, "seed", 0, "with --interleave: same seed, same timetable; default: the scenario's")
 	f.DurationVar(&i.config.MaxLag, "max-lag", 0, "with --interleave: generator lag (p99) that makes a run invalid; it is repeated once; default: that of muster load run")
 	f.StringVar(&i.out, "out", "", "with --interleave: the folder of all runs; default: muster-load/NAME-interleaved-TIME")
-	i.flags = f
-	all.AddFlagSet(f)
-	all.BoolVar(&i.on, "interleave", false, "play a SCENARIO with two servers alternately, each run on a fresh one, and compare those runs")
+	f.BoolVar(&i.on, "interleave", false, "play a SCENARIO with two servers alternately, each run on a fresh one, and compare those runs")
 }
 
 // check checks the arguments.
-func (i *interleave) check(cmd *cobra.Command, args []string) (err error) {
+func (i *interleave) check(cmd *cobra.Command, args []string) error {
 	switch {
 	case i.on && len(args) != 1:
 		return model.Errorf(model.Invalid, "--interleave plays one scenario, and has %d", len(args)).WithHint("muster load compare --interleave muster-mixed --quick --b 'new: bin/muster'")
@@ -54,12 +50,7 @@ func (i *interleave) check(cmd *cobra.Command, args []string) (err error) {
 		return model.Errorf(model.Invalid, "a comparison needs two runs or more, the base first, and has %d", len(args)).
 			WithHint("such as muster load compare old/ new/, or old/run.json new/run.json; muster load report shows one run")
 	}
-	i.flags.VisitAll(func(f *pflag.Flag) {
-		if cmd.Flags().Changed(f.Name) {
-			err = model.Errorf(model.Invalid, "--%s is for runs that are played now", f.Name).WithHint("add --interleave, and name a scenario instead of folders")
-		}
-	})
-	return err
+	return refuseFlags(cmd.Flags(), map[string]bool{"with --interleave": false})
 }
 
 // compare plays alternately, then compares the finished runs, also after Ctrl-C.

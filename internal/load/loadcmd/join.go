@@ -71,15 +71,11 @@ func (o *options) follow(cmd *cobra.Command, text string) error {
 // part plays the part that the lead sends.
 func (o *options) part(cmd *cobra.Command, f *join.Follower, say func(string, ...any)) error {
 	say("joined; the run begins when all loaders have")
-	number, of, err := f.Number()
-	if err != nil {
-		return err
-	}
 	c, err := f.Plan()
 	if err != nil {
 		return err
 	}
-	say("%s: loader %d of %d", c.Scenario.FullTitle(), number+1, of)
+	say("%s: loader %d of %d", c.Scenario.FullTitle(), c.Part.Number+1, c.Part.Of)
 	view := progressOf(cmd.ErrOrStderr(), c.Scenario)
 	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
 	c.Progress = view.Show
@@ -108,9 +104,12 @@ func (o *options) lead(ctx context.Context, say func(string, ...any)) (*join.Lea
 	return l, nil
 }
 
-// runAll plays the scenario, with the other loaders if there are any.
-func runAll(ctx context.Context, lead *join.Lead, c load.Config, server *subject.Subject) (*report.Report, error) {
-	if lead == nil {
+// runAll plays the scenario, with the other loaders if there are any, or against another target.
+func runAll(ctx context.Context, lead *join.Lead, c load.Config, server *subject.Subject, found *play.Found) (*report.Report, error) {
+	switch {
+	case found != nil:
+		return load.RunTarget(ctx, c, found.Target)
+	case lead == nil:
 		return load.Run(ctx, c)
 	}
 	rep, err := func() (*report.Report, error) {

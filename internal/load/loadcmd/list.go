@@ -2,7 +2,6 @@ package loadcmd
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -19,19 +18,18 @@ import (
 
 // listed is one line of muster load list.
 type listed struct {
-	Name       string                `json:"name"`
-	Title      string                `json:"title"`
-	Answers    string                `json:"answers,omitempty"`
-	Runs       bool                  `json:"runs"` // in this version
-	Waits      []scenario.Capability `json:"waitsFor,omitempty"`
-	Lacks      string                `json:"machineLacks,omitempty"` // the resource of this machine that is too small; empty: none
-	Agents     int                   `json:"agents"`
-	Results    float64               `json:"resultsPerSecond,omitempty"`
-	Values     float64               `json:"valuesPerSecond,omitempty"`
-	Components float64               `json:"componentsPerSecond,omitempty"`
-	States     int                   `json:"states,omitempty"`
-	Seconds    float64               `json:"seconds"` // at most
-	Forms      []string              `json:"forms"`   // other names: the same, shorter or longer
+	Name       string   `json:"name"`
+	Title      string   `json:"title"`
+	Answers    string   `json:"answers,omitempty"`
+	Runs       bool     `json:"runs"`               // in this version
+	Waits      []string `json:"waitsFor,omitempty"` // capabilities
+	Agents     int      `json:"agents"`
+	Results    float64  `json:"resultsPerSecond,omitempty"`
+	Values     float64  `json:"valuesPerSecond,omitempty"`
+	Components float64  `json:"componentsPerSecond,omitempty"`
+	States     int      `json:"states,omitempty"`
+	Seconds    float64  `json:"seconds"` // at most
+	Forms      []string `json:"forms"`   // other names: the same, shorter or longer
 }
 
 // listCommand makes the command muster load list.
@@ -42,12 +40,11 @@ func listCommand() *cobra.Command {
 		Short: "Show the shipped scenarios: which run today, how large they are, what they answer",
 		Long: `Shows the scenarios that muster load run NAME plays. Each has a short form, NAME-quick: as many agents as
 this machine carries easily, each as before, measured for a minute. What a scenario waits for comes with
-later versions; what this machine has too little of to play it whole is named, and with -o wide how much
-it takes.`,
-		Example: "  muster load list\n  muster load list --quick\n  muster load list -o wide",
+later versions; muster load show NAME says how much memory and how many open files it takes.`,
+		Example: "  muster load list\n  muster load list --quick\n  muster load list -o yaml",
 		Args:    cobra.NoArgs,
 	}
-	format := formatFlag(cmd, "table", "wide", "json", "yaml")
+	format := formatFlag(cmd, "table", "json", "yaml")
 	cmd.Flags().BoolVar(&quick, "quick", false, "their quick forms, as they would be on this machine")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		list, err := shippedList(quick)
@@ -57,7 +54,7 @@ it takes.`,
 		if format.machine() {
 			return format.print(cmd.OutOrStdout(), list)
 		}
-		return writeList(cmd.OutOrStdout(), list, format.name == "wide")
+		return writeList(cmd.OutOrStdout(), list)
 	}
 	return cmd
 }
@@ -65,7 +62,6 @@ it takes.`,
 // shippedList describes the shipped scenarios, or their quick forms.
 func shippedList(quick bool) ([]listed, error) {
 	var list []listed
-	machine := scenario.ThisMachine()
 	for _, name := range scenario.Names() {
 		s, err := scenario.Load(name)
 		if err != nil {
@@ -73,9 +69,9 @@ func shippedList(quick bool) ([]listed, error) {
 		}
 		forms := []string{name + "-quick"}
 		if quick {
-			s, forms = s.Quick(machine), nil
+			s, forms = s.Quick(scenario.ThisMachine()), nil
 		}
-		list = append(list, listed{Name: s.Name, Title: s.FullTitle(), Answers: s.Answers, Runs: s.Runs() == nil, Waits: s.Missing(), Lacks: machine.Lacks(s),
+		list = append(list, listed{Name: s.Name, Title: s.FullTitle(), Answers: s.Answers, Runs: s.Runs() == nil, Waits: s.Missing(),
 			Agents: s.Nodes(""), Results: s.Rate(), Values: s.ValueRate(), Components: s.ComponentRate(), States: s.States(),
 			Seconds: s.Duration().Seconds(), Forms: forms})
 	}
@@ -83,27 +79,14 @@ func shippedList(quick bool) ([]listed, error) {
 }
 
 // writeList writes a line for each scenario.
-func writeList(out io.Writer, list []listed, wide bool) error {
+func writeList(out io.Writer, list []listed) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "NAME\tAGENTS\tPER SECOND\tTAKES\tTODAY\tTITLE\n")
 	for i := range list {
 		l := &list[i]
-		today, title, rate := "runs", l.Title, "keepalives"
-		switch {
-		case l.Runs && l.Lacks != "":
-			today = "too large here: " + l.Lacks
-			if !wide {
-				today, _, _ = strings.Cut(today, " (")
-			}
-		case !l.Runs:
-			var names []string
-			for _, c := range l.Waits {
-				names = append(names, c.Name)
-			}
-			today = "waits for " + strings.Join(names, ", ")
-		}
-		if wide {
-			title = cmp.Or(l.Answers, title)
+		today, rate := "runs", "keepalives"
+		if !l.Runs {
+			today = "waits for " + strings.Join(l.Waits, ", ")
 		}
 		switch {
 		case l.Results > 0:
@@ -114,7 +97,7 @@ func writeList(out io.Writer, list []listed, wide bool) error {
 			rate = number.Count(l.Components) + " components"
 		}
 		takes := model.Duration(time.Duration(l.Seconds * float64(time.Second)).Round(time.Second)).String()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, number.Count(l.Agents), rate, takes, today, title)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, number.Count(l.Agents), rate, takes, today, l.Title)
 	}
 	return w.Flush()
 }
@@ -146,8 +129,8 @@ comment.`,
 			for line := range strings.Lines(s.Describe()) {
 				fmt.Fprintf(cmd.OutOrStdout(), "# %s", line)
 			}
-			for _, c := range s.Missing() {
-				fmt.Fprintf(cmd.OutOrStdout(), "# Waits for %s: it comes with %s.\n", c.Name, c.Waits)
+			for _, name := range s.Missing() {
+				fmt.Fprintf(cmd.OutOrStdout(), "# Waits for %s.\n", name)
 			}
 		}
 		return format.print(cmd.OutOrStdout(), s.File())
@@ -182,8 +165,8 @@ docs/load-reference.md is the manual of the file.`,
 				}
 				s.Defaults()
 				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", file, s.Brief())
-				for _, c := range s.Missing() {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s: waits for %s: it comes with %s\n", file, c.Name, c.Waits)
+				for _, name := range s.Missing() {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s: waits for %s\n", file, name)
 				}
 			}
 			if len(wrong) > 0 {

@@ -41,18 +41,16 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	if err != nil {
 		return err
 	}
-	of := o.kindOf(cmd.Flags(), sc)
-	if err := fits(cmd.Flags(), of); err != nil {
+	if err := o.fits(cmd.Flags(), sc); err != nil {
 		return err
 	}
 	if err := o.joinable(sc); err != nil {
 		return err
 	}
-	against := o.against
-	if of == backend || of == bridge {
-		against = o.againstSensu
-	} else if err := o.preflight(cmd, sc, say); err != nil {
-		return err
+	if _, isSensu := sc.System(); !isSensu {
+		if err := o.preflight(cmd, sc, say); err != nil {
+			return err
+		}
 	}
 	path := o.out
 	if path == "" {
@@ -62,10 +60,10 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	if err != nil {
 		return err
 	}
-	rep, err := against(ctx, cmd, sc, kept, say)
+	rep, err := o.against(ctx, cmd, sc, kept, say)
 	if rep == nil {
 		if kept.Discard() {
-			say("there is no report; the seconds until then are in %s", kept.Path)
+			say("there is no report; the seconds until then are in %s: muster load judge %s", kept.Path, kept.Path)
 		}
 		return signals.explain(err)
 	}
@@ -129,7 +127,7 @@ func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(
 	return err
 }
 
-// against starts or finds the server, plays the scenario, and saves its report.
+// against starts or finds the system under test, plays the scenario, and saves its report.
 func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*report.Report, error) {
 	lead, err := o.lead(ctx, say)
 	if err != nil {
@@ -143,14 +141,56 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	c.Part.Of = o.loaders
 	c.Scenario, c.Observed = sc, filepath.Join(kept.Path, observationLog)
 	view := progressOf(cmd.ErrOrStderr(), sc)
-	kept.Warn = sayTo(view)
 	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
 	defer o.stops.attach(&c, view)()
-	server, err := o.server(ctx, cmd, &c, say)
+	var server *subject.Subject
+	var found *play.Found // nil: Muster
+	if _, isSensu := sc.System(); isSensu {
+		view.Done = "left"
+		found, server, err = o.backend(cmd, &c, say)
+	} else {
+		server, err = o.server(ctx, cmd, &c, say)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer server.Stop()
+	environment := server.Environment(ctx)
+	profiler := subject.NewProfiler(ctx, server, sc, kept.Path)
+	c.Progress = func(s report.Sample) {
+		if !o.unprofiled {
+			profiler.See(s)
+		}
+		view.Show(s)
+	}
+	rep, err := runAll(ctx, lead, c, server, found)
+	if err := profiler.Close(rep); err != nil {
+		say("warning: %v", err)
+	}
+	if err != nil {
+		return nil, fallen(server, kept, err)
+	}
+	title := sc.FullTitle()
+	if found != nil {
+		title += ", " + found.System + rep.Targeted.Version
+		environment.Packages = map[string]string{found.Program: rep.Targeted.Version}
+	}
+	o.entitle(rep, sc, title)
+	rep.Environment = environment
+	rep.AddFile(observationLog, observationLogTitle)
+	return rep, save(ctx, server, kept, rep)
+}
+
+// server starts a server, or attaches to the one that runs.
+func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config, say func(string, ...any)) (server *subject.Subject, err error) {
+	if cmd.Flags().Changed("server") {
+		server, err = o.attach(ctx, cmd, c, say)
+	} else {
+		server, err = o.start(ctx, c, say)
+	}
+	if err != nil {
+		return nil, err
+	}
 	c.Server, c.ServerTLS, c.AdminURL, c.Data, c.API = server.Plain, server.TLS, server.Admin, server.Data, server.API
 	switch {
 	case c.AdminURL != "":
@@ -158,36 +198,14 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	case c.API != nil:
 		c.Before = play.APIView(c.API)
 	}
-	environment := server.Environment(ctx)
-	profiler := subject.NewProfiler(ctx, server, sc, kept.Path)
-	c.Progress = func(s report.Sample) {
-		kept.Sample(s)
-		if !o.unprofiled {
-			profiler.See(s)
-		}
-		view.Show(s)
-	}
-	rep, err := runAll(ctx, lead, c, server)
-	if err := profiler.Close(rep); err != nil {
-		say("warning: %v", err)
-	}
-	if err != nil {
-		return nil, fallen(server, kept, err)
-	}
-	o.entitle(rep, sc, sc.FullTitle())
-	rep.Environment = environment
-	rep.AddFile(observationLog, observationLogTitle)
-	return rep, save(ctx, server, kept, rep)
+	return server, nil
 }
 
-// server starts a server, or attaches to the one that runs.
-func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config, say func(string, ...any)) (*subject.Subject, error) {
-	if cmd.Flags().Changed("server") {
-		return o.attach(ctx, cmd, c, say)
-	}
+// start starts a server of the run's own.
+func (o *options) start(ctx context.Context, c *load.Config, say func(string, ...any)) (*subject.Subject, error) {
 	sc := c.Scenario
 	say("%s: %s", sc.FullTitle(), sc.Brief())
-	start := subject.Options{Binary: o.binary, Flags: append(slices.Clone(sc.Server.Flags), o.flags...), Env: o.env, Cores: sc.Server.Cores, Say: say,
+	start := subject.Options{Binary: o.binary, Flags: append(slices.Clone(sc.Server.Flags), o.flags...), Cores: sc.Server.Cores, Say: say,
 		Prepare: func(ctx context.Context, s *intent.Service) error { return simulated.Prepare(ctx, s, sc) }}
 	server, err := subject.Start(ctx, start)
 	if err != nil {

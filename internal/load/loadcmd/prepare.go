@@ -1,6 +1,7 @@
 package loadcmd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -34,7 +35,11 @@ one that runs.`,
 			if cmd.Flags().Changed("seed") {
 				sc.Seed = seed
 			}
-			if err := prepareFolder(cmd.Context(), data, db, func(ctx context.Context, s *intent.Service) error { return simulated.Prepare(ctx, s, sc) }); err != nil {
+			if err := os.MkdirAll(data, 0o700); err != nil {
+				return fmt.Errorf("make data folder: %w", err)
+			}
+			fill := func(ctx context.Context, s *intent.Service) error { return simulated.Prepare(ctx, s, sc) }
+			if err := subject.PrepareFolder(cmd.Context(), cmp.Or(db, filepath.Join(data, "intent.db")), fill); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%d nodes with %d event states in namespace %s of the server in %s\n", sc.Nodes(""), sc.States(), simulated.Namespace, data)
@@ -46,15 +51,4 @@ one that runs.`,
 	f.StringVar(&db, "intent-db", "", "the server's --intent-db, where it has one")
 	f.Uint64Var(&seed, "seed", 0, "as for run")
 	return cmd
-}
-
-// prepareFolder changes the intent of a server that does not run.
-func prepareFolder(ctx context.Context, data, db string, fill func(context.Context, *intent.Service) error) error {
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return fmt.Errorf("make data folder: %w", err)
-	}
-	if db == "" {
-		db = filepath.Join(data, "intent.db")
-	}
-	return subject.PrepareFolder(ctx, db, fill)
 }

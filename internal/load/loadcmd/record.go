@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -21,7 +20,6 @@ import (
 type recording struct {
 	data, since, out string
 	length           time.Duration
-	over             overwrite
 }
 
 // recordCommand makes the command muster load record.
@@ -46,7 +44,6 @@ docs/load-reference.md says how a scenario plays it, docs/stream-format.md what 
 	f := cmd.Flags()
 	f.StringVar(&r.data, "data", "./muster-data", "the server's data folder, or the folder of its journal; who owns it may read it")
 	f.StringVarP(&r.out, "out", "o", "", "the file to write")
-	r.over.add(f)
 	f.StringVar(&r.since, "since", "", "leave out earlier results: a time (2026-11-23T08:00:00Z, or 2026-11-23 08:00 local time), or so long ago (10m)")
 	f.DurationVar(&r.length, "for", 0, "length of the recording from --since on; without --since from now on")
 	return cmd
@@ -92,17 +89,16 @@ func (r *recording) record(cmd *cobra.Command, now time.Time) error {
 	if err == nil && r.out == "" {
 		err = model.Errorf(model.Invalid, "there is no file to write").WithHint("name it: -o last.stream")
 	}
-	if err == nil {
-		err = r.over.mayWrite(r.out)
-	}
 	if err != nil {
 		return err
+	}
+	if _, err := os.Lstat(r.out); err == nil {
+		return model.Errorf(model.Guarded, "%s exists already", r.out).WithHint("name another file with -o, or remove it")
 	}
 	ctx := cmd.Context()
 	reading := ctx
 	if o.Until.After(now) {
 		o.More = listen(ctx, o.Until)
-		o.Seen = progressLines(cmd.ErrOrStderr(), now)
 		reading = context.WithoutCancel(ctx) // Ctrl-C keeps the recording
 		fmt.Fprintf(cmd.ErrOrStderr(), "listening until %s; Ctrl-C ends it earlier\n", o.Until.Format(time.RFC3339))
 	}
@@ -143,15 +139,5 @@ func listen(ctx context.Context, until time.Time) func() bool {
 		}
 		ended = pause.For(ctx, look) != nil
 		return ended || time.Now().Before(until.Add(after))
-	}
-}
-
-// progressLines writes the progress every ten seconds.
-func progressLines(out io.Writer, last time.Time) func(time.Time, uint64) {
-	return func(received time.Time, signals uint64) {
-		if now := time.Now(); now.Sub(last) >= 10*time.Second {
-			last = now
-			fmt.Fprintf(out, "%d results, up to %s\n", signals, received.Format(time.TimeOnly))
-		}
 	}
 }

@@ -2,6 +2,7 @@ package loadcmd
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -52,7 +53,16 @@ func TestRecordTimes(t *testing.T) {
 			t.Errorf("%s: %v, from %s to %s", c.name, err, o.Since, o.Until)
 		}
 	}
-	if _, err := loadCommand(t, "", "record", "--data", t.TempDir(), "-o", filepath.Join(t.TempDir(), "no", "folder")); model.ClassOf(err) != model.Invalid {
-		t.Error(err)
+	file := filepath.Join(t.TempDir(), "mine.stream")
+	if err := os.WriteFile(file, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for class, args := range map[model.Class][]string{model.Guarded: {"-o", file}, model.Invalid: {"-o", filepath.Join(t.TempDir(), "no", "folder")}} {
+		if _, err := loadCommand(t, "", append([]string{"record", "--data", t.TempDir()}, args...)...); model.ClassOf(err) != class {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if _, err := loadCommand(t, "", "record", "--data", t.TempDir()); model.ClassOf(err) != model.Invalid {
+		t.Errorf("record without a file: %v", err)
 	}
 }

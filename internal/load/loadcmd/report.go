@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -73,29 +72,13 @@ func findRun(path string) (run, beside string, err error) {
 	case info.IsDir():
 		run = filepath.Join(path, "run.json")
 		if _, err := os.Stat(run); err != nil {
-			hint := "give a run.json, or the folder that muster load run wrote"
-			if last := lastRun(path); last != "" {
-				hint = "give one of the folders in it: muster load report " + last
-			}
-			return "", "", model.Errorf(model.NotFound, "there is no run.json in %s", path).WithHint("%s", hint)
+			return "", "", model.Errorf(model.NotFound, "there is no run.json in %s", path).WithHint("give a run.json, or the folder that muster load run wrote")
 		}
 		return run, filepath.Join(path, "report.html"), nil
 	case filepath.Base(path) == "run.json":
 		return path, filepath.Join(filepath.Dir(path), "report.html"), nil
 	}
 	return path, strings.TrimSuffix(path, filepath.Ext(path)) + ".html", nil
-}
-
-// lastRun returns the newest folder of a run in a folder, or an empty text.
-func lastRun(dir string) (folder string) {
-	var newest time.Time
-	runs, _ := filepath.Glob(filepath.Join(dir, "*", "run.json"))
-	for _, run := range runs {
-		if info, err := os.Stat(run); err == nil && info.ModTime().After(newest) {
-			folder, newest = filepath.Dir(run), info.ModTime()
-		}
-	}
-	return folder
 }
 
 // tableCommand makes the command muster load table.

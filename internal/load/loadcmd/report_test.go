@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
@@ -61,20 +60,11 @@ func TestReportOfNothing(t *testing.T) {
 	if err := os.WriteFile(other, []byte(`{"schema":"something/1"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	runs := t.TempDir()
-	for name, old := range map[string]time.Duration{"first": 2 * time.Hour, "last": time.Hour} {
-		file := filepath.Join(runs, name, "run.json")
-		at := time.Now().Add(-old)
-		if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600), os.Chtimes(file, at, at)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, c := range []struct {
 		path  string
 		class model.Class
 		says  string
 	}{
-		{runs, model.NotFound, "muster load report " + filepath.Join(runs, "last")},
 		{dir, model.NotFound, "no run.json"},
 		{filepath.Join(dir, "nothing.json"), model.NotFound, "there is no"},
 		{other, model.Invalid, "not a report"},

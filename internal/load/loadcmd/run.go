@@ -27,7 +27,6 @@ type options struct {
 	seed       uint64
 	binary     string
 	flags      []string // of the server
-	env        []string // likewise
 	plain      string
 	target     string
 	sensu      sensu.Command
@@ -96,8 +95,11 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 	f.BoolVar(&o.quick, "quick", false, "as many agents as this machine carries easily, each as before, for a minute")
 	f.Float64Var(&o.scale, "scale", 0, "so many times the agents, such as 0.1; every title says so")
 	o.serverFlags(f)
-	f.StringVar(&o.plain, "server-plain", "", "with --server: its listener without TLS; else every agent connects with TLS")
-	f.StringVar(&o.identities, "identities", "muster-load/identities", "with --server: folder for keys and certificates of the agents")
+	for _, name := range []string{"server-binary", "server-flag"} {
+		f.Lookup(name).Usage = "without --server: " + f.Lookup(name).Usage
+	}
+	f.StringVar(&o.plain, "server-plain", "", "with --server of Muster: its listener without TLS; else every agent connects with TLS")
+	f.StringVar(&o.identities, "identities", "muster-load/identities", "with --server of Muster: folder for keys and certificates of the agents")
 	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: "+strings.Join(scenario.Targets(), ", "))
 	o.sensu.Flags(f)
 	f.IntVar(&o.loaders, "loaders", 1, "so many loader processes play the run together; the others begin with muster load join")
@@ -106,8 +108,8 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 	f.StringVar(&c.Server, "server", "127.0.0.1:8443", "a server that runs: its listener for agents; without it the run starts a server of its own")
 	f.StringVar(&c.AdminURL, "admin", "", "with --server: its admin listener, such as http://127.0.0.1:8444: metrics, profiles, and the states that the ledger is compared with")
 	f.StringVar(&o.pid, "server-pid", "", "with --server: its process, or a file with its number that is read anew each time: CPU, memory and disk are reported")
-	f.StringVar(&o.data, "data", "./muster-data", "with --server: its data folder, for its CA, where it is on this machine and muster load prepare has prepared it")
-	f.BoolVar(&o.uncompared, "uncompared", false, "do without --admin: nobody looks whether the server holds what it acknowledged")
+	f.StringVar(&o.data, "data", "./muster-data", "with --server of Muster: its data folder, for its CA, where it is on this machine and muster load prepare has prepared it")
+	f.BoolVar(&o.uncompared, "uncompared", false, "with --server of Muster: do without --admin, nobody looks whether the server holds what it acknowledged")
 	f.StringVarP(&o.out, "out", "o", "", "the folder of the report; default: muster-load/NAME-TIME")
 	f.StringVar(&o.title, "title", "", "a name for the report; default: the scenario's")
 	f.StringArrayVar(&o.goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT, such as p99=800ms; may be repeated. --goal help lists the names")

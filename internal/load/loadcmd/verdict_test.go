@@ -35,8 +35,7 @@ func TestLostIsToldWithoutAReport(t *testing.T) {
 	for missing, code := range map[uint64]int{0: 7, 3: exitLost} {
 		rep := &report.Report{Valid: true, Balance: &report.Balance{Missing: missing}, Verdict: []string{"3 results missing"}}
 		_, leg := seriesIn(t, t.TempDir(), nil).playInto("a/1", func(*folder.Folder) (*report.Report, error) { return rep, full })
-		var check findings
-		for where, err := range map[string]error{"run": unsaved(rep, full), "leg": leg, "check": check.after(leg)} {
+		for where, err := range map[string]error{"run": unsaved(rep, full), "leg": leg, "check": (&check{}).verdict(leg)} {
 			got := model.ClassOf(err).Exit()
 			if judged, ok := err.(*failed); ok {
 				got = judged.code

@@ -1,16 +1,20 @@
 // Package preflight names the resources of this machine that are too small for a run, and other use of the machine that
-// spoils its figures. ports.go counts local ports, busy.go measures the use by others, disk_*.go reads the free space.
+// spoils its figures. ports.go counts local ports, busy.go measures the use by others.
 //
 // Goroutines: none. Locks: none. Start reading at Check.
 package preflight
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -127,6 +131,18 @@ func (r *Run) disk() int64 {
 	rate := sc.Rate()
 	result := diskResult + outputs/max(1e-9, rate)
 	return diskBase + int64(min(journalBudget, rate*seconds*result)) + 2*int64(float64(sc.States())*result)
+}
+
+// freeDisk returns the free bytes of a folder, or of its first existing parent.
+func freeDisk(dir string) (int64, bool) {
+	for {
+		free, err := disk.OS{}.Free(dir)
+		parent := filepath.Dir(dir)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) || parent == dir {
+			return free, err == nil
+		}
+		dir = parent
+	}
 }
 
 // portRange returns the range of local ports.

@@ -31,7 +31,6 @@ type Options struct {
 	// More waits for the journal to grow, and reports whether to read on; it is called at the end of the journal, before
 	// Until. nil: the journal does not grow.
 	More func() bool
-	Seen func(received time.Time, signals uint64) // the progress, often; nil: nobody reads it
 }
 
 // Folder returns the journal's folder in a data folder, or the folder itself if it is one.
@@ -58,9 +57,6 @@ func Journal(ctx context.Context, o Options, out io.Writer) (*stream.Head, error
 		}
 		if !o.Since.IsZero() && received < o.Since.UnixNano() {
 			return nil
-		}
-		if o.Seen != nil {
-			o.Seen(time.Unix(0, received), r.head.Signals)
 		}
 		return r.commit(c)
 	})

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,10 +21,7 @@ func (s *Scenario) System() (name string, ok bool) { return s.Target, s.Target =
 
 // Capability is a part of a run that a scenario may need.
 type Capability struct {
-	Name   string `json:"name"`
-	What   string `json:"what"`
-	Exists bool   `json:"exists"`          // in this version, against the target: Muster where nothing else is said
-	Waits  string `json:"waits,omitempty"` // the missing part
+	Name, What string
 
 	needed func(s *Scenario) bool // its fields need it; nil: only the field needs names it
 }
@@ -46,7 +44,7 @@ func Capabilities() []Capability {
 	fault := func(is func(f Fault) bool) func(*Scenario) bool {
 		return func(s *Scenario) bool { return slices.ContainsFunc(s.Faults, is) }
 	}
-	list := []Capability{
+	return []Capability{
 		{Name: "results", What: "results of checks, with status mix and changes", needed: func(s *Scenario) bool {
 			return slices.ContainsFunc(s.Agents, func(c Class) bool { return c.Recorded != nil || len(s.Held(&c)) > 0 })
 		}},
@@ -73,13 +71,12 @@ func Capabilities() []Capability {
 		{Name: "proxy-checks", What: "results about things that have no agent", needed: check(func(k Check) bool { return k.Proxy != nil })},
 		{Name: "round-robin", What: "checks that one of many agents runs in turn", needed: check(func(k Check) bool { return k.RoundRobin })},
 		{Name: "stream-handler", What: "a handler that is notified of every result, by connections that stay open", needed: func(s *Scenario) bool { return s.Stream != nil }},
-		{Name: "fleet-of-servers", What: "agents shared out between several servers", Waits: "several servers for one fleet"},
+		{Name: fleetOfServers, What: "agents shared out between several servers"},
 	}
-	for i := range list {
-		list[i].Exists = list[i].Waits == ""
-	}
-	return list
 }
+
+// fleetOfServers is the capability that this version of Muster lacks. Of Sensu, --server names several backends.
+const fleetOfServers = "fleet-of-servers"
 
 // capabilityNames returns the names of all capabilities.
 func capabilityNames() (names []string) {
@@ -89,38 +86,34 @@ func capabilityNames() (names []string) {
 	return names
 }
 
-// required returns the capabilities that the scenario needs, as its target has them.
-func (s *Scenario) required() (list []Capability) {
-	for _, c := range Capabilities() {
-		if !slices.Contains(s.Needs, c.Name) && (c.needed == nil || !c.needed(s)) {
-			continue
-		}
-		if s.Target == sensu.Name {
-			if exists, waits, differs := sensu.Differs(c.Name); differs {
-				c.Exists, c.Waits = exists, waits
-			}
-		}
-		list = append(list, c)
-	}
-	return list
+// required returns the capabilities that the scenario needs.
+func (s *Scenario) required() []Capability {
+	return slices.DeleteFunc(Capabilities(), func(c Capability) bool {
+		return !slices.Contains(s.Needs, c.Name) && (c.needed == nil || !c.needed(s))
+	})
 }
 
-// Missing returns the needed capabilities that this version lacks.
-func (s *Scenario) Missing() []Capability {
-	return slices.DeleteFunc(s.required(), func(c Capability) bool { return c.Exists })
+// Missing returns the names of the needed capabilities that this version lacks against the scenario's target.
+func (s *Scenario) Missing() (names []string) {
+	lacks := []string{fleetOfServers}
+	if s.Target == sensu.Name {
+		lacks = sensu.Lacks()
+	}
+	for _, c := range s.required() {
+		if slices.Contains(lacks, c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
 }
 
 // Runs returns nil if this version can play the scenario, else an Unsupported error with the missing capabilities.
 func (s *Scenario) Runs() error {
-	var lines []string
-	for _, c := range s.Missing() {
-		lines = append(lines, c.Name+" ("+c.What+"): comes with "+c.Waits)
+	if missing := s.Missing(); len(missing) > 0 {
+		return model.Errorf(model.Unsupported, "%s cannot be played yet: against %s this version has no %s", s.Name, cmp.Or(s.Target, muster), strings.Join(missing, ", ")).
+			WithHint("muster load list shows which scenarios run today")
 	}
-	if len(lines) == 0 {
-		return nil
-	}
-	return model.Errorf(model.Unsupported, "%s cannot be played yet, it waits for\n  %s", s.Name, strings.Join(lines, "\n  ")).
-		WithHint("muster load list shows which scenarios run today")
+	return nil
 }
 
 // Refused returns nil if a player with these capabilities can play the scenario, else an Unsupported error. who is such

@@ -64,7 +64,7 @@ func (s *Scenario) ramp() model.Duration {
 func (c *Class) defaults() {
 	c.Linger = cmp.Or(c.Linger, model.Duration(500*time.Millisecond))
 	if c.Keepalive != nil {
-		c.Keepalive.Interval, c.Keepalive.Timeout = c.keepalive()
+		c.Keepalive.Interval, c.Keepalive.Timeout = c.Keepalive.EffectiveTimes()
 	}
 	for j := range c.Checks {
 		c.Checks[j].defaults()

@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"fmt"
 	"math"
 	"os"
 	"runtime"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -162,17 +160,6 @@ func (c *Class) signalRate() (perSecond float64) {
 func (s *Scenario) memory() int64 {
 	loader, server := s.Memory()
 	return loader + server
-}
-
-// Lacks names the resource that is too small to play a scenario with a server of its own, or an empty text.
-func (m Machine) Lacks(s *Scenario) string {
-	if need := Files(s.Nodes(""), true); m.Files > 0 && need > m.Files {
-		return fmt.Sprintf("open files (%s, needs %s)", number.Count(m.Files), number.Count(need))
-	}
-	if need := s.memory() + baseMemory/2; m.Memory > 0 && need > m.Memory {
-		return fmt.Sprintf("memory (%s, needs %s)", model.Size(m.Memory).Approximate(), model.Size(need).Approximate())
-	}
-	return ""
 }
 
 // share returns the part of a scenario's agents that the machine carries easily, at most all: two digits, rounded down.

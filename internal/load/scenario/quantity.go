@@ -33,9 +33,6 @@ func (l Limit) In(unit string) (float64, error) {
 		return 0, fmt.Errorf("%s is never reached: write more, such as %s", l, example(unit))
 	}
 	from, to := units[have], units[unit]
-	if have == "" && from.of != to.of { // the unit is likely the figure's
-		return 0, fmt.Errorf("%s has no unit: write %s%s", l, l, strings.Replace(unit, "µ", "u", 1))
-	}
 	if from.of != to.of {
 		return 0, fmt.Errorf("%s is no limit in %s: write %s", l, unit, example(unit))
 	}

@@ -271,7 +271,7 @@ func (s *Scenario) noticed(f *Fault) (d model.Duration) {
 		c := &s.Agents[i]
 		switch {
 		case f.Stop != nil && f.Stop.Of(c):
-			_, timeout := c.keepalive()
+			_, timeout := c.Keepalive.EffectiveTimes()
 			d = max(d, timeout+timeout/2, timeout+stopMargin)
 		case f.Fail != nil && f.Fail.Of(c):
 			for _, k := range s.Held(c) {

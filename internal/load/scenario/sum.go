@@ -1,7 +1,6 @@
 package scenario
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -80,7 +79,7 @@ func (s *Scenario) ComponentRate() (perSecond float64) {
 // KeepaliveRate returns their keepalives per second, where they send nothing else.
 func (s *Scenario) KeepaliveRate() (perSecond float64) {
 	for i := range s.Agents {
-		interval, _ := s.Agents[i].keepalive()
+		interval, _ := s.Agents[i].Keepalive.EffectiveTimes()
 		perSecond += float64(s.Agents[i].Count) / time.Duration(interval).Seconds()
 	}
 	return perSecond
@@ -115,12 +114,3 @@ func (s *Scenario) Duration() (d time.Duration) {
 
 // Measured returns the length of the measured phases, with warm-up and all steps.
 func (s *Scenario) Measured() time.Duration { return time.Duration(s.played()) }
-
-// keepalive returns interval and time-out of the keepalives of its nodes.
-func (c *Class) keepalive() (interval, timeout model.Duration) {
-	interval, timeout = model.Duration(model.DefaultKeepalive), model.Duration(model.DefaultKeepaliveTimeout)
-	if k := c.Keepalive; k != nil {
-		interval, timeout = cmp.Or(k.Interval, interval), cmp.Or(k.Timeout, timeout)
-	}
-	return interval, timeout
-}

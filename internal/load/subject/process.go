@@ -67,7 +67,6 @@ func (s *Subject) launch() error {
 	cmd := exec.Command(s.words[0], s.words[1:]...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, s.dir
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "MUSTER_") }) // settings of other servers
-	cmd.Env = append(cmd.Env, s.env...)
 	if s.cores > 0 {
 		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(s.cores))
 	}

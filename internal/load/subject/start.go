@@ -26,7 +26,6 @@ type Options struct {
 	Binary  string                                             // its program; empty: this one
 	Dir     string                                             // where its folder is made; empty: the system's folder for temporary files
 	Flags   []string                                           // more words for `muster server`
-	Env     []string                                           // NAME=VALUE, beside this program's own without MUSTER_…
 	Cores   int                                                // that it may use at once (GOMAXPROCS); 0: all of the machine
 	Prepare func(ctx context.Context, s *intent.Service) error // fills the folder before the first start; nil: it is empty
 	Say     func(format string, args ...any)                   // hears what takes a while; nil: nobody does
@@ -48,7 +47,6 @@ type Subject struct {
 	own     bool
 	dir     string // holds the data folder, the log and the password
 	words   []string
-	env     []string
 	cores   int
 	guard   guard.Guard
 	mu      sync.Mutex
@@ -69,7 +67,7 @@ func Start(ctx context.Context, o Options) (_ *Subject, err error) {
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "make a folder for the server under test: %w", err).WithHint("it is made under TMPDIR, which has to be a folder with room: TMPDIR=/tmp")
 	}
-	s := &Subject{own: true, dir: dir, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log"), Flags: o.Flags, env: o.Env, cores: o.Cores}
+	s := &Subject{own: true, dir: dir, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "server.log"), Flags: o.Flags, cores: o.Cores}
 	defer func() {
 		if err != nil {
 			s.Stop()

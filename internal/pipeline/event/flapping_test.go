@@ -135,7 +135,7 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 			wire.ResultSignal(wire.Signal{Definition: 11, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte("other")})}})
 	}
 	at += 2 * time.Minute
-	next().addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &wire.IntentMark{Revision: 1}})
+	next().addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentMark{Revision: 1}})
 	next().addRecord(testSection(5), &wire.Record{
 		Kind: wire.RecordAction, Node: 5, Action: &wire.Action{Verb: "resolve", Check: 1000, By: "ann"},
 	})
@@ -221,8 +221,8 @@ func TestKeepaliveChangesReachPipelines(t *testing.T) {
 		first.addRecord(testSection(5), mark(node, true, false))
 		back.addRecord(testSection(5), mark(node, true, false))
 	}
-	late.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &wire.IntentMark{Revision: 1}})
-	later.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &wire.IntentMark{Revision: 2}})
+	late.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentMark{Revision: 1}})
+	later.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentMark{Revision: 2}})
 	v := startView(t, viewOptions{Workers: 2}, nil)
 	v.apply(first, late, later, back)
 	var observed []Transition

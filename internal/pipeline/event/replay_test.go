@@ -78,7 +78,7 @@ func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
 					Definition: model.DefinitionID(rapid.Uint32Range(10, 18).Draw(t, "definition")), Status: model.Status(rapid.IntRange(0, 3).Draw(t, "status")),
 				}})
 			case 6:
-				c.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &wire.IntentMark{Revision: int64(number)}})
+				c.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: wire.IntentMark{Revision: int64(number)}})
 			default:
 				key := wire.StreamKey{Stream: wire.StreamID(rapid.Uint64Range(1, 20).Draw(t, "stream")), Lane: wire.Lane(rapid.IntRange(0, 1).Draw(t, "lane"))}
 				of := fmt.Sprint(node, key)

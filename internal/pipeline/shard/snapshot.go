@@ -201,10 +201,10 @@ func SnapshotMark(body []byte) *wire.IntentMark {
 // nil if the input is empty or another record.
 func decodeMark(encoded []byte) *wire.IntentMark {
 	var r wire.Record
-	if len(encoded) == 0 || r.Decode(encoded) != nil {
+	if len(encoded) == 0 || r.Decode(encoded) != nil || r.Kind != wire.RecordIntent {
 		return nil
 	}
-	return r.Intent
+	return &r.Intent
 }
 
 // ErrSnapshot reports bytes that are no snapshot of this program.

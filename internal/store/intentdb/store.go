@@ -316,10 +316,13 @@ const rowColumns = `kind, namespace, name, id, revision, created, updated, body`
 
 // scanRow reads a row with the columns rowColumns.
 func scanRow(scan sqldb.Scan) (row intent.Row, err error) {
-	var created, updated int64
-	err = scan(&row.Kind, &row.Namespace, &row.Name, &row.ID, &row.Revision, &created, &updated, &row.Body)
-	row.Created, row.Updated = sqldb.FromNanos(created), sqldb.FromNanos(updated)
-	return row, err
+	var read struct { // one allocation: database/sql gets pointers
+		intent.Row
+		created, updated int64
+	}
+	err = scan(&read.Kind, &read.Namespace, &read.Name, &read.ID, &read.Revision, &read.created, &read.updated, &read.Body)
+	read.Created, read.Updated = sqldb.FromNanos(read.created), sqldb.FromNanos(read.updated)
+	return read.Row, err
 }
 
 // Get returns the stored row of a resource key.

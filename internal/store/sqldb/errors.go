@@ -34,7 +34,6 @@ func (db *DB) flagName() string { return db.component + "-db" }
 // returns errors of statements unchanged. A database that another program has locked answers reads: after a failed
 // write only a write ends the trouble.
 func (db *DB) recordTrouble(err error, write bool) error {
-	var said *model.Error
 	if err == nil || errors.Is(err, sql.ErrNoRows) {
 		if db.trouble.Load() != nil && (write || !db.writeFailed.Load()) {
 			db.writeFailed.Store(false)
@@ -45,27 +44,27 @@ func (db *DB) recordTrouble(err error, write bool) error {
 	if errors.Is(err, context.Canceled) {
 		return err
 	}
-	if errors.As(err, &said) {
+	if said := (*model.Error)(nil); errors.As(err, &said) {
 		if errors.Is(err, errDatabaseTaken) {
-			db.trouble.Store(&err)
+			taken := err // a copy, so that err of the usual call stays off the heap
+			db.trouble.Store(&taken)
 			db.writeFailed.Store(write)
 		}
 		return err
 	}
 	hint, ok := db.unavailableHint(err)
-	switch {
-	case !ok:
+	if !ok {
 		return err
-	case isDamage(err):
-		err = model.Errorf(model.Unavailable, "%s is damaged: %w", db.name, oneLineError{err}).WithHint("%s", hint)
-	default:
-		err = model.Errorf(model.Unavailable, "the database of the %s store does not answer: %w", db.component, oneLineError{err}).WithHint("%s", hint)
 	}
-	db.trouble.Store(&err)
+	trouble := error(model.Errorf(model.Unavailable, "the database of the %s store does not answer: %w", db.component, oneLineError{err}).WithHint("%s", hint))
+	if isDamage(err) {
+		trouble = model.Errorf(model.Unavailable, "%s is damaged: %w", db.name, oneLineError{err}).WithHint("%s", hint)
+	}
+	db.trouble.Store(&trouble)
 	if write {
 		db.writeFailed.Store(true)
 	}
-	return err
+	return trouble
 }
 
 // unavailableHint reports whether an error means that the database is unavailable, rather than that a statement is

@@ -20,34 +20,21 @@ const (
 // serveReport handles a message of a follower.
 func (l *Lead) serveReport(w http.ResponseWriter, r *http.Request) {
 	m, err := decode[message](http.MaxBytesReader(w, r.Body, mostMessage))
-	p := l.find(r.Header.Get(loaderHeader))
+	p := l.find(w, r)
 	if p == nil {
-		l.refuse(w, r, model.Errorf(model.NotFound, "this loader has not joined the run, or was lost"))
 		return
 	}
 	if err == nil {
-		p.silent.Reset(silence)
 		err = l.take(p, &m)
 	}
-	if r.Context().Err() != nil {
-		return // the follower ended this request: its stream, or another message, has the reason
+	switch {
+	case r.Context().Err() != nil: // the follower ended this request: its request of orders, or another message, has the reason
+	case err != nil:
+		l.lose(p, err)
+		answer(w, http.StatusUnprocessableEntity, failureOf(model.Errorf(model.Invalid, "%v", err)))
+	default:
+		w.WriteHeader(http.StatusNoContent)
 	}
-	if err != nil {
-		p.leave(err)
-		writeFailure(w, model.Errorf(model.Invalid, "%v", err))
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// find returns the follower with this id, or nil.
-func (l *Lead) find(id string) *peer {
-	for _, p := range l.all() {
-		if p.ID == id {
-			return p
-		}
-	}
-	return nil
 }
 
 // take stores the report of a follower.
@@ -75,7 +62,7 @@ func (l *Lead) take(p *peer, m *message) error {
 	case m.Stop:
 		go l.onStop(p.who(l))
 	case m.Failed != nil:
-		return &peerFailure{m.Failed}
+		return m.Failed.AsModel()
 	}
 	if len(p.lines) > mostLines {
 		return fmt.Errorf("more than the run asks for")
@@ -125,7 +112,7 @@ func (l *Lead) Follow(from time.Duration, spans []plan.Part) {
 // Renamed tells the loader of an agent its new name.
 func (l *Lead) Renamed(member int, name string) {
 	if owner := member % l.loaders; owner > 0 {
-		l.all()[owner-1].send(order{Renamed: &renamed{member, name}})
+		l.send(l.all()[owner-1], order{Renamed: &renamed{member, name}})
 	}
 }
 
