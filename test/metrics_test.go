@@ -300,6 +300,35 @@ spec:
 	s.AwaitOutput("status", "per second; most time: hot:log["+file+",,,500], ")
 }
 
+// TestHotNodeWaitsForOthers lets one node send lines that a slow script preprocesses, beside a quiet node. It expects the hot node to wait for
+// its turn, with the reason in why and status, and the values of the quiet one to go on.
+func TestHotNodeWaitsForOthers(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	s.StartAgent("hot1")
+	s.StartAgent("quiet1")
+	file := filepath.Join(t.TempDir(), "hot.log")
+	testenv.NoError(t, os.WriteFile(file, []byte(strings.Repeat("a line of the log\n", 400_000)), 0o644))
+	s.Apply(fmt.Sprintf(`
+kind: Template
+metadata: {name: hot}
+spec:
+  targets: {nodes: [hot1]}
+  items: [{key: "log[%s,,,200]", type: log, interval: 1s, steps: [{javascript: "var x = 0; for (var i = 0; i < 20000; i++) x += i; return value + x"}]}]
+---
+kind: Template
+metadata: {name: quiet}
+spec: {targets: {groups: [all]}, items: [{key: agent.ping, interval: 1s}]}
+`, file))
+	s.AwaitOutput("why hot1", "batches with values wait for other nodes", "muster debug values")
+	s.AwaitOutput("why hot1/agent.ping", "batches with values wait for other nodes")
+	s.AwaitOutput("debug values --period 200ms", "batches of slow nodes that waited for others", "hot:log["+file+",,,200], step 1")
+	s.AwaitOutput(`query count_over_time(agent_ping{node="quiet1"}[1h])>=10`, `node="quiet1"`)
+	harness.Run(t, s.Env(), "why", "quiet1").Expect(0, "the agent is connected")
+	s.AwaitOutput("status", "hot1: steps and triggers of this node took more CPU time than its share")
+}
+
 // TestNumbersOfChecksAnswerQueries runs a check that prints perfdata, and expects its numbers and thresholds from muster query, also after a kill -9.
 func TestNumbersOfChecksAnswerQueries(t *testing.T) {
 	t.Parallel()
@@ -324,6 +353,43 @@ spec:
 	s.AwaitOutput(`query {check="queue",item="/home"}`, "_home", `unit="%"`, "12.5")
 	s.AwaitOutput(`query waiting_warning{bound="max"}-ignoring(bound)waiting`, `item="waiting"`, "3")
 	s.AwaitOutput(`query {__name__="waiting_critical",check="queue"}`, `bound="min"`, `bound="max"`, "30")
+}
+
+// TestPerfdataBecomesItems runs checks that say nothing about metrics. It expects the numbers and thresholds of their performance data from
+// get items, why and queries, no series of a check without numbers, and a limit for a check that prints ever new labels.
+func TestPerfdataBecomesItems(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	s.StartAgent("db1")
+	s.Apply(`
+kind: Check
+metadata: {name: queue}
+spec: {targets: {groups: [all]}, interval: 1s, command: "echo \"ok | waiting=7;10;20;0;100 '/home'=12.5%\""}
+---
+kind: Check
+metadata: {name: silent}
+spec: {targets: {groups: [all]}, interval: 1s, command: "echo 'ok | hidden=1'", metrics: {format: none}}
+---
+kind: Check
+metadata: {name: many}
+spec: {targets: {groups: [all]}, interval: 1s, command: "printf 'ok |'; for i in $(seq 900); do printf ' pid_%d_%d=1' $$ $i; done"}
+---
+kind: Check
+metadata: {name: dropped}
+spec: {targets: {groups: [all]}, interval: 1s, command: "echo 'ok | kept=3'", discardOutput: true, thresholds: [{metric: kept, warning: {max: 5}}]}
+`)
+	s.AwaitOutput(`query waiting{check="queue"}`, `node="db1"`, "7")
+	s.AwaitOutput(`query waiting_warning{bound="max"}-ignoring(bound)waiting`, `item="waiting"`, "3")
+	s.AwaitOutput(`query kept_warning{check="dropped"}`, `bound="max"`, "5")
+	s.AwaitOutput("get items db1/waiting", "CHECK", "queue", "waiting", "7", "ok")
+	s.AwaitOutput("get items db1//home", "12.5 %")
+	s.AwaitOutput("describe item db1/waiting", "check", "queue", "warning", "above 10", "critical", "above 20", "plot", "muster query")
+	s.AwaitOutput("why db1/waiting", "the agent is connected", "check queue: a number in its results", "above 20")
+	s.AwaitOutput(`query {check="queue",item="waiting"} --range 1m`, "waiting_critical")
+	s.AwaitOutput("get items --node db1 --limit 0", "many", "unsupported: 900 numbers in the last result have no series: the check has as many series on this node as it may have")
+	s.AwaitOutput(`query count({check="many"})`, "2000")
+	harness.Run(t, s.Env(), "query", `{check="silent"}`).Expect(0, "no series match")
 }
 
 // TestDiscoveredItemsAreLimited lets a node discover more items than its namespace may have, and expects the first ones, the reason at the rule,

@@ -51,6 +51,7 @@ spec:
     - {key: trap.n, type: unsigned, trapper: true, steps: [{multiplier: "10"}]}
     - {key: "trap.text[a,b]", type: text, trapper: true}
     - {key: agent.ping, interval: 1h}
+    - {key: web.text, type: text, notCollected: HTTP agent}
   discovery:
     - {key: trap.found, trapper: true, items: [{key: "trap.item[{#A}]", type: unsigned, trapper: true, steps: [{multiplier: "11"}]}]}
   triggers:
@@ -89,6 +90,7 @@ func TestZabbixSenderSendsValues(t *testing.T) {
 	send(2, "first failed: web1 trap.m: no Template of the node has this item", "-s", "web1", "-k", "trap.m", "-o", "42")
 	send(2, "first failed: nosuch trap.n: no node has this name", "-s", "nosuch", "-k", "trap.n", "-o", "42")
 	send(2, "first failed: web1 agent.ping: the item has no trapper: true", "-s", "web1", "-k", "agent.ping", "-o", "1")
+	send(2, "first failed: web1 web.text: the item has no trapper: true", "-s", "web1", "-k", "web.text", "-o", "1")
 
 	// 300 values are two requests: a second apart, the last one ten seconds ago.
 	var lines strings.Builder

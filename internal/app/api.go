@@ -67,14 +67,14 @@ func (s *Server) openAPI(context.Context) error {
 	options := api.Options{
 		Stores: stores,
 		Live: view.Live{
-			Connected: s.sources.connected, Agent: s.agentSession, Limits: s.limitUses, Verdicts: s.dispatcher.PipelineDecisions,
+			Connected: s.sources.connected, Agent: s.agentSession, StepDebt: s.stepTurns.Excess, Limits: s.limitUses, Verdicts: s.dispatcher.PipelineDecisions,
 			Stream: streamPosition(s.streams), Judgement: s.directory.Judgement, Assigned: func(node model.NodeID, check model.CheckID) *model.CheckDefinition {
 				return directory.AssignedCheck(s.directory, node, check)
 			},
 		},
 		Access:     s.access,
 		Events:     events.Options{Actions: s.recorder},
-		Items:      items.Options{Items: s.metrics.Items, Texts: s.metrics.FindTexts, Load: s.valueLoad},
+		Items:      items.Options{Items: s.metrics.Items, Refusals: s.metrics.NumberRefusals, Texts: s.metrics.FindTexts, Load: s.valueLoad},
 		Rules:      s.rules.Groups,
 		Compliance: complianceSums(s, stores),
 		Inventory:  apiinventory.Options{Inventories: s.inventories, Collect: s.sessions.RequestInventory},

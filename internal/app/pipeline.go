@@ -51,6 +51,7 @@ type pipeline struct {
 	remote    *remotesend.Queue // of remote write; nil: not configured
 	rules     *rules.Engine
 	computed  *computed.Engine
+	stepTurns *core.StepTurns // of nodes whose values take most time
 	snapshots *snapshot.Store
 	replays   *rederive.Source
 	streams   *follow.Set // handlers that get every result
@@ -212,7 +213,9 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		}
 		sender = s.remote
 	}
-	s.reducers = addReducers(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values, Texts: s.texts, Sender: sender}, s.runs)
+	s.stepTurns = core.NewStepTurns(func() int64 { return int64(s.now().Sub(s.started)) })
+	s.stepTurns.Register(s.registry)
+	s.reducers = addReducers(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values, Texts: s.texts, Sender: sender, Charge: s.stepTurns.Charge}, s.runs)
 	s.recorder.Applied = s.view.WaitApplied
 	s.replays = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
 		addReducers(to, metric.Options{Definitions: s.directory.Definition, Series: metric.SeriesOptions{Live: s.metrics}}, nil)
@@ -312,13 +315,15 @@ const (
 	maxDiscoveredItems = 1_000_000
 	// maxNamespaceSeries bounds the series of a namespace.
 	maxNamespaceSeries = 2_000_000
+	// maxCheckSeries bounds the series of one check on one node: twice the numbers of a result.
+	maxCheckSeries = 2 * model.MaxValues
 )
 
 // openSeries opens the series store of the numeric values of items. It closes after the event view, whose
 // workers append to it.
 func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	o.Store, err = series.Open(datadir.Series(s.cfg), series.Options{
-		Range: time.Duration(s.cfg.SeriesRange), Retention: time.Duration(s.cfg.SeriesRetention), MaxBytes: int64(s.cfg.SeriesBudget), TrendRetention: time.Duration(s.cfg.TrendRetention), LateWindow: seriesLateWindow, MaxSeries: maxNamespaceSeries, Logger: s.log, Registry: s.registry,
+		Range: time.Duration(s.cfg.SeriesRange), Retention: time.Duration(s.cfg.SeriesRetention), MaxBytes: int64(s.cfg.SeriesBudget), TrendRetention: time.Duration(s.cfg.TrendRetention), LateWindow: seriesLateWindow, MaxSeries: maxNamespaceSeries, MaxCheckSeries: maxCheckSeries, Logger: s.log, Registry: s.registry,
 	})
 	if err != nil {
 		return o, err

@@ -122,7 +122,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 	queued, _ := s.queues.Bounds("journal")
 	s.sessions, err = muster.New(muster.Config{
 		Config: s.sourceConfig(), Nodes: agentNodes{s.intent, s.directory, &s.courier}, View: s.view, SigningKey: s.authority.SigningKey(),
-		Servers: s.cfg.AgentServers, ProxyFrom: s.cfg.Proxies(), Kinds: []wire.SignalKind{wire.SignalValueBlock, wire.SignalReport}, Inventories: s.inventories,
+		Servers: s.cfg.AgentServers, ProxyFrom: s.cfg.Proxies(), Kinds: []wire.SignalKind{wire.SignalValueBlock, wire.SignalReport}, Inventories: s.inventories, Turns: s.stepTurns,
 		Limits: muster.Limits{
 			SessionLimits: sessionLimits(s.cfg), Connections: maxConnections(),
 			FrameBytes: int(s.cfg.MaxFrame), OutputBytes: int(s.cfg.MaxOutput), NodeResultsPerSec: s.cfg.NodeRate,

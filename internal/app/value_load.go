@@ -8,15 +8,17 @@ import (
 // valueLoad returns the load of the pipeline of values: the counters of its stages, its workers, and the costs of items.
 func (p *pipeline) valueLoad(most int) items.Load {
 	applied, stored, rules := p.metrics.Counts(), p.series.Counts(), p.rules.Counts()
+	_, waits := p.stepTurns.Counts()
 	out := items.Load{Rate: p.metrics.ValuesPerSecond(), Costs: p.metrics.Costs(most), Stages: []v1.ValueStage{
 		{Name: "raw values applied", Total: applied.Values},
 		{Name: "of these without a value (unsupported)", Total: applied.Unsupported},
 		{Name: "samples of remote write, rules and checks applied", Total: applied.Samples},
 		{Name: "values computed of several nodes or by the server", Total: p.computed.Count()},
 		{Name: "numbers stored", Total: stored.Values},
-		{Name: "numbers refused by the store", Total: stored.Doubled + stored.Late + stored.Dense + stored.Unbounded},
+		{Name: "numbers refused by the store", Total: stored.Doubled + stored.Late + stored.Dense + stored.Unbounded + stored.Crowded},
 		{Name: "late numbers that may share their time with another", Total: stored.Unchecked},
 		{Name: "verdicts of triggers written", Total: applied.Verdicts},
+		{Name: "batches of slow nodes that waited for others", Total: waits},
 		{Name: "rules evaluated", Total: rules.Evaluated},
 		{Name: "rules failed or missed", Total: rules.Failed + rules.Missed},
 	}}

@@ -56,13 +56,13 @@ func TestGapsStayGaps(t *testing.T) {
 		{Name: "a", Filled: true, Points: []Point{{0, 1}, {1, 2}, {2, Gap()}, {3, 2}}},
 		{Name: "b", Points: []Point{{1, 1}}},
 	}}.Draw()
-	if got, want := d.Paths[0].Line, "M0 500L333.3 0M1000 0"; got != want {
+	if got, want := d.Curves[0].Path, "M0 500L333.3 0M1000 0"; got != want {
 		t.Errorf("line %s, want %s", got, want)
 	}
-	if got, want := d.Paths[0].Area, "M0 500L333.3 0L333.3 1000L0 1000ZM1000 0L1000 1000L1000 1000Z"; got != want {
+	if got, want := d.Curves[0].Area, "M0 500L333.3 0L333.3 1000L0 1000ZM1000 0L1000 1000L1000 1000Z"; got != want {
 		t.Errorf("area %s, want %s", got, want)
 	}
-	if d.Paths[1].Dots == "" {
+	if d.Curves[1].Spots == "" {
 		t.Error("a point alone is not seen")
 	}
 	var rows []string
@@ -81,18 +81,18 @@ func TestNamesDoNotCoverEachOther(t *testing.T) {
 		c.Lines = append(c.Lines, Line{Name: plain(float64(i)), Points: []Point{{0, 0}, {1, end}}})
 	}
 	d := c.Draw()
-	for i, a := range d.Keys {
+	for i, a := range d.Curves {
 		if a.At < 0 || a.At > 100 {
 			t.Errorf("%s stands at %g", a.Name, a.At)
 		}
-		for _, b := range d.Keys[:i] {
+		for _, b := range d.Curves[:i] {
 			if math.Abs(a.At-b.At) < apart-0.1 {
 				t.Errorf("%s at %g covers %s at %g", a.Name, a.At, b.Name, b.At)
 			}
 		}
 	}
-	if !(d.Keys[3].At < d.Keys[4].At && d.Keys[2].At < d.Keys[1].At) {
-		t.Errorf("order %v", d.Keys)
+	if !(d.Curves[3].At < d.Curves[4].At && d.Curves[2].At < d.Curves[1].At) {
+		t.Errorf("order %v", d.Curves)
 	}
 }
 

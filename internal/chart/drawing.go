@@ -21,10 +21,9 @@ func Template() string { return source }
 type Drawing struct {
 	Chart
 	Across, Up []Label
-	Paths      []Path
+	Curves     []Curve
 	Stretches  []Stretch
 	Moments    []Moment
-	Keys       []Key
 	Head       []string
 	Rows       []Row
 }
@@ -37,34 +36,26 @@ type Label struct {
 	Edge string
 }
 
-// Path is one line in a square of 1,000 by 1,000.
-type Path struct {
-	Tone       string
-	Line, Area string
-	Dots       string
-	Dashed     bool
+// Curve is a line as SVG paths in a square of 1,000 by 1,000.
+type Curve struct {
+	Line
+	Path, Area string
+	Spots      string  // the dots of its points
+	At         float64 // of its name, which stands beside its end
 }
 
 // Stretch is a band in a drawing, a named part of the horizontal axis. Room names the least width that has space for
 // its name: any, wide or none.
 type Stretch struct {
-	Name, Tone  string
-	From, Width float64
-	Room        string
+	Band
+	Start, Width float64
+	Room         string
 }
 
 // Moment is a mark and its place on the horizontal axis, in percent of the width.
 type Moment struct {
 	Mark
 	At float64
-}
-
-// Key is the name of a line, written beside the end of the line.
-type Key struct {
-	Name, Tone string
-	At         float64
-	Of, Value  string // of the line
-	Dashed     bool
 }
 
 // Row is one row of the table; At is its place on the horizontal axis.
@@ -80,16 +71,16 @@ func (c Chart) Draw() Drawing {
 	across, up := newRuler(c.X, xs, 6, false), newRuler(c.Y, ys, 4, true)
 	d.label(across, up)
 	for _, l := range c.Lines {
-		d.Paths = append(d.Paths, l.path(across, up))
+		d.Curves = append(d.Curves, l.curve(across, up))
 	}
 	for _, b := range c.Bands {
 		from, to := 100*across.place(b.From), 100*across.place(b.To)
 		if to > from {
-			d.Stretches = append(d.Stretches, Stretch{b.Name, b.Tone, round(from), round(to - from), room(b.Name, to-from, c.Wide)})
+			d.Stretches = append(d.Stretches, Stretch{b, round(from), round(to - from), room(b.Name, to-from, c.Wide)})
 		}
 	}
 	d.marks(across, xs)
-	d.keys(up)
+	d.spreadNames()
 	d.table(across)
 	return d
 }
@@ -150,9 +141,9 @@ func room(name string, percent float64, chart bool) string {
 	return "none"
 }
 
-// path returns the SVG path through all points of a line, interrupted at gaps.
-func (l Line) path(across, up ruler) Path {
-	p := Path{Tone: l.Tone, Dashed: l.Dashed}
+// curve returns the SVG paths through all points of a line, interrupted at gaps; its name is at the height of its end.
+func (l Line) curve(across, up ruler) Curve {
+	p := Curve{Line: l, At: 50}
 	var line, area, dots strings.Builder
 	open := false
 	var first, last string
@@ -175,15 +166,15 @@ func (l Line) path(across, up ruler) Path {
 		line.WriteString(command + x + " " + y)
 		area.WriteString(command + x + " " + y)
 		dots.WriteString("M" + x + " " + y + "h0")
-		open, last = true, x
+		open, last, p.At = true, x, 100-100*up.place(v.Y)
 	}
 	shut()
-	p.Line = line.String()
+	p.Path = line.String()
 	if l.Filled {
 		p.Area = area.String()
 	}
-	if l.Dots || strings.Count(p.Line, "M") == len(l.Points) {
-		p.Dots = dots.String()
+	if l.Dots || strings.Count(p.Path, "M") == len(l.Points) {
+		p.Spots = dots.String()
 	}
 	return p
 }

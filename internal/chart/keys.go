@@ -10,22 +10,13 @@ import (
 // height: two lines of text in a small drawing.
 const apart = 19
 
-// keys writes the name of each line at the height of the line's end, and moves overlapping names apart.
-func (d *Drawing) keys(up ruler) {
-	for _, l := range d.Lines {
-		k := Key{Name: l.Name, Tone: l.Tone, Dashed: l.Dashed, At: 50, Of: l.Of, Value: l.Value}
-		for _, p := range l.Points {
-			if !absent(p.Y) {
-				k.At = 100 - 100*up.place(p.Y)
-			}
-		}
-		d.Keys = append(d.Keys, k)
+// spreadNames moves names of lines apart that overlap.
+func (d *Drawing) spreadNames() {
+	order := make([]*Curve, len(d.Curves))
+	for i := range d.Curves {
+		order[i] = &d.Curves[i]
 	}
-	order := make([]*Key, len(d.Keys))
-	for i := range d.Keys {
-		order[i] = &d.Keys[i]
-	}
-	slices.SortStableFunc(order, func(a, b *Key) int { return cmp.Compare(a.At, b.At) })
+	slices.SortStableFunc(order, func(a, b *Curve) int { return cmp.Compare(a.At, b.At) })
 	for i, k := range order { // downwards …
 		if k.At = max(k.At, apart/2); i > 0 {
 			k.At = max(k.At, order[i-1].At+apart)

@@ -166,14 +166,19 @@ func printPatch(c *commandCall, patch string) {
 // whyCommand makes the command muster why, which traces a check from its declaration to its notifications.
 func whyCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
-		use: "why NODE[/CHECK]", short: "Trace a check on a node, from its declaration to its notifications",
+		use: "why NODE[/CHECK|/ITEM]", short: "Trace a check on a node, from its declaration to its notifications, or an item, from its source to its value",
 		args: cobra.ExactArgs(1), complete: s.completeEvents,
 		run: fetchAndPrint(func(c *commandCall) (t v1.Trace, err error) {
 			n, err := c.findNodeOrEvent(c.args[0])
-			if err != nil {
-				return t, err
+			if err == nil {
+				t, err = c.api.Events.Trace(c.ctx, n.namespace, n.node, n.check)
 			}
-			return c.api.Events.Trace(c.ctx, n.namespace, n.node, n.check)
+			if model.ClassOf(err) == model.NotFound && strings.Contains(c.args[0], "/") {
+				if of, ok, _ := traceItem(c, c.args[0]); ok {
+					return of, nil
+				}
+			}
+			return t, err
 		}, printCheckTrace),
 	})
 }

@@ -2,7 +2,10 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -40,23 +43,44 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	slices.SortStableFunc(items, func(a, b v1.ItemState) int {
 		return cmp.Or(cmp.Compare(itemRank(&a), itemRank(&b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Node, b.Node))
 	})
-	empty := "no items. Declare them in a Template: muster explain template"
+	empty := "no items. Declare them in a Template: muster explain template; numbers in results of checks are items, too"
 	if g.hasFilter() || g.node != "" {
 		empty = "no items match"
 	}
-	keys := map[[3]string]bool{}
+	keys := map[[4]string]bool{}
 	for i := range items {
-		keys[[3]string{items[i].Namespace, items[i].Node, items[i].Key}] = true
+		keys[[4]string{items[i].Namespace, items[i].Node, items[i].Key, items[i].Check + labelsText(&items[i]) + items[i].State}] = true
 	}
+	ofChecks := slices.ContainsFunc(items, func(i v1.ItemState) bool { return i.Check != "" })
 	doubled := len(keys) < len(items) // several Templates have one key
 	return listOutput[v1.ItemState]{
 		value: v1.ItemList{Items: items, Next: next}, items: items, notes: []string{textWhen(next != "", "more rows: --limit 0 shows all, --node NODE only those of a node")},
 		empty:   empty,
-		columns: screen.SplitColumns("NAMESPACE|NODE|KEY|TEMPLATE|LAST VALUE|AGE|STATE").HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(doubled, "TEMPLATE"),
+		columns: screen.SplitColumns("NAMESPACE|NODE|CHECK|KEY|TEMPLATE|LAST VALUE|AGE|STATE").HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(doubled, "TEMPLATE").HideUnless(ofChecks, "CHECK"),
 		row: func(i v1.ItemState) []any {
-			return []any{i.Namespace, i.Node, i.Key, i.Template, cmp.Or(screen.FirstLine(i.Text), "-"), cmp.Or(textWhen(!i.At.IsZero(), c.AgeText(i.At)), "-"), itemState(&i)}
+			return []any{i.Namespace, i.Node, cmp.Or(i.Check, "-"), i.Key + labelsText(&i), i.Template, cmp.Or(screen.FirstLine(i.Text), "-"), cmp.Or(textWhen(!i.At.IsZero(), c.AgeText(i.At)), "-"), itemState(&i)}
 		},
 	}.print(c)
+}
+
+// labelsText returns the labels that a check gave to a number, in PromQL's form; empty: none.
+func labelsText(i *v1.ItemState) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(i.Labels)) {
+		list = append(list, fmt.Sprintf("%s=%q", name, i.Labels[name]))
+	}
+	return textWhen(len(list) > 0, "{"+strings.Join(list, ",")+"}")
+}
+
+// boundText returns a bound of a number for people, with its unit.
+func boundText(b *v1.ItemBound, unit string) string {
+	words := map[string]string{"max": "above ", "min": "below ", "inside_min": "not below ", "inside_max": "not above "}
+	return words[b.End] + strconv.FormatFloat(b.Value, 'f', -1, 64) + textWhen(unit != "", " "+unit)
+}
+
+// plotCommand returns the command that draws a number of a check with its thresholds.
+func plotCommand(i *v1.ItemState) string {
+	return fmt.Sprintf(`muster query '{node=%q,check=%q,item=%q}' --range 1h`, i.Node, i.Check, i.Key)
 }
 
 // itemRank returns the sort rank of an item in a list: unsupported items first, then items without a value, then all others.
@@ -68,7 +92,7 @@ func itemRank(i *v1.ItemState) int {
 func itemState(i *v1.ItemState) screen.Cell {
 	switch i.State {
 	case "unsupported":
-		return screen.Cell{Text: "unsupported: " + screen.FirstLine(i.Reason), Colour: screen.Red}
+		return screen.Cell{Text: "unsupported: " + failureText(i.Reason), Colour: screen.Red}
 	case "notCollected":
 		return screen.Cell{Text: "not collected: " + i.Reason, Colour: screen.Yellow}
 	case "waiting":
@@ -80,12 +104,21 @@ func itemState(i *v1.ItemState) screen.Cell {
 	return screen.Cell{Text: i.State, Colour: screen.Green}
 }
 
+// failureText returns the line of a reason that names the failure: of a failed step the last line, because the lines before have the value
+// and the outputs of other steps.
+func failureText(reason string) string {
+	if at := strings.LastIndexByte(reason, '\n'); at >= 0 && strings.HasPrefix(reason, "Preprocessing failed for: ") {
+		return "step " + screen.FirstLine(reason[at+1:])
+	}
+	return screen.FirstLine(reason)
+}
+
 // findItem returns the node and key that the name of an item has: NODE/KEY or NAMESPACE/NODE/KEY. A key may contain
 // slashes, which do not count within its parameters.
 func (c *commandCall) findItem(text string) (namespace, node, key string, err error) {
 	node, key, _ = strings.Cut(text, "/")
 	names, _, _ := strings.Cut(key, "[")
-	if second, _, three := strings.Cut(names, "/"); three && c.nodeExists(node, second) {
+	if second, _, three := strings.Cut(names, "/"); three && second != "" && c.nodeExists(node, second) {
 		node, key = node+"/"+second, key[len(second)+1:]
 	}
 	if node == "" || key == "" {
@@ -115,9 +148,13 @@ func describeItem(c *commandCall, name string) error {
 	}
 	for i := range l.Items {
 		one := &l.Items[i]
-		c.printField("item", "%s/%s", one.Node, one.Key)
-		c.printField("template", "%s", one.Template)
+		c.printField("item", "%s/%s%s", one.Node, one.Key, labelsText(one))
+		if one.Check == "" {
+			c.printField("template", "%s", one.Template)
+		}
 		switch {
+		case one.Check != "":
+			c.printField("check", "%s: the results have the number", one.Check)
 		case one.From != "":
 			c.printField("from", "%s", one.From)
 		case one.Trapper:
@@ -139,6 +176,12 @@ func describeItem(c *commandCall, name string) error {
 		if !one.At.IsZero() {
 			c.printField("at", "%s", c.TimeAndAge(one.At))
 		}
+		for k := range one.Bounds {
+			c.printField(one.Bounds[k].Kind, "%s", boundText(&one.Bounds[k], one.Unit))
+		}
+		if one.Check != "" && one.State == "ok" {
+			c.printField("plot", "%s", plotCommand(one))
+		}
 		if one.Type == "log" || one.Type == "text" {
 			if err := c.printTexts(one.Namespace, one.Node, one.Key); err != nil {
 				return err
@@ -156,4 +199,86 @@ func describeItem(c *commandCall, name string) error {
 		}
 	}
 	return nil
+}
+
+// traceItem returns the trace of an item for muster why: its source, the agent of its node, its value or the reason why it has none, its
+// bounds and triggers. ok is false if the node has no such item.
+func traceItem(c *commandCall, name string) (trace v1.Trace, ok bool, err error) {
+	namespace, node, key, err := c.findItem(name)
+	if err != nil {
+		return trace, false, err
+	}
+	l, err := c.api.Items(c.ctx, v1.ItemFilter{Namespace: namespace, Node: node, Key: key}, 100, "")
+	if err != nil || len(l.Items) == 0 {
+		return trace, false, err
+	}
+	trace = v1.Trace{Namespace: namespace, Node: node, Check: key}
+	of, err := c.api.Events.Trace(c.ctx, namespace, node, "")
+	if err != nil {
+		return trace, false, err
+	}
+	for _, link := range of.Links {
+		if link.Name == "agent" || link.Name == "limit" {
+			trace.Links = append(trace.Links, link)
+		}
+	}
+	for i := range l.Items {
+		one := &l.Items[i]
+		trace.Links = append(trace.Links, itemLinks(one)...)
+		if one.From != "" && one.State == "waiting" {
+			masters, err := c.api.Items(c.ctx, v1.ItemFilter{Namespace: namespace, Node: node, Key: one.From, Template: one.Template}, 1, "")
+			if err == nil && len(masters.Items) == 1 {
+				state := "a value came, and no value of this item"
+				if masters.Items[0].State != "ok" {
+					state = itemState(&masters.Items[0]).Text
+				}
+				trace.Links = append(trace.Links, v1.Link{Name: "master", Holds: masters.Items[0].State == "ok", Text: one.From + ": " + state, At: masters.Items[0].At})
+			}
+		}
+	}
+	return trace, true, nil
+}
+
+// itemLinks returns the steps of an item's trace that come from its state.
+func itemLinks(i *v1.ItemState) []v1.Link {
+	source := v1.Link{Name: "source", Holds: true, Text: "template " + i.Template + ": "}
+	switch {
+	case i.Check != "":
+		source.Text = "check " + i.Check + ": a number in its results" + textWhen(i.Labels != nil, ", labels "+labelsText(i))
+	case i.From != "":
+		source.Text += "computed from item " + i.From
+	case i.Trapper:
+		source.Text += "external senders provide the value"
+	case i.Formula != "":
+		source.Text += fmt.Sprintf("formula %s, every %s", i.Formula, i.Interval)
+	case i.Internal:
+		source.Text += fmt.Sprintf("the server measures itself, every %s", i.Interval)
+	case i.Interval > 0:
+		source.Text += fmt.Sprintf("the agent collects the item every %s", i.Interval)
+	default:
+		source.Text += "nobody collects the item"
+	}
+	value := v1.Link{Name: "value", Holds: i.State == "ok", Text: itemState(i).Text, At: i.At}
+	if i.State == "unsupported" && strings.Contains(i.Reason, "\n") {
+		for line := range strings.Lines(i.Reason) {
+			value.Steps = append(value.Steps, v1.Link{Holds: true, Text: screen.FirstLine(line)})
+		}
+	}
+	if i.State == "ok" {
+		value.Text = cmp.Or(screen.FirstLine(i.Text), "-")
+	}
+	links := []v1.Link{source, value}
+	for k := range i.Bounds {
+		links = append(links, v1.Link{Name: i.Bounds[k].Kind, Holds: true, Text: boundText(&i.Bounds[k], i.Unit)})
+	}
+	for _, t := range i.Triggers {
+		link := v1.Link{Name: "trigger", Holds: t.Unknown == "", Text: t.Name + ": " + t.Expression}
+		if t.Problem {
+			link.Text += "; PROBLEM"
+		} else if t.Unknown != "" {
+			link.Text += "; UNKNOWN: " + t.Unknown
+		}
+		links = append(links, link)
+	}
+	return links
 }

@@ -4,6 +4,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/metric"
 )
 
 // TestQueryHelpsWithNamesAndTimes runs muster query with an item key, an unknown metric, a time of day and an item of
@@ -38,6 +42,28 @@ func TestItemsOfTwoTemplatesShowTheTemplate(t *testing.T) {
 	rig.Apply(`{kind: Template, metadata: {name: other}, spec: {targets: {groups: [all]}, items: [{key: agent.ping}]}}`)
 	awaitPlanner(t, rig)
 	x.expectOutput("", "get items", 0, "TEMPLATE", "linux", "other")
+}
+
+// TestItemsNameTheirFailure lists an item whose step failed, one that waits for its master, and a trigger without a value. It expects the failed
+// step in the list, all steps in why, and the reason of the master at the item that waits.
+func TestItemsNameTheirFailure(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
+	rig.DeclareNodes("default", nil, "db1")
+	node, _ := rig.Directory.NodeByName("default", "db1")
+	rig.Items = map[model.NodeID][]metric.ItemState{node: {
+		{Item: &model.Item{Key: "disk"}, Reason: "cannot run iostat", At: rig.Now()},
+		{Item: &model.Item{Key: "disk.util", From: "disk"}, Triggers: []metric.TriggerState{{Name: "busy", Expression: "last(//disk.util)>90", Unknown: "no value came yet"}}},
+		{Item: &model.Item{Key: "web"}, Reason: "Preprocessing failed for: {\n1. Result: {}\n2. Failed: no data matches $.a", At: rig.Now()},
+		{Item: &model.Item{Key: "up"}, Value: item.FromFloat(1), At: rig.Now()},
+	}}
+	out := x.expectOutput("", "get items", 0, "unsupported: step 2. Failed: no data matches $.a", "unsupported: cannot run iostat")
+	if strings.Contains(out, "Preprocessing failed for") {
+		t.Error(out)
+	}
+	x.expectOutput("", "why db1/web", 0, "! unsupported: step 2. Failed: no data matches $.a", "1. Result: {}")
+	x.expectOutput("", "why db1/disk.util", 0, "computed from item disk", "! no value yet", "disk: unsupported: cannot run iostat", "UNKNOWN: no value came yet")
+	x.expectOutput("", "why db1/up", 0, "value        1 ")
+	x.expectOutput("", "why db1/none", 3, "none")
 }
 
 // TestTextsAreListed lists text values by node, item, words and parts of words. A user of another namespace sees none.

@@ -240,7 +240,7 @@ func validatePassive(v *Validator, s *model.CheckSpec) {
 	}{
 		{"command", s.Command != nil}, {"probe", s.Probe != nil}, {"targets", s.Targets != nil}, {"proxy", s.Proxy != nil}, {"roundRobin", s.RoundRobin},
 		{"interval", s.Interval != 0}, {"cron", s.Cron != ""}, {"timeZone", s.TimeZone != ""}, {"schedule", s.Schedule != nil}, {"timeout", s.Timeout != 0},
-		{"env", len(s.Env) > 0}, {"stdin", s.Stdin != ""}, {"runAs", s.RunAs != ""}, {"hooks", len(s.Hooks) > 0}, {"metrics", s.Metrics != nil}, {"thresholds", len(s.Thresholds) > 0},
+		{"env", len(s.Env) > 0}, {"stdin", s.Stdin != ""}, {"runAs", s.RunAs != ""}, {"hooks", len(s.Hooks) > 0}, {"metrics", s.Metrics != nil && s.Metrics.Format != model.NoMetrics}, {"thresholds", len(s.Thresholds) > 0},
 		{"discardOutput", s.DiscardOutput},
 	} {
 		v.FlawIf(f.set,

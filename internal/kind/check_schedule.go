@@ -109,12 +109,12 @@ func validateHooksOfCheck(v *Validator, list []model.Hook) {
 // validateMetricsOfCheck validates how a check parses values from its output.
 func validateMetricsOfCheck(v *Validator, s *model.CheckSpec) {
 	if m := s.Metrics; m != nil {
-		hint := "write " + strings.Join(model.MetricFormats[:], ", ")
-		v.MissingIf(m.Format == "", "spec.metrics.format", hint, "missing")
-		v.FlawIf(m.Format != "" && !slices.Contains(model.MetricFormats[:], m.Format), "spec.metrics.format", hint, "unknown metrics format %q", m.Format)
+		hint := "write " + strings.Join(model.MetricFormats[:], ", ") + " or " + model.NoMetrics
+		v.FlawIf(m.Format != "" && m.Format != model.NoMetrics && !slices.Contains(model.MetricFormats[:], m.Format), "spec.metrics.format", hint, "unknown metrics format %q", m.Format)
+		v.FlawIf(m.Format == model.NoMetrics && len(m.Tags)+len(s.Thresholds) > 0, "spec.metrics.format", "write another format, or leave tags and thresholds out", "without numbers there are neither tags nor thresholds")
 		v.validateMetricTags("spec.metrics.tags", m.Tags)
 	}
-	v.MissingIf(s.Metrics == nil && len(s.Thresholds) > 0, "spec.thresholds", "write metrics: {format: nagios}", "thresholds need metrics")
+	v.MissingIf(s.Sensu && s.Metrics == nil && len(s.Thresholds) > 0, "spec.thresholds", "write metrics: {format: nagios}", "the thresholds of a check kept from Sensu need metrics")
 	v.Bound("spec.thresholds", len(s.Thresholds))
 	for i := range s.Thresholds {
 		t, at := &s.Thresholds[i], fmt.Sprintf("spec.thresholds[%d]", i)

@@ -103,6 +103,5 @@ func (r *run) concludeAlerts(ctx context.Context) {
 // alertsMissing reports whether an expected alert has not come yet.
 func (r *run) alertsMissing() bool {
 	seen := r.script.Alerts(r.alarms)
-	_, missing := judge.Alerts(seen)
-	return missing > 0 || judge.Messages(seen, r.Since, nil).Missing > 0
+	return judge.Alerts(seen, nil) > 0 || judge.Messages(seen, r.Since, nil).Missing > 0
 }

@@ -41,6 +41,11 @@ func Parse(format string, output []byte, cut bool, tags map[string]string) (valu
 	return s.values, s.bad
 }
 
+// Perfdata parses the performance data in an output. cut means that the end of the output is missing, as in Parse.
+func Perfdata(output []byte, cut bool) []model.Perfdatum {
+	return model.ParseOutput(completeLines(output, cut, " \n")).PerfData
+}
+
 // completeLines returns an output without the incomplete last line (or word) if the output was cut, else the whole
 // output
 func completeLines(output []byte, cut bool, ends string) []byte {

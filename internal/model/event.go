@@ -380,6 +380,9 @@ type Value struct {
 // MetricFormats are the formats of outputs from which values can be parsed.
 var MetricFormats = [...]string{"nagios", "graphite", "influxdb", "opentsdb", "prometheus"}
 
+// NoMetrics is the metric format of a check whose output has no numbers.
+const NoMetrics = "none"
+
 // Bounds of hooks and values in a result.
 const (
 	MaxHooks      = 16       // hooks of one check, and hook results of one result

@@ -61,7 +61,7 @@ func appendPerfdata(perf []Perfdatum, text []byte) (_ []Perfdatum, bad int) {
 		}
 		word := after[:end]
 		text = after[end:]
-		if !ok {
+		if !ok || len(perf) == MaxValues {
 			bad++
 			continue
 		}

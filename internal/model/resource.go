@@ -367,7 +367,8 @@ type CheckSpec struct {
 	// Commands that run on the node after a result, by its status, to collect the first facts for a person. Their
 	// output stands with the event and in messages.
 	Hooks []Hook `json:"hooks,omitempty"`
-	// How numbers are parsed from the output.
+	// How numbers are parsed from the output. Without this field the performance data of Nagios become series, but are
+	// not part of the event.
 	Metrics *Metrics `json:"metrics,omitempty"`
 	// Bounds for parsed numbers. A number beyond raises the status.
 	Thresholds []Threshold `json:"thresholds,omitempty"`
@@ -440,8 +441,8 @@ type Hook struct {
 
 // Metrics configures how values are parsed from the output of a check.
 type Metrics struct {
-	// nagios (perfdata), graphite, influxdb, opentsdb or prometheus.
-	Format string `json:"format"`
+	// nagios (performance data, the default), graphite, influxdb, opentsdb or prometheus; none: the output has no numbers.
+	Format string `json:"format,omitempty"`
 	// Tags of each value, with properties; its own tags win.
 	Tags map[string]string `json:"tags,omitempty"`
 }

@@ -85,7 +85,7 @@ func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec
 		Timeout: time.Duration(spec.Timeout), TTL: time.Duration(spec.TTL),
 		Env: spec.Env, RunAs: spec.RunAs, MaxOutput: int(cmp.Or(spec.MaxOutput, model.DefaultOutputBytes)),
 		FailAfter: 1, RecoverAfter: 1, Stdin: spec.Stdin, StdinEvent: spec.StdinEvent, Proxy: spec.Proxy != nil, RoundRobin: spec.RoundRobin,
-		Metrics: spec.Metrics, Thresholds: spec.Thresholds, Pipelines: spec.Pipelines, DiscardOutput: spec.DiscardOutput, Sensu: spec.Sensu,
+		Metrics: metricsOf(spec), Thresholds: spec.Thresholds, Pipelines: spec.Pipelines, DiscardOutput: spec.DiscardOutput, Sensu: spec.Sensu,
 	}
 	if p := spec.Proxy; spec.Sensu && p != nil {
 		out.OwnEntity = p.Where == "" && len(p.Groups) == 0
@@ -290,4 +290,19 @@ func (u *unit) propertiesRead() []string {
 		return u.properties
 	}
 	return append(u.properties[:len(u.properties):len(u.properties)], u.next.properties...)
+}
+
+// metricsOf returns how the agent parses numbers from a check's output, with the default format. Nil: it parses none, and
+// the server reads the performance data. The agent parses them if thresholds need them, or if it drops the output.
+func metricsOf(spec *model.CheckSpec) *model.Metrics {
+	switch m := spec.Metrics; {
+	case m == nil && (spec.Sensu || len(spec.Thresholds) == 0 && !spec.DiscardOutput):
+		return nil
+	case m == nil:
+		return &model.Metrics{Format: model.MetricFormats[0]}
+	case m.Format == "":
+		return &model.Metrics{Format: model.MetricFormats[0], Tags: m.Tags}
+	default:
+		return m
+	}
 }

@@ -72,7 +72,7 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 			o["proxy_requests"] = object{"entity_attributes": attributes, "splay": false, "splay_coverage": 0}
 		}
 	}
-	if c.Metrics != nil {
+	if c.Metrics != nil && c.Metrics.Format != model.NoMetrics {
 		o["output_metric_format"] = model.SensuMetricFormat(c.Metrics.Format)
 		if len(c.Metrics.Tags) > 0 {
 			o["output_metric_tags"] = filter.SensuTags(c.Metrics.Tags)

@@ -144,5 +144,5 @@ func Check(key string) error {
 	if near := model.Nearest(k.Name, names); near != "" {
 		return fmt.Errorf("unknown item key %s: did you mean %s?", k.Name, near)
 	}
-	return fmt.Errorf("unknown item key %s; agents know the keys %s", k.Name, strings.Join(names, ", "))
+	return fmt.Errorf("unknown item key %s; docs/reference/keys.md lists the keys that agents collect", k.Name)
 }

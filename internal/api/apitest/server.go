@@ -158,7 +158,8 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 			Connected: r.connected, Agent: r.agentSession, Judgement: r.Directory.Judgement, Assigned: func(node model.NodeID, check model.CheckID) *model.CheckDefinition {
 				return directory.AssignedCheck(r.Directory, node, check)
 			},
-			Limits: func(string) []v1.LimitUse { return nil },
+			Limits:   func(string) []v1.LimitUse { return nil },
+			StepDebt: func(model.NodeID) time.Duration { return 0 },
 			Verdicts: func(model.NodeID, model.CheckID) (dispatch.PipelineDecisions, bool) {
 				return dispatch.PipelineDecisions{}, false
 			},

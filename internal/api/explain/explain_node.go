@@ -35,6 +35,9 @@ func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 		return nil, err
 	}
 	out.Links = append(out.Links, declared, s.agentLink(id), s.assignmentLink(id))
+	if debt := s.StepDebt(id); debt > 0 {
+		out.Links = append(out.Links, v1.Link{Name: "limit", Text: fmt.Sprintf("batches with values wait for other nodes: steps and triggers of this node took %v of CPU time more than its share while others waited. Find the item: muster debug values", debt.Round(time.Millisecond))})
+	}
 	for _, f := range s.Directory.NodeFaults(id) {
 		out.Links = append(out.Links, v1.Link{Name: "error", Text: f.Text})
 	}
@@ -42,6 +45,10 @@ func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 		out.Links = append(out.Links, v1.Link{Name: "group", Holds: w.Lands, Text: w.Text, Steps: nodes.ReasonLinks(w.Steps)})
 	}
 	out.Links = append(out.Links, s.assignedChecksLink(id, in.Namespace))
+	if link := s.assignedTemplatesLink(id, in.Namespace); link.Holds {
+		out.Links[len(out.Links)-1].Holds = true // a node with items needs no check
+		out.Links = append(out.Links, link)
+	}
 	return op.Answer(out), nil
 }
 
@@ -75,6 +82,25 @@ func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string)
 	}
 	slices.SortFunc(link.Steps, func(a, b v1.Link) int { return strings.Compare(a.Text, b.Text) })
 	return link
+}
+
+// assignedTemplatesLink returns the trace step that lists the node's Templates; it does not hold if the node has none.
+func (s *explainRequest) assignedTemplatesLink(node model.NodeID, namespace string) v1.Link {
+	var list []string
+	for _, unit := range s.Directory.NodeUnits(node) {
+		source := model.TriggerSource(unit, "")
+		u := s.Directory.SourceUnit(source)
+		if u == nil || u.Definition.AsTemplate() == nil {
+			continue
+		}
+		ns, name, _ := s.Directory.SourceName(source)
+		if ns != namespace {
+			name = ns + "/" + name
+		}
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return v1.Link{Name: "templates", Holds: len(list) > 0, Text: fmt.Sprintf("Templates of this node: %s", strings.Join(list, ", "))}
 }
 
 // clockTolerance is the clock error of a node above which answers mention it.

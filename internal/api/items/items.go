@@ -1,9 +1,11 @@
-// Package items answers about items of Templates: their last values on the nodes, and why one has none.
+// Package items answers about items of Templates and numbers in results of checks: their last values on the nodes, and why one has
+// none. In: states of items, series. Out: lists and the load of the pipeline of values. Start reading at itemRequest.listItems.
 package items
 
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/access"
@@ -19,6 +21,8 @@ import (
 type Options struct {
 	// Items returns the items of a node for which values came, by Template and key.
 	Items func(model.NodeID) []metric.ItemState
+	// Refusals returns the refused numbers in the last results of a node's checks. Nil: none.
+	Refusals func(model.NodeID) map[model.UnitID]metric.NumberRefusal
 	// Texts returns the newest text values that match, in the order of their times, and whether older ones may match.
 	Texts func(context.Context, textlog.Query) ([]textlog.Row, bool, error)
 	// Load returns the load of the pipeline of values, with at most a number of items, of triggers and of nodes.
@@ -84,7 +88,11 @@ func (s *itemRequest) listItems(ctx context.Context, in *struct {
 		Read: func(behind list.Cursor, size int) (rows []nodeItem, err error) {
 			first, _ := slices.BinarySearch(nodes, model.NodeID(behind.Number))
 			for _, node := range nodes[first:] {
-				for _, i := range s.itemsOf(node) {
+				items, err := s.itemsOf(ctx, node)
+				if err != nil {
+					return nil, err
+				}
+				for _, i := range items {
 					row := nodeItem{node, i}
 					if in.Template != "" && i.Template != in.Template || in.Key != "" && i.Key != in.Key || in.State != "" && i.State != in.State ||
 						node == model.NodeID(behind.Number) && row.sortKey() <= behind.ID {
@@ -108,11 +116,21 @@ type nodeItem struct {
 	v1.ItemState
 }
 
-// sortKey returns the sort key of an item within its node: key, then Template.
-func (i *nodeItem) sortKey() string { return i.Key + "\x00" + i.Template }
+// sortKey returns the sort key of an item within its node: key, Template, check, labels.
+func (i *nodeItem) sortKey() string { return itemSortKey(&i.ItemState) }
 
-// itemsOf returns a node's items sorted by key: those with values, and those of its Templates that have no value yet
-func (s *itemRequest) itemsOf(node model.NodeID) (rows []v1.ItemState) {
+// itemSortKey returns the sort key of an item within its node.
+func itemSortKey(i *v1.ItemState) string {
+	key := i.Key + "\x00" + i.Template + "\x00" + i.Check + "\x00" + i.Unit + "\x00" + i.State
+	for _, name := range slices.Sorted(maps.Keys(i.Labels)) {
+		key += "\x00" + name + "\x00" + i.Labels[name]
+	}
+	return key
+}
+
+// itemsOf returns a node's items sorted by key: those with values, those of its Templates that have no value yet, and the numbers in
+// results of its checks
+func (s *itemRequest) itemsOf(ctx context.Context, node model.NodeID) ([]v1.ItemState, error) {
 	type itemKey struct {
 		template model.UnitID
 		key      string
@@ -138,13 +156,12 @@ func (s *itemRequest) itemsOf(node model.NodeID) (rows []v1.ItemState) {
 		}
 	}
 	namespace, name, _ := s.Directory.NodeName(node)
+	rows, err := s.checkItemsOf(ctx, node, namespace, name)
 	for i := range states {
 		rows = append(rows, s.showItem(namespace, name, &states[i]))
 	}
-	slices.SortFunc(rows, func(a, b v1.ItemState) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Template, b.Template))
-	})
-	return rows
+	slices.SortFunc(rows, func(a, b v1.ItemState) int { return cmp.Compare(itemSortKey(&a), itemSortKey(&b)) })
+	return rows, err
 }
 
 // showItem converts the state of an item to the API type ItemState

@@ -322,7 +322,7 @@ type Trace struct {
 // Link is one step of the trace that muster why shows, such as "the agent is connected". The first link with Holds
 // false explains why later steps did not happen.
 type Link struct {
-	Name  string    `json:"name,omitempty" enum:"assigned,declared,grace,waiver,agent,assignment,property,schedule,result,excepted,late,limit,event,streamed,pipelines,problem,on hold,notified,next,group,checks,error" doc:"Step of the chain; empty for a step under another one."`
+	Name  string    `json:"name,omitempty" enum:"assigned,declared,grace,waiver,agent,assignment,property,schedule,result,excepted,late,limit,event,streamed,pipelines,problem,on hold,notified,next,group,checks,templates,error" doc:"Step of the chain; empty for a step under another one."`
 	Holds bool      `json:"holds" doc:"The condition of this step is met; the chain continues."`
 	Text  string    `json:"text"`
 	At    time.Time `json:"at,omitzero" doc:"Time of the step; absent: now."`

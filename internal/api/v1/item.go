@@ -8,23 +8,34 @@ import (
 
 // ItemState is the current state of one item (a metric of a Template) on one node
 type ItemState struct {
-	Namespace string         `json:"namespace"`
-	Node      string         `json:"node"`
-	Template  string         `json:"template"` // NAME, or NAMESPACE/NAME of another namespace than the node's
-	Key       string         `json:"key"`
-	Type      string         `json:"type" enum:"float,unsigned,text,log,boolean"`
-	Unit      string         `json:"unit,omitempty"`
-	Interval  model.Duration `json:"interval,omitempty"` // absent: neither the agent nor the server makes its values
-	From      string         `json:"from,omitempty"`     // key of the master item
-	Trapper   bool           `json:"trapper,omitempty"`  // others send its values
-	Formula   string         `json:"formula,omitempty"`  // the server computes it
-	Internal  bool           `json:"internal,omitempty"` // the server measures itself
-	State     string         `json:"state" enum:"ok,unsupported,waiting,notCollected" doc:"waiting: no value came yet. notCollected: nobody collects the item, or its master."`
-	Reason    string         `json:"reason,omitempty"` // of unsupported and notCollected
-	Value     string         `json:"value,omitempty"`  // the last one, exact
-	Text      string         `json:"text,omitempty"`   // the last one for people, with its unit
-	At        time.Time      `json:"at,omitzero"`      // of the last value or failure
-	Triggers  []ItemTrigger  `json:"triggers,omitempty"`
+	Namespace string            `json:"namespace"`
+	Node      string            `json:"node"`
+	Template  string            `json:"template"` // NAME, or NAMESPACE/NAME of another namespace than the node's; empty: of a check
+	Key       string            `json:"key"`
+	Check     string            `json:"check,omitempty" doc:"The check in whose results the item is a number."`
+	Labels    map[string]string `json:"labels,omitempty" doc:"Labels that the check gave to the number."`
+	Bounds    []ItemBound       `json:"bounds,omitempty" doc:"Thresholds and range of a number in results of a check."`
+	Type      string            `json:"type" enum:"float,unsigned,text,log,boolean"`
+	Unit      string            `json:"unit,omitempty"`
+	Interval  model.Duration    `json:"interval,omitempty"` // absent: neither the agent nor the server makes its values
+	From      string            `json:"from,omitempty"`     // key of the master item
+	Trapper   bool              `json:"trapper,omitempty"`  // others send its values
+	Formula   string            `json:"formula,omitempty"`  // the server computes it
+	Internal  bool              `json:"internal,omitempty"` // the server measures itself
+	State     string            `json:"state" enum:"ok,unsupported,waiting,notCollected" doc:"waiting: no value came yet. notCollected: nobody collects the item, or its master."`
+	Reason    string            `json:"reason,omitempty"` // of unsupported and notCollected
+	Value     string            `json:"value,omitempty"`  // the last one, exact
+	Text      string            `json:"text,omitempty"`   // the last one for people, with its unit
+	At        time.Time         `json:"at,omitzero"`      // of the last value or failure
+	Triggers  []ItemTrigger     `json:"triggers,omitempty"`
+}
+
+// ItemBound is one end of a threshold, or of the range, of a number in results of a check.
+type ItemBound struct {
+	Kind  string    `json:"kind" enum:"warning,critical,unknown,min,max"`
+	End   string    `json:"end,omitempty" enum:"min,max,inside_min,inside_max" doc:"Absent for the range. max: a larger number violates the threshold. inside_min and inside_max: a number between both does."`
+	Value float64   `json:"value"`
+	At    time.Time `json:"at"` // of the result that had it
 }
 
 // ItemTrigger is the current state of a trigger (an alert condition of a Template) that reads an item

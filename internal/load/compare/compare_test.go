@@ -27,8 +27,10 @@ func oneRun(at int, noise float64) *report.Report {
 		Scenario: &scenario.Scenario{Name: "tiny", Seed: 1, Agents: []scenario.Class{{Name: "a", Count: 100}}},
 		Environment: &report.Environment{FileSystem: "ext4", Device: "/dev/vda", Virtual: "kvm", Fsync: report.Latency{P50: 1, P99: 2}, Limits: map[string]string{"open files": "1024"},
 			Server: map[string]string{"program": "muster", "commit": "1234567890abcdef"}},
-		Traffic: report.Traffic{Results: 60000, Rate: 1000, InTime: new(1.0), Latency: report.Latency{P50: of(300), P99: of(520), P999: of(530), Max: of(600)}, BeyondLinger: report.Latency{P50: of(10), P99: of(25)}},
-		Cost:    report.Cost{Server: report.Usage{Cores: of(0.2), MicrosPerItem: of(12), RSS: int64(of(1e8))}, Loader: report.Usage{Cores: 0.1, MicrosPerItem: 8}, MachineShare: of(0.15), Inside: &report.Inside{Allocs: of(3), AllocBytes: of(700), WireBytes: of(120), JournalBytes: of(90), GC: 0.01}, Calls: &report.Calls{Reads: of(900), Writes: of(600), Syncs: of(50)}, Disk: &report.Disk{PerResult: of(350)}, SessionBytes: of(9000), AgentBytes: 9000, StateBytes: of(500), ConnectSeconds: of(2)},
+		Span: report.Span{InTime: new(1.0), Latency: report.Latency{P50: of(300), P99: of(520), P999: of(530), Max: of(600)}, BeyondLinger: report.Latency{P50: of(10), P99: of(25)},
+			Server: report.Usage{Cores: of(0.2), MicrosPerItem: of(12), RSS: int64(of(1e8))}, Loader: report.Usage{Cores: 0.1, MicrosPerItem: 8}},
+		Traffic: report.Traffic{Results: 60000, Rate: 1000},
+		Cost:    report.Cost{Inside: &report.Inside{Allocs: of(3), AllocBytes: of(700), WireBytes: of(120), JournalBytes: of(90), GC: 0.01}, Calls: &report.Calls{Reads: of(900), Writes: of(600), Syncs: of(50)}, Disk: &report.Disk{PerResult: of(350)}, SessionBytes: of(9000), AgentBytes: 9000, StateBytes: of(500), ConnectSeconds: of(2)},
 	}
 }
 
@@ -248,9 +250,8 @@ func TestFromNothing(t *testing.T) {
 // fine.
 func TestRunsThatFailWithoutAFigure(t *testing.T) {
 	fails := func(s Set, runs int) Set {
-		failed := false
 		for _, r := range s.Runs[:runs] {
-			r.Passed, r.Verdict = &failed, []string{"600 results were refused: map[rate:600]"}
+			r.Trouble, r.Verdict = []string{"600 results were refused: map[rate:600]"}, []string{"600 results were refused: map[rate:600]"}
 		}
 		return s
 	}
@@ -308,12 +309,8 @@ func TestDifferences(t *testing.T) {
 // TestStoppedIsNotFailed expects that a stopped run counts as failed only if something else is wrong.
 func TestStoppedIsNotFailed(t *testing.T) {
 	a, b := set("a", 0, 0, 0, 0, 0, 0), set("b", 1, 0, 0, 0, 0, 0)
-	failed := false
-	for i, r := range b.Runs[:2] {
-		if r.Passed, r.Verdict = &failed, []string{"600 results were refused"}; i == 0 {
-			r.Stopped = &report.Stopped{After: 12, Of: 60, Phase: "steady", Well: true}
-		}
-	}
+	b.Runs[0].Stopped = &report.Stopped{After: 12, Of: 60, Phase: "steady"}
+	b.Runs[1].Trouble, b.Runs[1].Verdict = []string{"600 results were refused"}, []string{"600 results were refused"}
 	got := Compare(a, b)
 	if got.Other.Failed != 1 || got.Other.Runs != 5 || !slices.Contains(got.Verdict, "1 run of b failed: 600 results were refused") || !slices.ContainsFunc(got.Differences, func(d string) bool { return strings.HasPrefix(d, "stopped differs (a: no; b: stopped after 12") }) {
 		t.Errorf("%+v %q %q", got.Other, got.Verdict, got.Differences)

@@ -15,10 +15,11 @@ import (
 // played returns the report of a small run.
 func played() *report.Report {
 	return &report.Report{
-		Schema: report.Schema, Title: "tiny", Balance: &report.Balance{}, Valid: true, Traffic: report.Traffic{Results: 1000, Rate: 100, Latency: report.Latency{P50: 250, P99: 500.5, Max: 600}},
+		Schema: report.Schema, Title: "tiny", Balance: &report.Balance{}, Valid: true, Traffic: report.Traffic{Results: 1000, Rate: 100},
+		Span:    report.Span{Latency: report.Latency{P50: 250, P99: 500.5, Max: 600}, Server: report.Usage{Cores: 0.5, MicrosPerItem: 12.5}},
 		Machine: report.Machine{CPU: "Some CPU", Cores: 2}, Scenario: &scenario.Scenario{Name: "sensu 4000/x"},
-		Cost:   report.Cost{Server: report.Usage{Cores: 0.5, MicrosPerItem: 12.5}, Inside: &report.Inside{WireBytes: 130, JournalBytes: 60.5, Allocs: 3, AllocBytes: 700}, Calls: &report.Calls{Syncs: 50}},
-		Course: report.Course{Phases: []report.Played{{Kind: "ramp"}, {Kind: "steady", From: 0, To: 10, Acknowledged: 100, Latency: report.Latency{P50: 1, P99: 2, Max: 3}}}},
+		Cost:   report.Cost{Inside: &report.Inside{WireBytes: 130, JournalBytes: 60.5, Allocs: 3, AllocBytes: 700}, Calls: &report.Calls{Syncs: 50}},
+		Course: report.Course{Phases: []report.Played{{Kind: "ramp"}, {Kind: "steady", From: 0, To: 10, Acknowledged: 100, Span: report.Span{Latency: report.Latency{P50: 1, P99: 2, Max: 3}}}}},
 	}
 }
 

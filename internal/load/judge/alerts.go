@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 )
@@ -19,17 +17,23 @@ const Early = int64(1e9)
 // strike is a fault while its alerts are judged.
 type strike struct {
 	observe.Strike
-	row               report.Struck
-	detected, cleared *hdrhistogram.Histogram
+	row               *report.Struck
+	detected, cleared observe.Histogram
 }
 
-// Alerts judges the alerts of faults, and returns the report's row of each strike and the number of missing alerts.
-func Alerts(a *observe.Alerts) (rows []report.Struck, missing int) {
+// Alerts judges the alerts of faults, fills them in the faults of a report, and returns the number of missing alerts. Faults nil:
+// only that number is wanted.
+func Alerts(a *observe.Alerts, faults []report.Struck) (missing int) {
+	for _, s := range a.Strikes {
+		for len(faults) <= s.Fault {
+			faults = append(faults, report.Struck{})
+		}
+	}
 	all := make([]*strike, len(a.Strikes))
 	var checks []*strike
 	struck := map[int][]*strike{}
 	for i, s := range a.Strikes {
-		x := &strike{Strike: s, detected: newLatency(), cleared: newLatency()}
+		x := &strike{Strike: s, row: &faults[s.Fault]}
 		all[i] = x
 		for _, state := range s.States {
 			struck[state] = append(struck[state], x)
@@ -56,24 +60,16 @@ func Alerts(a *observe.Alerts) (rows []report.Struck, missing int) {
 		checks[0].row.Example = cmp.Or(checks[0].row.Example, a.Stranger+": nobody asked for alerts of it")
 	}
 	for _, x := range all {
-		if x.detected.TotalCount() > 0 {
-			x.row.Detected = report.LatencyOf(x.detected)
-		}
-		if x.cleared.TotalCount() > 0 {
-			x.row.Cleared = report.LatencyOf(x.cleared)
-		}
-		rows, missing = append(rows, x.row), missing+x.row.Missing
+		x.row.Detected, x.row.Cleared = x.detected.Latency(), x.cleared.Latency()
+		missing += x.row.Missing
 	}
-	return rows, missing
+	return missing
 }
 
 // failing reports whether a strike lets checks fail.
 func failing(a *observe.Alerts, s *observe.Strike) bool {
 	return len(s.States) > 0 && !a.States[s.States[0]].Machine
 }
-
-// newLatency returns a histogram of latencies.
-func newLatency() *hdrhistogram.Histogram { return hdrhistogram.New(1, report.MaxLatency, 3) }
 
 // wrong counts a wrong alert, and keeps the first as an example.
 func (x *strike) wrong(count *int, state *observe.Alerted, format string, args ...any) {
@@ -83,42 +79,56 @@ func (x *strike) wrong(count *int, state *observe.Alerted, format string, args .
 	}
 }
 
-// judgeCheck judges the alerts of a check's state: expected and received alerts are paired in order, openings and
-// closings apart. Each counts for the latest of some strikes; struck tells that these struck the state.
+// judgeCheck judges the alerts of a check's state. Each counts for the latest of some strikes; struck tells that these struck
+// the state.
 func judgeCheck(state *observe.Alerted, strikes []*strike, struck bool) {
 	if state.Unclear {
 		return
 	}
 	for _, open := range []bool{true, false} {
 		must, came := turnsOf(state.Must, open), turnsOf(state.Came, open)
-		counted, all := map[*strike]bool{}, len(came)
-		for _, m := range must {
-			for ; len(came) > 0 && came[0].At < m.At-Early; came = came[1:] {
-				x := latest(strikes, came[0].At)
-				x.wrong(&x.row.Extra, state, "an alert that it %s, %.1f s before it did", verb(open), float64(m.At-came[0].At)/1e9)
+		counted := map[*strike]bool{}
+		match(must, came, func(m, c *observe.Turn) {
+			if m == nil {
+				x := latest(strikes, c.At)
+				x.wrong(&x.row.Extra, state, "an alert that it %s, %d of them and %d had to come", verb(open), len(came), len(must))
+				return
 			}
 			x := latest(strikes, m.At)
-			own := struck && !counted[x] && x.caused(m)
+			own := struck && !counted[x] && x.caused(*m)
 			if own {
 				counted[x] = true
 				x.row.Alerts++
 			}
-			if len(came) == 0 {
-				x.wrong(&x.row.Missing, state, "no alert that it %s", verb(open))
-				continue
-			}
 			switch {
+			case c == nil:
+				x.wrong(&x.row.Missing, state, "no alert that it %s", verb(open))
 			case own && open:
-				report.Record(x.detected, came[0].At-x.At, 1)
+				x.detected.Record(c.At-x.At, 1)
 			case own:
-				report.Record(x.cleared, came[0].At-x.Until, 1)
+				x.cleared.Record(c.At-x.Until, 1)
 			}
-			came = came[1:]
+		})
+	}
+}
+
+// match pairs expected turns with received ones, in order. It calls fn with each pair, with each expected turn that was not received
+// (came is nil), and with each received turn that was not expected (must is nil). A turn that was received more than Early before
+// the next expected one was not expected.
+func match(must, came []observe.Turn, fn func(must, came *observe.Turn)) {
+	for i := range must {
+		for ; len(came) > 0 && came[0].At < must[i].At-Early; came = came[1:] {
+			fn(nil, &came[0])
 		}
-		for _, c := range came {
-			x := latest(strikes, c.At)
-			x.wrong(&x.row.Extra, state, "an alert that it %s, %d of them and %d had to come", verb(open), all, len(must))
+		if len(came) == 0 {
+			fn(&must[i], nil)
+			continue
 		}
+		fn(&must[i], &came[0])
+		came = came[1:]
+	}
+	for i := range came {
+		fn(nil, &came[i])
 	}
 }
 
@@ -175,7 +185,7 @@ func (x *strike) judgeMachine(state *observe.Alerted, offline bool, end int64) {
 	}
 	x.row.Alerts++
 	if len(opened) > 0 && !offline {
-		report.Record(x.detected, opened[0].At-x.At, 1)
+		x.detected.Record(opened[0].At-x.At, 1)
 	}
 	for range len(opened) - 1 {
 		x.wrong(&x.row.Extra, state, "notified %d times that it is silent", len(opened))
@@ -185,7 +195,7 @@ func (x *strike) judgeMachine(state *observe.Alerted, offline bool, end int64) {
 		if len(closed) == 0 {
 			x.wrong(&x.row.Missing, state, "no alert that it is back")
 		} else {
-			report.Record(x.cleared, closed[0].At-x.Until, 1)
+			x.cleared.Record(closed[0].At-x.Until, 1)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // sec converts seconds to ns.
@@ -41,7 +42,8 @@ func TestAlertsOfFailingChecks(t *testing.T) {
 			}
 			a.States = append(a.States, x)
 		}
-		rows, missing := Alerts(a)
+		rows := make([]report.Struck, 1)
+		missing := Alerts(a, rows)
 		if r := rows[0]; r.Missing != c.missing || missing != c.missing || r.Extra != c.extra || r.Alerts != 4 && !c.unclear || c.example != "" && r.Example != c.example {
 			t.Errorf("%s: %+v", name, r)
 		}
@@ -60,7 +62,8 @@ func TestAlertsOfAStateThatTurnsByItself(t *testing.T) {
 			a.States[0].Must, a.States[0].Came = append(a.States[0].Must, turn), append(a.States[0].Came, turn)
 		}
 	}
-	if rows, _ := Alerts(a); rows[0].Alerts != 2 || rows[0].Missing+rows[0].Extra != 0 || rows[0].Detected.Max < 8990 || rows[0].Cleared.Max > 4010 {
+	rows := make([]report.Struck, 1)
+	if Alerts(a, rows); rows[0].Alerts != 2 || rows[0].Missing+rows[0].Extra != 0 || rows[0].Detected.Max < 8990 || rows[0].Cleared.Max > 4010 {
 		t.Errorf("%+v", rows[0])
 	}
 }
@@ -69,8 +72,9 @@ func TestAlertsOfAStateThatTurnsByItself(t *testing.T) {
 func TestAlertsOfTwoFaults(t *testing.T) {
 	turns := []observe.Turn{opens(11), closes(21), opens(51), closes(61)}
 	a := &observe.Alerts{End: sec(100), States: []observe.Alerted{{Name: "a", Must: turns, Came: turns[:3]}}, Strangers: 1, Stranger: "load/x/y",
-		Strikes: []observe.Strike{{At: sec(10), Until: sec(20), States: []int{0}}, {At: sec(50), Until: sec(60), States: []int{0}}}}
-	rows, missing := Alerts(a)
+		Strikes: []observe.Strike{{At: sec(10), Until: sec(20), States: []int{0}}, {Fault: 1, At: sec(50), Until: sec(60), States: []int{0}}}}
+	rows := make([]report.Struck, 2)
+	missing := Alerts(a, rows)
 	if missing != 1 || rows[0].Alerts != 2 || rows[0].Missing != 0 || rows[0].Extra != 1 || rows[0].Example != "load/x/y: nobody asked for alerts of it" || rows[1].Alerts != 2 || rows[1].Missing != 1 {
 		t.Errorf("%+v", rows)
 	}
@@ -101,7 +105,8 @@ func TestAlertsOfSilentMachines(t *testing.T) {
 		if c.offline {
 			a.Strikes[0].Offline = []int{1}
 		}
-		rows, missing := Alerts(a)
+		rows := make([]report.Struck, 1)
+		missing := Alerts(a, rows)
 		if r := rows[0]; r.Alerts != c.alerts || r.Missing != c.missing || missing != c.missing || r.Extra != c.extra || r.Detected.Max < c.detected-10 || r.Detected.Max > c.detected+10 {
 			t.Errorf("%s: %+v", name, r)
 		}

@@ -10,13 +10,7 @@ import (
 
 // Faults returns the faults that struck, in the order of the scenario.
 func Faults(c *observe.Checks) []report.Struck {
-	members := map[int]*observe.Ledger{}
-	for i := range c.Ledgers {
-		for n := range c.Ledgers[i].Agents {
-			a := &c.Ledgers[i].Agents[n]
-			members[a.Member] = a
-		}
-	}
+	members := observe.Members(c.Ledgers)
 	var numbers []int
 	for _, f := range c.Faults {
 		if !f.Over {

@@ -13,18 +13,14 @@ import (
 func (t *timetable) figures(parts []int) {
 	rep := t.rep
 	p, sum, g := t.sum(parts)
-	rep.Results, rep.Frames, rep.SpoolFull, rep.InTime, rep.Rate = sum.Results, sum.Frames, p.SpoolFull, p.InTime, p.Acknowledged
-	rep.Latency, rep.BeyondLinger, rep.Lag, rep.Server, rep.Loader = p.Latency, p.BeyondLinger, p.Lag, p.Server, p.Loader
+	rep.Span, rep.Results, rep.Frames, rep.Rate = p.Span, sum.Results, sum.Frames, p.Acknowledged
 	rep.Curve = report.CurveOf(sum.Whole.Buckets())
 	b := sum.Batches.Buckets()
 	rep.Batch = report.Spread{Mean: b.Mean(), P50: b.ValueAtQuantile(50), P99: b.ValueAtQuantile(99), Max: b.Max()}
 	t.sums()
-	if len(t.Loaders) == 1 { // nobody counts what the sessions of other loaders carry
-		rep.Network = network(g)
-	}
 	rep.Metrics = g.Shown()
 	t.costs(g)
-	t.loaders(parts, g)
+	t.loaders(parts)
 }
 
 // sums fills in the counts of all loaders from the start to the end of the run.
@@ -58,14 +54,41 @@ const fewStates = 200_000
 
 // costs fills in the costs of the run.
 func (t *timetable) costs(g *usage.Gained) {
-	rep, ready := t.rep, &t.Start.Ready
-	rep.MachineShare = report.MachineShare(rep.Server, rep.Loader)
-	if g.Length > 0 && g.First.Busy > 0 && rep.Server.Cores > 0 {
-		rep.Others = max(0, g.Busy.Seconds()/g.Length.Seconds()-rep.Server.Cores-rep.Loader.Here())
+	rep, ready, m := t.rep, &t.Start.Ready, g.Metrics
+	seconds, results := g.Length.Seconds(), float64(rep.Results)
+	per := func(n, of float64) float64 {
+		if of == 0 {
+			return 0
+		}
+		return n / of
 	}
-	rep.Inside = inside(g, rep.Results)
-	if g.Same && g.Length > 0 && g.Last.Server.CPU > 0 && !rep.Asked() { // they are told in terms of Muster's journal
-		rep.Calls, rep.Disk = calls(g), disk(g, rep.Results)
+	if seconds > 0 && g.First.Busy > 0 && rep.Server.Cores > 0 {
+		rep.Others = max(0, g.Busy.Seconds()/seconds-rep.Server.Cores-rep.Loader.Here())
+	}
+	if seconds > 0 && g.Sent > 0 && len(t.Loaders) == 1 { // nobody counts what the sessions of other loaders carry
+		rep.Network = &report.Network{In: float64(g.Sent) / seconds, Out: float64(g.Received) / seconds}
+	}
+	if rep.Inside = nil; seconds > 0 && results > 0 && !g.Anew && len(g.First.Metrics) > 0 && len(g.Last.Metrics) > 0 {
+		rep.Inside = &report.Inside{
+			WireBytes: m["muster_session_bytes_received_total"] / results, JournalBytes: m["muster_journal_written_bytes_total"] / results,
+			Allocs: m["go_memstats_mallocs_total"] / results, AllocBytes: m["go_memstats_alloc_bytes_total"] / results,
+			GC: m["go_cpu_classes_gc_total_cpu_seconds_total"] / seconds, Goroutines: g.Last.Metrics["go_goroutines"],
+		}
+	}
+	if g.Same && seconds > 0 && g.Last.Server.CPU > 0 && !rep.Asked() { // they are told in terms of Muster's journal
+		commits, reads := m["muster_journal_commit_entries_count"], float64(g.Reads)
+		rep.Calls = &report.Calls{
+			Reads: reads / seconds, Writes: float64(g.Writes) / seconds, Syncs: m["muster_journal_syncs_total"] / seconds,
+			FramesPerRead: per(m["muster_session_frames_total"], reads), ResultsPerCommit: per(m["muster_event_signals_total"], commits),
+		}
+		if g.Written > 0 { // else the data is on tmpfs, say
+			perSecond := float64(g.Written) / seconds
+			rep.Disk = &report.Disk{
+				Written: g.Written, Journal: int64(m["muster_journal_written_bytes_total"]), Snapshots: int64(m["muster_snapshot_written_bytes_total"]),
+				PerResult: per(float64(g.Written), results), PerSecond: perSecond, PerDay: perSecond * (24 * time.Hour).Seconds(),
+				Syncs: (m["muster_journal_syncs_total"] + 2*m["muster_snapshot_saved_total"] + m["muster_dispatch_record_seconds_count"]) / seconds,
+			}
+		}
 	}
 	if !rep.Asked() {
 		rep.States = uint64(g.Last.Metrics[statesMetric])
@@ -75,84 +98,23 @@ func (t *timetable) costs(g *usage.Gained) {
 	}
 }
 
-// calls returns the server's calls of the system per second.
-func calls(g *usage.Gained) *report.Calls {
-	m, span := g.Metrics, g.Length
-	per := func(n, of float64) float64 {
-		if of == 0 {
-			return 0
-		}
-		return n / of
-	}
-	commits, reads := m["muster_journal_commit_entries_count"], float64(g.Reads)
-	return &report.Calls{
-		Reads: reads / span.Seconds(), Writes: float64(g.Writes) / span.Seconds(),
-		Syncs:            m["muster_journal_syncs_total"] / span.Seconds(),
-		FramesPerRead:    per(m["muster_session_frames_total"], reads),
-		ResultsPerCommit: per(m["muster_event_signals_total"], commits),
-		FramesPerCommit:  per(m["muster_journal_commit_entries_sum"], commits),
-	}
-}
-
-// disk returns the bytes that the server wrote to storage, or nil if there were none, such as on tmpfs.
-func disk(g *usage.Gained, results uint64) *report.Disk {
-	if g.Written <= 0 {
-		return nil
-	}
-	seconds, m := g.Length.Seconds(), g.Metrics
-	d := &report.Disk{
-		Written: g.Written,
-		Journal: int64(m["muster_journal_written_bytes_total"]), Snapshots: int64(m["muster_snapshot_written_bytes_total"]),
-	}
-	if results > 0 {
-		d.PerResult = float64(d.Written) / float64(results)
-	}
-	d.PerSecond = float64(d.Written) / seconds
-	d.PerDay = d.PerSecond * (24 * time.Hour).Seconds()
-	d.Syncs = (m["muster_journal_syncs_total"] + 2*m["muster_snapshot_saved_total"] + m["muster_dispatch_record_seconds_count"]) / seconds
-	return d
-}
-
-// network returns the bytes between server and agents, or nil without any.
-func network(g *usage.Gained) *report.Network {
-	if g.Length <= 0 || g.Sent == 0 {
-		return nil
-	}
-	return &report.Network{In: float64(g.Sent) / g.Length.Seconds(), Out: float64(g.Received) / g.Length.Seconds()}
-}
-
-// inside returns figures from the changes of the server's metrics.
-func inside(g *usage.Gained, results uint64) *report.Inside {
-	if g.Length <= 0 || results == 0 || g.Anew || len(g.First.Metrics) == 0 || len(g.Last.Metrics) == 0 {
-		return nil
-	}
-	seconds := g.Length.Seconds()
-	each := func(name string) float64 { return g.Metrics[name] / float64(results) }
-	return &report.Inside{
-		WireBytes: each("muster_session_bytes_received_total"), JournalBytes: each("muster_journal_written_bytes_total"),
-		Allocs: each("go_memstats_mallocs_total"), AllocBytes: each("go_memstats_alloc_bytes_total"),
-		LockWait: g.Metrics[usage.WaitMetric] / seconds, GC: g.Metrics["go_cpu_classes_gc_total_cpu_seconds_total"] / seconds,
-		Goroutines: g.Last.Metrics["go_goroutines"],
-	}
-}
-
 // loaders fills in the figures of each loader in the parts that count, if there are several.
-func (t *timetable) loaders(parts []int, g *usage.Gained) {
+func (t *timetable) loaders(parts []int) {
 	rep := t.rep
 	rep.Loaders = nil
 	for n, l := range t.Start.Report.Loaders {
 		if n >= len(t.Loaders) {
 			break
 		}
-		sum, cost := &observe.Tally{}, usage.Cost{Span: g.Length.Seconds()}
+		sum, own := &observe.Tally{}, &usage.Gained{}
 		for _, i := range parts {
 			sum.Merge(t.Loaders[n].Part(i))
 			if first, last, known := t.Loaders[n].Use(i); known {
-				cost.CPU += (last.Loader.CPU - first.Loader.CPU).Seconds()
-				cost.RSS = last.Loader.RSS
+				own.Add(first, last)
 			}
 		}
-		l.Results, l.Lag, l.Usage = sum.Results, sum.LargestLag(), cost.Of(sum.Results)
+		l.Results, l.Lag = sum.Results, sum.LargestLag()
+		_, l.Usage = own.Usages(sum.Results)
 		rep.Loaders = append(rep.Loaders, l)
 	}
 }

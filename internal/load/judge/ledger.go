@@ -117,7 +117,7 @@ func Sums(loaders []observe.Ledgers) *report.Balance {
 		}
 		for _, x := range l.Breaches.First {
 			if len(b.Examples) < report.MostExamples {
-				b.Examples = append(b.Examples, report.Imbalance{Node: x.Node, Name: x.Name, Number: x.Number, Kind: x.Kind, Problem: x.Problem})
+				b.Examples = append(b.Examples, x)
 			}
 		}
 		for n := range l.Agents {

@@ -38,8 +38,8 @@ func held(change ...func(s *observe.EventState)) *observe.EventState {
 	return s
 }
 
-// compare compares the ledgers of loaders with an event state, or with none.
-func compare(t *testing.T, before *observe.EventState, state *observe.EventState, loaders ...observe.Ledgers) *report.Balance {
+// compare compares the ledgers of loaders with the event state of a server, and with one from before the run; nil: there is none.
+func compare(t *testing.T, before, state *observe.EventState, loaders ...observe.Ledgers) *report.Balance {
 	t.Helper()
 	var old observe.States
 	if before != nil {
@@ -56,100 +56,84 @@ func compare(t *testing.T, before *observe.EventState, state *observe.EventState
 	return c.Balance()
 }
 
-// TestLies lets the server lose, repeat or change results, and expects the kind of imbalance, the node and the number.
-func TestLies(t *testing.T) {
-	breach := func(kind string) func(l *observe.Ledgers) {
+// TestLedger compares the ledger of a loader with servers that lie and with correct ones, and expects the kind of imbalance with the
+// node and the number, or the reason why the order is unknown.
+func TestLedger(t *testing.T) {
+	type log = func(l *observe.Ledgers)
+	breach := func(kind string) log {
 		return func(l *observe.Ledgers) {
 			l.Breaches.Add(observe.Breach{Kind: kind, Node: 3, Name: "web", Number: 8, Problem: kind})
 		}
 	}
-	for name, c := range map[string]struct {
-		log    func(l *observe.Ledgers)
-		state  *observe.EventState
-		before *observe.EventState
-		want   string
-	}{
-		"acknowledges before it commits, and is killed":                 {breach(observe.TakenBack), held(), nil, observe.TakenBack},
-		"acknowledges numbers that were never sent":                     {breach(observe.NeverSent), held(), nil, observe.NeverSent},
-		"refuses what it acknowledged":                                  {breach(observe.RefusedLate), held(), nil, observe.RefusedLate},
-		"drops one result":                                              {nil, held(func(s *observe.EventState) { s.Results, s.Order = 2, numbers(4, 9) }), nil, ResultsLost},
-		"drops all results of a state":                                  {nil, nil, nil, ResultsLost},
-		"lost results from before the run":                              {nil, held(), held(func(s *observe.EventState) { s.Results = 5 }), ResultsLost},
-		"applies one result twice":                                      {nil, held(func(s *observe.EventState) { s.Results, s.Order = 4, numbers(4, 5, 5, 9) }), nil, Overdone},
-		"keeps another output":                                          {nil, held(func(s *observe.EventState) { s.Digest = 5 }), nil, Garbled},
-		"names another last number":                                     {nil, held(func(s *observe.EventState) { s.Number = 5 }), nil, Misnumbered},
-		"names another stream":                                          {nil, held(func(s *observe.EventState) { s.Stream = 8 }), nil, Misnumbered},
-		"applies two results in the wrong order":                        {nil, held(func(s *observe.EventState) { s.Order = numbers(5, 4, 9) }), nil, Reordered},
-		"applies two in the wrong order, and the deadline judged since": {nil, held(func(s *observe.EventState) { s.Order, s.Expired = numbers(5, 4, 9), true }), nil, Reordered},
-		"drops one result and applies another of the same state twice":  {nil, held(func(s *observe.EventState) { s.Order = numbers(4, 4, 9) }), nil, Reordered},
-		"turns results round behind those from before the run": {nil, held(func(s *observe.EventState) { s.Results, s.Order = 5, numbers(1, 2, 5, 4, 9) }),
-			held(func(s *observe.EventState) { s.Results, s.Order = 2, numbers(1, 2) }), Reordered},
-		"never answers for one": {func(l *observe.Ledgers) { l.Agents[0].Sent++ }, held(), nil, ""},
-	} {
-		log := loader()
-		if c.log != nil {
-			c.log(&log)
+	refused := func(unheard uint16) log {
+		return func(l *observe.Ledgers) {
+			l.Agents = append(l.Agents, observe.Ledger{Name: "db", Node: 4, Sent: 1, Refused: 1, States: observe.Entries{{Refused: 1}}})
+			l.Agents[0].States[0].Unheard = unheard
 		}
-		b := compare(t, c.before, c.state, log)
-		if b.OK() || c.want != "" && (b.Kinds[c.want] != 1 || b.Imbalances != 1 || b.Examples[0].Name != "web" || b.Examples[0].Number == 0) || c.want == "" && b.Missing != 1 {
-			t.Errorf("%s: %+v", name, b)
-		}
-		if text := strings.Join(b.Sentences(), "; "); !strings.Contains(text, c.want) || c.want != "" && !strings.Contains(text, "node web (3)") {
-			t.Errorf("%s: %q", name, text)
-		}
-	}
-}
-
-// TestNoLies expects no imbalance for a correct server, and reasons for orders that are unknown.
-func TestNoLies(t *testing.T) {
-	refused := func(l *observe.Ledgers) {
-		l.Agents = append(l.Agents, observe.Ledger{Name: "db", Node: 4, Sent: 1, Refused: 1, States: observe.Entries{{Refused: 1}}})
-		l.Agents[0].States[0].Unheard = 1
 	}
 	open := func(l *observe.Ledgers) {
 		l.Agents[0].Sent, l.Agents[0].Stopped, l.Agents[0].Open = 5, true, map[int16]uint64{0: 1}
 	}
+	has := func(results uint64, list ...uint64) *observe.EventState { // with these numbers; none: it tells no order
+		return held(func(s *observe.EventState) { s.Results, s.Order = results, numbers(list...) })
+	}
 	for name, c := range map[string]struct {
-		log    func(l *observe.Ledgers)
-		state  *observe.EventState
-		before *observe.EventState
-		why    string // the order is unknown
-		unsure uint64
+		log           log
+		before, state *observe.EventState
+		want          string // kind of imbalance; empty: none
+		why           string // the order is unknown
+		unsure        uint64
 	}{
-		"all as it should be":             {nil, held(), nil, "", 0},
-		"results from before the run":     {nil, held(func(s *observe.EventState) { s.Results, s.Order = 5, numbers(1, 2, 4, 5, 9) }), held(func(s *observe.EventState) { s.Results, s.Order = 2, numbers(1, 2) }), "", 0},
-		"the deadline judged since":       {nil, held(func(s *observe.EventState) { s.Expired, s.Number, s.Digest = true, 0, 1 }), nil, "", 0},
-		"a target without orders":         {nil, held(func(s *observe.EventState) { s.Order = 0 }), nil, orderUntold, 0},
-		"no order from before the run":    {nil, held(func(s *observe.EventState) { s.Results = 5 }), held(func(s *observe.EventState) { s.Results, s.Order = 2, 0 }), orderUntold, 0},
-		"one without an answer":           {open, held(func(s *observe.EventState) { s.Results, s.Number = 4, 11 }), nil, orderOpen, 0},
-		"one may have been refused":       {refused, held(func(s *observe.EventState) { s.Results, s.Order = 2, numbers(4, 9) }), nil, orderUnsure, 1},
-		"all of them may have been":       {func(l *observe.Ledgers) { refused(l); l.Agents[0].States[0].Unheard = 3 }, nil, nil, "", 3},
-		"an agent without any assignment": {func(l *observe.Ledgers) { l.Agents = append(l.Agents, observe.Ledger{Node: 5, Set: -1}) }, held(), nil, "", 0},
+		"acknowledges before it commits, and is killed":                 {breach(observe.TakenBack), nil, held(), observe.TakenBack, "", 0},
+		"acknowledges numbers that were never sent":                     {breach(observe.NeverSent), nil, held(), observe.NeverSent, "", 0},
+		"refuses what it acknowledged":                                  {breach(observe.RefusedLate), nil, held(), observe.RefusedLate, "", 0},
+		"drops one result":                                              {nil, nil, has(2, 4, 9), ResultsLost, "", 0},
+		"drops all results of a state":                                  {nil, nil, nil, ResultsLost, "", 0},
+		"lost results from before the run":                              {nil, has(5), held(), ResultsLost, "", 0},
+		"applies one result twice":                                      {nil, nil, has(4, 4, 5, 5, 9), Overdone, "", 0},
+		"keeps another output":                                          {nil, nil, held(func(s *observe.EventState) { s.Digest = 5 }), Garbled, "", 0},
+		"names another last number":                                     {nil, nil, held(func(s *observe.EventState) { s.Number = 5 }), Misnumbered, "", 0},
+		"names another stream":                                          {nil, nil, held(func(s *observe.EventState) { s.Stream = 8 }), Misnumbered, "", 0},
+		"applies two results in the wrong order":                        {nil, nil, has(3, 5, 4, 9), Reordered, "", 0},
+		"applies two in the wrong order, and the deadline judged since": {nil, nil, held(func(s *observe.EventState) { s.Order, s.Expired = numbers(5, 4, 9), true }), Reordered, "", 0},
+		"drops one result and applies another of the same state twice":  {nil, nil, has(3, 4, 4, 9), Reordered, "", 0},
+		"turns results round behind those from before the run":          {nil, has(2, 1, 2), has(5, 1, 2, 5, 4, 9), Reordered, "", 0},
+		"is correct": {nil, nil, held(), "", "", 0},
+		"is correct, with results from before the run": {nil, has(2, 1, 2), has(5, 1, 2, 4, 5, 9), "", "", 0},
+		"is correct, and the deadline judged since":    {nil, nil, held(func(s *observe.EventState) { s.Expired, s.Number, s.Digest = true, 0, 1 }), "", "", 0},
+		"tells no order": {nil, nil, has(3), "", orderUntold, 0},
+		"tells no order of results from before the run": {nil, has(2), has(5, 4, 5, 9), "", orderUntold, 0},
+		"does not answer for one result":                {open, nil, held(func(s *observe.EventState) { s.Results, s.Number = 4, 11 }), "", orderOpen, 0},
+		"may have refused one result":                   {refused(1), nil, has(2, 4, 9), "", orderUnsure, 1},
+		"may have refused all results":                  {refused(3), nil, nil, "", "", 3},
+		"gave an agent no assignment":                   {func(l *observe.Ledgers) { l.Agents = append(l.Agents, observe.Ledger{Node: 5, Set: -1}) }, nil, held(), "", "", 0},
 	} {
 		log := loader()
 		if c.log != nil {
 			c.log(&log)
 		}
 		b := compare(t, c.before, c.state, log)
-		if !b.OK() || b.Unsure != c.unsure {
-			t.Errorf("%s: %+v", name, b)
+		if b.OK() != (c.want == "") || c.want != "" && (b.Kinds[c.want] != 1 || b.Imbalances != 1 || b.Examples[0].Name != "web" || b.Examples[0].Number == 0) || b.Unsure != c.unsure {
+			t.Errorf("the server %s: %+v", name, b)
+		}
+		if text := strings.Join(b.Sentences(), "; "); c.want != "" && (!strings.Contains(text, c.want) || !strings.Contains(text, "node web (3)")) {
+			t.Errorf("the server %s: %q", name, text)
 		}
 		if why := b.OrderNotCompared(); (why != "") != (c.why != "") || !strings.Contains(why, c.why) {
-			t.Errorf("%s: the order is unknown because %q", name, why)
+			t.Errorf("the server %s: the order is unknown because %q", name, why)
 		}
 	}
-}
-
-// TestSeveralLoaders compares the ledgers of several loaders, with a wrong result of any of them.
-func TestSeveralLoaders(t *testing.T) {
-	other := loader(func(l *observe.Ledgers) {
+	silent := loader(func(l *observe.Ledgers) { l.Agents[0].Sent++ })
+	if b := compare(t, nil, held(), silent); b.OK() || b.Missing != 1 {
+		t.Errorf("the server never answers for one result of a machine that lives: %+v", b)
+	}
+	other := loader(breach(observe.TakenBack), func(l *observe.Ledgers) {
 		l.Sets[0].Checks[0] = observe.Check{ID: 11, Name: "load"}
 		l.Agents[0].Node, l.Agents[0].Name = 4, "db"
-		l.Breaches.Add(observe.Breach{Kind: observe.TakenBack, Name: "db"})
 	})
 	b := compare(t, nil, held(), loader(), other)
 	if b.Sent != 8 || b.Acknowledged != 8 || b.Compared != 2 || b.Differ != 1 || b.Kinds[ResultsLost] != 1 || b.Kinds[observe.TakenBack] != 1 || b.Examples[1].Name != "db" || b.Examples[1].CheckName != "load" {
-		t.Errorf("%+v", b)
+		t.Errorf("two loaders: %+v", b)
 	}
 }
 

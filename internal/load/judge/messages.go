@@ -30,13 +30,8 @@ func Messages(a *observe.Alerts, since func(at int64) float64, timed func(intend
 	return sum
 }
 
-// judgeMessages pairs expected and received messages of a state, openings and closings apart, because deliveries may
-// overtake each other. A message that came before the intended time of a result does not belong to it.
+// judgeMessages judges the messages about a state, openings and closings apart, because deliveries may overtake each other.
 func judgeMessages(sum *report.Notifications, state *observe.Alerted, since func(int64) float64, timed func(intended, came int64)) {
-	strange := func(came observe.Turn) {
-		sum.Extra++
-		sum.Example = cmp.Or(sum.Example, fmt.Sprintf("%s: a message at %.1f s that it %s, which no result brought about", state.Name, since(came.At), verb(came.Open)))
-	}
 	for _, open := range []bool{false, true} {
 		must, came := turnsOf(state.Must, open), turnsOf(state.Came, open)
 		sum.Due += uint64(len(must))
@@ -44,26 +39,18 @@ func judgeMessages(sum *report.Notifications, state *observe.Alerted, since func
 			known := min(len(must), len(came))
 			must, came = must[:known], came[:known]
 		}
-		for _, m := range must {
-			for ; len(came) > 0 && came[0].At < m.At-Early; came = came[1:] {
-				strange(came[0])
-			}
-			if len(came) == 0 && state.Gone {
-				break
-			}
-			if len(came) == 0 {
+		match(must, came, func(m, c *observe.Turn) {
+			switch {
+			case m == nil:
+				sum.Extra++
+				sum.Example = cmp.Or(sum.Example, fmt.Sprintf("%s: a message at %.1f s that it %s, which no result brought about", state.Name, since(c.At), verb(open)))
+			case c != nil && timed != nil:
+				timed(m.At, c.At)
+			case c == nil && !state.Gone:
 				sum.Missing++
 				sum.Example = cmp.Or(sum.Example, fmt.Sprintf("%s: no message that it %s at %.1f s", state.Name, verb(open), since(m.At)))
-				continue
 			}
-			if timed != nil {
-				timed(m.At, came[0].At)
-			}
-			came = came[1:]
-		}
-		for _, c := range came {
-			strange(c)
-		}
+		})
 	}
 }
 

@@ -28,16 +28,14 @@ type outage struct {
 func Outages(loaders []observe.Ledgers, faults []observe.Fault, ready []time.Duration, end int64) (list []report.Outage) {
 	var all []missed
 	agents := 0
-	for i := range loaders {
-		for n := range loaders[i].Agents {
-			for _, x := range loaders[i].Agents[n].Absences {
-				if x.From <= end && x.To > 0 {
-					x.From = max(0, x.From)
-					all = append(all, missed{agents, x})
-				}
+	for a := range observe.Agents(loaders) {
+		for _, x := range a.Absences {
+			if x.From <= end && x.To > 0 {
+				x.From = max(0, x.From)
+				all = append(all, missed{agents, x})
 			}
-			agents++
 		}
+		agents++
 	}
 	slices.SortFunc(all, func(a, b missed) int { return cmp.Compare(a.From, b.From) })
 	var before int64

@@ -52,9 +52,6 @@ func Held(c *observe.Checks, part int) (rate float64, ok bool) {
 	return c.Score[part].Rate, false
 }
 
-// ms converts a duration to milliseconds.
-func ms(d time.Duration) float64 { return float64(d) / 1e6 }
-
 // since converts a time of the timetable to seconds since the start of the measurement.
 func (t *timetable) since(at int64) float64 {
 	return time.Duration(at - t.Score.Zero()).Seconds()
@@ -91,7 +88,7 @@ func (t *timetable) beyond(i int) (why []string) {
 
 // misses lists the goals with an upper limit that a phase missed; lower limits apply to the whole run.
 func (t *timetable) misses(p *report.Played) (list []string) {
-	for _, g := range Judged(t.Start.Report.Goals, ofPhase(p)) {
+	for _, g := range report.Judged(t.Start.Report.Goals, ofPhase(t.rep, p).Figures()) {
 		if f, ok := scenario.FigureOf(g.Name); ok && !f.Least && g.Why == "" && !g.Met {
 			list = append(list, g.String())
 		}
@@ -99,29 +96,14 @@ func (t *timetable) misses(p *report.Played) (list []string) {
 	return list
 }
 
-// counts reports whether the figures of the run include a part. They leave out a step that missed an objective and the parts behind
-// it, and phases that overload the server and return from that: each of these has figures of its own. A part that was cut short by
-// a stop counts if no other part does.
+// counts reports whether the figures of the run include a part that is played to its end. They leave out a step that missed an
+// objective and the parts behind it, and phases that overload the server and return from that: each of these has figures of its
+// own.
 func (t *timetable) counts(i int) bool {
-	return t.countsIfWhole(i) && (!t.Score[i].Short || !t.anyWhole())
-}
-
-// countsIfWhole reports whether a part would count if it was played to its end.
-func (t *timetable) countsIfWhole(i int) bool {
 	p := t.Score[i]
 	_, broke := t.Steps[i]
 	over, found := t.brokeIn(p.Phase)
 	return p.Measured && !broke && (!found || i < over) && !t.apart(p.Phase)
-}
-
-// anyWhole reports whether a part that counts was played to its end.
-func (t *timetable) anyWhole() bool {
-	for i, p := range t.Score {
-		if !p.Short && t.countsIfWhole(i) {
-			return true
-		}
-	}
-	return false
 }
 
 // apart reports whether a phase is meant to break, or the return from such a one, or has faults of its own.
@@ -191,7 +173,8 @@ func (t *timetable) sum(parts []int) (p report.Played, sum *observe.Tally, g *us
 		t.used(i, g)
 		length += time.Duration(t.Score[i].To - t.Score[i].From)
 	}
-	p = report.Played{InTime: sum.InTimeShare(), Refused: sum.Refused, SpoolFull: sum.AllDropped(), Latency: sum.Whole.Latency(), BeyondLinger: sum.Beyond.Latency(), Lag: sum.LargestLag()}
+	p.Refused = sum.Refused
+	p.Span = report.Span{InTime: sum.InTimeShare(), SpoolFull: sum.AllDropped(), Latency: sum.Whole.Latency(), BeyondLinger: sum.Beyond.Latency(), Lag: sum.LargestLag()}
 	if length > 0 {
 		p.Offered, p.Acknowledged = float64(sum.Results+sum.Dropped)/length.Seconds(), float64(sum.Current)/length.Seconds()
 	}
@@ -202,20 +185,23 @@ func (t *timetable) sum(parts []int) (p report.Played, sum *observe.Tally, g *us
 // phases fills in the figures: of each phase, and of all that counts.
 func (t *timetable) phases() {
 	rep := t.rep
+	anyWhole, whole := false, 0 // parts that were played to their end: one that counts, and all that were measured
+	for i, p := range t.Score {
+		if p.Measured && !p.Short {
+			anyWhole, whole = anyWhole || t.counts(i), whole+1
+		}
+	}
 	if rep.Stopped != nil {
 		stopped := *rep.Stopped
-		for _, p := range t.Score {
-			if p.Measured && !p.Short && t.anyWhole() { // else whole ones that were to break something are not what the run is judged by
-				stopped.Whole++
-			}
+		if rep.Stopped = &stopped; anyWhole { // else whole ones that were to break something are not what the run is judged by
+			stopped.Whole += whole
 		}
-		rep.Stopped = &stopped
 	}
 	rep.Samples, rep.Phases = append(slices.Clone(t.Ramp), t.Samples...), nil
 	if t.Alerts != nil {
 		t.messages(t.Alerts)
 	}
-	if from := -t.Start.Opened - time.Duration(t.Score.Zero()).Seconds(); t.ramps() {
+	if from := -t.Start.Opened - time.Duration(t.Score.Zero()).Seconds(); rep.Asked() || len(t.sc.Phases) > 0 && t.sc.Phases[0].Ramp > 0 { // else all agents connected at once
 		rep.Phases = append(rep.Phases, report.Played{Name: report.KindRamp, Kind: report.KindRamp, From: from, To: from + rep.ReadySeconds})
 	}
 	first := len(rep.Phases)
@@ -227,7 +213,7 @@ func (t *timetable) phases() {
 		p, sum := t.stretch(i)
 		p.Missed = slices.Clone(t.Steps[i].Broke)
 		t.sayRepeated(i)
-		if p.Apart = !t.countsIfWhole(i); t.counts(i) {
+		if p.Apart = !t.counts(i); !p.Apart && !(p.Short && anyWhole) { // one that was cut short counts if no other does
 			t.counting = append(t.counting, i)
 		}
 		if told := t.told[i]; told != nil {
@@ -249,16 +235,11 @@ func (t *timetable) phases() {
 	t.figures(t.counting)
 }
 
-// ramps reports whether agents connected one after the other over a ramp.
-func (t *timetable) ramps() bool {
-	return t.rep.Asked() || len(t.sc.Phases) > 0 && t.sc.Phases[0].Ramp > 0
-}
-
 // beside lists the waits of users and pipelines in a phase, next to the results.
 func (t *timetable) beside(p *report.Played, sum *observe.Tally) (list []report.Beside) {
-	for _, figure := range [...]string{"list-p99", "apply-p99", "silence-p99", "run-p99", "fact-p99", "watch-p99", "holds-p99", tellFigure} {
-		if h := sum.Waits[figure]; h.Count() > 0 {
-			list = append(list, report.Beside{Figure: figure, Count: uint64(h.Count()), Value: h.Latency().P99})
+	for _, user := range sharers() {
+		if h := sum.Waits[user.figure]; h.Count() > 0 {
+			list = append(list, report.Beside{Figure: user.figure, Count: uint64(h.Count()), Value: h.Latency().P99})
 		}
 	}
 	behind := report.Beside{Figure: report.HistoryBehind}
@@ -288,7 +269,8 @@ func (t *timetable) beside(p *report.Played, sum *observe.Tally) (list []report.
 	return list
 }
 
-// judgePhase records what a phase missed by itself: to settle, or to stay as before. before has the phases before it.
+// judgePhase records what a phase missed by itself: to settle, or to stay as before; and where it is judged by itself, whether
+// the generator was late. before has the phases before it.
 func (t *timetable) judgePhase(p *report.Played, i int, before []report.Played) {
 	phase := &t.sc.Phases[t.Score[i].Phase]
 	own := report.Within(t.rep.Samples, p.From, p.To)
@@ -298,26 +280,20 @@ func (t *timetable) judgePhase(p *report.Played, i int, before []report.Played) 
 	if phase.Of != "" {
 		t.judgeFound(p, i)
 	}
-	if time.Duration(phase.Steady) >= driftFrom && !t.apart(t.Score[i].Phase) {
+	switch apart := t.apart(t.Score[i].Phase); {
+	case apart:
+		limit := max(t.Start.Report.Plan.MaxLag, 1000*(p.To-p.From)/lateShare)
+		if p.Lag.P99 > limit {
+			t.late = append(t.late, fmt.Sprintf("%s: the generator fell behind (p99 %.1f ms after the due time, allowed %.0f ms, a twentieth of the phase), and offered less than it says", p.Name, p.Lag.P99, limit))
+		}
+	case time.Duration(phase.Steady) >= driftFrom:
 		p.Missed = append(p.Missed, drift(p.Name, own)...)
-	}
-	if t.apart(t.Score[i].Phase) {
-		t.judgeLate(p, i)
 	}
 }
 
 // lateShare is the fraction (1/20) of a phase's length that the generator may fall behind in a phase that overloads the
 // server, in the return from it, and in a phase with faults.
 const lateShare = 20
-
-// judgeLate records whether the generator kept up well enough in a part that is judged by itself.
-func (t *timetable) judgeLate(p *report.Played, i int) {
-	limit := max(t.Start.Report.Plan.MaxLag, ms(time.Duration(t.Score[i].To-t.Score[i].From)/lateShare))
-	if p.Lag.P99 > limit {
-		t.late = append(t.late, fmt.Sprintf("%s: the generator fell behind (p99 %.1f ms after the due time, allowed %.0f ms, a twentieth of the phase), and offered less than it says",
-			p.Name, p.Lag.P99, limit))
-	}
-}
 
 // judgeFound judges a part with a rate relative to the saturation: whether the steps found it, and whether a part meant
 // to overload did so.

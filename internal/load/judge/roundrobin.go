@@ -13,13 +13,7 @@ import (
 func RoundRobin(x *observe.RoundRobin, loaders []observe.Ledgers) (*report.Turned, error) {
 	var took observe.Histogram
 	took.Merge(x.Took)
-	t, members := &report.Turned{}, map[int]*observe.Ledger{}
-	for i := range loaders {
-		for n := range loaders[i].Agents {
-			a := &loaders[i].Agents[n]
-			members[a.Member] = a
-		}
-	}
+	t, members := &report.Turned{}, observe.Members(loaders)
 	for i := range x.Rounds {
 		r := &x.Rounds[i]
 		judgeRound(t, x, r, loaders)

@@ -26,13 +26,7 @@ func SignalsOf(sc *scenario.Scenario) Signals { return Signals{plan.New(sc), pla
 // Findings compares the ledgers of all loaders and the state of the server with the plans. State and runs nil: nobody could
 // read them.
 func (s Signals) Findings(loaders []observe.Ledgers, state *observe.State, runs *observe.Runs) (list []report.Finding) {
-	members := map[int]*observe.Ledger{}
-	for i := range loaders {
-		for n := range loaders[i].Agents {
-			a := &loaders[i].Agents[n]
-			members[a.Member] = a
-		}
-	}
+	members := observe.Members(loaders)
 	if len(members) == 0 {
 		return nil // the loader was killed: which signals were acknowledged is unknown
 	}
@@ -55,16 +49,13 @@ func (t *timetable) unsent() []report.Finding {
 			played += p.Rate * float64(p.To-p.From)
 		}
 	}
-	for n := range t.Ledgers {
-		for i := range t.Ledgers[n].Agents {
-			a := &t.Ledgers[n].Agents[i]
-			class := t.sc.ClassOf(a.Member)
-			if class == nil || a.Signals > 0 || a.Stopped || t.sc.MayHalt(class) {
-				continue
-			}
-			if every := class.SignalInterval(); every > 0 && played >= 2*float64(every) {
-				list.add(NoSignals, 1, "%s", a.Name)
-			}
+	for a := range observe.Agents(t.Ledgers) {
+		class := t.sc.ClassOf(a.Member)
+		if class == nil || a.Signals > 0 || a.Stopped || t.sc.MayHalt(class) {
+			continue
+		}
+		if every := class.SignalInterval(); every > 0 && played >= 2*float64(every) {
+			list.add(NoSignals, 1, "%s", a.Name)
 		}
 	}
 	return list

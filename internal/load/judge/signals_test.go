@@ -103,8 +103,47 @@ func TestSignals(t *testing.T) {
 	values = tallyOf(80)
 	state.Counts[3][4]--
 	for name, list := range map[string][]observe.Line{"alone": append(alone, observe.Line{State: state}), "beside checks": beside} {
-		if rep := judged(t, list); !rep.Lost() || rep.Wrong().Of(report.WrongSignals) != 1 || !strings.Contains(rep.Text(), "failed: values lost: 1 (node 3, ") {
+		if rep := judged(t, list); !rep.Lost() || rep.Wrong().Of(report.WrongSignals) != 1 || !strings.Contains(rep.Text(), "failed: values lost: 1 (node 3, ") || !strings.Contains(rep.Text(), "\n  values lost  1 ") {
 			t.Errorf("%s: %q\n%s", name, rep.Verdict, rep.Text())
+		}
+	}
+}
+
+// TestSignalsOfSeveralLoaders judges values of which two loaders played every second node each, and expects that count and sum
+// of all nodes are compared: the server may lie about the nodes of either.
+func TestSignalsOfSeveralLoaders(t *testing.T) {
+	for name, c := range map[string]struct {
+		lie  func(s *observe.State, members map[int]*observe.Ledger)
+		want report.Kind
+	}{
+		"no lie":                       {func(*observe.State, map[int]*observe.Ledger) {}, ""},
+		"a value of the first loader":  {func(s *observe.State, _ map[int]*observe.Ledger) { s.Counts[2][4]-- }, Lost},
+		"a value of the second loader": {func(s *observe.State, _ map[int]*observe.Ledger) { s.Counts[3][4]-- }, Lost},
+		"a sum of the second loader":   {func(s *observe.State, _ map[int]*observe.Ledger) { s.Sums[1][4]++ }, Wrong},
+		"a tick without an answer":     {func(_ *observe.State, members map[int]*observe.Ledger) { members[1].Taken-- }, Unacknowledged},
+	} {
+		_, members, state := planned(t)
+		c.lie(state, members)
+		list := signalLog(t, valuesAlone, tallyOf(40), members)
+		list[0].Checked.Report.Loaders = []report.Loader{{Name: "a", Here: true, Agents: 2}, {Name: "b", Agents: 2}}
+		var second []observe.Line
+		for i := range list {
+			switch l := &list[i]; {
+			case l.Check != nil: // each played half of the values
+				twin := *l
+				twin.Loader = 1
+				second = append(second, twin)
+			case l.Kept != nil:
+				l.Loader = l.Kept.Ledger.Member % 2
+			}
+		}
+		list = append(list, second...)
+		rep := judged(t, append(list, observe.Line{State: state}))
+		if rep.Rate != 80 || rep.Balance.Acknowledged != 240 || len(rep.Loaders) != 2 || rep.Loaders[1].Results != 120 || rep.Signals.Compared == "" {
+			t.Errorf("%s: rate %v, %+v, %+v", name, rep.Rate, rep.Balance, rep.Loaders)
+		}
+		if f := rep.Signals.Findings; rep.Lost() != (c.want != "") || c.want != "" && (len(f) != 1 || f[0].Kind != c.want) {
+			t.Errorf("%s: %+v", name, f)
 		}
 	}
 }

@@ -13,12 +13,9 @@ import (
 func Silence(loaders []observe.Ledgers, problems []observe.Problem, from int64) *report.Silent {
 	s := &report.Silent{}
 	machines := map[string]*observe.Ledger{}
-	for i := range loaders {
-		for n := range loaders[i].Agents {
-			a := &loaders[i].Agents[n]
-			machines[observe.OwnName(a.Name)] = a
-			s.Machines++
-		}
+	for a := range observe.Agents(loaders) {
+		machines[observe.OwnName(a.Name)] = a
+		s.Machines++
 	}
 	seen := map[string]bool{}
 	for _, p := range problems {

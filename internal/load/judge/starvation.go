@@ -20,36 +20,31 @@ const (
 
 // sharer is a user of the server whose waits are measured in each phase.
 type sharer struct {
+	figure   string // of its waits
 	name     string
 	pipeline string // it may wait longer in a phase that speeds this up; empty: in none
 }
 
+// sharers returns the users beside the results, in the order of reports.
+func sharers() []sharer {
+	return []sharer{
+		{"list-p99", "people who list", scenario.People}, {"apply-p99", "people who write resources", scenario.People}, {"silence-p99", "people who make silences", scenario.People},
+		{"run-p99", "people who run commands", scenario.People}, {"fact-p99", "facts that change", scenario.People}, {"watch-p99", "people who watch", ""},
+		{"holds-p99", "agents that wait for intent", scenario.Intent}, {tellFigure, "people who are notified of problems", scenario.Alerts}, {report.HistoryBehind, "history", ""},
+	}
+}
+
 // sharerOf returns the user that a figure of a phase belongs to.
 func sharerOf(b *report.Beside) sharer {
-	switch b.Figure {
-	case "list-p99":
-		return sharer{"people who list", scenario.People}
-	case "apply-p99":
-		return sharer{"people who write resources", scenario.People}
-	case "silence-p99":
-		return sharer{"people who make silences", scenario.People}
-	case "run-p99":
-		return sharer{"people who run commands", scenario.People}
-	case "fact-p99":
-		return sharer{"facts that change", scenario.People}
-	case "watch-p99":
-		return sharer{name: "people who watch"}
-	case "holds-p99":
-		return sharer{"agents that wait for intent", scenario.Intent}
-	case "tell-p99":
-		return sharer{"people who are notified of problems", scenario.Alerts}
-	case report.HistoryBehind:
-		return sharer{name: "history"}
+	for _, s := range sharers() {
+		if s.figure == b.Figure {
+			return s
+		}
 	}
 	if b.Class != "" {
-		return sharer{name: "class " + b.Class}
+		return sharer{b.Figure, "class " + b.Class, ""}
 	}
-	return sharer{"the results", scenario.Results}
+	return sharer{b.Figure, "the results", scenario.Results}
 }
 
 // Starvation compares a phase with the last earlier one in which no pipeline was faster and some were slower, and adds the

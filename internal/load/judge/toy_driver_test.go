@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -63,29 +61,12 @@ func echo(c net.Conn, but int) {
 // of a hundred.
 func TestToyDriver(t *testing.T) {
 	for but, want := range map[int]string{0: "", 57: "1 results were sent and neither acknowledged nor refused"} {
-		path := filepath.Join(t.TempDir(), "observed.jsonl")
-		log := observe.NewLog(path)
+		log := observe.NewLog("")
 		client, server := net.Pipe()
 		go echo(server, but)
 		ping(client, 100, log)
 		_ = client.Close()
-		if err := log.Close(); err != nil {
-			t.Fatal(err)
-		}
-		file, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		lines, err := observe.Read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		checks, err := observe.ReadChecks(lines)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rep, err := judge.Checks(checks)
+		rep, err := judge.Checks(log.Checks())
 		if err != nil || rep.OK() != (want == "") || strings.Join(rep.Verdict, "; ") != want || rep.Balance.Sent != 100 || len(rep.Samples) != 10 || rep.Rate < 9 || rep.Latency.Max <= 0 || len(rep.Phases) != 2 {
 			t.Errorf("%v, %q, %+v, rate %v, %+v", err, rep.Verdict, rep.Balance, rep.Rate, rep.Phases)
 		}

@@ -16,11 +16,14 @@ import (
 // Checks judges a run of checks and returns its report: the figures that were measured, the findings, and the verdict. The
 // log of a loader that was killed has no ledgers: its report has the figures of the seconds until then.
 func Checks(c *observe.Checks) (*report.Report, error) {
-	m, err := measured(c)
+	m, err := c.Measured, error(nil)
+	if m == nil {
+		m, err = killed(c)
+	}
 	if err != nil {
 		return nil, err
 	}
-	rep := *m.Report
+	rep := *cmp.Or(m.Report, c.Start.Report)
 	rep.Verdict, rep.Label, rep.Faults = nil, slices.Clone(rep.Label), Faults(c)
 	t := newTimetable(c, &rep)
 	t.phases()
@@ -45,11 +48,7 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 		rep.Label = append(rep.Label, rep.Silent.Labels()...)
 	}
 	if a := c.Alerts; a != nil {
-		rows, _ := Alerts(a)
-		for i, row := range rows {
-			f := &rep.Faults[a.Strikes[i].Fault]
-			f.Alerts, f.Missing, f.Extra, f.Example, f.Detected, f.Cleared = row.Alerts, row.Missing, row.Extra, row.Example, row.Detected, row.Cleared
-		}
+		Alerts(a, rep.Faults)
 	}
 	if x := c.RoundRobin; x != nil {
 		if rep.Turns, err = RoundRobin(x, c.Ledgers); err != nil {
@@ -62,18 +61,6 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 	}
 	t.verdict(m)
 	return &rep, nil
-}
-
-// measured returns the last line of the log, or a substitute if the loader was killed.
-func measured(c *observe.Checks) (*observe.Measured, error) {
-	if c.Measured == nil {
-		return killed(c)
-	}
-	m := *c.Measured
-	if m.Report == nil {
-		m.Report = c.Start.Report
-	}
-	return &m, nil
 }
 
 // killed returns a last line for a run whose loader was killed, ending at its last second.
@@ -140,16 +127,16 @@ func (t *timetable) verdict(m *observe.Measured) {
 	}
 	rep.Verdict = append(rep.Verdict, t.notes...)
 	rep.Verdict = append(rep.Verdict, rep.Wrong().Sentences()...)
-	rep.Trouble, rep.LocksRead = trouble(rep, m), rep.Inside != nil
+	rep.Trouble = trouble(rep, m)
 	rep.Verdict = append(rep.Verdict, rep.Failed()...)
 	rep.Verdict = append(rep.Verdict, rep.Late()...)
-	rep.Goals = Judgeable(rep, append(Judged(rep.Goals, rep), phaseGoals(rep)...))
+	rep.Goals = Judgeable(rep, append(rep.Judged(rep.Goals), phaseGoals(rep)...))
 	for _, g := range rep.Goals {
 		if g.Met {
 			continue
 		}
 		say("short: %s", g)
-		if lag, ok := lagOf(rep, g); ok && lag > maxLag {
+		if lag := lagAt(rep, g); lag > maxLag && g.Why == "" {
 			invalid("%s is not the server's alone: the generator itself was %.1f ms late there, allowed %.0f ms: %s", g.Name, lag, maxLag, whyBehind(rep, m.Senders))
 		}
 	}
@@ -179,23 +166,15 @@ func loadersBehind(rep *report.Report) (list []string) {
 	return list
 }
 
-// lagOf returns the generator's lag at the percentile of a goal above the 99th.
-func lagOf(rep *report.Report, g report.Goal) (ms float64, ok bool) {
+// lagAt returns the generator's lag at the percentile of a goal above the 99th; zero for another goal.
+func lagAt(rep *report.Report, g report.Goal) (ms float64) {
 	lag := rep.Lag
 	for i := range rep.Phases {
 		if p := &rep.Phases[i]; g.Phase != "" && p.Name == g.Phase {
 			lag = p.Lag
 		}
 	}
-	switch {
-	case g.Why != "":
-		return 0, false
-	case g.Name == "p999":
-		return lag.P999, true
-	case g.Name == "max":
-		return lag.Max, true
-	}
-	return 0, false
+	return map[string]float64{"p999": lag.P999, "max": lag.Max}[g.Name]
 }
 
 // whyBehind names the processes that used the cores when the generator fell behind.
@@ -212,14 +191,6 @@ func whyBehind(rep *report.Report, senders int) string {
 		return "something else used the machine (" + shares + ")"
 	}
 	return "the machine was full (" + shares + "): offer less, or generate on another machine"
-}
-
-// Judged compares the figures of a report with goals.
-func Judged(goals []report.Goal, rep *report.Report) (list []report.Goal) {
-	for _, g := range goals {
-		list = append(list, g.Judged(rep))
-	}
-	return list
 }
 
 // Judgeable returns the goals by which a stopped run can be judged: those measured in a complete phase.

@@ -16,7 +16,7 @@ import (
 // row is a named line of the live display.
 type row struct{ name, text string }
 
-// rows returns the rows of a second, or of the mean of several seconds.
+// rows returns the rows of a second.
 func (v *View) rows(s *report.Sample) []row {
 	results := fmt.Sprintf("%s %s/s", number.Count(s.Acked), cmp.Or(v.Done, "acknowledged"))
 	if s.Offered > 0 || s.Phase != "ramp" {

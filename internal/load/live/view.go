@@ -1,5 +1,5 @@
-// Package live shows a load run while it lasts: in a terminal rows that are redrawn in place every second, elsewhere a
-// line for every five seconds (mean.go). The package owns no goroutine; a lock separates samples from messages, which stand
+// Package live shows a load run while it lasts: in a terminal rows that are redrawn in place every second, elsewhere every
+// fifth second in a line. The package owns no goroutine; a lock separates samples from messages, which stand
 // above the next rows. Start reading at New.
 package live
 
@@ -26,11 +26,9 @@ type View struct {
 	before time.Duration // from the beginning until the measurement begins
 	length time.Duration // measured, as planned
 	drawn  int           // lines on the screen
-
-	since []report.Sample // elsewhere: the seconds of the phase since the last line
 }
 
-// plainEvery is how many seconds pass between two plain lines.
+// plainEvery is the number of seconds from one plain line to the next.
 const plainEvery = 5
 
 // New returns a view that writes to w; it redraws on a terminal, unless TERM is dumb. before is the time of the run
@@ -71,14 +69,8 @@ func (v *View) Show(s report.Sample) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.width == nil {
-		if len(v.since) > 0 && v.since[0].Phase != s.Phase { // of two phases no mean says anything
-			v.since = v.since[:0]
-		}
-		v.since = append(v.since, s)
 		if s.Second%plainEvery == 0 {
-			all := mean(v.since)
-			fmt.Fprintln(v.w, v.line(&all))
-			v.since = v.since[:0]
+			fmt.Fprintln(v.w, v.line(&s))
 		}
 		return
 	}

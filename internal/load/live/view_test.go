@@ -32,31 +32,6 @@ func TestPlainLines(t *testing.T) {
 	}
 }
 
-// TestALineIsOfFiveSeconds expects that a line covers all seconds since the last one, within one phase.
-func TestALineIsOfFiveSeconds(t *testing.T) {
-	var out strings.Builder
-	v := New(&out, func(string) string { return "dumb" }, 0, time.Minute)
-	for second := 1; second <= 10; second++ {
-		s := sample(second)
-		s.Acked, s.Offered, s.Latency = uint64(1000*second), 2000, &report.Latency{P50: float64(100 * second), P99: float64(1000 - 10*second)}
-		s.Commits, s.CommitMs, s.Refused = float64(second), float64(second), 0
-		if second == 2 {
-			s.Refused = 1
-		}
-		if second < 8 {
-			s.Phase = "before"
-		}
-		v.Show(s)
-	}
-	// 1 to 5, then 8 to 10.
-	for _, want := range []string{"    5 s  before      3,000 acknowledged/s of 2,000 offered, 1 refused  p50 300 ms  p99 990 ms  4,000 connected  commit 3.67 ms  server 0.62 cores",
-		"   10 s  steady      9,000 acknowledged/s of 2,000 offered  p50 900 ms  p99 920 ms  4,000 connected  commit 9.07 ms"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("lacks %q:\n%s", want, out.String())
-		}
-	}
-}
-
 // screen returns the lines that a terminal shows after a text with control characters.
 func screen(text string) (lines []string, deepest int) {
 	at := 0

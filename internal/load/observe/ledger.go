@@ -4,11 +4,12 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"iter"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -19,6 +20,28 @@ type Ledgers struct {
 	Agents   []Ledger
 	Pairs    []Pair
 	Breaches Breaches
+}
+
+// Agents returns the ledgers of all agents of some loaders.
+func Agents(loaders []Ledgers) iter.Seq[*Ledger] {
+	return func(yield func(*Ledger) bool) {
+		for i := range loaders {
+			for n := range loaders[i].Agents {
+				if !yield(&loaders[i].Agents[n]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Members returns the ledgers of all agents of some loaders, by their members of the fleet.
+func Members(loaders []Ledgers) map[int]*Ledger {
+	members := map[int]*Ledger{}
+	for a := range Agents(loaders) {
+		members[a.Member] = a
+	}
+	return members
 }
 
 // Set is an assignment: the check behind each index of a ledger's states.
@@ -91,14 +114,9 @@ var errEntries = errors.New("the states of a ledger are cut short")
 
 // MarshalJSON encodes the entries.
 func (list Entries) MarshalJSON() ([]byte, error) {
-	data := make([]byte, 0, len(list)*entrySize)
-	for _, e := range list {
-		data = binary.BigEndian.AppendUint32(data, e.Results)
-		data = binary.BigEndian.AppendUint32(data, e.Number)
-		data = binary.BigEndian.AppendUint32(data, e.Digest)
-		data = binary.BigEndian.AppendUint32(data, uint32(e.Order))
-		data = binary.BigEndian.AppendUint16(data, e.Unheard)
-		data = binary.BigEndian.AppendUint16(data, e.Refused)
+	data, err := binary.Append(nil, binary.BigEndian, []Entry(list))
+	if err != nil {
+		return nil, err
 	}
 	return json.Marshal(data)
 }
@@ -112,12 +130,9 @@ func (list *Entries) UnmarshalJSON(text []byte) error {
 	if len(data)%entrySize != 0 {
 		return errEntries
 	}
-	*list = make(Entries, 0, len(data)/entrySize)
-	for b := range slices.Chunk(data, entrySize) {
-		*list = append(*list, Entry{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:]),
-			model.ResultDigest(binary.BigEndian.Uint32(b[12:])), binary.BigEndian.Uint16(b[16:]), binary.BigEndian.Uint16(b[18:])})
-	}
-	return nil
+	*list = make(Entries, len(data)/entrySize)
+	_, err := binary.Decode(data, binary.BigEndian, []Entry(*list))
+	return err
 }
 
 // Pair is the event state of one check about one proxy node, which many agents report on.
@@ -141,14 +156,8 @@ type Final struct {
 	Acked  int64        `json:"acked"`
 }
 
-// Breach is an answer of the server that contradicts the protocol.
-type Breach struct {
-	Kind    string       `json:"kind"`
-	Node    model.NodeID `json:"node"`
-	Name    string       `json:"name"` // of the node
-	Number  uint64       `json:"number"`
-	Problem string       `json:"problem"`
-}
+// Breach is an answer of the server that contradicts the protocol; it names no check.
+type Breach = report.Imbalance
 
 // Kinds of breaches.
 const (
@@ -160,11 +169,8 @@ const (
 // Breaches counts breaches by kind.
 type Breaches struct {
 	Kinds map[string]uint64 `json:"kinds,omitempty"`
-	First []Breach          `json:"first,omitempty"` // ten at most
+	First []Breach          `json:"first,omitempty"` // report.MostExamples
 }
-
-// mostBreaches bounds Breaches.First.
-const mostBreaches = 10
 
 // Add counts a breach.
 func (b *Breaches) Add(x Breach) {
@@ -172,7 +178,7 @@ func (b *Breaches) Add(x Breach) {
 		b.Kinds = map[string]uint64{}
 	}
 	b.Kinds[x.Kind]++
-	if len(b.First) < mostBreaches {
+	if len(b.First) < report.MostExamples {
 		b.First = append(b.First, x)
 	}
 }

@@ -35,17 +35,13 @@ func (list *States) Add(s EventState) {
 	*b = binary.AppendUvarint(*b, uint64(s.Check))
 	*b = binary.AppendUvarint(*b, s.Results)
 	*b = binary.BigEndian.AppendUint64(*b, s.Stream)
-	*b = binary.AppendUvarint(*b, s.Number<<1|expired(s.Expired))
+	last := s.Number << 1
+	if s.Expired {
+		last++
+	}
+	*b = binary.AppendUvarint(*b, last)
 	*b = binary.BigEndian.AppendUint32(*b, s.Digest)
 	*b = binary.BigEndian.AppendUint32(*b, uint32(s.Order))
-}
-
-// expired returns 1 for an expired event state, else 0.
-func expired(is bool) uint64 {
-	if is {
-		return 1
-	}
-	return 0
 }
 
 var errStates = errors.New("event states are cut short")

@@ -76,7 +76,7 @@ func inABrowser(t *testing.T, dark bool) {
 		Back, Dark                          bool
 		Ground                              float64 // how light it is: 0 black, 1 white
 	}
-	browse(t, render(t, full()), frame, &said, scheme(dark))
+	browse(t, render(t, full(t)), frame, &said, scheme(dark))
 	if said.Dark != dark || (said.Ground < 0.2) != dark {
 		t.Errorf("the browser prefers dark: %v, and behind the words it is %.2f light", said.Dark, said.Ground)
 	}

@@ -15,14 +15,21 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// series is one line over time; a value that is NaN makes a gap.
+// series is one line over time.
 type series struct {
 	name, tone string
 	of         func(*report.Sample) float64
-	fold       func([]float64) float64 // of the seconds that share a point
+	fold       func([]float64) float64            // of the seconds that share a point
+	unknown    func(*report.Sample, float64) bool // a value that makes a gap; nil: none
 	dashed     bool
 	filled     bool
 }
+
+// zero reports whether a value is 0: nobody measured it.
+func zero(_ *report.Sample, v float64) bool { return v == 0 }
+
+// unread reports whether the server's own metrics of a second could not be read.
+func unread(s *report.Sample, _ float64) bool { return s.Heap == 0 }
 
 // mean returns the mean.
 func mean(values []float64) float64 {
@@ -39,35 +46,8 @@ func most(values []float64) float64 { return slices.Max(values) }
 // least returns the minimum.
 func least(values []float64) float64 { return slices.Min(values) }
 
-// positive returns a function that makes a gap in the line where the value is 0.
-func positive(of func(*report.Sample) float64) func(*report.Sample) float64 {
-	return func(s *report.Sample) float64 {
-		if v := of(s); v != 0 {
-			return v
-		}
-		return chart.Gap()
-	}
-}
-
-// inside returns a function that makes a gap where the sample lacks the server's own metrics.
-func inside(of func(*report.Sample) float64) func(*report.Sample) float64 {
-	return func(s *report.Sample) float64 {
-		if s.Heap > 0 {
-			return of(s)
-		}
-		return chart.Gap()
-	}
-}
-
-// latency returns a function that makes a gap where the sample has no latency.
-func latency(of func(*report.Latency) float64) func(*report.Sample) float64 {
-	return func(s *report.Sample) float64 {
-		if s.Latency == nil || s.Latency.Max == 0 {
-			return chart.Gap()
-		}
-		return of(s.Latency)
-	}
-}
+// latencies returns the latencies of a second; zero without any.
+func latencies(s *report.Sample) report.Latency { return *cmp.Or(s.Latency, &report.Latency{}) }
 
 // bare returns a format without the zeros at the end of numbers.
 func bare(format func(float64) string) func(float64) string {
@@ -99,12 +79,12 @@ func charts(rep *report.Report) (list []chart.Drawing, legend []sign) {
 		series{name: done, tone: "blue", of: func(s *sample) float64 { return float64(s.Acked) }, fold: mean, filled: true}, offered,
 		series{name: "refused", tone: "red", of: func(s *sample) float64 { return float64(s.Refused) }, fold: mean})
 	add(chart.Chart{ID: "latency", Title: "Latency", Unit: timed + ", percentiles of each second", Y: chart.Axis{Format: millis.Format, Exact: millis.Exact, Scale: chart.Log}, Wide: true},
-		series{name: "slowest", tone: "heat5", of: latency(func(l *report.Latency) float64 { return l.Max }), fold: most},
-		series{name: "p99.9", tone: "heat4", of: latency(func(l *report.Latency) float64 { return l.P999 }), fold: most},
-		series{name: "p99", tone: "heat3", of: latency(func(l *report.Latency) float64 { return l.P99 }), fold: most},
-		series{name: "p90", tone: "heat2", of: latency(func(l *report.Latency) float64 { return l.P90 }), fold: most},
-		series{name: "p50", tone: "heat1", of: latency(func(l *report.Latency) float64 { return l.P50 }), fold: most})
-	for _, c := range []chart.Chart{percentiles(rep), saturation(rep), saturationLatency(rep)} {
+		series{name: "slowest", tone: "heat5", of: func(s *sample) float64 { return latencies(s).Max }, fold: most, unknown: zero},
+		series{name: "p99.9", tone: "heat4", of: func(s *sample) float64 { return latencies(s).P999 }, fold: most, unknown: zero},
+		series{name: "p99", tone: "heat3", of: func(s *sample) float64 { return latencies(s).P99 }, fold: most, unknown: zero},
+		series{name: "p90", tone: "heat2", of: func(s *sample) float64 { return latencies(s).P90 }, fold: most, unknown: zero},
+		series{name: "p50", tone: "heat1", of: func(s *sample) float64 { return latencies(s).P50 }, fold: most, unknown: zero})
+	for _, c := range append([]chart.Chart{percentiles(rep)}, bySteps(rep)...) {
 		if c.Unit = rep.InUnit(c.Unit); len(c.Lines) > 0 {
 			list = append(list, c.Draw())
 		}
@@ -116,27 +96,27 @@ func charts(rep *report.Report) (list []chart.Drawing, legend []sign) {
 		series{name: "loader", tone: "orange", of: func(s *sample) float64 { return s.LoaderCPU }, fold: mean},
 		series{name: "others", tone: "grey", of: func(s *sample) float64 { return s.OthersCPU }, fold: mean})
 	add(chart.Chart{ID: "memory", Title: "Memory", Unit: "resident, and heap in use", Y: bytes},
-		series{name: "server", tone: "blue", of: positive(func(s *sample) float64 { return float64(s.ServerRSS) }), fold: most},
-		series{name: "its heap", tone: "teal", of: positive(func(s *sample) float64 { return s.Heap }), fold: most},
-		series{name: "loader", tone: "orange", of: positive(func(s *sample) float64 { return float64(s.LoaderRSS) }), fold: most})
+		series{name: "server", tone: "blue", of: func(s *sample) float64 { return float64(s.ServerRSS) }, fold: most, unknown: zero},
+		series{name: "its heap", tone: "teal", of: func(s *sample) float64 { return s.Heap }, fold: most, unknown: zero},
+		series{name: "loader", tone: "orange", of: func(s *sample) float64 { return float64(s.LoaderRSS) }, fold: most, unknown: zero})
 	add(chart.Chart{ID: "queues", Title: "Queues of the server", Unit: "waiting entries, of the deepest queues", Y: count}, queues(rep, "items")...)
 	add(chart.Chart{ID: "queued-bytes", Title: "Queues of the server, by size", Unit: "waiting bytes, of the deepest queues", Y: bytes}, queues(rep, "bytes")...)
 	add(chart.Chart{ID: "commits", Title: "Journal", Unit: "per second", Y: chart.Axis{Format: number.Short, Exact: number.Three}},
-		series{name: "commits", tone: "blue", of: inside(func(s *sample) float64 { return s.Commits }), fold: mean},
-		series{name: "fsyncs", tone: "orange", of: inside(func(s *sample) float64 { return s.Syncs }), fold: mean, dashed: true})
+		series{name: "commits", tone: "blue", of: func(s *sample) float64 { return s.Commits }, fold: mean, unknown: unread},
+		series{name: "fsyncs", tone: "orange", of: func(s *sample) float64 { return s.Syncs }, fold: mean, unknown: unread, dashed: true})
 	add(chart.Chart{ID: "commit-time", Title: "A commit with its fsync", Unit: "mean of a second", Y: millis},
-		series{name: "commit", tone: "purple", of: positive(func(s *sample) float64 { return s.CommitMs }), fold: most})
+		series{name: "commit", tone: "purple", of: func(s *sample) float64 { return s.CommitMs }, fold: most, unknown: zero})
 	add(chart.Chart{ID: "written", Title: "Written to disk", Unit: "by the server, per second", Y: chart.Axis{Format: bytes.Format, Exact: perSecond(number.Bytes)}},
 		series{name: "written", tone: "teal", of: func(s *sample) float64 { return s.Written }, fold: mean, filled: true})
 	add(chart.Chart{ID: "gc", Title: "Garbage collector of the server", Unit: "pauses in a second", Y: millis},
-		series{name: "paused", tone: "orange", of: inside(func(s *sample) float64 { return s.GC }), fold: most})
+		series{name: "paused", tone: "orange", of: func(s *sample) float64 { return s.GC }, fold: most, unknown: unread})
 	add(chart.Chart{ID: "locks", Title: "Waiting for locks", Unit: "of the time × processors", Y: chart.Axis{Format: number.Percent}},
-		series{name: "server", tone: "blue", of: inside(func(s *sample) float64 { return s.Locks }), fold: mean},
-		series{name: "loader", tone: "grey", of: inside(func(s *sample) float64 { return s.OwnLocks }), fold: mean, dashed: true})
+		series{name: "server", tone: "blue", of: func(s *sample) float64 { return s.Locks }, fold: mean, unknown: unread},
+		series{name: "loader", tone: "grey", of: func(s *sample) float64 { return s.OwnLocks }, fold: mean, unknown: unread, dashed: true})
 	add(chart.Chart{ID: "goroutines", Title: "Goroutines of the server", Y: count},
-		series{name: "goroutines", tone: "purple", of: positive(func(s *sample) float64 { return s.Goroutines }), fold: most})
+		series{name: "goroutines", tone: "purple", of: func(s *sample) float64 { return s.Goroutines }, fold: most, unknown: zero})
 	add(chart.Chart{ID: "lag", Title: "Generator lag", Unit: "p99 of a second", Y: millis},
-		series{name: "lag", tone: "grey", of: positive(func(s *sample) float64 { return s.Lag }), fold: most})
+		series{name: "lag", tone: "grey", of: func(s *sample) float64 { return s.Lag }, fold: most, unknown: zero})
 	return list, legend
 }
 
@@ -155,12 +135,8 @@ func queues(rep *report.Report, unit string) (lines []series) {
 	})
 	for i, tone := range []string{"blue", "orange", "teal", "purple", "grey"} {
 		if i < len(names) {
-			lines = append(lines, series{name: names[i], tone: tone, fold: most, of: func(s *report.Sample) float64 {
-				if depth, ok := s.Queues[names[i]]; ok {
-					return depth
-				}
-				return chart.Gap()
-			}})
+			lines = append(lines, series{name: names[i], tone: tone, fold: most, of: func(s *report.Sample) float64 { return s.Queues[names[i]] },
+				unknown: func(s *report.Sample, _ float64) bool { _, ok := s.Queues[names[i]]; return !ok }})
 		}
 	}
 	return lines
@@ -187,7 +163,7 @@ func overTime(rep *report.Report, c *chart.Chart, all []series) bool {
 			var values []float64
 			for i := range part {
 				v := s.of(&part[i])
-				if math.IsNaN(v) {
+				if s.unknown != nil && s.unknown(&part[i], v) {
 					continue
 				}
 				values = append(values, v)
@@ -290,52 +266,37 @@ func percentiles(rep *report.Report) chart.Chart {
 	return c
 }
 
-// steps returns the phases of a search for saturation, each in its last attempt.
-func steps(rep *report.Report) (list []report.Played) {
-	for _, p := range rep.Phases {
-		if p.Kind == report.KindStep && p.Offered > 0 {
-			if p.Again && len(list) > 0 {
-				list = list[:len(list)-1]
-			}
-			list = append(list, p)
-		}
-	}
-	return list
-}
-
-// byStep returns a chart with a line for each function over the steps, or without lines if there are fewer than two
+// bySteps returns the rates and the latencies of a search for saturation, each step in its last attempt; none of fewer than two
 // steps.
-func byStep(rep *report.Report, c chart.Chart, lines []chart.Line, of ...func(*report.Played) float64) chart.Chart {
-	c.X = chart.Axis{Name: "offered", Format: number.Short, Exact: perSecond(number.Count[float64])}
-	all := steps(rep)
-	if len(all) < 2 {
-		return c
-	}
-	for i := range all {
-		for n := range lines {
-			lines[n].Points = append(lines[n].Points, chart.Point{X: all[i].Offered, Y: of[n](&all[i])})
-		}
-		if len(all[i].Missed) == 0 {
-			c.Summary = fmt.Sprintf("The last step that held offered %s/s: p99 beyond the linger %s.", number.Count(all[i].Offered), number.Millis(all[i].BeyondLinger.P99))
+func bySteps(rep *report.Report) []chart.Chart {
+	var steps []*report.Played
+	for i := range rep.Phases {
+		if p := &rep.Phases[i]; p.Kind == report.KindStep && p.Offered > 0 {
+			if p.Again && len(steps) > 0 {
+				steps = steps[:len(steps)-1]
+			}
+			steps = append(steps, p)
 		}
 	}
-	c.Lines = lines
-	logarithmic(&c)
-	return c
-}
-
-// saturation returns the chart of offered and acknowledged rates by step.
-func saturation(rep *report.Report) chart.Chart {
-	return byStep(rep, chart.Chart{ID: "saturation", Title: "Until saturation", Unit: "results per second, by offered rate", Y: chart.Axis{Format: number.Short, Exact: perSecond(number.Count[float64])}},
-		[]chart.Line{{Name: "offered", Tone: "grey", Dashed: true}, {Name: "acknowledged", Tone: "blue", Dots: true}},
-		func(p *report.Played) float64 { return p.Offered }, func(p *report.Played) float64 { return p.Acknowledged })
-}
-
-// saturationLatency returns the chart of latencies by step.
-func saturationLatency(rep *report.Report) chart.Chart {
-	return byStep(rep, chart.Chart{ID: "saturation-latency", Title: "Latency until saturation", Unit: "beyond the linger, by offered rate", Y: chart.Axis{Format: bare(number.Millis), Exact: number.Millis, Scale: chart.Log}},
-		[]chart.Line{{Name: "p99", Tone: "heat3", Dots: true}, {Name: "p50", Tone: "heat1", Dots: true}},
-		func(p *report.Played) float64 { return p.BeyondLinger.P99 }, func(p *report.Played) float64 { return p.BeyondLinger.P50 })
+	if len(steps) < 2 {
+		return nil
+	}
+	rates := chart.Chart{ID: "saturation", Title: "Until saturation", Unit: "results per second, by offered rate", Y: chart.Axis{Format: number.Short, Exact: perSecond(number.Count[float64])},
+		Lines: []chart.Line{{Name: "offered", Tone: "grey", Dashed: true}, {Name: "acknowledged", Tone: "blue", Dots: true}}}
+	times := chart.Chart{ID: "saturation-latency", Title: "Latency until saturation", Unit: "beyond the linger, by offered rate", Y: chart.Axis{Format: bare(number.Millis), Exact: number.Millis, Scale: chart.Log},
+		Lines: []chart.Line{{Name: "p99", Tone: "heat3", Dots: true}, {Name: "p50", Tone: "heat1", Dots: true}}}
+	for _, p := range steps {
+		for line, y := range map[*chart.Line]float64{&rates.Lines[0]: p.Offered, &rates.Lines[1]: p.Acknowledged, &times.Lines[0]: p.BeyondLinger.P99, &times.Lines[1]: p.BeyondLinger.P50} {
+			line.Points = append(line.Points, chart.Point{X: p.Offered, Y: y})
+		}
+		if len(p.Missed) == 0 {
+			rates.Summary = fmt.Sprintf("The last step that held offered %s/s: p99 beyond the linger %s.", number.Count(p.Offered), number.Millis(p.BeyondLinger.P99))
+		}
+	}
+	rates.X = chart.Axis{Name: "offered", Format: number.Short, Exact: perSecond(number.Count[float64])}
+	times.X, times.Summary = rates.X, rates.Summary
+	logarithmic(&times)
+	return []chart.Chart{rates, times}
 }
 
 // sign is a mark of the charts and its meaning.

@@ -112,33 +112,29 @@ type tile struct{ Name, Value, Unit, Note string }
 
 // tiles returns the key figures that the run measured.
 func tiles(rep *report.Report) (list []tile) {
-	figures := rep.Figures()
+	figures, alone := rep.Figures(), rep.InUnit("result") != "result"
+	done, beyond, linger := "Acknowledged", "Beyond linger", "the linger is "+number.Bare(number.Millis(rep.Plan.Linger))
+	if rep.Asked() {
+		done = "Left"
+	}
+	if alone {
+		beyond, linger = "Latency", "to the acknowledgement"
+	}
+	_, _, offered := rep.Offered()
 	for _, t := range [...]struct{ figure, name, note string }{
-		{"rate", "Acknowledged", ""}, {"beyond-p50", "Beyond linger p50", ""}, {"beyond-p99", "Beyond linger p99", ""}, {"server-cpu", "Server CPU", "per result"},
+		{"rate", done, "of " + number.Count(offered) + " offered"}, {"beyond-p50", beyond + " p50", linger}, {"beyond-p99", beyond + " p99", linger}, {"server-cpu", "Server CPU", "per result"},
 		{"agent-memory", "Memory per agent", "on the server, before any result"}, {"state-memory", "Memory per state", "of " + number.Count(rep.States) + " event states"}, {"back", "All back", "after the longest outage"},
 	} {
 		if v, ok := figures[t.figure]; ok {
 			f, _ := scenario.FigureOf(t.figure)
 			value, unit, _ := strings.Cut(number.In(v, f.Unit), " ")
-			switch {
-			case t.figure == "rate":
-				_, _, offered := rep.Offered()
-				t.note, unit = "of "+number.Count(offered)+" offered", "/s"
-				if rep.Asked() {
-					t.name = "Left"
-				}
-			case strings.HasPrefix(t.figure, "beyond") && rep.InUnit("result") != "result":
-				t.name, t.note = strings.Replace(t.name, "Beyond linger", "Latency", 1), "to the acknowledgement"
-			case strings.HasPrefix(t.figure, "beyond"):
-				t.note = "the linger is " + number.Bare(number.Millis(rep.Plan.Linger))
+			if t.figure == "rate" {
+				unit = "/s"
 			}
-			list = append(list, tile{t.name, value, unit, t.note})
+			list = append(list, tile{t.name, value, unit, rep.InUnit(t.note)})
 		}
 	}
-	for i := range list {
-		list[i].Note = rep.InUnit(list[i].Note)
-	}
-	if rep.InUnit("result") != "result" {
+	if alone {
 		return append(list, tile{"Lost or wrong", number.Count(rep.Wrong().Of(report.WrongSignals)), "", "of " + number.Count(rep.Balance.Acknowledged) + " acknowledged"})
 	}
 	return append(list, tile{"Lost", number.Count(rep.Balance.Missing), "", "of " + number.Count(rep.Balance.Sent) + " sent"})

@@ -28,9 +28,12 @@ type Findings struct {
 
 // Objective is one line of the verdict.
 type Objective struct {
-	Met              bool
-	What, Asked, Got string
-	Value, Limit     float64 // of a goal that was measured; else 0
+	Met   bool    `json:"met"`
+	What  string  `json:"what"`
+	Asked string  `json:"asked"`
+	Got   string  `json:"got"`
+	Value float64 `json:"value,omitempty"` // of a goal that was measured …
+	Limit float64 `json:"limit,omitempty"` // … and what it should be
 }
 
 // Section is a heading with notes and tables.
@@ -112,12 +115,8 @@ func (rep *Report) Findings() *Findings {
 	if !rep.Balance.WasCompared() {
 		f.Remarks = append(f.Remarks, "not compared: whether the server holds what it acknowledged was not looked at")
 	}
-	for _, s := range []Section{rep.latencySection(), rep.phaseSection(), rep.faultSection(), rep.outageSection(), rep.deliverySection(), rep.intentSection(), rep.peopleSection(),
-		rep.ledgerSection(), rep.usageSection(), rep.figureSection(), rep.refusalSection(), rep.environmentSection(), rep.metricSection()} {
-		if len(s.Notes)+len(s.Tables) > 0 {
-			f.Sections = append(f.Sections, s)
-		}
-	}
+	sections := slices.Concat([]Section{rep.latencySection(), rep.phaseSection()}, rep.courseSections(), []Section{rep.ledgerSection(), rep.usageSection()}, rep.appendix())
+	f.Sections = slices.DeleteFunc(sections, func(s Section) bool { return len(s.Notes)+len(s.Tables) == 0 })
 	if rep.alone() {
 		rep.inUnit(f)
 	}
@@ -184,12 +183,6 @@ func (rep *Report) wellPlayed() string {
 
 // verdict returns the state of the run, and the reason.
 func (rep *Report) verdict() (state, word, because string) {
-	missed := 0
-	for _, g := range rep.Goals {
-		if !g.Met {
-			missed++
-		}
-	}
 	switch wrong := rep.Wrong(); {
 	case !rep.Valid && len(wrong) == 0: // losses count, however late the generator was
 		return "invalid", "Invalid", "the generator fell behind its timetable: no figure below counts"
@@ -208,7 +201,7 @@ func (rep *Report) verdict() (state, word, because string) {
 		because = "see the remarks"
 		if len(wrong) > 0 {
 			because = wrong[0].Says[0]
-		} else if missed > 0 {
+		} else if missed := rep.missed(); missed > 0 {
 			because = fmt.Sprintf("%d of %s missed", missed, number.Of(len(rep.Goals), "objective"))
 		}
 		if !rep.Valid {
@@ -228,52 +221,19 @@ func (rep *Report) objectives() (list []Objective) {
 		}
 		list = append(list, o)
 	}
-	wrong := rep.Wrong()
-	demand := func(kind, what, asked string, due uint64, looked bool) {
-		if !looked && wrong.Of(kind) == 0 {
-			return
-		}
-		got := "all of " + number.Count(due)
-		if n := wrong.Of(kind); n > 0 {
-			got = fmt.Sprintf("%s of %s wrong", number.Count(n), number.Count(due))
-		} else if due == 0 {
+	for _, q := range rep.questions() {
+		got := "all of " + number.Count(q.due)
+		switch {
+		case q.Count > 0:
+			got = fmt.Sprintf("%s of %s wrong", number.Count(q.Count), number.Count(q.due))
+		case !q.judged:
+			continue
+		case q.due == 0:
 			got = "none was due"
 		}
-		list = append(list, Objective{Met: wrong.Of(kind) == 0, What: what, Asked: asked, Got: got})
+		list = append(list, Objective{Met: q.Count == 0, What: q.what, Asked: q.asked, Got: got})
 	}
-	if rep.alone() {
-		demand(WrongSignals, "results", "none lost, doubled or wrong", rep.Balance.Acknowledged, rep.Signals.Compared != "")
-		demand(WrongTaken, "frames to refuse", "each refused", rep.WrongSent, rep.WrongSent > 0)
-		return append(list, rep.generatorObjective())
-	}
-	if s := rep.Signals; s != nil {
-		demand(WrongSignals, "values and runs", "none lost, doubled or wrong", uint64(s.Items), s.Compared != "")
-	}
-	demand(WrongResults, "results", "none lost, doubled or invented", rep.Balance.Sent, true)
-	demand(WrongTaken, "frames to refuse", "each refused", rep.WrongSent, rep.WrongSent > 0)
-	alerts := 0
-	for _, f := range rep.Faults {
-		alerts += f.Alerts
-	}
-	demand(WrongAlerts, "alerts of faults", "each once, and no other", uint64(alerts), alerts > 0)
-	if s := rep.Silent; s != nil {
-		demand(WrongSilence, "machines with a session", "none called silent", uint64(s.Machines), s.Unjudged == "")
-	}
-	if t := rep.Notifications; t != nil {
-		demand(WrongMessages, "messages about problems", "each, and no other", t.Due, true)
-	}
-	if s := rep.Streamed; s != nil {
-		demand(WrongLines, "lines of the stream", "each, in its order", s.Lines+s.Missing, true)
-	}
-	if t := rep.Turns; t != nil {
-		demand(WrongTurns, "turns", "none missed, none given twice", t.Due, true)
-	}
-	return append(list, rep.generatorObjective())
-}
-
-// generatorObjective is the demand on the generator of every run.
-func (rep *Report) generatorObjective() Objective {
-	return Objective{Met: rep.Valid, What: "the generator", Asked: "keeps up with its timetable", Got: "p99 " + number.Millis(rep.Lag.P99) + " late"}
+	return append(list, Objective{Met: rep.Valid, What: "the generator", Asked: "keeps up with its timetable", Got: "p99 " + number.Millis(rep.Lag.P99) + " late"})
 }
 
 // caveats returns the parts of the scenario that were not played, and other users of the machine.
@@ -453,18 +413,42 @@ func (rep *Report) besideTable() []Table {
 	return t.list()
 }
 
-// faultSection returns the section about the faults.
-func (rep *Report) faultSection() Section {
-	t := Table{Head: []string{"fault", "at", "until", "struck", "alerts due", "missing", "too many", "detected p50", "slowest", "cleared p50", "slowest", "all as before", "example"}}
+// courseSections returns the sections about faults, outages, deliveries, changes of intent and people.
+func (rep *Report) courseSections() []Section {
+	faults := Table{Head: []string{"fault", "at", "until", "struck", "alerts due", "missing", "too many", "detected p50", "slowest", "cleared p50", "slowest", "all as before", "example"}}
 	for i, f := range rep.Faults {
 		until := ""
 		if f.Until > f.At {
 			until = At(f.Until)
 		}
-		t.add(Letter(i)+": "+f.What, At(f.At), until, counted(f.Places), counted(f.Alerts), counted(f.Missing), counted(f.Extra),
+		faults.add(Letter(i)+": "+f.What, At(f.At), until, counted(f.Places), counted(f.Alerts), counted(f.Missing), counted(f.Extra),
 			some(f.Detected.P50, number.Millis), some(f.Detected.Max, number.Millis), some(f.Cleared.P50, number.Millis), some(f.Cleared.Max, number.Millis), after(f.Back), f.Example)
 	}
-	return Section{ID: "faults", Title: "Faults", Tables: t.list()}
+	outages := Table{Head: []string{"outage", "agents away", "serving after", "acknowledging after", "all back after"}}
+	for _, o := range rep.Outages {
+		outages.add("at "+At(o.Second), counted(o.Lost), after(o.Serving), after(o.Acked), after(o.Seconds))
+	}
+	deliveries := Table{Head: []string{"", "due", "came", "missing", "too many", "wrong", "again", "not judged", "example"}}
+	if n := rep.Notifications; n != nil {
+		deliveries.add("messages about problems", counted(n.Due), counted(n.Due-n.Missing), counted(n.Missing), counted(n.Extra), "", counted(n.Again), counted(n.Unclear), n.Example)
+	}
+	if s := rep.Streamed; s != nil {
+		deliveries.add(fmt.Sprintf("stream lines, by %s", number.Of(s.Connections, "connection")), counted(s.Lines+s.Missing), counted(s.Lines), counted(s.Missing), counted(s.Extra), counted(s.Disorder+s.Other+s.Unread), counted(s.Twice), "", s.Example)
+	}
+	if x := rep.Turns; x != nil {
+		deliveries.add(fmt.Sprintf("turns, %s taken over", number.Count(x.Taken)), counted(x.Due), counted(x.Ran), counted(x.Missed), "", counted(x.Twice), counted(x.Again), counted(x.Passed+x.Unjudged), cmp.Or(x.Example, x.Second))
+	}
+	changes := Table{Head: []string{"change of intent", "at", "agents", "held p50", "p99", "slowest", "by all p50", "slowest", "answered p99", "slowest", "never held", "not made"}}
+	for i, h := range rep.Changes {
+		changes.add(fmt.Sprintf("%d: %s", i+1, h.What), At(h.At)+rep.Every(i), counted(h.Agents), some(h.Holds.P50, number.Millis), some(h.Holds.P99, number.Millis), some(h.Holds.Max, number.Millis), some(h.All.P50, number.Millis), some(h.All.Max, number.Millis),
+			some(h.Answered.P99, number.Millis), some(h.Answered.Max, number.Millis), counted(h.Never), counted(h.Unasked))
+	}
+	people := Table{Head: []string{"people and facts", "requests", "failed", "given up", "server away", "p50", "p99", "slowest", "first failure"}}
+	for _, w := range rep.Operators {
+		people.add(w.What, counted(w.Requests), counted(w.Failed), counted(w.Unanswered), counted(w.FailedAway+w.UnansweredAway), some(w.Latency.P50, number.Millis), some(w.Latency.P99, number.Millis), some(w.Latency.Max, number.Millis), w.Why)
+	}
+	return []Section{{ID: "faults", Title: "Faults", Tables: faults.list()}, {ID: "outages", Title: "Outages", Tables: outages.list()}, {ID: "deliveries", Title: "Messages, stream lines and turns", Tables: deliveries.list()},
+		{ID: "intent", Title: "Changes of intent", Tables: changes.list()}, {ID: "operators", Title: "People at work", Tables: people.list()}}
 }
 
 // Letter names a fault in charts and tables: A, B, C …
@@ -475,55 +459,12 @@ func Letter(i int) string {
 	return fmt.Sprint("F", i+1)
 }
 
-// outageSection returns the section about the outages.
-func (rep *Report) outageSection() Section {
-	t := Table{Head: []string{"outage", "agents away", "serving after", "acknowledging after", "all back after"}}
-	for _, o := range rep.Outages {
-		t.add("at "+At(o.Second), counted(o.Lost), after(o.Serving), after(o.Acked), after(o.Seconds))
-	}
-	return Section{ID: "outages", Title: "Outages", Tables: t.list()}
-}
-
-// deliverySection returns the section about messages, stream lines and round-robin runs.
-func (rep *Report) deliverySection() Section {
-	t := Table{Head: []string{"", "due", "came", "missing", "too many", "wrong", "again", "not judged", "example"}}
-	if n := rep.Notifications; n != nil {
-		t.add("messages about problems", counted(n.Due), counted(n.Due-n.Missing), counted(n.Missing), counted(n.Extra), "", counted(n.Again), counted(n.Unclear), n.Example)
-	}
-	if s := rep.Streamed; s != nil {
-		t.add(fmt.Sprintf("stream lines, by %s", number.Of(s.Connections, "connection")), counted(s.Lines+s.Missing), counted(s.Lines), counted(s.Missing), counted(s.Extra), counted(s.Disorder+s.Other+s.Unread), counted(s.Twice), "", s.Example)
-	}
-	if x := rep.Turns; x != nil {
-		t.add(fmt.Sprintf("turns, %s taken over", number.Count(x.Taken)), counted(x.Due), counted(x.Ran), counted(x.Missed), "", counted(x.Twice), counted(x.Again), counted(x.Passed+x.Unjudged), cmp.Or(x.Example, x.Second))
-	}
-	return Section{ID: "deliveries", Title: "Messages, stream lines and turns", Tables: t.list()}
-}
-
-// intentSection returns the section about the changes of intent.
-func (rep *Report) intentSection() Section {
-	t := Table{Head: []string{"change of intent", "at", "agents", "held p50", "p99", "slowest", "by all p50", "slowest", "answered p99", "slowest", "never held", "not made"}}
-	for i, h := range rep.Changes {
-		t.add(fmt.Sprintf("%d: %s", i+1, h.What), At(h.At)+rep.Every(i), counted(h.Agents), some(h.Holds.P50, number.Millis), some(h.Holds.P99, number.Millis), some(h.Holds.Max, number.Millis), some(h.All.P50, number.Millis), some(h.All.Max, number.Millis),
-			some(h.Answered.P99, number.Millis), some(h.Answered.Max, number.Millis), counted(h.Never), counted(h.Unasked))
-	}
-	return Section{ID: "intent", Title: "Changes of intent", Tables: t.list()}
-}
-
 // Every returns the interval of a repeated change of intent, in words, or an empty text if it was made once.
 func (rep *Report) Every(change int) string {
 	if s := rep.Scenario; s != nil && change < len(s.Intent) && s.Intent[change].Every > 0 {
 		return ", then every " + s.Intent[change].Every.String()
 	}
 	return ""
-}
-
-// peopleSection returns the section about the requests of people.
-func (rep *Report) peopleSection() Section {
-	t := Table{Head: []string{"people and facts", "requests", "failed", "given up", "server away", "p50", "p99", "slowest", "first failure"}}
-	for _, w := range rep.Operators {
-		t.add(w.What, counted(w.Requests), counted(w.Failed), counted(w.Unanswered), counted(w.FailedAway+w.UnansweredAway), some(w.Latency.P50, number.Millis), some(w.Latency.P99, number.Millis), some(w.Latency.Max, number.Millis), w.Why)
-	}
-	return Section{ID: "operators", Title: "People at work", Tables: t.list()}
 }
 
 // ledgerSection returns the section about the comparison with the ledger.
@@ -582,7 +523,7 @@ func (rep *Report) ledgerSection() Section {
 	for _, e := range b.Examples {
 		examples.add(fmt.Sprintf("%s (%d)", e.Name, e.Node), fmt.Sprintf("%s (%d)", e.CheckName, e.Check), counted(e.Number), e.Problem)
 	}
-	s.Tables = append(kinds.list(), examples.list()...)
+	s.Tables = append(append(s.Tables, kinds.list()...), examples.list()...)
 	return s
 }
 
@@ -601,7 +542,7 @@ func (rep *Report) usageSection() Section {
 	}
 	s := Section{ID: "usage", Title: "Use of the machine", Tables: t.list()}
 	if rep.Server.RSS > 0 && rep.Machine.Cores > 0 {
-		s.Notes = append(s.Notes, fmt.Sprintf("server and loader used %s of %d cores, others %s cores", number.Percent(rep.MachineShare), rep.Machine.Cores, number.Three(rep.Others)))
+		s.Notes = append(s.Notes, fmt.Sprintf("server and loader used %s of %d cores, others %s cores", number.Percent(rep.machineShare()), rep.Machine.Cores, number.Three(rep.Others)))
 	}
 	if x := rep.Signals; x != nil {
 		if u := x.Startup; u.RSS > 0 {
@@ -621,33 +562,23 @@ func (rep *Report) usageSection() Section {
 	return s
 }
 
-// figureSection returns a section with all figures by their names, as in objectives and comparisons.
-func (rep *Report) figureSection() Section {
-	t := Table{Head: []string{"figure", "value", "meaning"}}
-	all := rep.Figures()
+// appendix returns the sections of the page alone: all figures by their names, as in objectives and comparisons; refused results
+// and failed connections; the conditions of the run; the server's metrics.
+func (rep *Report) appendix() []Section {
+	figures, all := Table{Head: []string{"figure", "value", "meaning"}}, rep.Figures()
 	for _, f := range scenario.Figures() {
 		if v, ok := all[f.Name]; ok {
-			t.add(f.Name, number.In(v, f.Unit), f.What)
+			figures.add(f.Name, number.In(v, f.Unit), f.What)
 		}
 	}
-	return Section{ID: "figures", Title: "All figures", Tables: t.list(), PageOnly: true}
-}
-
-// refusalSection returns the section about refused results and failed connections.
-func (rep *Report) refusalSection() Section {
-	t := Table{Head: []string{"reason", "results refused", "connections not opened", "sessions ended"}}
+	refusals := Table{Head: []string{"reason", "results refused", "connections not opened", "sessions ended"}}
 	for i, m := range []map[string]uint64{rep.Refusals, rep.Failures, rep.Losses} {
 		for _, why := range slices.Sorted(maps.Keys(m)) {
 			row := []string{why, "", "", ""}
 			row[i+1] = number.Count(m[why])
-			t.add(row...)
+			refusals.add(row...)
 		}
 	}
-	return Section{ID: "refusals", Title: "Refusals and lost connections", Tables: t.list(), PageOnly: true}
-}
-
-// environmentSection returns the section about the conditions of the run.
-func (rep *Report) environmentSection() Section {
 	m, e := rep.Machine, cmp.Or(rep.Environment, &Environment{})
 	commit, fsync := rep.Commit, ""
 	if rep.Dirty {
@@ -656,18 +587,17 @@ func (rep *Report) environmentSection() Section {
 	if f := e.Fsync; f.Max > 0 {
 		fsync = fmt.Sprintf("p50 %s, p99 %s, slowest %s, of 4 kB before the run", number.Millis(f.P50), number.Millis(f.P99), number.Millis(f.Max))
 	}
-	s := Section{ID: "environment", Title: "Machine and programs", PageOnly: true}
-	s.Tables = pairs("", "Processor", m.CPU, "Cores", counted(m.Cores), "Memory", some(float64(m.Memory), number.Bytes), "Kernel", m.Kernel, "Virtual", e.Virtual, "Load before the run", m.Load,
+	environment := pairs("", "Processor", m.CPU, "Cores", counted(m.Cores), "Memory", some(float64(m.Memory), number.Bytes), "Kernel", m.Kernel, "Virtual", e.Virtual, "Load before the run", m.Load,
 		"File system", e.FileSystem, "Device", e.Device, "fsync", fsync, "Muster", rep.Version, "Commit", commit, "Go", m.Go)
-	s.Tables = append(append(append(s.Tables, pairsOf("Server", e.Server)...), pairsOf("Other programs", e.Packages)...), pairsOf("Limits of the machine", e.Limits)...)
-	return s
-}
-
-// metricSection returns the section about the server's metrics.
-func (rep *Report) metricSection() Section {
+	environment = append(append(append(environment, pairsOf("Server", e.Server)...), pairsOf("Other programs", e.Packages)...), pairsOf("Limits of the machine", e.Limits)...)
 	metrics := map[string]string{}
 	for name, v := range rep.Metrics {
 		metrics[name] = number.Three(v)
 	}
-	return Section{ID: "metrics", Title: "Metrics of the server", Tables: pairsOf("Gain of counters over the measured time, gauges at its end", metrics), PageOnly: true}
+	list := []Section{{ID: "figures", Title: "All figures", Tables: figures.list()}, {ID: "refusals", Title: "Refusals and lost connections", Tables: refusals.list()}, {ID: "environment", Title: "Machine and programs", Tables: environment},
+		{ID: "metrics", Title: "Metrics of the server", Tables: pairsOf("Gain of counters over the measured time, gauges at its end", metrics)}}
+	for i := range list {
+		list[i].PageOnly = true
+	}
+	return list
 }

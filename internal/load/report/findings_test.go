@@ -10,7 +10,6 @@ import (
 
 // TestVerdict expects the state and the reason of runs that passed, failed or were invalid.
 func TestVerdict(t *testing.T) {
-	no := false
 	for what, c := range map[string]struct {
 		change      func(*Report)
 		state, says string
@@ -21,7 +20,7 @@ func TestVerdict(t *testing.T) {
 		"short":           {func(r *Report) { r.Goals[0].Met = false }, "failed", "1 of 1 objective missed"},
 		"lost":            {func(r *Report) { r.Balance.Missing = 1 }, "failed", "1 results were sent and neither acknowledged nor refused"},
 		"alert":           {func(r *Report) { r.Faults = []Struck{{What: "stop 2", Alerts: 2, Extra: 1}} }, "failed", "stop 2: 0 of 2 alerts did not come, 1 came that should not have"},
-		"not in the file": {func(r *Report) { r.Passed = &no }, "failed", "see the remarks"},
+		"trouble":         {func(r *Report) { r.Trouble = []string{"a fault could not be played"} }, "failed", "see the remarks"},
 		"stopped":         {func(r *Report) { r.Stopped = &Stopped{After: 1, Of: 2} }, "invalid", "stopped before its end"},
 		"behind":          {func(r *Report) { r.Valid, r.Goals[0].Met = false, false }, "invalid", "no figure below counts"},
 		"behind and lost": {func(r *Report) { r.Valid, r.Balance.Missing = false, 3 }, "failed", "the generator fell behind as well"},

@@ -28,17 +28,6 @@ type Goal struct {
 // Figures returns all figures that the run measured, in their units, by their names (scenario.Figures). Figures of
 // acknowledgements are left out where the target acknowledges nothing.
 func (rep *Report) Figures() map[string]float64 {
-	all := rep.measured()
-	if rep.Asked() {
-		for _, name := range []string{"held", "saturation", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99", "settle"} {
-			delete(all, name)
-		}
-	}
-	return all
-}
-
-// measured returns all figures of the report by name.
-func (rep *Report) measured() map[string]float64 {
 	all := map[string]float64{}
 	// set sets a figure that may be 0; positive one that was not measured where it is 0.
 	set := func(name string, v float64, measured bool) {
@@ -63,11 +52,11 @@ func (rep *Report) measured() map[string]float64 {
 	positive("max", rep.Latency.Max)
 	positive("beyond-p50", rep.BeyondLinger.P50)
 	positive("beyond-p99", rep.BeyondLinger.P99)
-	set("machine", 100*rep.MachineShare, rep.Server.Cores > 0 && rep.MachineShare > 0)
+	set("machine", 100*rep.machineShare(), rep.Server.Cores > 0)
 	positive("server-cpu", rep.Server.MicrosPerItem)
 	positive("loader-cpu", rep.Loader.MicrosPerItem)
 	positive("cpu-ratio", ratio(100*rep.Server.Cores, rep.Loader.Cores))
-	set("lock-share", 100*rep.Server.LockShare, rep.Server.LockShare > 0 || rep.LocksRead)
+	set("lock-share", 100*rep.Server.LockShare, rep.Server.LockShare > 0 || rep.Inside != nil)
 	positive("server-memory", float64(rep.Server.RSS)/1e6)
 	positive("agent-memory", rep.SessionBytes/1000)
 	positive("loader-memory", rep.AgentBytes/1000)
@@ -94,7 +83,27 @@ func (rep *Report) measured() map[string]float64 {
 		positive("detect", max(all["detect"], rep.Faults[i].Detected.Max/1000))
 		positive("clear", max(all["clear"], rep.Faults[i].Cleared.Max/1000))
 	}
-	rep.outageFigures(all)
+	// worst sets the greatest figure of all outages, unless one of them did not come to it (-1).
+	worst := func(name string, of func(*Outage) float64) {
+		most := 0.0
+		for i := range rep.Outages {
+			v := of(&rep.Outages[i])
+			if v < 0 {
+				return
+			}
+			most = max(most, v)
+		}
+		set(name, most, len(rep.Outages) > 0)
+	}
+	worst("back", func(o *Outage) float64 { return o.Seconds })
+	worst("serving", func(o *Outage) float64 { return o.Serving })
+	worst("acknowledging", func(o *Outage) float64 { return o.Acked })
+	worst("back-serving", func(o *Outage) float64 {
+		if o.Seconds < 0 || o.Serving < 0 {
+			return -1
+		}
+		return max(0, o.Seconds-o.Serving)
+	})
 	if t := rep.Turns; t != nil && t.Taken > 0 {
 		all["takeover-p50"], all["takeover-p99"], all["takeover-max"] = t.Took.P50, t.Took.P99, t.Took.Max
 	}
@@ -115,32 +124,12 @@ func (rep *Report) measured() map[string]float64 {
 			all[HistoryBehind] = max(all[HistoryBehind], *s.Behind)
 		}
 	}
+	if rep.Asked() {
+		for _, name := range []string{"held", "saturation", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99", "settle"} {
+			delete(all, name)
+		}
+	}
 	return all
-}
-
-// outageFigures sets the worst of all outages. A figure is absent where one outage did not come to it.
-func (rep *Report) outageFigures(all map[string]float64) {
-	if len(rep.Outages) == 0 {
-		return
-	}
-	for name, of := range map[string]func(*Outage) float64{
-		"back": func(o *Outage) float64 { return o.Seconds }, "serving": func(o *Outage) float64 { return o.Serving }, "acknowledging": func(o *Outage) float64 { return o.Acked },
-		"back-serving": func(o *Outage) float64 {
-			if o.Seconds < 0 || o.Serving < 0 {
-				return -1
-			}
-			return max(0, o.Seconds-o.Serving)
-		},
-	} {
-		least, most := math.Inf(1), 0.0
-		for i := range rep.Outages {
-			v := of(&rep.Outages[i])
-			least, most = min(least, v), max(most, v)
-		}
-		if least >= 0 {
-			all[name] = most
-		}
-	}
 }
 
 // settling returns the time of the slowest phase that had to settle. It returns false if one of them did not settle, or
@@ -214,22 +203,34 @@ func Goals(asked map[string]scenario.Limit, phase string) (list []Goal) {
 	return list
 }
 
-// Judged returns the goal with the figure of a report.
-func (g Goal) Judged(rep *Report) Goal {
-	f, _ := scenario.FigureOf(g.Name)
-	got, ok := rep.measured()[g.Name]
-	g.Got = got
-	switch {
-	case !ok && g.Name == "agent-memory" && rep.ConnectCPU > 0: // the server shrank while its agents came
-		g.Met, g.Why = true, "not known: the server gave back more memory than the agents took"
-	case !ok:
-		g.Why = "not measured in this run"
-	case f.Least:
-		g.Met = g.Got >= g.Want
-	default:
-		g.Met = g.Got <= g.Want
+// Judged returns goals with their figures among some.
+func Judged(goals []Goal, figures map[string]float64) (list []Goal) {
+	for _, g := range goals {
+		f, _ := scenario.FigureOf(g.Name)
+		got, ok := figures[g.Name]
+		g.Got = got
+		switch {
+		case !ok:
+			g.Why = "not measured in this run"
+		case f.Least:
+			g.Met = g.Got >= g.Want
+		default:
+			g.Met = g.Got <= g.Want
+		}
+		list = append(list, g)
 	}
-	return g
+	return list
+}
+
+// Judged returns goals with their figures in the report.
+func (rep *Report) Judged(goals []Goal) []Goal {
+	list := Judged(goals, rep.Figures())
+	for i := range list {
+		if g := &list[i]; g.Name == "agent-memory" && g.Why != "" && rep.ConnectCPU > 0 { // the server shrank while its agents came
+			g.Met, g.Why = true, "not known: the server gave back more memory than the agents took"
+		}
+	}
+	return list
 }
 
 // String describes the goal in a sentence.

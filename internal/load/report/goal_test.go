@@ -43,7 +43,8 @@ func TestSettlingIsOfAllThatHadTo(t *testing.T) {
 // TestEveryFigureIsFound expects that a complete report has exactly the figures that a scenario can limit.
 func TestEveryFigureIsFound(t *testing.T) {
 	l, behind, asked := Latency{P50: 1, P99: 1, P999: 1, Max: 1}, 1.0, scenario.Scenario{Phases: []scenario.Phase{{Settle: sec(1)}}}
-	rep := &Report{Scenario: &asked, Traffic: Traffic{Rate: 1, Results: 1, InTime: &behind, Latency: l, BeyondLinger: l}, Cost: Cost{MachineShare: 1, Server: Usage{Cores: 1, MicrosPerItem: 1, RSS: 1, LockShare: 1}, Loader: Usage{Cores: 1, MicrosPerItem: 1}, SessionBytes: 1, AgentBytes: 1, StateBytes: 1, ConnectSeconds: 1, Inside: &Inside{1, 1, 1, 1, 1, 1, 1}, Calls: &Calls{Reads: 1, Writes: 1, Syncs: 1}, Disk: &Disk{PerResult: 1}},
+	rep := &Report{Scenario: &asked, Machine: Machine{Cores: 2}, Traffic: Traffic{Rate: 1, Results: 1},
+		Span: Span{InTime: &behind, Latency: l, BeyondLinger: l, Server: Usage{Cores: 1, MicrosPerItem: 1, RSS: 1, LockShare: 1}, Loader: Usage{Cores: 1, MicrosPerItem: 1}}, Cost: Cost{SessionBytes: 1, AgentBytes: 1, StateBytes: 1, ConnectSeconds: 1, Inside: &Inside{1, 1, 1, 1, 1, 1}, Calls: &Calls{Reads: 1, Writes: 1, Syncs: 1}, Disk: &Disk{PerResult: 1}},
 		Course:  Course{Phases: []Played{{Kind: KindStep, Acknowledged: 1, Assessment: Assessment{Settled: 1}}}, Faults: []Struck{{Detected: l, Cleared: l}}, Outages: []Outage{{Serving: 1, Acked: 1, Seconds: 2}}, Turns: &Turned{Taken: 1, Took: l}, Changes: []Held{{Holds: l}}, Notifications: &Notifications{Latency: l}, Streamed: &Streamed{Latency: l}},
 		Samples: []Sample{{Second: 1, Internals: Internals{Behind: &behind}}}}
 	for _, what := range []string{"list", "apply", "silence", "watch", "run", "fact"} {
@@ -63,7 +64,7 @@ func TestEveryFigureIsFound(t *testing.T) {
 
 // TestFiguresOfATarget expects that the run against another system has no figures of acknowledgements.
 func TestFiguresOfATarget(t *testing.T) {
-	rep := &Report{Traffic: Traffic{Rate: 100, InTime: new(1.0), Latency: Latency{P50: 1, P99: 2, P999: 3, Max: 4}, BeyondLinger: Latency{P50: 1, P99: 2}}, Cost: Cost{ConnectSeconds: 5}}
+	rep := &Report{Traffic: Traffic{Rate: 100}, Span: Span{InTime: new(1.0), Latency: Latency{P50: 1, P99: 2, P999: 3, Max: 4}, BeyondLinger: Latency{P50: 1, P99: 2}}, Cost: Cost{ConnectSeconds: 5}}
 	rep.Plan.Offered = 100
 	all := rep.Figures()
 	rep.Targeted = &Targeted{Name: "sensu"}
@@ -83,7 +84,7 @@ func TestFiguresOfATarget(t *testing.T) {
 
 // TestGoals parses goals, and expects errors for unknown figures and units.
 func TestGoals(t *testing.T) {
-	rep := &Report{Traffic: Traffic{Rate: 149_000, Results: 1, BeyondLinger: Latency{P99: 48}}, Cost: Cost{MachineShare: 0.29, Server: Usage{Cores: 0.5, MicrosPerItem: 12.04}},
+	rep := &Report{Machine: Machine{Cores: 2}, Traffic: Traffic{Rate: 149_000, Results: 1}, Span: Span{BeyondLinger: Latency{P99: 48}, Server: Usage{Cores: 0.5, MicrosPerItem: 12.04}, Loader: Usage{Cores: 0.08}},
 		Course: Course{Outages: []Outage{{Serving: 2, Acked: 2.5, Seconds: 4}, {Serving: 1, Acked: 1.5, Seconds: 6}}}}
 	for _, c := range []struct {
 		goal, says string
@@ -107,14 +108,14 @@ func TestGoals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := goal.Judged(rep)
+		got := rep.Judged([]Goal{goal})[0]
 		if got.Met != c.met || !strings.Contains(got.String(), c.says) {
 			t.Errorf("%s: met %t, %q; want %t, %q", c.goal, got.Met, got, c.met, c.says)
 		}
 	}
 	never := &Report{Course: Course{Outages: []Outage{{Serving: 2, Acked: -1, Seconds: -1}}}}
 	for _, name := range []string{"back", "acknowledging"} {
-		if got := (Goal{Name: name, Want: 10}).Judged(never); got.Met {
+		if got := never.Judged([]Goal{{Name: name, Want: 10}})[0]; got.Met {
 			t.Errorf("%s: agents that never came back met a goal: %+v", name, got)
 		}
 	}
@@ -132,21 +133,21 @@ func sec(n int) model.Duration { return model.Duration(time.Duration(n) * time.S
 // one.
 func TestNothingMayBeMeasured(t *testing.T) {
 	none := 0.0
-	rep := &Report{Traffic: Traffic{Results: 100, InTime: &none}, Cost: Cost{ConnectCPU: 0.1, Inside: &Inside{}, Calls: &Calls{}, Server: Usage{RSS: 1}, LocksRead: true}}
+	rep := &Report{Traffic: Traffic{Results: 100}, Span: Span{InTime: &none, Server: Usage{RSS: 1}}, Cost: Cost{ConnectCPU: 0.1, Inside: &Inside{}, Calls: &Calls{}}}
 	for _, c := range []struct {
 		figure string
 		rate   float64
 		met    bool
 	}{{"rate", 0, false}, {"held", 0, false}, {"lock-share", 0, true}, {"gc-cpu", 5, true}, {"fsyncs", 5, true}} {
 		rep.Rate = c.rate
-		if g := (Goal{Name: c.figure, Want: 1}).Judged(rep); g.Why != "" || g.Got != 0 || g.Met != c.met {
+		if g := rep.Judged([]Goal{{Name: c.figure, Want: 1}})[0]; g.Why != "" || g.Got != 0 || g.Met != c.met {
 			t.Errorf("%s: %+v", c.figure, g)
 		}
-		if g := (Goal{Name: c.figure, Want: 1}).Judged(&Report{}); g.Why == "" || g.Met {
+		if g := (&Report{}).Judged([]Goal{{Name: c.figure, Want: 1}})[0]; g.Why == "" || g.Met {
 			t.Errorf("%s of a run that measured nothing: %+v", c.figure, g)
 		}
 	}
-	if g := (Goal{Name: "agent-memory", Want: 1}).Judged(rep); !g.Met || !strings.HasPrefix(g.Why, "not known: ") {
+	if g := rep.Judged([]Goal{{Name: "agent-memory", Want: 1}})[0]; !g.Met || !strings.HasPrefix(g.Why, "not known: ") {
 		t.Errorf("memory of agents whose server shrank: %+v", g)
 	}
 	if v, there := rep.Figures()["agent-memory"]; there {

@@ -7,7 +7,7 @@ import (
 // LatencyOf sums up a histogram of microseconds.
 func LatencyOf(h *hdrhistogram.Histogram) Latency {
 	q := func(p float64) float64 { return float64(h.ValueAtQuantile(p)) / 1000 }
-	return Latency{Mean: h.Mean() / 1000, P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: float64(h.Max()) / 1000}
+	return Latency{P50: q(50), P90: q(90), P99: q(99), P999: q(99.9), Max: float64(h.Max()) / 1000}
 }
 
 // CurveOf returns the latency by percentile, with denser points towards 100 %, for a plot with the axis 1/(1-p).

@@ -18,14 +18,8 @@ type Played struct {
 	Apart        bool               `json:"apart,omitempty"`        // its figures are its own, and no part of the run's: it had faults, was meant to break, or broke
 	Offered      float64            `json:"offered,omitempty"`      // per second
 	Acknowledged float64            `json:"acknowledged,omitempty"` // per second, while it lasted; in reports without inTime: of what was due in it, whenever that was
-	InTime       *float64           `json:"inTime,omitempty"`       // the share of what was offered that was acknowledged within a second beyond its linger, 0 to 1
 	Refused      uint64             `json:"refused,omitempty"`
-	SpoolFull    uint64             `json:"spoolFull,omitempty"`
-	Latency      Latency            `json:"latencyMs"`
-	BeyondLinger Latency            `json:"beyondLingerMs"`
-	Lag          Latency            `json:"generatorLagMs"`
-	Server       Usage              `json:"server"`
-	Loader       Usage              `json:"loader"`
+	Span
 	Assessment
 }
 

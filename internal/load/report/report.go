@@ -21,8 +21,7 @@ type Report struct {
 	Machine Machine   `json:"machine"`
 	Plan    Plan      `json:"plan"`
 
-	Valid   bool     `json:"valid"`            // the generator kept up
-	Passed  *bool    `json:"passed,omitempty"` // what OK said when it was saved; older reports do not have it
+	Valid   bool     `json:"valid"` // the generator kept up
 	Verdict []string `json:"verdict"`
 	Stopped *Stopped `json:"stopped,omitempty"` // nil: it was played to its end
 	Balance *Balance `json:"balance"`
@@ -34,42 +33,46 @@ type Report struct {
 	Files       map[string]string  `json:"files,omitempty"` // beside run.json: what they hold, by name
 	Label       []string           `json:"label,omitempty"` // what must be said wherever its figures are shown: a scale, shared connections, an amplified stream
 
+	Span // of all that count: see Counting
 	Traffic
 	Cost
 	Course
 	Samples []Sample `json:"samples"`
 }
 
-// Traffic has the results of a run: their numbers, rates and latencies over the measured span.
+// Span has the figures of some phases: of the results that were due in them, and of their use of the machine.
+type Span struct {
+	InTime       *float64 `json:"inTime,omitempty"`    // the share of what was offered that was acknowledged within a second beyond its linger, 0 to 1
+	SpoolFull    uint64   `json:"spoolFull,omitempty"` // results not made: their agent's spool was full
+	Latency      Latency  `json:"latencyMs"`           // intended → acknowledged
+	BeyondLinger Latency  `json:"beyondLingerMs"`      // due to leave → acknowledged
+	Lag          Latency  `json:"generatorLagMs"`      // due to leave → handed over to be sent
+	Server       Usage    `json:"server"`
+	Loader       Usage    `json:"loader"` // of several: all together
+}
+
+// Traffic has the results of a run: their numbers and rates over the measured span.
 type Traffic struct {
-	Results      uint64            `json:"results"`          // measured
-	Rate         float64           `json:"rate"`             // acknowledged per second, by the clock
-	InTime       *float64          `json:"inTime,omitempty"` // see Played
-	Frames       uint64            `json:"frames"`
-	Resent       uint64            `json:"resent"`              // after a reconnect
-	Repeated     uint64            `json:"repeated,omitempty"`  // acknowledged before, and sent again on purpose: the server must take none twice
-	SpoolFull    uint64            `json:"spoolFull,omitempty"` // results not made: their agent's spool was full
-	Refusals     map[string]uint64 `json:"refusals,omitempty"`
-	WrongSent    uint64            `json:"wrongSent,omitempty"`  // results that had to be refused: faults of the kind wrong sent them …
-	WrongTaken   uint64            `json:"wrongTaken,omitempty"` // … and those of them that were acknowledged
-	Slowed       int               `json:"slowed"`               // times that an agent was asked to slow down; asked again while it is slow, it is not counted
-	Latency      Latency           `json:"latencyMs"`            // intended → acknowledged
-	BeyondLinger Latency           `json:"beyondLingerMs"`       // due to leave → acknowledged
-	Lag          Latency           `json:"generatorLagMs"`       // due to leave → handed over to be sent
-	Curve        []Point           `json:"curve,omitempty"`      // of Latency
-	Batch        Spread            `json:"signalsPerFrame"`
-	Failures     map[string]uint64 `json:"failures,omitempty"` // connections not opened
-	Losses       map[string]uint64 `json:"losses,omitempty"`   // sessions ended
+	Results    uint64            `json:"results"` // measured
+	Rate       float64           `json:"rate"`    // acknowledged per second, by the clock
+	Frames     uint64            `json:"frames"`
+	Resent     uint64            `json:"resent"`             // after a reconnect
+	Repeated   uint64            `json:"repeated,omitempty"` // acknowledged before, and sent again on purpose: the server must take none twice
+	Refusals   map[string]uint64 `json:"refusals,omitempty"`
+	WrongSent  uint64            `json:"wrongSent,omitempty"`  // results that had to be refused: faults of the kind wrong sent them …
+	WrongTaken uint64            `json:"wrongTaken,omitempty"` // … and those of them that were acknowledged
+	Slowed     int               `json:"slowed"`               // times that an agent was asked to slow down; asked again while it is slow, it is not counted
+	Curve      []Point           `json:"curve,omitempty"`      // of Latency
+	Batch      Spread            `json:"signalsPerFrame"`
+	Failures   map[string]uint64 `json:"failures,omitempty"` // connections not opened
+	Losses     map[string]uint64 `json:"losses,omitempty"`   // sessions ended
 }
 
 // Cost has the use of processors, memory, disk and network by server and loaders.
 type Cost struct {
-	ConnectSeconds float64  `json:"connectSeconds"` // until every agent had a session
-	ReadySeconds   float64  `json:"readySeconds"`   // … and its checks
-	Server         Usage    `json:"server"`
-	Loader         Usage    `json:"loader"`                    // of several: all together
+	ConnectSeconds float64  `json:"connectSeconds"`            // until every agent had a session
+	ReadySeconds   float64  `json:"readySeconds"`              // … and its checks
 	Loaders        []Loader `json:"loaders,omitempty"`         // where several played the run
-	MachineShare   float64  `json:"machineShare"`              // both processes, of all cores
 	Others         float64  `json:"othersCores"`               // what everybody else on the machine used
 	ConnectCPU     float64  `json:"connectCpuSeconds"`         // of the server, until all agents held their checks
 	SessionBytes   float64  `json:"sessionBytes"`              // resident on the server per agent: sessions and assignments, before any result
@@ -82,8 +85,7 @@ type Cost struct {
 	Network        *Network `json:"network,omitempty"`         // of the server with its agents
 	Inside         *Inside  `json:"inside,omitempty"`          // what was read from within the server
 
-	Metrics   map[string]float64 `json:"metrics,omitempty"` // counters of the server over the measured span, by name
-	LocksRead bool               `json:"-"`                 // the wait for locks over the measured span was read: a share of 0 is known
+	Metrics map[string]float64 `json:"metrics,omitempty"` // counters of the server over the measured span, by name
 }
 
 // Course has the phases of a run, its faults, and the deliveries, turns, changes and requests beside its results.
@@ -129,7 +131,6 @@ type Plan struct {
 
 // Latency holds percentiles of a latency, in milliseconds.
 type Latency struct {
-	Mean float64 `json:"mean"`
 	P50  float64 `json:"p50"`
 	P90  float64 `json:"p90"`
 	P99  float64 `json:"p99"`
@@ -157,7 +158,7 @@ type Usage struct {
 // Loader is one of the processes that played a run together. The first one leads.
 type Loader struct {
 	Name       string  `json:"name"` // of its machine
-	Here       bool    `json:"here"` // on the first one's machine, which MachineShare is of
+	Here       bool    `json:"here"` // on the first one's machine, which Report.Machine describes
 	Agents     int     `json:"agents"`
 	Results    uint64  `json:"results"` // measured
 	Lag        Latency `json:"generatorLagMs"`

@@ -10,17 +10,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Save writes run.json.
+// Save writes run.json: the report, and the verdict, objectives and figures that terminal and page show of it. Read ignores these.
 func (rep *Report) Save(path string) error {
-	ok := rep.OK()
-	saved := *rep
-	saved.Passed = &ok
-	if rep.Stopped != nil {
-		s := *rep.Stopped
-		s.Well = rep.OnlyStopped()
-		saved.Stopped = &s
-	}
-	data, err := json.Marshal(&saved)
+	data, err := json.Marshal(struct {
+		*Report
+		Passed     bool               `json:"passed"` // this and what follows is for other programs
+		Objectives []Objective        `json:"objectives"`
+		Figures    map[string]float64 `json:"figures"`
+	}{rep, rep.OK(), rep.Findings().Objectives, rep.Figures()})
 	if err != nil {
 		return fmt.Errorf("encode report: %w", err)
 	}

@@ -1,9 +1,30 @@
 package report
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/fstest"
 )
+
+// TestSavedForPrograms expects the verdict, the objectives and the figures in run.json, as terminal and page show them.
+func TestSavedForPrograms(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run.json")
+	rep := &Report{Schema: Schema, Valid: true, Balance: &Balance{Sent: 5, Compared: 1}, Traffic: Traffic{Rate: 4}, Goals: []Goal{{Name: "rate", Want: 3, Got: 4, Met: true}}}
+	if err := rep.Save(path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"passed":true`, `{"met":true,"what":"acknowledged","asked":"at least 3 results/s","got":"4.00 results/s","value":4,"limit":3}`, `"got":"all of 5"`, `"figures":{"rate":4}`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+}
 
 // FuzzRead reads random files, and expects an error or a report that can be shown.
 func FuzzRead(f *testing.F) {

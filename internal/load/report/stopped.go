@@ -13,7 +13,6 @@ type Stopped struct {
 	Phase string  `json:"phase,omitempty"` // the one that was cut short
 	Whole int     `json:"whole"`           // measured phases, or steps, that were played to their end
 	By    string  `json:"by,omitempty"`    // who or what ended the run; empty: whoever began it
-	Well  bool    `json:"well,omitempty"`  // what OnlyStopped said when it was saved
 }
 
 // String returns a short text for titles: stopped after 3m20s of 10m0s.
@@ -35,13 +34,5 @@ func (s *Stopped) Sentence() string {
 	return fmt.Sprintf("%s: %s was cut short and is not judged", s, name)
 }
 
-// OnlyStopped reports whether a run was stopped and nothing else is wrong. A report that was read has the value of the run.
-func (rep *Report) OnlyStopped() bool {
-	switch {
-	case rep.Stopped == nil:
-		return false
-	case rep.Passed != nil:
-		return rep.Stopped.Well
-	}
-	return rep.well()
-}
+// OnlyStopped reports whether a run was stopped and nothing else is wrong.
+func (rep *Report) OnlyStopped() bool { return rep.Stopped != nil && rep.well() }

@@ -65,30 +65,31 @@ func AlignedTable(rows [][]string) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		cells := make([]string, len(row))
-		for i, c := range row {
-			cells[i] = cmp.Or(c, "–")
-		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
+		fmt.Fprintln(w, joined(row, "\t"))
 	}
 	_ = w.Flush() // into memory
 	return b.String()
 }
 
-// MarkdownTable returns rows, the head first, as a table of Markdown.
+// MarkdownTable returns rows, the head first, as a table of Markdown; empty cells are dashes.
 func MarkdownTable(rows [][]string) string {
 	text := ""
 	for i, row := range rows {
-		cells := make([]string, len(row))
-		for i, c := range row {
-			cells[i] = cmp.Or(c, "–")
-		}
-		text += "| " + strings.Join(cells, " | ") + " |\n"
+		text += "| " + joined(row, " | ") + " |\n"
 		if i == 0 {
 			text += strings.Repeat("|---", len(row)) + "|\n"
 		}
 	}
 	return text
+}
+
+// joined joins the cells of a row; empty ones are dashes.
+func joined(row []string, between string) string {
+	cells := make([]string, len(row))
+	for i, c := range row {
+		cells[i] = cmp.Or(c, "–")
+	}
+	return strings.Join(cells, between)
 }
 
 // tableFigures returns the columns of Markdown's second table.
@@ -124,7 +125,7 @@ func Markdown(files []string) (string, error) {
 		row := []string{name, fmt.Sprintf("%d × %d", rep.Plan.Agents, rep.Plan.Checks), offered}
 		figures := rep.Figures()
 		for _, name := range tableFigures() {
-			cell := "–"
+			cell := ""
 			if v, ok := figures[name]; ok {
 				f, _ := scenario.FigureOf(name)
 				cell = number.In(v, f.Unit)

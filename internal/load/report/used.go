@@ -1,9 +1,5 @@
 package report
 
-import (
-	"runtime"
-)
-
 // Inside holds the server's own metrics over the measured span. It is absent if the server was not asked, or was
 // restarted meanwhile.
 type Inside struct {
@@ -11,9 +7,8 @@ type Inside struct {
 	JournalBytes float64 `json:"journalBytesPerResult"` // of commits, as they are on disk
 	Allocs       float64 `json:"allocsPerResult"`
 	AllocBytes   float64 `json:"allocBytesPerResult"`
-	LockWait     float64 `json:"lockWaitCores"` // goroutines that waited for a lock, mean of the span: Usage.LockShare has it as a share
-	GC           float64 `json:"gcCores"`       // used by the garbage collector
-	Goroutines   float64 `json:"goroutines"`    // at the end of the span
+	GC           float64 `json:"gcCores"`    // used by the garbage collector
+	Goroutines   float64 `json:"goroutines"` // at the end of the span
 }
 
 // Calls counts the system calls of the server, per second of the measured span.
@@ -23,7 +18,6 @@ type Calls struct {
 	Syncs            float64 `json:"syncsPerSecond"` // of the journal
 	FramesPerRead    float64 `json:"framesPerRead"`
 	ResultsPerCommit float64 `json:"resultsPerCommit"`
-	FramesPerCommit  float64 `json:"framesPerCommit"`
 }
 
 // Disk counts the bytes that the server wrote in the measured span.
@@ -44,9 +38,9 @@ type Network struct {
 	Out float64 `json:"outBytesPerSecond"`
 }
 
-// MachineShare returns the share of all cores of this machine that the server and the local loaders used.
-func MachineShare(server, loader Usage) float64 {
-	return (server.Cores + loader.Here()) / float64(runtime.NumCPU())
+// machineShare returns the share of all cores of the first loader's machine that the server and the loaders there used.
+func (rep *Report) machineShare() float64 {
+	return ratio(rep.Server.Cores+rep.Loader.Here(), float64(rep.Machine.Cores))
 }
 
 // Here returns the cores used on this machine.

@@ -21,23 +21,22 @@ func (rep *Report) AllowLag(limit, usual time.Duration) {
 	}
 }
 
-// OK reports whether the run is valid and complete, with nothing wrong and no goal missed. A report that was read keeps
-// the value of the run, because the file lacks some of its data.
-func (rep *Report) OK() bool {
-	if rep.Passed != nil {
-		return *rep.Passed
-	}
-	return rep.Stopped == nil && rep.well()
-}
+// OK reports whether the run is valid and complete, with nothing wrong and no goal missed.
+func (rep *Report) OK() bool { return rep.Stopped == nil && rep.well() }
 
 // well reports whether nothing is wrong in the played part of the run.
 func (rep *Report) well() bool {
+	return rep.Valid && !rep.Lost() && len(rep.Failed())+len(rep.Late()) == 0 && rep.missed() == 0
+}
+
+// missed returns the number of goals that were missed.
+func (rep *Report) missed() (n int) {
 	for _, g := range rep.Goals {
 		if !g.Met {
-			return false
+			n++
 		}
 	}
-	return rep.Valid && !rep.Lost() && len(rep.Failed())+len(rep.Late()) == 0
+	return n
 }
 
 // Failed returns sentences about failures that are neither losses nor late: trouble of the server, of faults and of

@@ -31,47 +31,79 @@ type Wrong struct {
 	Says  []string // sentences
 }
 
+// question asks whether all things of one kind that were due came out right. Its Wrong counts those that did not.
+type question struct {
+	Wrong
+	what, asked string // as an objective
+	due         uint64
+	judged      bool // else it is an objective only where something is wrong
+}
+
+// says adds a count of wrong things with a sentence about them. A count of 0 adds nothing.
+func (q *question) says(count uint64, format string, args ...any) {
+	if count > 0 {
+		q.Count += count
+		q.Says = append(q.Says, fmt.Sprintf(format, args...))
+	}
+}
+
+// questions returns the questions of every run, and those that the scenario asks, in the order of WrongKinds.
+func (rep *Report) questions() (list []*question) {
+	ask := func(kind, what, asked string, due uint64, judged bool) *question {
+		list = append(list, &question{Wrong: Wrong{Kind: kind}, what: what, asked: asked, due: due, judged: judged})
+		return list[len(list)-1]
+	}
+	b := cmp.Or(rep.Balance, &Balance{})
+	q := ask(WrongResults, "results", "none lost, doubled or invented", b.Sent, !rep.alone())
+	q.Count, q.Says = b.Missing+b.Imbalances, b.sentences(rep.sent())
+	q = ask(WrongTaken, "frames to refuse", "each refused", rep.WrongSent, rep.WrongSent > 0)
+	q.says(rep.WrongTaken, "%d of %d %s that had to be refused were taken", rep.WrongTaken, rep.WrongSent, rep.sent())
+	q = ask(WrongAlerts, "alerts of faults", "each once, and no other", 0, false)
+	for i := range rep.Faults {
+		f := &rep.Faults[i]
+		q.due += uint64(f.Alerts)
+		q.judged = q.judged || f.Alerts > 0
+		q.says(uint64(f.Missing+f.Extra), "%s: %d of %d alerts did not come, %d came that should not have; %s", f.What, f.Missing, f.Alerts, f.Extra, f.Example)
+	}
+	if s := rep.Silent; s != nil {
+		q = ask(WrongSilence, "machines with a session", "none called silent", uint64(s.Machines), s.Unjudged == "")
+		q.says(uint64(s.Extra), "%s that machines are silent came while they had their sessions, such as %s", number.Of(s.Extra, "alert"), s.Example)
+	}
+	if t := rep.Notifications; t != nil {
+		q = ask(WrongMessages, "messages about problems", "each, and no other", t.Due, true)
+		q.says(t.Missing+t.Extra, "%d of %d messages did not come, %d came that should not have; %s", t.Missing, t.Due, t.Extra, t.Example)
+	}
+	if s := rep.Streamed; s != nil {
+		q = ask(WrongLines, "lines of the stream", "each, in its order", s.Lines+s.Missing, true)
+		q.says(s.Missing+s.Disorder+s.Extra+s.Other+s.Unread, "of the lines of the stream %d did not come, %d came out of order, %d came of no acknowledged result, %d name another node, check or status than it, %d could not be read; %s",
+			s.Missing, s.Disorder, s.Extra, s.Other, s.Unread, s.Example)
+	}
+	if t := rep.Turns; t != nil {
+		q = ask(WrongTurns, "turns", "none missed, none given twice", t.Due, true)
+		q.says(t.Twice, "%s given again, though who had them had his session and time left, or had run them; the first: %s", number.Of(t.Twice, "turn"), t.Second)
+		q.says(t.Missed, "%d of %d turns were not run, and nobody took them over in time; the first: %s", t.Missed, t.Due, t.Example)
+	}
+	if s := rep.Signals; s != nil {
+		q = ask(WrongSignals, "values and runs", "none lost, doubled or wrong", uint64(s.Items), s.Compared != "")
+		if rep.alone() {
+			q.what, q.due = "results", b.Acknowledged
+		}
+		for _, f := range s.Findings {
+			q.says(uint64(f.Count), "%s: %s (%s)", f.Kind, number.Count(f.Count), f.Example)
+		}
+	}
+	return list
+}
+
 // Wrongs lists the wrong results and alerts of a run by kind, in the order of WrongKinds; empty if all was right.
 type Wrongs []Wrong
 
 // Wrong returns the wrong results and alerts of the run; verdicts, exit codes, comparisons, sizes, the page and the
 // tables use it.
 func (rep *Report) Wrong() (list Wrongs) {
-	say := func(kind string, count uint64, format string, args ...any) {
-		switch n := len(list); {
-		case count == 0:
-		case n > 0 && list[n-1].Kind == kind:
-			list[n-1].Count += count
-			list[n-1].Says = append(list[n-1].Says, fmt.Sprintf(format, args...))
-		default:
-			list = append(list, Wrong{kind, count, []string{fmt.Sprintf(format, args...)}})
-		}
-	}
-	if b := cmp.Or(rep.Balance, &Balance{}); !b.OK() {
-		list = append(list, Wrong{WrongResults, b.Missing + b.Imbalances, b.sentences(rep.sent())})
-	}
-	say(WrongTaken, rep.WrongTaken, "%d of %d %s that had to be refused were taken", rep.WrongTaken, rep.WrongSent, rep.sent())
-	for i := range rep.Faults {
-		f := &rep.Faults[i]
-		say(WrongAlerts, uint64(f.Missing+f.Extra), "%s: %d of %d alerts did not come, %d came that should not have; %s", f.What, f.Missing, f.Alerts, f.Extra, f.Example)
-	}
-	if s := rep.Silent; s != nil {
-		say(WrongSilence, uint64(s.Extra), "%s that machines are silent came while they had their sessions, such as %s", number.Of(s.Extra, "alert"), s.Example)
-	}
-	if t := rep.Notifications; t != nil {
-		say(WrongMessages, t.Missing+t.Extra, "%d of %d messages did not come, %d came that should not have; %s", t.Missing, t.Due, t.Extra, t.Example)
-	}
-	if s := rep.Streamed; s != nil {
-		say(WrongLines, s.Missing+s.Disorder+s.Extra+s.Other+s.Unread, "of the lines of the stream %d did not come, %d came out of order, %d came of no acknowledged result, %d name another node, check or status than it, %d could not be read; %s",
-			s.Missing, s.Disorder, s.Extra, s.Other, s.Unread, s.Example)
-	}
-	if t := rep.Turns; t != nil {
-		say(WrongTurns, t.Twice, "%s given again, though who had them had his session and time left, or had run them; the first: %s", number.Of(t.Twice, "turn"), t.Second)
-		say(WrongTurns, t.Missed, "%d of %d turns were not run, and nobody took them over in time; the first: %s", t.Missed, t.Due, t.Example)
-	}
-	if s := rep.Signals; s != nil {
-		for _, f := range s.Findings {
-			say(WrongSignals, uint64(f.Count), "%s: %s (%s)", f.Kind, number.Count(f.Count), f.Example)
+	for _, q := range rep.questions() {
+		if q.Count > 0 {
+			list = append(list, q.Wrong)
 		}
 	}
 	return list

@@ -107,6 +107,7 @@ func Resources(sc *scenario.Scenario) []model.Resource {
 			spec := &model.CheckSpec{
 				Targets: &model.Targets{Groups: check.Groups}, Command: &model.Command{Shell: "true"}, Interval: check.Interval, TTL: check.TTL,
 				MaxOutput: max(check.Output.Bytes, model.DefaultOutputBytes), RoundRobin: check.RoundRobin, Timeout: check.Timeout,
+				Metrics: &model.Metrics{Format: model.NoMetrics}, // runs with values have Templates
 			}
 			if check.Proxy != nil {
 				spec.Proxy = &model.Targets{Groups: check.Proxy.Groups}

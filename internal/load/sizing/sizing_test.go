@@ -24,7 +24,8 @@ func TestPageIsUpToDate(t *testing.T) {
 // played returns a successful try, with a change.
 func played(factor float64, change ...func(*report.Report)) Try {
 	rep := &report.Report{Schema: report.Schema, Valid: true, Balance: &report.Balance{}, Machine: report.Machine{Cores: 2, Memory: 24e9}, Plan: report.Plan{Agents: int(1000 * factor)},
-		Traffic: report.Traffic{Rate: 833 * factor, BeyondLinger: report.Latency{P99: 25}}, Cost: report.Cost{States: uint64(26_000 * factor), Server: report.Usage{Cores: 0.1 * factor, RSS: int64(60e6 + 40e6*factor)}, Loader: report.Usage{Cores: 0.05 * factor, RSS: int64(50e6 * factor)}, Calls: &report.Calls{Syncs: 47}, Disk: &report.Disk{PerDay: 86400 * 300e3 * factor, Syncs: 60}, Network: &report.Network{In: 150e3 * factor, Out: 40e3 * factor}},
+		Span:    report.Span{BeyondLinger: report.Latency{P99: 25}, Server: report.Usage{Cores: 0.1 * factor, RSS: int64(60e6 + 40e6*factor)}, Loader: report.Usage{Cores: 0.05 * factor, RSS: int64(50e6 * factor)}},
+		Traffic: report.Traffic{Rate: 833 * factor}, Cost: report.Cost{States: uint64(26_000 * factor), Calls: &report.Calls{Syncs: 47}, Disk: &report.Disk{PerDay: 86400 * 300e3 * factor, Syncs: 60}, Network: &report.Network{In: 150e3 * factor, Out: 40e3 * factor}},
 		Samples: []report.Sample{{Second: 1, ServerRSS: int64(62e6 + 40e6*factor), Internals: report.Internals{CommitMs: 1}}}}
 	for _, f := range change {
 		f(rep)

@@ -1,8 +1,8 @@
 // Package usage measures the use of processor, memory, disk and network by the server under test, the loaders and their
 // machine, and the time that goroutines waited for locks.
 //
-// process.go reads /proc, machine.go the machine, metrics.go a server's metrics, locks.go the waits for locks; odometer.go
-// sums all processes of a server, gained.go parts of a run. Goroutines: none; Meter.Run is one of the run's. Locks: those
+// process.go reads a process and machine.go the machine, both by procfs; metrics.go a server's metrics, locks.go the waits
+// for locks; odometer.go sums all processes of a server, gained.go parts of a run. Goroutines: none; Meter.Run is one of the run's. Locks: those
 // of Odometer and Meter, each alone. Start reading at Gained.
 package usage
 
@@ -116,22 +116,4 @@ func (g *Gained) Usages(results uint64) (server, loader report.Usage) {
 		}
 	}
 	return server, loader
-}
-
-// Cost is the use by one loader.
-type Cost struct {
-	CPU, Span float64 // seconds
-	RSS       int64
-}
-
-// Of returns the use per result.
-func (c Cost) Of(results uint64) report.Usage {
-	u := report.Usage{RSS: c.RSS}
-	if c.Span > 0 {
-		u.Cores = c.CPU / c.Span
-	}
-	if results > 0 {
-		u.MicrosPerItem = c.CPU * 1e6 / float64(results)
-	}
-	return u
 }

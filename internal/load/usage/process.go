@@ -1,11 +1,10 @@
 package usage
 
 import (
-	"bytes"
 	"os"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // Process holds what Linux tells about a process; zero on other systems.
@@ -23,25 +22,20 @@ const userHz = 100
 
 // OfProcess reads /proc/<pid>; 0 is this process.
 func OfProcess(pid int) (p Process) {
-	dir := "/proc/self/"
-	if pid > 0 {
-		dir = "/proc/" + strconv.Itoa(pid) + "/"
+	if pid == 0 {
+		pid = os.Getpid()
 	}
-	stat, err := os.ReadFile(dir + "stat")
+	proc, err := procfs.NewProc(pid)
 	if err != nil {
 		return p
 	}
-	// The name in brackets may hold anything: fields are counted after its end.
-	rest := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	if len(rest) > 21 {
-		user, _ := strconv.ParseInt(rest[11], 10, 64)
-		system, _ := strconv.ParseInt(rest[12], 10, 64)
-		pages, _ := strconv.ParseInt(rest[21], 10, 64)
-		p.CPU = time.Duration(user+system) * time.Second / userHz
-		p.RSS = pages * int64(os.Getpagesize())
+	if stat, err := proc.Stat(); err == nil {
+		p.CPU = time.Duration(stat.UTime+stat.STime) * time.Second / userHz
+		p.RSS = int64(stat.ResidentMemory())
 	}
-	io := dir + "io"
-	p.Reads, p.Writes, p.Written = number(io, "syscr"), number(io, "syscw"), number(io, "write_bytes")-number(io, "cancelled_write_bytes")
+	if io, err := proc.IO(); err == nil {
+		p.Reads, p.Writes, p.Written = int64(io.SyscR), int64(io.SyscW), int64(io.WriteBytes)-io.CancelledWriteBytes
+	}
 	return p
 }
 
@@ -57,43 +51,4 @@ func (p Process) Cores(before Process, span time.Duration) float64 {
 		return 0
 	}
 	return (p.CPU - before.CPU).Seconds() / span.Seconds()
-}
-
-// Busy returns the CPU time of all processes and the kernel since the machine started.
-func Busy() time.Duration {
-	f := strings.Fields(line("/proc/stat", "cpu "))
-	var busy int64
-	for i, text := range f { // user nice system idle iowait irq softirq steal …
-		if i != 3 && i != 4 && i < 8 {
-			n, _ := strconv.ParseInt(text, 10, 64)
-			busy += n
-		}
-	}
-	return time.Duration(busy) * time.Second / userHz
-}
-
-// field returns the value of the first line "name: value" of a file.
-func field(path, name string) string {
-	_, value, _ := strings.Cut(line(path, name), ":")
-	return strings.TrimSpace(value)
-}
-
-// number returns a number in a file of /proc, by the name in front of it.
-func number(path, name string) int64 {
-	n, _ := strconv.ParseInt(field(path, name), 10, 64)
-	return n
-}
-
-// line returns the rest of the first line of a file that begins with start.
-func line(path, start string) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	for l := range strings.Lines(string(text)) {
-		if rest, ok := strings.CutPrefix(l, start); ok {
-			return rest
-		}
-	}
-	return ""
 }

@@ -32,6 +32,7 @@ type metricApplier struct {
 
 	lists []ruleValue // values of rules in this signal
 
+	charge   nodeCharge
 	costs    *costTable
 	measured bool // the value being applied is measured
 	steps    []prep.StepResult
@@ -40,6 +41,7 @@ type metricApplier struct {
 	columns wire.ColumnReader
 	parsed  prep.Parsed
 	samples sampleApplier
+	numbers numberApplier
 	result  wire.Result // being applied
 	texts   textApplier
 	sending sendApplier
@@ -47,6 +49,7 @@ type metricApplier struct {
 
 // EnterPartition selects the partition to which the next entries of the commit belong.
 func (w *metricApplier) EnterPartition(p *shard.Partition) {
+	w.charge.end(w.Worker)
 	w.leaveTexts()
 	w.leaveSamples()
 	w.p, w.verdicts, w.sender = &w.view.partitions[p.ID], 0, shard.NoNode
@@ -57,6 +60,9 @@ func (w *metricApplier) EnterPartition(p *shard.Partition) {
 
 // Signal applies the measured values in a value block of an agent, or stores the numbers in a result of a check.
 func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
+	if n != w.charge.node {
+		w.charge.end(w.Worker)
+	}
 	if s.Kind == wire.SignalResult {
 		w.keepCheckValues(n, s, from)
 		return shard.Applied
@@ -66,6 +72,7 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 	if of == nil {
 		return shard.UnknownDefinition
 	}
+	w.charge.measure(n, node.ID)
 	if n != w.sender {
 		w.sender, w.changes = n, 0
 	}
@@ -417,6 +424,7 @@ func (w *metricApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	w.view.discoveries.Add(1)
 	for _, n := range w.p.MarkedNodes(id, n) {
 		node := &w.p.nodes[n]
+		w.p.forgetRefusals(n, m.Check)
 		if m.Check == 0 {
 			node.units = nil
 		} else if at, u := node.unit(m.Check); u != nil {
@@ -474,6 +482,7 @@ func recoveryDeadline(of *compiledTrigger, state *triggerState) int64 {
 
 // Expire computes the formulas and evaluates the triggers with time functions of nodes whose deadline has passed
 func (w *metricApplier) Expire(ids []uint32) {
+	w.charge.end(w.Worker)
 	slices.SortFunc(ids, func(a, b uint32) int { return int(int64(w.p.Node(a).ID) - int64(w.p.Node(b).ID)) })
 	for _, n := range ids {
 		if until, why := w.Postpone(w.p.Partition, n); why != shard.NotPostponed {
@@ -498,6 +507,7 @@ func (w *metricApplier) Expire(ids []uint32) {
 
 // EndCommit hands samples to their sender and texts to their store, and wakes Run if the commit has new verdicts. It waits while too many texts wait for the disk.
 func (w *metricApplier) EndCommit() {
+	w.charge.end(w.Worker)
 	w.leaveSamples()
 	if w.leaveTexts(); w.view.opts.Texts != nil {
 		w.view.opts.Texts.AwaitCapacity()

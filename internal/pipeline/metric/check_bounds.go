@@ -39,13 +39,10 @@ func (r *perfdataReader) next(value *model.Value) *model.Perfdatum {
 }
 
 // findBounds finds the bounds of a value in its performance datum and in the thresholds of the check, which win.
-func (x *sampleApplier) findBounds(check *model.CheckDefinition, value *model.Value, d *model.Perfdatum) {
+func (x *numberApplier) findBounds(check *model.CheckDefinition, value *model.Value, d *model.Perfdatum) {
 	x.bounds = x.bounds[:0]
 	if d != nil {
-		x.setRange("_warning", d.Warn)
-		x.setRange("_critical", d.Crit)
-		x.setBound("_min", "", d.Min)
-		x.setBound("_max", "", d.Max)
+		x.addPerfdataBounds(d)
 	}
 	for i := range check.Thresholds {
 		t := &check.Thresholds[i]
@@ -61,8 +58,16 @@ func (x *sampleApplier) findBounds(check *model.CheckDefinition, value *model.Va
 	}
 }
 
+// addPerfdataBounds adds the bounds in a performance datum.
+func (x *numberApplier) addPerfdataBounds(d *model.Perfdatum) {
+	x.setRange("_warning", d.Warn)
+	x.setRange("_critical", d.Crit)
+	x.setBound("_min", "", d.Min)
+	x.setBound("_max", "", d.Max)
+}
+
 // setRange adds the ends of a threshold in performance data. An end of zero below another one is not written there.
-func (x *sampleApplier) setRange(suffix string, r *model.Range) {
+func (x *numberApplier) setRange(suffix string, r *model.Range) {
 	if r == nil {
 		return
 	}
@@ -77,7 +82,7 @@ func (x *sampleApplier) setRange(suffix string, r *model.Range) {
 }
 
 // setBounds adds the ends of a threshold of the check. An end with tokens has its value on the agent only.
-func (x *sampleApplier) setBounds(suffix string, b *model.Bounds) {
+func (x *numberApplier) setBounds(suffix string, b *model.Bounds) {
 	if b == nil {
 		return
 	}
@@ -90,7 +95,7 @@ func (x *sampleApplier) setBounds(suffix string, b *model.Bounds) {
 }
 
 // setBound adds a finite bound, or replaces an earlier one of the same series.
-func (x *sampleApplier) setBound(suffix, label string, value float64) {
+func (x *numberApplier) setBound(suffix, label string, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return
 	}

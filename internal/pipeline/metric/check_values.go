@@ -1,19 +1,29 @@
 package metric
 
 import (
+	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
+	"unicode/utf8"
 
+	"github.com/muster-fleet/muster/internal/measure"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/store/series"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// keepCheckValues adds the numbers in a result of a check, and their thresholds, to the series store. They have no steps and no triggers.
+// keepCheckValues adds the numbers in a result of a check, and their bounds, to the series store. They have no steps and no
+// triggers. The numbers are those that the agent parsed, or else the performance data in the output.
 func (w *metricApplier) keepCheckValues(n uint32, s *wire.Signal, from *shard.Arrival) {
-	if w.result.Decode(s.Body) != nil || len(w.result.Extra) == 0 {
+	if w.result.Decode(s.Body) != nil || len(w.result.Extra) == 0 && bytes.IndexByte(w.result.Output, '|') < 0 {
+		return
+	}
+	check := w.Definition(s.Definition).AsCheck()
+	if len(w.result.Extra) == 0 && !readsPerfdata(check, &w.result) {
 		return
 	}
 	executed := w.p.nodes[n].sendTime(w.Received, from) - from.Age(s.AtMs) // also without a store: it moves the sender's clock
@@ -21,69 +31,213 @@ func (w *metricApplier) keepCheckValues(n uint32, s *wire.Signal, from *shard.Ar
 	if store == nil || w.stored {
 		return
 	}
-	check := w.Definition(s.Definition).AsCheck()
 	extra, err := wire.DecodeExtra(w.result.Extra)
 	if check == nil || err != nil {
 		return
 	}
-	node, namespace := w.view.opts.Series.Names(w.p.Node(n).ID)
-	x := &w.samples
+	x := &w.numbers
+	x.applier, x.refusal = w, NumberRefusal{At: w.Received}
+	x.node, x.namespace = w.view.opts.Series.Names(w.p.Node(n).ID)
+	x.check, x.ms = check.Name, executed/1e6
+	if len(extra.Values) > 0 {
+		x.keepValues(check, extra.Values, w.result.Output)
+	} else if readsPerfdata(check, &w.result) {
+		x.keepPerfdata(measure.Perfdata(w.result.Output, w.result.Cut > 0))
+	}
+	w.p.noteRefusal(checkOnNode{n, check.Unit}, &x.refusal)
+}
+
+// readsPerfdata reports whether the server parses the performance data in a result: the check says nothing else about its
+// numbers, and its command ran to its end.
+func readsPerfdata(check *model.CheckDefinition, r *wire.Result) bool {
+	return check != nil && check.Metrics == nil && r.Status != model.Unknown
+}
+
+// numberApplier adds the numbers of one result to the series store. It has buffers, which are reused.
+type numberApplier struct {
+	applier                *metricApplier
+	check, node, namespace string
+	ms                     int64 // time of the run, Unix ms
+	bounds                 []bound
+	samples                sampleApplier
+	refusal                NumberRefusal
+}
+
+// keepValues adds the numbers that an agent parsed.
+func (x *numberApplier) keepValues(check *model.CheckDefinition, values []model.Value, output []byte) {
 	var perfdata perfdataReader
-	perfdata.reset(check, w.result.Output)
-	for i := range extra.Values {
-		value := &extra.Values[i]
-		ms := executed / 1e6
+	perfdata.reset(check, output)
+	for i := range values {
+		value, ms := &values[i], x.ms
 		if at := value.At.UnixMilli(); !value.At.IsZero() {
-			ms = min(at, w.Received/1e6)
+			ms = min(at, x.applier.Received/1e6)
 		}
-		if slices.ContainsFunc(slices.Collect(maps.Values(value.Tags)), func(text string) bool { return len(text) > maxLabelValue }) {
-			continue // remote stores refuse such a series
+		long := false // remote stores refuse such a series
+		for _, text := range value.Tags {
+			long = long || len(text) > maxLabelValue
 		}
-		keepCheckValue(w, value, bound{value: value.Value}, check.Name, node, namespace, ms)
+		if long {
+			continue
+		}
+		x.keep(value, "", bound{value: value.Value}, ms)
 		x.findBounds(check, value, perfdata.next(value))
 		for _, of := range x.bounds {
-			keepCheckValue(w, value, of, check.Name, node, namespace, ms)
+			x.keep(value, "", of, ms)
 		}
 	}
 }
 
-// keepCheckValue adds a number in a result of a check, or a bound of it, to the series store.
-func keepCheckValue(w *metricApplier, value *model.Value, b bound, check, node, namespace string, ms int64) {
-	x := &w.samples
-	x.setLabels(value, b, check, node, namespace)
-	var of series.Series
-	if w.view.opts.Series.Store.Insert(w.p.ID, &of, x.labels, ms, b.value) {
-		w.sending.addSample(x.labels, ms, b.value)
+// keepPerfdata adds the numbers of performance data: all values first, so that they get the series that are left.
+func (x *numberApplier) keepPerfdata(list []model.Perfdatum) {
+	kept := list[:0]
+	for i := range list {
+		value, ok := measure.Value(list[i].Label, list[i].Value, time.Time{}, nil, nil)
+		if ok = ok && len(list[i].Unit) <= maxUnit && utf8.ValidString(value.Name) && utf8.ValidString(list[i].Unit); ok && x.keep(&value, list[i].Unit, bound{value: value.Value}, x.ms) {
+			kept = append(kept, list[i])
+		}
 	}
-	w.view.samples.Add(1)
+	for i := range kept {
+		value := model.Value{Name: kept[i].Label, Value: kept[i].Value}
+		x.bounds = x.bounds[:0]
+		x.addPerfdataBounds(&kept[i])
+		for _, of := range x.bounds {
+			x.keep(&value, kept[i].Unit, of, x.ms)
+		}
+	}
 }
 
-// labelBound is the label of the end of a threshold: min or max.
-const labelBound = "bound"
+// keep adds a number, or a bound of it, to the series store. ok is false if a limit refuses its series.
+func (x *numberApplier) keep(value *model.Value, unit string, b bound, ms int64) (ok bool) {
+	w := x.applier
+	x.setLabels(value, unit, b)
+	var of series.Series
+	outcome := w.view.opts.Series.Store.Insert(w.p.ID, &of, x.samples.labels, ms, b.value)
+	switch outcome {
+	case series.Stored:
+		w.sending.addSample(x.samples.labels, ms, b.value)
+	case series.NamespaceFull, series.CheckFull:
+		x.refusal.add(value.Name, outcome, b.suffix != "")
+	}
+	w.view.samples.Add(1)
+	return outcome != series.NamespaceFull && outcome != series.CheckFull
+}
 
-// maxLabelValue bounds the value of a label, in bytes.
-const maxLabelValue = 2048
+// Labels of series of numbers in results of checks.
+const (
+	LabelBound = "bound" // the end of a threshold: min, max, inside_min or inside_max
+	LabelUnit  = "unit"  // of performance data
+)
+
+// Bounds of the values of labels, in bytes.
+const (
+	maxLabelValue = 2048
+	maxUnit       = 32 // of performance data
+)
 
 // setLabels sets the labels of the series of a number in results of a check, or of a bound of it. Tags of the number are labels, unless another label has the name.
-func (x *sampleApplier) setLabels(value *model.Value, of bound, check, node, namespace string) {
-	b := &x.builder
+func (x *numberApplier) setLabels(value *model.Value, unit string, of bound) {
+	b := &x.samples.builder
 	b.Reset()
 	b.Add(series.LabelMetric, series.MetricName(value.Name)+of.suffix)
-	b.Add(series.LabelCheck, check)
+	b.Add(series.LabelCheck, x.check)
 	b.Add(series.LabelItem, value.Name)
-	b.Add(series.LabelNode, node)
-	b.Add(series.LabelNamespace, namespace)
-	taken := []string{series.LabelMetric, series.LabelCheck, series.LabelItem, series.LabelNode, series.LabelNamespace, series.LabelTemplate}
+	b.Add(series.LabelNode, x.node)
+	b.Add(series.LabelNamespace, x.namespace)
 	if of.label != "" {
-		b.Add(labelBound, of.label)
-		taken = append(taken, labelBound)
+		b.Add(LabelBound, of.label)
 	}
-	for _, tag := range slices.Sorted(maps.Keys(value.Tags)) {
-		if name := strings.ReplaceAll(series.MetricName(tag), ":", "_"); value.Tags[tag] != "" && !slices.Contains(taken, name) {
-			b.Add(name, value.Tags[tag])
-			taken = append(taken, name)
+	if unit != "" {
+		b.Add(LabelUnit, unit)
+	}
+	if len(value.Tags) > 0 {
+		taken := []string{series.LabelMetric, series.LabelCheck, series.LabelItem, series.LabelNode, series.LabelNamespace, series.LabelTemplate}
+		if of.label != "" {
+			taken = append(taken, LabelBound)
+		}
+		for _, tag := range slices.Sorted(maps.Keys(value.Tags)) {
+			if name := strings.ReplaceAll(series.MetricName(tag), ":", "_"); value.Tags[tag] != "" && !slices.Contains(taken, name) {
+				b.Add(name, value.Tags[tag])
+				taken = append(taken, name)
+			}
 		}
 	}
 	b.Sort()
-	b.Overwrite(&x.labels)
+	b.Overwrite(&x.samples.labels)
+}
+
+// checkOnNode identifies a check on a node of a partition.
+type checkOnNode struct {
+	node  uint32 // the shard's index
+	check model.UnitID
+}
+
+// NumberRefusal says which numbers in the last result of a check on a node have no series, because a limit is reached. It is
+// no part of the view's state: the store decides.
+type NumberRefusal struct {
+	Numbers, Bounds int    // refused
+	Label           string // of the last refused number
+	Outcome         series.Outcome
+	At              int64 // receive time of the result, Unix ns
+}
+
+// add counts a refused number or bound.
+func (r *NumberRefusal) add(label string, outcome series.Outcome, bound bool) {
+	if bound {
+		r.Bounds++
+		return
+	}
+	r.Numbers++
+	r.Label, r.Outcome = label, outcome
+}
+
+// noteRefusal replaces the refusal of a check on a node by that of its newest result.
+func (p *metricPartition) noteRefusal(of checkOnNode, r *NumberRefusal) {
+	switch {
+	case r.Numbers+r.Bounds == 0:
+		delete(p.refusals, of)
+		return
+	case p.refusals == nil:
+		p.refusals = map[checkOnNode]NumberRefusal{}
+	}
+	p.refusals[of] = *r
+}
+
+// forgetRefusals removes the refusals of a check on a node, or of all its checks if check is zero.
+func (p *metricPartition) forgetRefusals(n uint32, check model.UnitID) {
+	if check != 0 {
+		delete(p.refusals, checkOnNode{n, check})
+		return
+	}
+	maps.DeleteFunc(p.refusals, func(of checkOnNode, _ NumberRefusal) bool { return of.node == n })
+}
+
+// Reason says why the numbers have no series, and how an operator changes that.
+func (r *NumberRefusal) Reason() string {
+	limit := "the namespace has as many series as it may have"
+	if r.Outcome == series.CheckFull {
+		limit = "the check has as many series on this node as it may have, because it printed ever new labels"
+	}
+	return fmt.Sprintf("%d numbers in the last result have no series: %s. Print fewer labels, or write metrics: {format: none}", r.Numbers, limit)
+}
+
+// NumberRefusals returns the refusals in the last results of a node's checks.
+func (v *View) NumberRefusals(node model.NodeID) map[model.UnitID]NumberRefusal {
+	of := v.shard.PartitionOf(node)
+	if of == nil {
+		return nil
+	}
+	p := &v.partitions[of.ID]
+	p.Lock()
+	defer p.Unlock()
+	n, ok := p.Find(node)
+	if !ok {
+		return nil
+	}
+	found := map[model.UnitID]NumberRefusal{}
+	for key, r := range p.refusals {
+		if key.node == n {
+			found[key.check] = r
+		}
+	}
+	return found
 }

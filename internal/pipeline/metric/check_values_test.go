@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/store/series"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -55,20 +56,7 @@ func TestNumbersOfChecksAreStored(t *testing.T) {
 			testenv.NoError(t, second.Apply(c))
 		}
 	}
-	q := testenv.Value(s.Querier(math.MinInt64, math.MaxInt64))(t)
-	defer q.Close()
-	set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchEqual, "check", "queue"))
-	var got []string
-	for set.Next() {
-		var points []string
-		it := set.At().Iterator(nil)
-		for it.Next() == chunkenc.ValFloat {
-			ms, value := it.At()
-			points = append(points, fmt.Sprintf("%d:%g", ms-1e12, value))
-		}
-		got = append(got, set.At().Labels().String()+" "+strings.Join(points, " "))
-	}
-	testenv.NoError(t, set.Err())
+	got := seriesOf(t, s, "queue")
 	want := []string{
 		`{__name__="_home", check="queue", item="/home", namespace="default", node="web-1"} 0:0.5`,
 		`{__name__="future", check="queue", item="future", namespace="default", node="web-1"} 2000:2`,
@@ -76,7 +64,7 @@ func TestNumbersOfChecksAreStored(t *testing.T) {
 		`{__name__="waiting", a_b="1", check="queue", item="waiting", namespace="default", node="web-1", queue="mail"} 0:7`,
 		`{__name__="waiting", check="queue", item="waiting", namespace="default", node="web-1"} -5000:6 1500:8`,
 	}
-	if slices.Sort(got); !slices.Equal(got, want) {
+	if !slices.Equal(got, want) {
 		t.Errorf("stored\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if c := s.Counts(); c.Values != 6 {
@@ -99,16 +87,16 @@ func TestThresholdsOfChecksAreStored(t *testing.T) {
 	values := []model.Value{{Name: "load", Value: 1, Tags: map[string]string{"cpu": "1", "bound": "x"}}, {Name: "load", Value: 1}, {Name: "swap", Value: 9}, {Name: "temp", Value: 20}, {Name: "other", Value: 1}, {Name: "none", Value: 1}}
 	var got []string
 	var perfdata perfdataReader
-	var x sampleApplier
+	x := numberApplier{check: "queue", node: "web-1", namespace: "default"}
 	perfdata.reset(check, []byte(output))
 	for i := range values {
 		x.findBounds(check, &values[i], perfdata.next(&values[i]))
 		for _, b := range x.bounds {
-			x.setLabels(&values[i], b, "queue", "web-1", "default")
-			if i > 0 || b.label == "" {
-				got = append(got, fmt.Sprintf("%s{%s} %g", x.labels.Get("__name__"), x.labels.Get("bound"), b.value))
+			x.setLabels(&values[i], "", b)
+			if l := x.samples.labels; i > 0 || b.label == "" {
+				got = append(got, fmt.Sprintf("%s{%s} %g", l.Get("__name__"), l.Get("bound"), b.value))
 			} else {
-				got = append(got, fmt.Sprintf("%s %g", x.labels, b.value))
+				got = append(got, fmt.Sprintf("%s %g", l, b.value))
 			}
 		}
 	}
@@ -130,5 +118,80 @@ func TestThresholdsOfChecksAreStored(t *testing.T) {
 		if x.findBounds(check, &values[0], perfdata.next(&values[0])); len(x.bounds) > 0 {
 			t.Errorf("format %q: bounds %v", format, x.bounds)
 		}
+	}
+}
+
+// seriesOf returns the series of a check in the store, with the values at their times since 1e12 ms, sorted.
+func seriesOf(t *testing.T, s series.Store, check string) (list []string) {
+	t.Helper()
+	q := testenv.Value(s.Querier(math.MinInt64, math.MaxInt64))(t)
+	defer q.Close()
+	set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchEqual, "check", check))
+	for set.Next() {
+		var points []string
+		it := set.At().Iterator(nil)
+		for it.Next() == chunkenc.ValFloat {
+			ms, value := it.At()
+			points = append(points, fmt.Sprintf("%d:%g", ms-1e12, value))
+		}
+		list = append(list, set.At().Labels().String()+" "+strings.Join(points, " "))
+	}
+	testenv.NoError(t, set.Err())
+	slices.Sort(list)
+	return list
+}
+
+// TestPerfdataBecomesSeries applies results with performance data that no agent parsed, and expects the numbers and bounds of a check
+// without metrics. A check without numbers, an unknown status and the last word of a cut output have none.
+func TestPerfdataBecomesSeries(t *testing.T) {
+	s := openSeries(t, t.TempDir())
+	defer s.Close()
+	named := map[model.DefinitionID]*model.Metrics{1: nil, 2: {Format: model.NoMetrics}, 3: {Format: "graphite"}}
+	definitions := func(id model.DefinitionID) *model.Definition {
+		return (&model.CheckDefinition{Definition: model.Definition{ID: id, Unit: 30 + model.UnitID(id), Namespace: 1, Name: fmt.Sprint("check", id)}, FailAfter: 1, RecoverAfter: 1, Metrics: named[id]}).Seal()
+	}
+	of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
+	event.New(of, event.Options{})
+	New(of, Options{Definitions: definitions, Series: SeriesOptions{Store: s, Names: func(model.NodeID) (string, string) { return "web-1", "default" }}})
+	output := "disk ok | /=12MB;20;@30:40;0;100 bad '/ho me'=5\nmore\nlines | inodes=7%;;; \xff=1 U=U"
+	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: 1, NowMs: 10_000}
+	add := func(definition model.DefinitionID, r wire.Result) {
+		b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Definition: definition, AtMs: 10_000 - 100*uint64(len(b.Signals))}, r))
+	}
+	add(1, wire.Result{Output: []byte(output)})
+	add(1, wire.Result{Output: []byte(output), Status: model.Unknown})
+	add(2, wire.Result{Output: []byte(output)})
+	add(3, wire.Result{Output: []byte(output)})
+	add(1, wire.Result{Output: []byte("without numbers")})
+	add(1, wire.Result{Output: []byte("ok | inodes=8% cut=1… [cut 7 bytes]"), Cut: 7})
+	add(1, wire.Result{Output: []byte("parsed | inodes=9%"), Extra: wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "own", Value: 1}}})})
+	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
+	testenv.NoError(t, err)
+	testenv.NoError(t, of.Apply(&testCommit{1, [][]byte{append(wire.AppendBatchRecord(nil, 7), body...)}}))
+	label := func(metric, bound, item, unit string) string {
+		if bound != "" {
+			bound = `, bound="` + bound + `"`
+		}
+		if unit != "" {
+			unit = `, unit="` + unit + `"`
+		}
+		return `{__name__="` + metric + `"` + bound + `, check="check1", item="` + item + `", namespace="default", node="web-1"` + unit + `}`
+	}
+	want := []string{
+		label("_", "", "/", "MB") + " 1000:12",
+		label("__critical", "inside_max", "/", "MB") + " 1000:40",
+		label("__critical", "inside_min", "/", "MB") + " 1000:30",
+		label("__max", "", "/", "MB") + " 1000:100",
+		label("__min", "", "/", "MB") + " 1000:0",
+		label("__warning", "max", "/", "MB") + " 1000:20",
+		label("_ho_me", "", "/ho me", "") + " 1000:5",
+		label("inodes", "", "inodes", "%") + " 500:8 1000:7",
+		label("own", "", "own", "") + " 400:1",
+	}
+	if got := seriesOf(t, s, "check1"); !slices.Equal(got, want) {
+		t.Errorf("stored\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if c := s.Counts(); c.Values != 10 {
+		t.Errorf("counts %+v", c)
 	}
 }

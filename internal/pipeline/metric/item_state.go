@@ -21,11 +21,12 @@ import (
 // shard's partition.
 type metricPartition struct {
 	*shard.Partition
-	nodes     []nodeState      // by the shard's index of the node
-	deadlines *expect.Engine   // by the shard's index of the node: the next change of a time function
-	pending   []Verdict        // in order of computation
-	sequence  uint64           // of the last pending verdict; not in snapshots
-	stored    journal.Position // the series store has the values up to this commit
+	nodes     []nodeState                   // by the shard's index of the node
+	deadlines *expect.Engine                // by the shard's index of the node: the next change of a time function
+	pending   []Verdict                     // in order of computation
+	sequence  uint64                        // of the last pending verdict; not in snapshots
+	refusals  map[checkOnNode]NumberRefusal // of numbers in results of checks; not in snapshots
+	stored    journal.Position              // the series store has the values up to this commit
 }
 
 // Verdict is the changed state of a trigger, which is not yet in the journal

@@ -27,6 +27,12 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 	if id >= 20 { // with a discovery rule
 		return discoveryDefinition(id)
 	}
+	if id == 13 { // triggers whose windows are longer than the time between two restarts
+		c.Items, c.Triggers = c.Items[:1], []model.DefinitionTrigger{
+			{Name: "average", Expression: "avg(//load,1m)>5", Recovery: "max(//load,20s)<8"}, {Name: "change", Expression: "change(//load)>4"},
+			{Name: "count", Expression: `count(//load,30s,"gt",6)>3`}, {Name: "spread", Expression: "max(//load,#5)-min(//load,#5)>8"},
+		}
+	}
 	if id == 12 { // a trigger of missing values, which is also evaluated at each half minute
 		c.Items, c.Triggers = c.Items[:1], []model.DefinitionTrigger{{Name: "silent", Expression: "nodata(//load,2m)=1 and now()>0"}}
 	}

@@ -126,6 +126,9 @@ func (u *unitState) itemState(i int) ItemState {
 		t, state := &u.triggers[k], TriggerState{Name: u.Triggers[k].Name, Expression: u.expressionText(u.Triggers[k].Expression), Unknown: u.template.triggers[k].fault}
 		if t.problem != nil {
 			state.Problem, state.Unknown = t.problem.Problem, t.unknown
+			if !t.judged && t.unknown == "" {
+				state.Unknown = "no value came yet"
+			}
 		}
 		out.Triggers = append(out.Triggers, state)
 	}

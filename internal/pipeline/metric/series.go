@@ -57,7 +57,6 @@ type sampleApplier struct {
 	builder labels.ScratchBuilder
 	labels  labels.Labels
 	stored  []wire.Sample // of a series
-	bounds  []bound       // of a number in a result of a check
 }
 
 // keepSamples adds the samples of a record to the series store. They have no steps and no triggers.
@@ -77,7 +76,7 @@ func (w *metricApplier) keepSamples(r *wire.Samples) {
 		var of series.Series
 		stored := x.stored[:0]
 		for _, s := range x.reader.Samples {
-			if store.Insert(w.p.ID, &of, x.labels, s.Ms, s.Value) {
+			if store.Insert(w.p.ID, &of, x.labels, s.Ms, s.Value) == series.Stored {
 				stored = append(stored, s)
 			}
 		}

@@ -29,7 +29,7 @@ func newSeriesView(s series.Store, live *View) *testView {
 }
 
 // openSeries opens a series store.
-func openSeries(t *testing.T, dir string) series.Store {
+func openSeries(t testing.TB, dir string) series.Store {
 	t.Helper()
 	s, err := series.Open(dir, series.Options{LateWindow: time.Hour})
 	testenv.NoError(t, err)

@@ -2,6 +2,7 @@ package metric
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -20,6 +21,8 @@ type Options struct {
 	Series      SeriesOptions
 	Texts       *textlog.Store // nil: texts are not stored
 	Sender      Sender         // nil: stored numbers are not sent to another store
+	// Charge gets the time that the values of a node took while further commits waited. Any worker calls it. Nil: no node is charged.
+	Charge func(model.NodeID, time.Duration)
 }
 
 // View computes the state of all items and triggers from the journal. Any goroutine may call its methods.
@@ -92,6 +95,7 @@ func (v reducer) AddNode(p *shard.Partition, n uint32) {
 // RemoveNode removes all items and triggers of a node from the partition.
 func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
 	v.partitions[p.ID].nodes[n] = nodeState{}
+	v.partitions[p.ID].forgetRefusals(n, 0)
 	v.discoveries.Add(1)
 	v.partitions[p.ID].deadlines.Clear(n)
 }
@@ -112,7 +116,7 @@ func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) {
 
 // NewApplier returns the metricApplier of one worker goroutine
 func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
-	a := &metricApplier{Worker: w, view: v.View, costs: v.costs.newTable(&v.View.values)}
+	a := &metricApplier{Worker: w, view: v.View, charge: nodeCharge{charge: v.opts.Charge, node: shard.NoNode}, costs: v.costs.newTable(&v.View.values)}
 	a.labels = a.seriesLabels
 	return a
 }

@@ -129,6 +129,9 @@ func (w *Worker) takeRestored() {
 	}
 }
 
+// HasBacklog reports whether further commits wait for the worker.
+func (w *Worker) HasBacklog() bool { return len(w.queue.Items()) > 0 }
+
 // applyCommit applies one commit to the worker's partitions: first the entries of each partition, then the entries
 // for all partitions, then expired deadlines. Every partition sees the time of every commit; one without entries and
 // without a deadline costs a look at two numbers.

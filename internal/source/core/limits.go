@@ -39,6 +39,7 @@ type LimiterConfig struct {
 	Monotonic    func() int64                            // ns of a monotonic clock
 	Now          func() time.Time
 	LimitReached *prometheus.CounterVec // by namespace and limit
+	Turns        *StepTurns             // nil: no node waits for others
 }
 
 // Limiter holds the rate limits of all namespaces, shared by all sources.
@@ -248,12 +249,13 @@ type Budget struct {
 	limiter   *Limiter
 	namespace *namespaceBudget
 	node      string
+	id        model.NodeID
 	own       *loadBuckets
 }
 
 // Open attaches a session to the rate limits of its node and namespace; call it before any other method.
 func (b *Budget) Open(l *Limiter, node *Node) {
-	b.limiter, b.namespace, b.node, b.own = l, l.namespaceBudget(node.Namespace), node.Name, l.buckets(node)
+	b.limiter, b.namespace, b.node, b.id, b.own = l, l.namespaceBudget(node.Namespace), node.Name, node.ID, l.buckets(node)
 }
 
 // Limits returns the limits of the session's namespace. The caller must not change them.
@@ -266,6 +268,7 @@ func (b *Budget) Spend(c *Charge) Debt {
 	for i := range c {
 		costs[i] = c[i] != 0 || *c == Charge{}
 	}
+	costs[LoadSteps] = costs[LoadValues]
 	return b.spend(c, &costs)
 }
 
@@ -285,6 +288,11 @@ func (b *Budget) spend(c *Charge, counts *[loads]bool) Debt {
 	node, namespace := limits.nodeRates(), limits.namespaceRates()
 	own, of := b.own.takeTokens(c, counts, node, burst, now)
 	all, ofAll := b.namespace.takeTokens(c, counts, namespace, burst, now)
+	if counts[LoadSteps] && b.limiter.Turns != nil {
+		if turn := b.limiter.Turns.Wait(b.id); turn > max(own, all) {
+			return Debt{Wait: turn, scope: "node", load: LoadSteps}
+		}
+	}
 	if all > own {
 		return Debt{Wait: all, scope: "namespace", load: ofAll, perSec: namespace[ofAll]}
 	}
@@ -345,11 +353,13 @@ const (
 	LoadValues                     // rows of value blocks, by their headers; metric points of Sensu; samples
 	LoadReports                    // reports and inventories
 	LoadBytes                      // bytes of batches, reports and alerts of any content
+	LoadSteps                      // CPU time of preprocessing steps and triggers: see StepTurns, which has the rate
 	loads
 )
 
 var loadNames = [loads]struct{ unit, limit string }{
 	LoadResults: {"results", ""}, LoadValues: {"values", "values_"}, LoadReports: {"reports", "reports_"}, LoadBytes: {"bytes", "bytes_"},
+	LoadSteps: {"CPU seconds", "steps_"},
 }
 
 // Charge is the number of tokens that a batch costs, for each kind of traffic.
@@ -364,12 +374,12 @@ type loadRates [loads]float64
 
 // nodeRates returns the rate limits of one node.
 func (l *NamespaceLimits) nodeRates() loadRates {
-	return loadRates{l.NodeResultsPerSec, l.NodeValuesPerSec, l.NodeReportsPerSec, l.NodeBytesPerSec}
+	return loadRates{l.NodeResultsPerSec, l.NodeValuesPerSec, l.NodeReportsPerSec, l.NodeBytesPerSec, 0}
 }
 
 // namespaceRates returns the rate limits of the whole namespace.
 func (l *NamespaceLimits) namespaceRates() loadRates {
-	return loadRates{l.ResultsPerSec, l.ValuesPerSec, l.ReportsPerSec, l.BytesPerSec}
+	return loadRates{l.ResultsPerSec, l.ValuesPerSec, l.ReportsPerSec, l.BytesPerSec, 0}
 }
 
 // takeTokens subtracts the cost of a batch from the bucket of each kind of traffic that counts. It returns the longest wait until
@@ -408,6 +418,9 @@ func (d *Debt) Limit() string { return d.scope + "_" + loadNames[d.load].limit +
 
 // Reason returns a sentence for users that names the exceeded rate limit.
 func (d *Debt) Reason() string {
+	if d.load == LoadSteps {
+		return "steps and triggers of this node took more CPU time than its share while other nodes waited. Find the item: muster debug values"
+	}
 	subject := map[string]string{"namespace": "the namespace", "node": "this node"}[d.scope]
 	if d.sender {
 		subject = "this sender"

@@ -36,6 +36,9 @@ type Config struct {
 	// Inventories has the inventories of nodes; nil: agents send none.
 	Inventories Inventories
 
+	// Turns makes nodes whose values take most time wait for others; nil: none waits.
+	Turns *core.StepTurns
+
 	// Pressures are resources of the server, beside the journal, that slow senders down when they are nearly full.
 	Pressures []core.Pressure
 

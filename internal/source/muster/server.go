@@ -67,7 +67,7 @@ func New(cfg Config) (*Server, error) {
 	s.admission = admission.New(l.Connections, cfg.ProxyFrom, s.metrics.Handshakes, cfg.Registerer, cfg.Log)
 	s.limiter.LimiterConfig = core.LimiterConfig{
 		Namespace: cfg.Nodes.Namespace, Defaults: core.NamespaceLimits{NodeResultsPerSec: l.NodeResultsPerSec, OutputBytes: l.OutputBytes},
-		Burst: l.RateBurst, Monotonic: s.monotonicNs, Now: cfg.Now, LimitReached: s.metrics.limits,
+		Burst: l.RateBurst, Monotonic: s.monotonicNs, Now: cfg.Now, LimitReached: s.metrics.limits, Turns: cfg.Turns,
 	}
 	s.sessionLosses.configure(l, cfg.OnSessionLoss)
 	s.started = cfg.Now()

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -333,6 +334,10 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	}
 	a.numbers[stream.Stream] = b.last
 	budget.Spend(&core.Charge{core.LoadValues: len(r.Data), core.LoadBytes: size})
+	if turn := budget.Debt(core.LoadSteps); turn.Wait > 0 {
+		budget.Hit(turn.Limit(), turn.Reason())
+		_ = pause.For(ctx, min(turn.Wait, maxDelay)) // the agent sends its next values when it has the answer
+	}
 	return b.answer(len(r.Data)), nil
 }
 

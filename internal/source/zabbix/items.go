@@ -15,6 +15,7 @@ import (
 type itemIndex struct {
 	byKey    map[string]*nodeItem
 	byNumber map[uint64]*nodeItem // those that agents collect
+	others   map[string]bool      // keys of items whose values no sender and no agent sends
 }
 
 // nodeItem is the item of a node with one key, in each Template of the node that has the key.
@@ -103,7 +104,7 @@ func (x *itemIndexes) forAssignment(a *directory.Assignment) itemIndex {
 // newItemIndex creates the item index of an assignment. It leaves out items whose values come in no other way than
 // from another item, and keys with a macro that has no value.
 func newItemIndex(a *directory.Assignment) itemIndex {
-	index := itemIndex{map[string]*nodeItem{}, map[uint64]*nodeItem{}}
+	index := itemIndex{map[string]*nodeItem{}, map[uint64]*nodeItem{}, map[string]bool{}}
 	for _, definition := range a.Definitions {
 		c := definition.AsTemplate()
 		if c == nil {
@@ -117,7 +118,11 @@ func newItemIndex(a *directory.Assignment) itemIndex {
 		for i := range c.Items {
 			of := &c.Items[i]
 			key, err := values.Expand(of.Key)
-			if err != nil || !of.Trapper && !of.Collected() {
+			if err != nil {
+				continue
+			}
+			if !of.Trapper && !of.Collected() {
+				index.others[key] = true
 				continue
 			}
 			n := index.byKey[key]

@@ -125,9 +125,9 @@ func (b *valueBatch) add(ctx context.Context, r *row, i int) outcome {
 		of = b.srv.discoveredItem(n.ID, r.Key)
 	}
 	switch {
-	case of == nil:
+	case of == nil && !n.items.others[r.Key]:
 		return unknownKey
-	case !of.trapper:
+	case of == nil || !of.trapper:
 		return otherItem
 	case r.Value == nil:
 		return noValue

@@ -414,7 +414,7 @@ func (s *db) Counts() (sum Counts) {
 		p := &s.partitions[i]
 		p.mu.Lock()
 		sum.Values, sum.Moved = sum.Values+p.counts.Values, sum.Moved+p.counts.Moved
-		sum.Doubled, sum.Late, sum.Dense, sum.Unbounded = sum.Doubled+p.counts.Doubled, sum.Late+p.counts.Late, sum.Dense+p.counts.Dense, sum.Unbounded+p.counts.Unbounded
+		sum.Doubled, sum.Late, sum.Dense, sum.Unbounded, sum.Crowded = sum.Doubled+p.counts.Doubled, sum.Late+p.counts.Late, sum.Dense+p.counts.Dense, sum.Unbounded+p.counts.Unbounded, sum.Crowded+p.counts.Crowded
 		sum.Unchecked += p.counts.Unchecked
 		p.mu.Unlock()
 	}

@@ -83,7 +83,7 @@ func TestConformInsertKeepsOneValuePerTime(t *testing.T) {
 			load.Range(func(l labels.Label) { buffer.Add(l.Name, l.Value) })
 			var l labels.Labels
 			buffer.Overwrite(&l)
-			if before, ok := s.Counts().Values, s.Insert(0, &Series{}, l, start+x.ms, x.value); ok != (s.Counts().Values > before) {
+			if before, ok := s.Counts().Values, s.Insert(0, &Series{}, l, start+x.ms, x.value) == Stored; ok != (s.Counts().Values > before) {
 				t.Errorf("insert of %+v: %t", x, ok)
 			}
 		}
@@ -214,6 +214,34 @@ func TestConformBoundsNamespaces(t *testing.T) {
 			add(t, s, &Series{}, l, int64(i), 1)
 		}
 		if c := s.Counts(); c != (Counts{Values: 3, Unbounded: 1}) {
+			t.Errorf("counts %+v", c)
+		}
+	})
+}
+
+// TestConformBoundsOfChecks limits a check on a node to two numbers and the namespace to four series. It expects a third number to be
+// refused, thresholds to take the rest, and values to get series in their place: then the thresholds get no values.
+func TestConformBoundsOfChecks(t *testing.T) {
+	conform(t, func(t *testing.T, open func(Options) Store) {
+		s := open(Options{MaxSeries: 4, MaxCheckSeries: 2})
+		defer s.Close()
+		of := func(metric, item, node string) labels.Labels {
+			return labels.FromStrings(LabelMetric, metric, LabelItem, item, LabelCheck, "queue", LabelNode, node, LabelNamespace, "default")
+		}
+		bound := of("a_warning", "a", "n")
+		for i, one := range []struct {
+			labels labels.Labels
+			want   Outcome
+		}{
+			{of("a", "a", "n"), Stored}, {bound, Stored}, {of("b", "b", "n"), Stored}, {of("c", "c", "n"), CheckFull}, {of("a_critical", "a", "n"), Stored},
+			{of("b_max", "b", "n"), NamespaceFull}, {bound, Stored}, {of("c", "c", "m"), Stored}, {bound, NamespaceFull}, {of("a", "a", "n"), Stored},
+			{Labels("load", "n", "default", "t"), Stored}, {Labels("mem", "n", "default", "t"), NamespaceFull}, {of("c", "c", "m"), Stored},
+		} {
+			if got := s.Insert(0, &Series{}, one.labels, int64(i+1), 1); got != one.want {
+				t.Errorf("value %d of %s: outcome %d, want %d", i, one.labels, got, one.want)
+			}
+		}
+		if c := s.Counts(); c != (Counts{Values: 9, Unbounded: 3, Crowded: 1}) {
 			t.Errorf("counts %+v", c)
 		}
 	})

@@ -44,6 +44,7 @@ type headSeries struct {
 	moved        uint16 // how much later that is than the time with which it came, ms: at most maxShift
 	limit        uint8  // values at which open is full
 	removed      bool   // it has left the head
+	bound        bool   // of a number in results of a check: see isBound
 	open         openChunk
 
 	openMin    int64       // time of the first value of open
@@ -111,7 +112,7 @@ func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, 
 	defer p.mu.Unlock()
 	of := ref.of
 	if of == nil || of.removed {
-		if of = s.find(p, ref, name()); of == nil {
+		if of, _ = s.find(p, ref, name()); of == nil {
 			return 0, false
 		}
 	}
@@ -146,31 +147,32 @@ func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, 
 }
 
 // Insert adds a value with its time as its identity: a second one is left out.
-func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, value float64) bool {
+func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, value float64) Outcome {
 	p := &s.partitions[id]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of := ref.of
 	if of == nil || of.removed {
-		if of = s.find(p, ref, l); of == nil {
-			return false
+		var refused Outcome
+		if of, refused = s.find(p, ref, l); of == nil {
+			return refused
 		}
 	}
 	late := of.newestStored != 0 && ms <= of.newestStored
 	switch {
 	case !s.isTimely(p, ms):
-		return false
+		return Late
 	case ms == of.newestStored && late:
 		p.counts.Doubled++
-		return false
+		return Doubled
 	case late || ms < s.sealed.Load():
 		if _, taken := p.lateIndex(of, ms); taken || (&inOrder{partition: p, of: of}).has(ms) {
 			p.counts.Doubled++
-			return false
+			return Doubled
 		}
 		if _, ok := p.addLate(of, ms, value); !ok {
 			p.counts.Dense++
-			return false
+			return Dense
 		}
 	default:
 		of.newestStored, of.moved = ms, 0
@@ -179,16 +181,21 @@ func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, 
 	p.newest = max(p.newest, ms)
 	p.counts.Values++
 	p.reads = max(0, p.reads-1)
-	return true
+	return Stored
 }
 
 // find returns the series to which a reference of a writer belongs, and creates a missing one; nil means that the
-// namespace has too many series. Call it with the partition's mutex.
-func (s *db) find(p *headPartition, ref *Series, l labels.Labels) *headSeries {
-	if ref.of = s.index.find(p, l, s.options.MaxSeries); ref.of == nil {
+// namespace or the check has too many series. Call it with the partition's mutex.
+func (s *db) find(p *headPartition, ref *Series, l labels.Labels) (*headSeries, Outcome) {
+	of, outcome := s.index.find(p, l, seriesLimits{s.options.MaxSeries, s.options.MaxCheckSeries})
+	switch outcome {
+	case NamespaceFull:
 		p.counts.Unbounded++
+	case CheckFull:
+		p.counts.Crowded++
 	}
-	return ref.of
+	ref.of = of
+	return of, outcome
 }
 
 // isTimely reports whether a value with this time may still be stored in a partition, and counts a value that is too

@@ -2,6 +2,7 @@ package series
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -16,47 +17,114 @@ type seriesIndex struct {
 	postings   *index.MemPostings
 	byRef      map[storage.SeriesRef]*headSeries // further twins by headSeries.twin
 	byHash     map[uint64]*headSeries            // further series with that hash by headSeries.next
-	namespaces map[string]int                    // references
+	namespaces map[string]seriesCount            // references
+	checks     map[uint64]int32                  // references of numbers, by checkHash
 	last       storage.SeriesRef
 }
 
 // newIndex returns an empty index.
 func newIndex() *seriesIndex {
 	return &seriesIndex{
-		postings: index.NewMemPostings(), byRef: map[storage.SeriesRef]*headSeries{}, byHash: map[uint64]*headSeries{}, namespaces: map[string]int{},
+		postings: index.NewMemPostings(), byRef: map[storage.SeriesRef]*headSeries{}, byHash: map[uint64]*headSeries{}, namespaces: map[string]seriesCount{}, checks: map[uint64]int32{},
 	}
 }
 
-// find returns the series of a partition with these labels, and makes a missing one; it returns nil if the namespace already
-// has the maximum number of series (zero: no maximum). Call it with the partition's mutex. The labels stay the caller's.
-func (x *seriesIndex) find(p *headPartition, l labels.Labels, limit int) *headSeries {
+// seriesCount has the numbers of series of a namespace: values, and bounds of numbers in results of checks.
+type seriesCount struct{ values, bounds int }
+
+// checkHash identifies a check on a node. It is zero if the series has no number of a check.
+func checkHash(l labels.Labels, bound bool) uint64 {
+	if bound || l.Get(LabelCheck) == "" || l.Get(LabelNode) == "" {
+		return 0
+	}
+	h, _ := l.HashForLabels(nil, LabelCheck, LabelNamespace, LabelNode)
+	return h
+}
+
+// seriesLimits are the limits of series: Options.MaxSeries and Options.MaxCheckSeries.
+type seriesLimits struct{ namespace, check int }
+
+// find returns the series of a partition with these labels, and makes a missing one; it returns nil with the reason if a
+// limit is reached. A value takes no notice of bounds: they get no values any more while both together exceed the limit of the
+// namespace, and so leave the head. Call it with the partition's mutex. The labels stay the caller's.
+func (x *seriesIndex) find(p *headPartition, l labels.Labels, limits seriesLimits) (*headSeries, Outcome) {
 	hash := l.Hash()
 	x.mu.RLock()
 	of, _ := x.search(p, hash, l)
+	if of != nil && of.bound && limits.namespace > 0 {
+		if count := x.namespaces[l.Get(LabelNamespace)]; count.values+count.bounds > limits.namespace {
+			x.mu.RUnlock()
+			return nil, NamespaceFull
+		}
+	}
 	x.mu.RUnlock()
 	if of != nil {
-		return of
+		return of, Stored
 	}
 	x.mu.Lock() // no other goroutine makes a series of this partition; one may have made a twin
 	defer x.mu.Unlock()
 	_, twin := x.search(p, hash, l)
+	bound := isBound(l)
+	if twin == nil {
+		if full := x.count(l, bound, limits); full != Stored {
+			return nil, full
+		}
+	}
 	l = l.Copy()
-	of = &headSeries{labels: l, partition: p, next: x.byHash[hash]}
+	of = &headSeries{labels: l, partition: p, next: x.byHash[hash], bound: bound}
 	if twin != nil {
 		of.ref, of.twin = twin.ref, x.byRef[twin.ref]
 	} else {
-		namespace := l.Get(LabelNamespace)
-		if limit > 0 && x.namespaces[namespace] >= limit {
-			return nil
-		}
-		x.namespaces[namespace]++
 		x.last++
 		of.ref = x.last
 		x.postings.Add(of.ref, l)
 	}
 	x.byHash[hash], x.byRef[of.ref] = of, of
 	p.series = append(p.series, of)
-	return of
+	return of, Stored
+}
+
+// count counts a new series, or returns the limit that refuses it. Call it with mu.
+func (x *seriesIndex) count(l labels.Labels, bound bool, limits seriesLimits) Outcome {
+	check, count := checkHash(l, bound), x.namespaces[l.Get(LabelNamespace)]
+	taken := count.values
+	if bound {
+		taken += count.bounds
+	}
+	switch {
+	case limits.namespace > 0 && taken >= limits.namespace:
+		return NamespaceFull
+	case limits.check > 0 && check != 0 && int(x.checks[check]) >= limits.check:
+		return CheckFull
+	case bound:
+		count.bounds++
+	default:
+		count.values++
+	}
+	x.namespaces[strings.Clone(l.Get(LabelNamespace))] = count
+	if check != 0 {
+		x.checks[check]++
+	}
+	return Stored
+}
+
+// discount takes a removed series out of the counts. Call it with mu.
+func (x *seriesIndex) discount(of *headSeries) {
+	namespace := of.labels.Get(LabelNamespace)
+	count := x.namespaces[namespace]
+	if of.bound {
+		count.bounds--
+	} else {
+		count.values--
+	}
+	if x.namespaces[namespace] = count; count == (seriesCount{}) {
+		delete(x.namespaces, namespace)
+	}
+	if check := checkHash(of.labels, of.bound); check != 0 {
+		if x.checks[check]--; x.checks[check] <= 0 {
+			delete(x.checks, check)
+		}
+	}
 }
 
 // search returns the series of a partition with these labels; without one it returns a twin: a series of another partition with
@@ -91,10 +159,7 @@ func (x *seriesIndex) remove(list []*headSeries) {
 		}
 		deleted[of.ref] = struct{}{}
 		of.labels.Range(func(l labels.Label) { affected[l] = struct{}{} })
-		namespace := of.labels.Get(LabelNamespace)
-		if x.namespaces[namespace]--; x.namespaces[namespace] == 0 {
-			delete(x.namespaces, namespace)
-		}
+		x.discount(of)
 	}
 	x.postings.Delete(deleted, affected)
 }

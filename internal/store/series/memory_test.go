@@ -81,7 +81,7 @@ func (m *memoryStore) Append(_ model.Partition, _ *Series, name func() labels.La
 	defer m.mu.Unlock()
 	l, ms := name(), at/1e6
 	key := l.String()
-	if !m.find(key, l) {
+	if m.find(key, l) != Stored {
 		return 0, false
 	}
 	moved := false
@@ -110,45 +110,55 @@ func (m *memoryStore) Append(_ model.Partition, _ *Series, name func() labels.La
 	return ms, true
 }
 
-// find creates the series with these labels if it is missing; ok is false if its namespace has too many series.
-func (m *memoryStore) find(key string, l labels.Labels) bool {
-	if m.disk.values[key] != nil {
-		return true
-	}
-	count := 0
+// find creates the series with these labels if it is missing and no limit is reached. A bound takes what values leave.
+func (m *memoryStore) find(key string, l labels.Labels) Outcome {
+	values, bounds, numbers := 0, 0, 0
 	for _, other := range m.disk.labels {
-		if other.Get(LabelNamespace) == l.Get(LabelNamespace) {
-			count++
+		switch {
+		case other.Get(LabelNamespace) != l.Get(LabelNamespace):
+		case isBound(other):
+			bounds++
+		default:
+			values++
+			if other.Get(LabelCheck) == l.Get(LabelCheck) && other.Get(LabelNode) == l.Get(LabelNode) {
+				numbers++
+			}
 		}
 	}
-	if m.options.MaxSeries > 0 && count >= m.options.MaxSeries {
+	missing, limit := m.disk.values[key] == nil, m.options.MaxSeries
+	switch {
+	case limit > 0 && isBound(l) && (values+bounds > limit || missing && values+bounds == limit), limit > 0 && missing && values >= limit:
 		m.counts.Unbounded++
-		return false
+		return NamespaceFull
+	case m.options.MaxCheckSeries > 0 && missing && !isBound(l) && l.Get(LabelCheck) != "" && numbers >= m.options.MaxCheckSeries:
+		m.counts.Crowded++
+		return CheckFull
+	case missing:
+		m.disk.values[key], m.disk.labels[key] = map[int64]float64{}, l.Copy()
 	}
-	m.disk.values[key], m.disk.labels[key] = map[int64]float64{}, l.Copy()
-	return true
+	return Stored
 }
 
 // Insert adds a value to a series unless the series has a value at that time.
-func (m *memoryStore) Insert(_ model.Partition, _ *Series, l labels.Labels, ms int64, value float64) bool {
+func (m *memoryStore) Insert(_ model.Partition, _ *Series, l labels.Labels, ms int64, value float64) Outcome {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := l.String()
-	if !m.find(key, l) {
-		return false
+	if full := m.find(key, l); full != Stored {
+		return full
 	}
 	if m.disk.newest != 0 && ms < m.disk.newest-m.options.LateWindow.Milliseconds() {
 		m.counts.Late++
-		return false
+		return Late
 	}
 	if _, taken := m.disk.values[key][ms]; taken {
 		m.counts.Doubled++
-		return false
+		return Doubled
 	}
 	m.disk.values[key][ms] = value
 	m.disk.newest = max(m.disk.newest, ms)
 	m.counts.Values++
-	return true
+	return Stored
 }
 
 // Querier returns a querier over all values of the memory store; it ignores the time range.

@@ -448,7 +448,7 @@ func TestSeriesLeaveHead(t *testing.T) {
 		add(t, s, &other, Labels("b", "web-1", "default", "linux"), int64(i)*1e9, 1)
 	}
 	maintain(t, s)
-	if n := len(s.index.byRef); n != 1 || len(s.partitions[0].series) != 1 || len(s.index.byHash) != 1 || s.index.namespaces["default"] != 1 {
+	if n := len(s.index.byRef); n != 1 || len(s.partitions[0].series) != 1 || len(s.index.byHash) != 1 || s.index.namespaces["default"] != (seriesCount{values: 1}) {
 		t.Errorf("%d series in the head", n)
 	}
 	want(t, s, append(filledValues(0, 10), fill(t, s, &ref, 2000, 2010)...)...)

@@ -200,7 +200,8 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 	if d.Err() != nil {
 		return
 	}
-	of, count := s.index.find(p, l, 0), len(p.series)
+	of, _ := s.index.find(p, l, seriesLimits{})
+	count := len(p.series)
 	if count == 0 || p.series[count-1] != of || !of.isEmpty() || of.newestStored != 0 {
 		d.Fail("a series comes twice")
 		return

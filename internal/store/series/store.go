@@ -33,8 +33,8 @@ type Store interface {
 	// the head. It returns the time in Unix ms under which the store has the value; ok is false if it refuses and counts the value.
 	Append(p model.Partition, s *Series, name func() labels.Labels, at int64, value float64) (ms int64, ok bool)
 	// Insert adds a value at a time in Unix ms to a series of a partition, bit by bit. A second value of the series at that time
-	// is left out and counted; ok is false then. s caches the series between calls with the same labels, which stay the caller's.
-	Insert(p model.Partition, s *Series, l labels.Labels, ms int64, value float64) (ok bool)
+	// is left out and counted. s caches the series between calls with the same labels, which stay the caller's.
+	Insert(p model.Partition, s *Series, l labels.Labels, ms int64, value float64) Outcome
 	// Encode appends the head of a partition to a snapshot, which counts when Sync has returned without an error.
 	Encode(p model.Partition, dst []byte) []byte
 	// Decode fills the empty head of a partition from a snapshot.
@@ -69,6 +69,19 @@ type Series struct{ of *headSeries }
 // Labels returns the labels of the series. Call it only after Append, because the zero value refers to no series yet.
 func (s *Series) Labels() labels.Labels { return s.of.labels }
 
+// Outcome says whether Insert stored a value, or why not.
+type Outcome uint8
+
+// Outcomes of Insert.
+const (
+	Stored        Outcome = iota
+	Doubled               // the series has a value at that time
+	Late                  // the value is older than the window for late values
+	Dense                 // the series has too many values at that time
+	NamespaceFull         // the series is new, and its namespace has as many series as it may have
+	CheckFull             // the series is new, and its check has as many series on the node as it may have
+)
+
 // Counts has the counters of a store, such as refused values.
 type Counts struct {
 	Values    uint64 // appended
@@ -77,6 +90,7 @@ type Counts struct {
 	Late      uint64 // refused: older than the window for late values
 	Dense     uint64 // refused: the series has too many values at that time
 	Unbounded uint64 // refused: the namespace has as many series as it may have
+	Crowded   uint64 // refused: the check has as many series on the node as it may have
 	Unchecked uint64 // late, without a look whether the series has a value at that time: a query may return one of both
 }
 
@@ -92,6 +106,7 @@ func register(s Store, r prometheus.Registerer) (err error) {
 		{"refused_total", "late", "Values that the series store refused.", func(c Counts) uint64 { return c.Late }},
 		{"refused_total", "dense", "Values that the series store refused.", func(c Counts) uint64 { return c.Dense }},
 		{"refused_total", "series", "Values that the series store refused.", func(c Counts) uint64 { return c.Unbounded }},
+		{"refused_total", "check", "Values that the series store refused.", func(c Counts) uint64 { return c.Crowded }},
 		{"late_unchecked_total", "", "Late values that may share their time with another value of the series: too many came at once to look.", func(c Counts) uint64 { return c.Unchecked }},
 	} {
 		o := prometheus.CounterOpts{Namespace: "muster", Subsystem: "series", Name: m.name, Help: m.help}
@@ -111,7 +126,8 @@ type Options struct {
 	MaxBytes       int64         // the oldest blocks are deleted beyond this size; zero: none is
 	TrendRetention time.Duration // of hourly trends of deleted blocks; zero: none are kept
 	LateWindow     time.Duration // how much older than the newest value of its partition a value may be
-	MaxSeries      int           // in the head, per namespace; zero: no limit
+	MaxSeries      int           // in the head, per namespace; zero: no limit. Bounds of numbers get the part that values leave.
+	MaxCheckSeries int           // of numbers in results of one check on one node, in the head; zero: no limit
 	Logger         *slog.Logger
 	Registry       prometheus.Registerer // nil: no metrics
 }
@@ -119,6 +135,12 @@ type Options struct {
 // Labels returns the labels of the series of an item.
 func Labels(key, node, namespace, template string) labels.Labels {
 	return labels.FromStrings(LabelMetric, MetricName(key), LabelItem, key, LabelNode, node, LabelNamespace, namespace, LabelTemplate, template)
+}
+
+// isBound reports whether a series has the bounds of a number in results of a check, such as its thresholds: its metric is
+// not named after its item.
+func isBound(l labels.Labels) bool {
+	return l.Get(LabelCheck) != "" && l.Get(LabelItem) != "" && l.Get(LabelMetric) != MetricName(l.Get(LabelItem))
 }
 
 // MetricName returns the metric name for an item key: the key without parameters, with `_` in place of each character

@@ -1,0 +1,122 @@
+package items
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/metric"
+	"github.com/muster-fleet/muster/internal/store/series"
+)
+
+const (
+	// checkItemAge is the longest age of the last value of a number in check results that is listed.
+	checkItemAge = 24 * time.Hour
+	// maxCheckItems bounds the numbers of checks that are listed of one node.
+	maxCheckItems = 10_000
+)
+
+// checkItemsOf returns the numbers in the results of a node's checks, with their bounds: each is an item. They come from the
+// series store.
+func (s *itemRequest) checkItemsOf(ctx context.Context, id model.NodeID, namespace, node string) ([]v1.ItemState, error) {
+	if s.View.Series == nil {
+		return nil, nil
+	}
+	q, err := s.View.Series.Querier(s.Now().Add(-checkItemAge).UnixMilli(), s.Now().UnixMilli())
+	if err != nil {
+		return nil, fmt.Errorf("read the series of node %s: %w", node, err)
+	}
+	defer q.Close()
+	set := q.Select(ctx, false, nil, labels.MustNewMatcher(labels.MatchEqual, series.LabelNode, node), labels.MustNewMatcher(labels.MatchEqual, series.LabelNamespace, namespace),
+		labels.MustNewMatcher(labels.MatchNotEqual, series.LabelCheck, ""), labels.MustNewMatcher(labels.MatchNotEqual, series.LabelItem, ""))
+	found := map[string]*v1.ItemState{}
+	var it chunkenc.Iterator
+	for set.Next() && len(found) < maxCheckItems {
+		l := set.At().Labels()
+		it = set.At().Iterator(it)
+		ms, value, ok := lastValue(it)
+		if !ok {
+			continue
+		}
+		without := labels.NewBuilder(l)
+		without.Del(series.LabelMetric, metric.LabelBound)
+		key := without.Labels().String()
+		one := found[key]
+		if one == nil {
+			one = &v1.ItemState{Namespace: namespace, Node: node, Key: l.Get(series.LabelItem), Check: l.Get(series.LabelCheck), Labels: ownLabels(l), Type: "float", Unit: l.Get(metric.LabelUnit)}
+			found[key] = one
+		}
+		if suffix := strings.TrimPrefix(l.Get(series.LabelMetric), series.MetricName(one.Key)); suffix != "" {
+			one.Bounds = append(one.Bounds, v1.ItemBound{Kind: strings.TrimPrefix(suffix, "_"), End: l.Get(metric.LabelBound), Value: value, At: time.UnixMilli(ms).UTC()})
+			continue
+		}
+		number := item.FromFloat(value)
+		one.State, one.Value, one.Text, one.At = "ok", number.String(), metric.FormatValue(number, one.Unit), time.UnixMilli(ms).UTC()
+	}
+	if err := set.Err(); err != nil {
+		return nil, fmt.Errorf("read the series of node %s: %w", node, err)
+	}
+	var rows []v1.ItemState
+	for _, one := range found {
+		if one.State == "" {
+			continue // bounds of a number that came before checkItemAge
+		}
+		one.Bounds = slices.DeleteFunc(one.Bounds, func(b v1.ItemBound) bool { return b.At.Before(one.At) }) // of an earlier result
+		slices.SortFunc(one.Bounds, func(a, b v1.ItemBound) int {
+			return cmp.Or(cmp.Compare(slices.Index(boundKinds[:], a.Kind), slices.Index(boundKinds[:], b.Kind)), cmp.Compare(b.End, a.End))
+		})
+		rows = append(rows, *one)
+	}
+	return append(rows, s.refusedNumbers(id, namespace, node)...), nil
+}
+
+// boundKinds are the kinds of bounds, in the order in which people read them.
+var boundKinds = [...]string{"warning", "critical", "unknown", "min", "max"}
+
+// lastValue returns the last value of a series.
+func lastValue(it chunkenc.Iterator) (ms int64, value float64, ok bool) {
+	for it.Next() == chunkenc.ValFloat {
+		ms, value = it.At()
+		ok = true
+	}
+	return ms, value, ok && it.Err() == nil
+}
+
+// ownLabels returns the labels of a number that its check added, without the unit.
+func ownLabels(l labels.Labels) (own map[string]string) {
+	l.Range(func(one labels.Label) {
+		switch one.Name {
+		case series.LabelMetric, series.LabelItem, series.LabelCheck, series.LabelNode, series.LabelNamespace, metric.LabelBound, metric.LabelUnit:
+			return
+		}
+		if own == nil {
+			own = map[string]string{}
+		}
+		own[one.Name] = one.Value
+	})
+	return own
+}
+
+// refusedNumbers returns an unsupported item for each check on a node whose last result had numbers beyond a limit.
+func (s *itemRequest) refusedNumbers(id model.NodeID, namespace, node string) (rows []v1.ItemState) {
+	if s.Refusals == nil {
+		return nil
+	}
+	for check, r := range s.Refusals(id) {
+		_, name, ok := s.Directory.SourceName(model.CheckSource(check))
+		if !ok || r.Numbers == 0 {
+			continue
+		}
+		rows = append(rows, v1.ItemState{Namespace: namespace, Node: node, Key: r.Label, Check: name, Type: "float", State: "unsupported", Reason: r.Reason(), At: time.Unix(0, r.At).UTC()})
+	}
+	return rows
+}

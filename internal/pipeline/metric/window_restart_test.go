@@ -1,0 +1,53 @@
+package metric
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// TestRestartWithinWindowChangesNothing applies random values to two views. One of them is restored from a snapshot between any two commits, in
+// the middle of the windows of its triggers. It expects both to make equal verdicts and to end in equal states.
+func TestRestartWithinWindowChangesNothing(t *testing.T) {
+	problems := 0
+	rapid.Check(t, func(r *rapid.T) {
+		steady, restarted := newTestView(), newTestView()
+		for number := uint64(1); number <= 60; number++ {
+			value := item.FromFloat(float64(rapid.IntRange(0, 10).Draw(r, "value")))
+			batch := steady.values(13, value)
+			testenv.NoError(t, steady.shard.Apply(&testCommit{number, [][]byte{batch}}))
+			testenv.NoError(t, restarted.shard.Apply(&testCommit{number, [][]byte{batch}}))
+			if rapid.IntRange(0, 4).Draw(r, "restart") == 0 {
+				body, at := restarted.shard.Snapshot(3, nil)
+				restarted = newTestView()
+				testenv.NoError(t, restarted.shard.Restore(3, at, body))
+			}
+		}
+		for _, v := range steady.partitions[3].pending {
+			if v.Problem {
+				problems++
+			}
+		}
+		a, _ := steady.shard.Snapshot(3, nil)
+		b, _ := restarted.shard.Snapshot(3, nil)
+		if !bytes.Equal(a, b) {
+			r.Fatalf("verdicts\n%s\nof the restarted view\n%s", verdictsOf(steady), verdictsOf(restarted))
+		}
+	})
+	if problems == 0 {
+		t.Error("no trigger opened a problem")
+	}
+}
+
+// verdictsOf returns the pending verdicts of a view, one a line.
+func verdictsOf(v *testView) (text string) {
+	for _, one := range v.partitions[3].pending {
+		text += fmt.Sprintf("commit %d: %s %v\n", one.Commit, one.Trigger, one.Problem)
+	}
+	return text
+}

@@ -1,0 +1,56 @@
+package core
+
+import (
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// TestHotNodesWaitForOthers plays ten minutes in which each of twelve nodes sends a batch in each second, unless it waits for its turn.
+// Two nodes take two CPU seconds for each batch. It counts the batches: quiet nodes never wait, and both hot ones get
+// their share, equally. A hot node whose script is mended goes on.
+func TestHotNodesWaitForOthers(t *testing.T) {
+	var now int64
+	turns := NewStepTurns(func() int64 { return now })
+	const nodes, seconds = 12, 600
+	var batches [nodes + 1]int
+	var ready [nodes + 1]int64
+	for range seconds {
+		now += int64(time.Second)
+		for node := model.NodeID(1); node <= nodes; node++ {
+			if now < ready[node] {
+				continue
+			}
+			cost := time.Millisecond
+			if node <= 2 {
+				cost = 2 * time.Second
+			}
+			turns.Charge(node, cost)
+			batches[node]++
+			ready[node] = now + int64(turns.Wait(node))
+		}
+	}
+	for node := 3; node <= nodes; node++ {
+		if batches[node] != seconds {
+			t.Errorf("quiet node %d sent %d of %d batches", node, batches[node], seconds)
+		}
+	}
+	if a, b := batches[1], batches[2]; a < 60 || a > 130 || max(a-b, b-a) > 1 {
+		t.Errorf("hot nodes sent %d and %d batches in %d s", a, b, seconds)
+	}
+	if hot, waits := turns.Counts(); hot != 2 || waits < 100 {
+		t.Errorf("%d hot nodes, %d waits", hot, waits)
+	}
+	if turns.Excess(1) == 0 || turns.Excess(3) != 0 {
+		t.Errorf("waiting: hot %v, quiet %v", turns.Excess(1), turns.Excess(3))
+	}
+	now += int64(time.Minute)
+	if wait := turns.Wait(1); wait != 0 {
+		t.Errorf("a minute after its last slow batch a node waits %v", wait)
+	}
+	turns.Charge(3, time.Millisecond)
+	if len(turns.nodes) > 1 {
+		t.Errorf("%d nodes without use are kept", len(turns.nodes))
+	}
+}
