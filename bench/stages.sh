@@ -21,5 +21,6 @@ bench internal/route 'Find'
 bench internal/dispatch 'Record|Emit'
 BENCHTIME=400000x bench internal/store/history 'Record/changes'
 BENCHTIME=100000x bench internal/store/history 'Record/problems'
-bench internal/load 'Generate|Frame'
+bench internal/load/outputs 'Generate'
+bench internal/load/play 'Frame'
 exit $missing

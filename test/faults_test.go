@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
@@ -62,8 +63,8 @@ func TestFaultsAlertExactlyOnce(t *testing.T) {
 	sc := testenv.Value(scenario.Parse("troubles.yaml", []byte(faultScenario)))(t)
 	s := startSubject(t, t.TempDir(), sc)
 	defer s.Stop()
-	rep, err := load.Run(t.Context(), load.Config{Server: s.Plain, Scenario: sc, Control: s, API: s.API, AdminURL: s.Admin,
-		Before: load.HTTPView(s.Admin + "/debug/states"), MaxLag: time.Minute})
+	rep, err := load.Run(t.Context(), load.Config{Options: play.Options{Server: s.Plain, Scenario: sc, Control: s, API: s.API},
+		Subject: load.Subject{AdminURL: s.Admin, Before: play.HTTPView(s.Admin + "/debug/states")}, MaxLag: time.Minute})
 	testenv.NoError(t, err)
 	for _, f := range rep.Faults {
 		if f.Missing+f.Extra > 0 {
@@ -149,8 +150,8 @@ func TestFaultsLoseNoResult(t *testing.T) {
 	defer s.Stop()
 	authority := testenv.Value(s.Authority())(t)
 	certificates := testenv.Value(simulated.Certificates(authority))(t)
-	rep, err := load.Run(t.Context(), load.Config{Scenario: sc, Server: s.Plain, ServerTLS: s.TLS, TLS: certificates, AdminURL: s.Admin, ServerPID: s.PID,
-		Control: s, API: s.API, Before: load.HTTPView(s.Admin + "/debug/states"), MaxLag: time.Hour})
+	rep, err := load.Run(t.Context(), load.Config{Options: play.Options{Scenario: sc, Server: s.Plain, ServerTLS: s.TLS, TLS: certificates, Control: s, API: s.API}, MaxLag: time.Hour,
+		Subject: load.Subject{AdminURL: s.Admin, ServerPID: s.PID, Before: play.HTTPView(s.Admin + "/debug/states")}})
 	testenv.NoError(t, err)
 	require(t, rep.OK() && rep.Balance.Compared == 20+30 && rep.Balance.Sent != 0,
 		"%s\n%+v", strings.Join(rep.Verdict, "\n"), rep.Balance)

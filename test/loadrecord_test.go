@@ -18,6 +18,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -160,7 +161,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	s.Start()
 	api := s.Client()
 	certificates := testenv.Value(simulated.Certificates(s.Authority()))(t)
-	_, end := playLoad(t, load.Config{Scenario: sc, Server: s.Plain, ServerTLS: s.Listen, TLS: certificates, MaxLag: time.Hour})
+	_, end := playLoad(t, load.Config{Options: play.Options{Scenario: sc, Server: s.Plain, ServerTLS: s.Listen, TLS: certificates}, MaxLag: time.Hour})
 	awaitEqual(t, "results of all states", sc.States(), func() int { return len(s.FleetStates()) })
 	viewer := testenv.Value(api.Access.CreateToken(t.Context(), v1.TokenRequest{Role: access.Viewer}))(t)
 	env := append(s.Env(), "MUSTER_TOKEN="+viewer.Secret)

@@ -31,7 +31,7 @@ import (
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -120,7 +120,7 @@ func (s *Server) openAPI(context.Context) error {
 			return s.logTail()
 		},
 	}))
-	mux.Handle("GET /debug/states", load.StatesHandler(s.view))
+	mux.Handle("GET /debug/states", play.StatesHandler(s.view))
 	mux.HandleFunc("GET "+doctor.AssetsPath, s.archives.ServeHTTP)
 	s.handlers.admin = admin.LocalOnly(mux)
 	return nil

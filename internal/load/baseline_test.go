@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
 )
@@ -17,7 +18,7 @@ import (
 func TestAServerThatHangsBeforeTheRun(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
 	for name, c := range map[string]struct {
-		view  View
+		view  play.View
 		stop  time.Duration // zero: nobody stops it
 		after time.Duration
 		want  func(error) bool
@@ -39,7 +40,7 @@ func TestAServerThatHangsBeforeTheRun(t *testing.T) {
 				}
 				defer end()
 				began := time.Now()
-				_, err := (&run{cfg: Config{Before: c.view}}).readBaseline(ctx)
+				_, err := (&run{cfg: Config{Subject: Subject{Before: c.view}}}).readBaseline(ctx)
 				if took := time.Since(began); !c.want(err) || took != c.after {
 					t.Errorf("after %s: %v", took, err)
 				}

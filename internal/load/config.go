@@ -2,68 +2,56 @@ package load
 
 import (
 	"cmp"
-	"crypto/tls"
 	"log/slog"
 	"maps"
 	"runtime"
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/judge"
-	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/plan"
+	"github.com/muster-fleet/muster/internal/load/play"
+	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Config configures one run. Zero fields get the default named beside them.
+// Config configures one run. Zero fields get the default named beside them; those of Options are: Members(Scenario), all
+// members, a GiB of spools shared by all agents (four of values and directives), at most a MiB each, 512 connections at once, one
+// sender per 25,000 results/s and at most one per core, one source address per 20,000 agents.
 type Config struct {
-	Server string // host:port of the agents' listener
-	// TLS makes the configuration of one agent's connection; nil: plain, on loopback.
-	TLS func(uid uuid.UUID) (*tls.Config, error)
+	play.Options
+	Subject
+	Events
 
-	MaxLag    time.Duration // of the generator, p99; beyond it the run is invalid; default 50 ms
-	Spool     int           // bytes that an agent keeps unacknowledged; default a GiB shared by all, of values and directives four, at most a MiB each
-	Parallel  int           // connections being opened at once; default 512
-	Senders   int           // goroutines; default one per 25,000 results/s, at most one per core
-	Sources   int           // loopback addresses to connect from; default one per 20,000 agents
-	ServerPID func() int    // to report its CPU, memory and disk, asked anew each time; nil: not
-	AdminURL  string        // the server's admin listener, for /metrics and /readyz; empty: not asked
-
-	Scenario  *scenario.Scenario
-	ServerTLS string             // the listener of classes with TLS, host:port; Server is that of the others
-	Members   []simulated.Member // its machines; nil: Members(Scenario)
-	Bare      int64              // Resident before anything was made for agents; zero: as Run finds it
-	Control   Control            // the server's process, for faults; nil: it is not the run's own
-	Fell      func() string      // how the server's process ended by itself, empty: it did not; nil: nobody knows
-	Startup   report.Startup     // of the server's process; zero: the run has not started it
-	Data      string             // the server's data folder, where it is on this machine: is there room? Empty: not looked at
-	API       *client.Client     // for operators and changes of intent; nil: there is no login
-
-	Observed  string                        // file of the observation log; empty: there is none
-	Goals     []report.Goal                 // what the run should reach
-	Before    View                          // what the view holds, asked before and after; nil: not compared
-	Facts     func(i int) map[string]string // of agent i's machine now, read every few seconds; nil: none
-	Generate  outputs.Generator             // what results say; nil: what the scenario says
-	Log       *slog.Logger
-	CheckName func(i int) string  // name of each class's check i; nil: as simulated.Resources names it
-	Begun     func()              // called when the timetable begins; may be nil
-	Stop      <-chan string       // ends the present phase, and the run with it: what was played is compared and reported. What it yields is who asked; empty: who began the run. Nobody reads it before Begun; may be nil
-	Played    func()              // called when the timetable is over, from where on Stop ends nothing; may be nil
-	Progress  func(report.Sample) // every second; may be nil
-
-	Part  Part  // of the agents that this process plays; zero: all
-	Joint Joint // the loaders that play the other parts; nil: Alone
+	MaxLag   time.Duration // of the generator, p99; beyond it the run is invalid; default 50 ms
+	Goals    []report.Goal // what the run should reach
+	Observed string        // file of the observation log; empty: there is none
+	Bare     int64         // Resident before anything was made for agents; zero: as Run finds it
+	Joint    Joint         // the loaders that play the other parts; nil: Alone
 
 	labels []string // of what is not judged
 }
 
-// follows reports whether another loader leads the run.
-func (c *Config) follows() bool { return c.Part.Number > 0 }
+// Subject describes the server under test beside its listeners.
+type Subject struct {
+	ServerPID func() int     // to report its CPU, memory and disk, asked anew each time; nil: not
+	AdminURL  string         // the server's admin listener, for /metrics and /readyz; empty: not asked
+	Fell      func() string  // how the server's process ended by itself, empty: it did not; nil: nobody knows
+	Startup   report.Startup // of the server's process; zero: the run has not started it
+	Data      string         // the server's data folder, where it is on this machine: is there room? Empty: not looked at
+	Before    play.View      // what the view holds, asked before and after; nil: not compared
+}
+
+// Events has the functions that a run calls, and the channel by which a person ends the run; each may be nil.
+type Events struct {
+	Begun    func()              // called when the timetable begins
+	Played   func()              // called when the timetable is over, from where on Stop ends nothing
+	Progress func(report.Sample) // every second
+	Stop     <-chan string       // ends the present phase, and the run with it: what was played is compared and reported. What it yields is who asked; empty: who began the run. Nobody reads it before Begun
+}
 
 // withDefaults returns the configuration with defaults in place of absent fields, or an error if the run is impossible.
 func (c Config) withDefaults() (Config, error) {
@@ -79,7 +67,7 @@ func (c Config) withDefaults() (Config, error) {
 	if err := c.takeObjectives(nil); err != nil {
 		return c, err
 	}
-	own := c.Part.share(len(c.Members))
+	own := c.Part.Share(len(c.Members))
 	c.Parallel = cmp.Or(c.Parallel, 512)
 	c.Spool = cmp.Or(c.Spool, min(1<<20, spools(c.Scenario)/max(1, own)))
 	c.Sources = cmp.Or(c.Sources, (own+19_999)/20_000)
@@ -130,7 +118,7 @@ func (c *Config) takeObjectives(omit []string) error {
 // busiest returns the highest rate of a scenario, relative to its own rate.
 func busiest(sc *scenario.Scenario) float64 {
 	most := 1.0
-	for _, p := range newScore(sc.Phases, 0) {
+	for _, p := range plan.NewTimetable(sc.Phases, 0) {
 		most = max(most, p.Rate)
 	}
 	return most
@@ -155,7 +143,7 @@ func (c *Config) plan() report.Plan {
 	case report.Component:
 		states, p.Offered = of.Directives.Runs(), of.Directives.Rate()
 	}
-	for _, x := range newScore(c.Scenario.Phases, 0) {
+	for _, x := range plan.NewTimetable(c.Scenario.Phases, 0) {
 		if x.Measured {
 			p.Duration += time.Duration(x.To - x.From).Seconds()
 		}
@@ -168,7 +156,7 @@ func (c *Config) plan() report.Plan {
 		}
 		p.PerFrame, linger, p.TLS = max(p.PerFrame, x.PerFrame), max(linger, x.Linger), p.TLS || x.TLS
 	}
-	p.Linger = ms(cmp.Or(time.Duration(linger), defaultLinger))
+	p.Linger = ms(cmp.Or(time.Duration(linger), play.DefaultLinger))
 	p.Checks = max(min(states, 1), (states+p.Agents/2)/max(1, p.Agents))
 	if p.Offered > 0 {
 		p.Interval = float64(states) / p.Offered
@@ -187,26 +175,48 @@ func (c *Config) check() error {
 		return model.Errorf(model.Invalid, "%d loaders for %d agents: each plays at least one", c.Part.Of, len(c.Members))
 	}
 	if c.Part.Of > 1 {
-		if err := c.Joinable(); err != nil {
+		if err := play.Joinable(c.Scenario); err != nil {
 			return err
 		}
 	}
 	for i := range c.Scenario.Agents {
-		if x := &c.Scenario.Agents[i]; x.Churn.Renames.PerSecond(x.Count) > 0 && c.API == nil && !c.follows() {
+		if x := &c.Scenario.Agents[i]; x.Churn.Renames.PerSecond(x.Count) > 0 && c.API == nil && !c.Follows() {
 			return model.Errorf(model.Invalid, "class %s renames nodes, and there is no login", x.Name).WithHint("muster login, or leave --server out")
-		} else if len(x.Values)+len(x.Policies) > 0 && c.API == nil && !c.follows() {
+		} else if len(x.Values)+len(x.Policies) > 0 && c.API == nil && !c.Follows() {
 			return model.Errorf(model.Invalid, "class %s sends values or runs of directives, which the API compares, and there is no login", x.Name).WithHint("muster login, or leave --server out")
 		} else if (x.TLS || len(x.Policies) > 0) && c.TLS == nil {
 			return model.Errorf(model.Invalid, "class %s wants TLS or signs runs, and there are no certificates", x.Name).WithHint("--data DIR, the server's data folder")
 		}
 	}
-	if n := c.Scenario.Server.Cores; n > 0 && c.Control == nil && !c.follows() {
+	if n := c.Scenario.Server.Cores; n > 0 && c.Control == nil && !c.Follows() {
 		return model.Errorf(model.Invalid, "server.cores: the server is not the run's own").WithHint("leave --server out; or start that server with GOMAXPROCS=%d and take server.cores out of the file", n)
 	}
 	for i := range c.Scenario.Faults {
-		if f := &c.Scenario.Faults[i]; f.Server != "" && c.Control == nil && !c.follows() {
-			return model.Errorf(model.Invalid, "fault %s: the server is not the run's own", what(f)).WithHint("leave --server out")
+		if f := &c.Scenario.Faults[i]; f.Server != "" && c.Control == nil && !c.Follows() {
+			return model.Errorf(model.Invalid, "fault %s: the server is not the run's own", play.What(f)).WithHint("leave --server out")
 		}
 	}
 	return nil
+}
+
+// Preflight checks whether this machine can hold a run: it returns all missing resources as an error, and conditions
+// that would distort figures as warnings. It opens and starts nothing, and measures the machine for a second and a
+// half.
+func Preflight(c Config) (warnings []string, err error) {
+	if c, err = c.withDefaults(); err != nil {
+		return nil, err
+	}
+	if err := preflight.Check(c.before()); err != nil {
+		return nil, err
+	}
+	if w := preflight.Busy(c.ServerPID); w != "" {
+		warnings = append(warnings, w)
+	}
+	return warnings, nil
+}
+
+// before returns the resources that the run needs, for preflight.
+func (c Config) before() preflight.Run {
+	return preflight.Run{Scenario: c.Scenario, Servers: cmp.Or(c.Server, c.ServerTLS), Sources: c.Sources, Loaders: c.Part.Of, Here: c.Part.Here,
+		OwnServer: c.Control != nil, Data: c.Data}
 }

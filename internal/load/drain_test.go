@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/scenario"
-	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // TestStatesThatCannotBeRead lets the view of a server fail or hang at the end of a run, and expects a report from the
@@ -31,19 +30,5 @@ func TestStatesThatCannotBeRead(t *testing.T) {
 				t.Errorf("%+v", b)
 			}
 		})
-	}
-}
-
-// TestAServerThatFell expects in the report how the server's process ended, and the results that it did not answer.
-func TestAServerThatFell(t *testing.T) {
-	rep := playOn(t, Config{Scenario: scenario.Uniform{Agents: 5, Checks: 4, Interval: time.Second, Steady: 5 * time.Second}.Scenario(), Fell: func() string { return "signal: killed" }},
-		&ideal{checks: 4, fault: func(number uint64, _ *wire.Signal) fault {
-			if number > 3 {
-				return mute
-			}
-			return right
-		}})
-	if failed := rep.Failed(); !rep.Lost() || len(failed) == 0 || failed[0] != "the server under test ended by itself: signal: killed" {
-		t.Errorf("%q; %q", failed, rep.Verdict)
 	}
 }

@@ -15,8 +15,9 @@ import (
 // it connects.
 func TestAgentsCountFromTheFirst(t *testing.T) {
 	const agents, each = 500, 64 << 10
-	cfg := Config{Server: "127.0.0.1:1", Bare: Resident(), Scenario: &scenario.Scenario{Name: "bytes", Seed: 1,
-		Agents: []scenario.Class{{Name: "web", Count: agents, TLS: true, Checks: []scenario.Check{{Name: "a", Interval: model.Duration(5e9)}}}}}}
+	cfg := of(&scenario.Scenario{Name: "bytes", Seed: 1,
+		Agents: []scenario.Class{{Name: "web", Count: agents, TLS: true, Checks: []scenario.Check{{Name: "a", Interval: model.Duration(5e9)}}}}})
+	cfg.Server, cfg.Bare = "127.0.0.1:1", Resident()
 	cfg.TLS = func(uuid.UUID) (*tls.Config, error) {
 		large := make([]byte, each)
 		for i := range large {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -21,9 +22,9 @@ type Joint interface {
 	// Begin returns when the timetable begins. The lead sets that time.
 	Begin(ctx context.Context) (time.Time, error)
 	// Hear sets the functions that carry out the orders of the lead.
-	Hear(score func(from time.Duration, score []observe.Part) error, renamed func(member int, name string))
-	// Follow orders the followers to play another score from an instant on, since the start of the timetable.
-	Follow(from time.Duration, score []observe.Part)
+	Hear(timetable func(from time.Duration, parts []plan.Part) error, renamed func(member int, name string))
+	// Follow orders the followers to play another timetable from an instant on, since the start of the timetable.
+	Follow(from time.Duration, parts []plan.Part)
 	// Renamed tells the loader of an agent the new name of its node.
 	Renamed(member int, name string)
 	// Line hands a line of a follower's log over. It does not wait for the lead.
@@ -67,10 +68,10 @@ func (Alone) Begin(context.Context) (time.Time, error) {
 }
 
 // Hear does nothing, because no lead sends orders.
-func (Alone) Hear(func(time.Duration, []observe.Part) error, func(int, string)) {}
+func (Alone) Hear(func(time.Duration, []plan.Part) error, func(int, string)) {}
 
 // Follow does nothing, because there are no followers.
-func (Alone) Follow(time.Duration, []observe.Part) {}
+func (Alone) Follow(time.Duration, []plan.Part) {}
 
 // Renamed does nothing, because there are no followers.
 func (Alone) Renamed(int, string) {}
@@ -90,8 +91,8 @@ func (r *run) beginning(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	begin := int64(at.Sub(r.epoch))
-	if late := r.now() - begin; r.cfg.follows() && late > 0 {
+	begin := int64(at.Sub(r.Epoch))
+	if late := r.Now() - begin; r.cfg.Follows() && late > 0 {
 		return 0, tooLate(late, "the run begins")
 	}
 	return begin, nil
@@ -100,7 +101,7 @@ func (r *run) beginning(ctx context.Context) (int64, error) {
 // handOver sends the lead the rest of a follower's log.
 func (r *run) handOver(ctx context.Context, w *watch) error {
 	w.finish()
-	ledgers := r.ledgers()
+	ledgers := r.fleet.Ledgers()
 	for _, line := range ledgers.Lines(0) {
 		r.log.Append(line)
 	}
@@ -114,7 +115,7 @@ func (r *run) awaitMeasured(ctx context.Context) error {
 	}
 	r.collect()
 	for i, l := range r.othersLedgers() {
-		if err := r.fits(r.joined[i].Number, &l); err != nil {
+		if err := r.fleet.Fits(r.joined[i].Number, &l); err != nil {
 			return fmt.Errorf("loader %d (%s): %w", r.joined[i].Number+1, r.joined[i].Name, err)
 		}
 	}
@@ -142,27 +143,6 @@ func (r *run) othersLedgers() (list []observe.Ledgers) {
 	return list
 }
 
-// fits returns an error unless ledgers are those of all agents of a loader.
-func (r *run) fits(number int, l *observe.Ledgers) error {
-	part := Part{Number: number, Of: r.cfg.Part.Of}
-	if want := part.share(len(r.cfg.Members)); len(l.Agents) != want {
-		return model.Errorf(model.Invalid, "%d ledgers of %d agents", len(l.Agents), want)
-	}
-	seen := make(map[int]bool, len(l.Agents))
-	for i := range l.Agents {
-		x := &l.Agents[i]
-		if x.Member < 0 || x.Member >= len(r.cfg.Members) || !part.owns(x.Member) || seen[x.Member] || x.Set < 0 || x.Set >= len(l.Sets) ||
-			l.Sets[x.Set].Class != r.cfg.Members[x.Member].Class {
-			return model.Errorf(model.Invalid, "a ledger of machine %d, which is not its own", x.Member)
-		}
-		seen[x.Member] = true
-		if want := len(r.classes[l.Sets[x.Set].Class].checks); len(l.Sets[x.Set].Checks) != want || len(x.States) != want {
-			return model.Errorf(model.Invalid, "a ledger of machine %d with %d states of %d checks", x.Member, len(x.States), want)
-		}
-	}
-	return nil
-}
-
 // tooLate returns the error of a follower that received an order too late to carry it out with the others.
 func tooLate(late int64, what string) error {
 	busy := ""
@@ -174,28 +154,17 @@ func tooLate(late int64, what string) error {
 
 // another replaces the timetable from a time on, as the lead orders. A timetable that only ends sooner is played
 // however late the order arrives: results sent meanwhile are in the ledger, and are not measured.
-func (r *run) another(from time.Duration, spans []observe.Part) error {
-	begin := r.begin.Load()
-	if err := score(spans).check(len(r.cfg.Scenario.Phases)); err != nil {
+func (r *run) another(from time.Duration, spans []plan.Part) error {
+	begin := r.Begin()
+	if err := plan.Timetable(spans).Check(len(r.cfg.Scenario.Phases)); err != nil {
 		return err
 	}
-	s := score(spans).since(-begin)
-	if late := r.now() - begin - int64(from); begin == 0 || late > 0 && !s.endsSooner(r.present()) {
+	t := plan.Timetable(spans).Since(-begin)
+	if late := r.Now() - begin - int64(from); begin == 0 || late > 0 && !t.EndsSooner(r.Present()) {
 		return tooLate(late, "a phase ends")
 	} else if late > 0 {
 		r.late.Store(late)
 	}
-	r.follow(s)
+	r.Follow(t)
 	return nil
-}
-
-// renamedTo sets the present name of an agent's node.
-func (r *run) renamedTo(member int, name string) {
-	if member < 0 || member >= len(r.seats) || r.seats[member] == nil {
-		return
-	}
-	a := r.seats[member]
-	a.mu.Lock()
-	a.name = name
-	a.mu.Unlock()
 }

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -15,28 +16,28 @@ import (
 func TestAScoreThatIsHeardLate(t *testing.T) {
 	for name, c := range map[string]struct {
 		late   time.Duration
-		change func(s score, at int64) score
+		change func(s plan.Timetable, at int64) plan.Timetable
 		taken  bool
 	}{
-		"stopped, in time":         {-time.Second, score.stopped, true},
-		"stopped":                  {5 * time.Second, score.stopped, true},
-		"stopped, a phase ago":     {30 * time.Second, score.stopped, true},
-		"cut before another phase": {time.Second, score.cut, false},
-		"repeated, in time":        {-time.Second, func(s score, at int64) score { return s.repeated(0, 1, at) }, true},
-		"repeated":                 {time.Second, func(s score, at int64) score { return s.repeated(0, 1, at) }, false},
+		"stopped, in time":         {-time.Second, plan.Timetable.Stopped, true},
+		"stopped":                  {5 * time.Second, plan.Timetable.Stopped, true},
+		"stopped, a phase ago":     {30 * time.Second, plan.Timetable.Stopped, true},
+		"cut before another phase": {time.Second, plan.Timetable.Cut, false},
+		"repeated, in time":        {-time.Second, func(s plan.Timetable, at int64) plan.Timetable { return s.Repeated(0, 1, at) }, true},
+		"repeated":                 {time.Second, func(s plan.Timetable, at int64) plan.Timetable { return s.Repeated(0, 1, at) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				sc := &scenario.Scenario{Phases: []scenario.Phase{{Step: sec(20), By: 1, To: 2}, {Steady: sec(20)}}}
-				r := &run{epoch: time.Now(), cfg: Config{Scenario: sc}}
+				r := undriven(of(sc))
 				time.Sleep(time.Second)
-				begin := r.now()
-				r.begin.Store(begin)
-				r.follow(newScore(sc.Phases, begin))
+				begin := r.Now()
+				r.Start(begin)
+				r.Follow(plan.NewTimetable(sc.Phases, begin))
 				from := 25 * time.Second
-				s := c.change(r.present(), begin+int64(from))
+				s := c.change(r.Present(), begin+int64(from))
 				time.Sleep(from + c.late)
-				err := r.another(from, s.since(begin))
+				err := r.another(from, s.Since(begin))
 				if (err == nil) != c.taken {
 					t.Fatal(err)
 				}
@@ -46,8 +47,8 @@ func TestAScoreThatIsHeardLate(t *testing.T) {
 					}
 					return
 				}
-				if r.present().end() != s.end() || r.late.Load() != max(0, int64(c.late)) {
-					t.Errorf("it ends at %d, want %d; late by %d", r.present().end(), s.end(), r.late.Load())
+				if r.Present().End() != s.End() || r.late.Load() != max(0, int64(c.late)) {
+					t.Errorf("it ends at %d, want %d; late by %d", r.Present().End(), s.End(), r.late.Load())
 				}
 			})
 		})

@@ -3,6 +3,7 @@ package load
 import (
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
@@ -24,7 +25,7 @@ func TestOfferedIsKnownAtOnce(t *testing.T) {
 			sc := &scenario.Scenario{Name: "sparse", Seed: 5, Phases: []scenario.Phase{{Steady: sec(c.seconds)}},
 				Agents: []scenario.Class{{Name: "web", Count: c.agents, Checks: []scenario.Check{{Name: "disk", Interval: sec(c.every)}}}}}
 			var live []report.Sample
-			rep := playOn(t, Config{Scenario: sc, Senders: c.senders, Progress: func(s report.Sample) { live = append(live, s) }}, &ideal{})
+			rep := playOn(t, Config{Options: play.Options{Scenario: sc, Senders: c.senders}, Events: Events{Progress: func(s report.Sample) { live = append(live, s) }}}, &ideal{})
 			shown, sent, seconds := uint64(0), uint64(0), 0
 			ahead := uint64(c.agents/c.every) / 10 // sent since the second ended: it is looked at a little later
 			for i, s := range live {

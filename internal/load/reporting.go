@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/version"
@@ -45,10 +46,10 @@ func (rep *reporting) connected(ctx context.Context, r *run, idle usage.SoFar) (
 		return err
 	}
 	if len(r.joined) > 0 {
-		rep.Loaders = []report.Loader{{Name: hostname(), Here: true, Agents: len(r.agents), AgentBytes: rep.AgentBytes}}
+		rep.Loaders = []report.Loader{{Name: hostname(), Here: true, Agents: r.own(), AgentBytes: rep.AgentBytes}}
 	}
 	for _, j := range r.joined {
-		n := Part{Number: j.Number, Of: r.cfg.Part.Of}.share(len(r.cfg.Members))
+		n := play.Part{Number: j.Number, Of: r.cfg.Part.Of}.Share(len(r.cfg.Members))
 		rep.Loaders = append(rep.Loaders, report.Loader{Name: j.Name, Here: j.Here, Agents: n, AgentBytes: j.Bytes, Clock: ms(j.Clock)})
 		own += float64(n)
 		rep.AgentBytes += (j.Bytes - rep.AgentBytes) * float64(n) / own

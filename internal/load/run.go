@@ -3,104 +3,49 @@ package load
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/alerts"
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/people"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/streamed"
 	"github.com/muster-fleet/muster/internal/load/usage"
-	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// run is the shared state of a run.
+// run is one run: its driver plays, and the run watches, writes the log and asks the judge.
 type run struct {
-	fleet
-	timetable
-	sessions
-	joint
-
+	*clock.Clock
 	cfg     Config
-	driver  driver
-	epoch   time.Time
-	bootID  string
+	driver  play.Driver
+	fleet   *play.Fleet               // the driver of a run against Muster; nil: of another system
+	target  *play.Targeted            // the driver of a run against another system; nil: of Muster
+	version string                    // of that system
 	metrics func() map[string]float64 // the server's; nil: it has none, or does not answer
-	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Assignment, a *agent) (session, error)
-	log     *observe.Log // of a run that leads
+	log     *observe.Log
 	server  usage.Odometer
-	beside  book          // what people and agents wait for beside the results
-	wrong   atomic.Uint64 // results sent that must be refused
-	taken   taken
-	changes *people.Changes // of intent; nil: it stays
-	plans   judge.Signals   // of values and directives
-	readers []play.Reader   // of what the server has of them
-	unit    report.Unit     // of what agents send, if they send nothing but values, or nothing but runs of directives
-	heap    bool            // the server's heap is in the log
-	frames  sync.Pool       // *frame
-	scratch sync.Pool       // *[]byte, for outputs and for frames as they are sent
-
-	mu          sync.Mutex
-	definitions map[model.DefinitionID]*model.Definition
-	breaches    breaches
-	lines       *streamed.Peer    // nil: nobody is told of every result
-	alarms      *alerts.Listener  // nil: no fault brings about alerts, or nobody could hear them
-	failures    map[string]uint64 // why connections could not be opened
-	losses      map[string]uint64 // why sessions ended
-	renames     renames
-}
-
-// fleet holds the machines of a run.
-type fleet struct {
-	classes []*class
-	states  uint64   // of the whole fleet
-	agents  []*agent // all that this process plays
-	seats   []*agent // by member of the fleet; nil: another loader plays it
-}
-
-// timetable holds the plan of a run and its progress.
-type timetable struct {
-	senders []*sender
-	steps   bool // the score may change while it is played
-	storms  bool // some phase speeds alerts up …
-	score   atomic.Pointer[score]
-	begin   atomic.Int64                   // of the timetable that is measured, ns; zero: not yet
-	script  *faultScript                   // what goes wrong while the timetable is played; nil: it is not
+	waits   *play.Book                     // what people and agents wait for beside the results
+	readers []play.Reader                  // of what the server has of values and directives
+	heap    bool                           // the server's heap is in the log
+	opened  int64                          // when the agents began to connect, ns
+	script  *play.Script                   // what goes wrong while the timetable is played; nil: it is not
+	lines   *streamed.Peer                 // nil: nobody is told of every result
+	alarms  *alerts.Listener               // nil: no fault brings about alerts, or nobody could hear them
 	stopped atomic.Pointer[report.Stopped] // nil: it was not, so far
 	drained int64                          // when nothing was on its way any more, ns
-}
-
-// sessions counts the sessions of all agents of this process.
-type sessions struct {
-	opening   chan struct{} // one token per connection being opened
-	opened    int64         // when the agents began to connect, ns
-	connected atomic.Int64  // sessions now
-	accounted atomic.Int64  // agents that have a session, or whose session the scenario ended
-	first     atomic.Int64  // agents welcomed at least once
-	ready     atomic.Int64  // agents that hold all their checks
-	slowed    atomic.Int64  // times that an agent became slow
-	traffic   traffic
-}
-
-// joint holds what a run of several loaders needs.
-type joint struct {
-	late     atomic.Int64   // how late the order to end arrived, ns
-	joined   []Joined       // followers
-	renaming map[int]bool   // nodes that the API was asked to rename, by member: it has not answered yet
-	renamed  map[int]string // nodes of other loaders that have another name now, by member
+	late    atomic.Int64                   // how late the order to end arrived, ns
+	joined  []Joined                       // the other loaders of a run that this one leads
 }
 
 // Run plays one run and returns its report; a follower has none, for the lead judges its part. The error says why the
@@ -113,6 +58,15 @@ func Run(ctx context.Context, cfg Config) (*report.Report, error) {
 		return nil, err
 	}
 	return r.do(ctx)
+}
+
+// Forever plays a scenario without measuring it until ctx ends. Agents that are not ready yet are waited for.
+func Forever(ctx context.Context, cfg Config) error {
+	r, err := readyRun(cfg)
+	if err != nil {
+		return err
+	}
+	return r.forever(ctx)
 }
 
 // Resident returns the memory of this process in bytes, after unused memory went back to the system.
@@ -133,103 +87,30 @@ func readyRun(cfg Config) (*run, error) {
 	return newRun(cfg)
 }
 
-// newRun returns a run with its agents and driver.
+// newRun returns a run against Muster with its agents.
 func newRun(cfg Config) (*run, error) {
-	classes, err := newClasses(&cfg)
-	if err != nil {
-		return nil, err
-	}
 	r := undriven(cfg)
-	r.classes, r.driver, r.unit = classes, muster{r}, report.SoleUnit(cfg.Scenario)
-	if err := r.populate(); err != nil {
+	var err error
+	if r.fleet, err = play.NewFleet(r.Clock, cfg.Options); err != nil {
 		return nil, err
 	}
-	r.changes = people.NewChanges(beside{r, scenario.Intent}, cfg.API, cfg.Scenario, r.plans.Directives, r.machines())
+	r.driver, r.readers, r.waits = r.fleet, r.fleet.Readers(), play.NewBook(r.Clock, report.SoleUnit(cfg.Scenario))
+	r.fleet.Renamed = cfg.Joint.Renamed
+	r.fleet.Changes = people.NewChanges(beside{r}, r.pipeline(scenario.Intent), cfg.API, cfg.Scenario, r.fleet.Directives, r.fleet.Machines())
 	return r, nil
 }
 
-// undriven returns a run without agents and driver.
+// undriven returns a run without a driver.
 func undriven(cfg Config) *run {
-	r := &run{cfg: cfg, epoch: time.Now(), bootID: uuid.NewString(), definitions: map[model.DefinitionID]*model.Definition{},
-		failures: map[string]uint64{}, losses: map[string]uint64{}}
-	r.opening, r.renaming, r.renamed = make(chan struct{}, cfg.Parallel), map[int]bool{}, map[int]string{}
-	r.frames.New = func() any { return new(frame) }
-	r.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }
-	r.metrics = func() map[string]float64 { return usage.Metrics(cfg.AdminURL) }
-	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Assignment, a *agent) (session, error) {
-		return link.Open(ctx, cfg, addr, hello, assigned, a)
-	}
-	for _, p := range cfg.Scenario.Phases {
-		r.steps, r.storms = r.steps || p.Step > 0, r.storms || p.Speed(scenario.Alerts) > 1
-	}
+	r := &run{Clock: clock.New(), cfg: cfg, metrics: func() map[string]float64 { return usage.Metrics(cfg.AdminURL) }}
+	r.waits = play.NewBook(r.Clock, "")
 	return r
-}
-
-// present returns the present timetable.
-func (r *run) present() score {
-	if s := r.score.Load(); s != nil {
-		return *s
-	}
-	return nil
-}
-
-// follow replaces the timetable.
-func (r *run) follow(s score) { r.score.Store(&s) }
-
-// sequence returns the sequence number of a result, unique in the run and the same for the same plan.
-func (r *run) sequence(state uint64, cycle uint32) uint64 {
-	return uint64(cycle)*r.states + state
-}
-
-// now returns the time in ns since the run was made.
-func (r *run) now() int64 { return int64(time.Since(r.epoch)) }
-
-// bootedBefore is for how long the agents' machines run when the run is made.
-const bootedBefore = time.Minute
-
-// boot returns the agents' boot clock, as if all machines had booted some time before the run.
-func (r *run) boot() uint64 { return r.bootMs(r.now()) }
-
-// bootMs converts a time of the run to the agents' boot clock, in ms.
-func (r *run) bootMs(ns int64) uint64 { return uint64((ns + int64(bootedBefore)) / 1e6) }
-
-// definition decodes a definition, once for all agents.
-func (r *run) definition(id model.DefinitionID, body []byte) (*model.Definition, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if c := r.definitions[id]; c != nil && c.Hash == wire.DefinitionHash(body) {
-		return c, nil
-	}
-	c, err := wire.DecodeDefinition(id, body)
-	if err == nil {
-		r.definitions[id] = c
-	}
-	return c, err
-}
-
-// failed counts an error of opening a session.
-func (r *run) failed(a *agent, err error) {
-	r.mu.Lock()
-	r.failures[cause(err)]++
-	r.mu.Unlock()
-	r.cfg.Log.Debug("no session", "agent", a.called(), "error", err)
-}
-
-// lost counts an error that ended a session.
-func (r *run) lost(a *agent, err error) {
-	if err == nil {
-		err = errors.New("closed")
-	}
-	r.mu.Lock()
-	r.losses[cause(err)]++
-	r.mu.Unlock()
-	r.cfg.Log.Debug("session ended", "agent", a.called(), "error", err)
 }
 
 // do plays the run and returns its report.
 func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 	rep := newReport(r.cfg)
-	if err := r.driver.describe(rep); err != nil {
+	if err := r.describe(rep); err != nil {
 		return nil, err
 	}
 	if err := r.expectUnused(ctx); err != nil {
@@ -240,7 +121,7 @@ func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 		return nil, err
 	}
 	r.log = observe.NewLog(r.cfg.Observed)
-	if r.cfg.follows() {
+	if r.cfg.Follows() {
 		r.log = observe.NewCopied(r.cfg.Joint.Line)
 	}
 	r.log.Checks().OnSecond = r.seen
@@ -252,24 +133,22 @@ func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 	defer stop()
 	w := newWatch(r, rep)
 	watching.Go(func() { w.watch(live) })
-	if r.alarms, err = r.hearAlerts(ctx); err != nil {
+	if err := r.hear(ctx); err != nil {
 		return nil, err
 	}
 	defer r.alarms.End()
-	if r.lines, err = r.hearStream(ctx); err != nil {
-		return nil, err
-	}
 	defer r.lines.End()
 	if err := r.cfg.Joint.Connect(ctx, rep.Plan.Digest); err != nil {
 		return nil, err
 	}
 	var house sync.WaitGroup
 	defer house.Wait()
-	defer r.driver.open(ctx)()
+	r.opened = r.Now()
+	defer r.driver.Open(ctx, r.ramp())()
 	if err := r.waitReady(ctx, rep); err != nil {
 		return nil, err
 	}
-	r.cfg.Joint.Hear(r.another, r.renamedTo)
+	r.cfg.Joint.Hear(r.another, r.fleet.Rename)
 	if err := rep.connected(ctx, r, idle); err != nil {
 		return nil, err
 	}
@@ -299,31 +178,31 @@ func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 		return nil, err
 	}
 
-	r.driver.rest(ctx)
+	r.driver.Rest(ctx, r.cfg.drain())
 	r.measureHeap(ctx)
-	if r.cfg.follows() {
+	if r.cfg.Follows() {
 		p.closeHouse()
 		return nil, r.handOver(ctx, w)
 	}
 	if err := r.awaitMeasured(ctx); err != nil {
 		return nil, err
 	}
-	r.drained = r.now()
-	r.concludeAlerts(ctx, p.script)
+	r.drained = r.Now()
+	r.concludeAlerts(ctx)
 	ending, over := r.cfg.ending(ctx)
 	rep.Streamed = r.lines.Conclude(ending)
 	over()
 	silence := r.calledSilent(ctx)
 	p.closeHouse() // a keepalive under way would be missing
-	unread := cmp.Or(r.driver.settle(ctx, rep, before), r.readSignals(ctx))
+	unread := cmp.Or(r.settle(ctx, rep, before), r.readSignals(ctx))
 	r.log.Append(observe.Line{Silence: silence})
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r.log.Append(observe.Line{RoundRobin: r.roundRobin(p.script)})
+	r.log.Append(observe.Line{RoundRobin: r.script.RoundRobin()})
 	rep.Stopped = r.stopped.Load()
 	w.finish()
-	r.logMeasured(rep, textOf(unread), textOf(p.script.failed()))
+	r.logMeasured(rep, textOf(unread), textOf(r.script.Failed()))
 	if err := r.log.Close(); err != nil {
 		rep.Label = append(rep.Label, notWhole(err))
 	}
@@ -338,20 +217,23 @@ func notWhole(err error) string {
 // logStart writes the first lines of the log.
 func (r *run) logStart(rep *reporting, begin int64) {
 	rep.Goals = r.cfg.Goals
-	head, s := *rep.Report, newScore(r.cfg.Scenario.Phases, 0)
-	r.log.Append(observe.Line{Checked: &observe.Checked{Version: observe.Version, Report: &head, Seconds: time.Duration(s.end()).Seconds(),
+	head, s := *rep.Report, plan.NewTimetable(r.cfg.Scenario.Phases, 0)
+	r.log.Append(observe.Line{Checked: &observe.Checked{Version: observe.Version, Report: &head, Seconds: time.Duration(s.End()).Seconds(),
 		Opened: time.Duration(begin - r.opened).Seconds(), Ready: rep.ready, Startup: r.cfg.Startup}})
 	r.log.Append(observe.Line{Score: s})
 }
 
 // logMeasured writes the last line of the log.
 func (r *run) logMeasured(rep *reporting, unread, fault string) {
-	m := &observe.Measured{Report: rep.Report, Drained: time.Duration(r.drained - r.begin.Load()).Seconds(), Senders: r.cfg.Senders, Spool: r.cfg.Spool, Intent: textOf(rep.intent), Fault: fault,
-		Renames: r.renames.String(), Unread: unread}
+	m := &observe.Measured{Report: rep.Report, Drained: time.Duration(r.drained - r.Begin()).Seconds(), Senders: r.cfg.Senders, Spool: r.cfg.Spool, Intent: textOf(rep.intent), Fault: fault,
+		Unread: unread}
+	if r.fleet != nil {
+		m.Renames = r.fleet.Renames()
+	}
 	if r.cfg.Fell != nil {
 		m.Fell = r.cfg.Fell()
 	}
-	r.log.Append(observe.Line{At: r.sinceStart(), Measured: m})
+	r.log.Append(observe.Line{At: r.SinceBegin(), Measured: m})
 }
 
 // textOf returns the text of an error, or an empty text for nil.
@@ -362,51 +244,113 @@ func textOf(err error) string {
 	return err.Error()
 }
 
-// sinceStart returns the time since the start of the timetable.
-func (r *run) sinceStart() time.Duration { return time.Duration(r.now() - r.begin.Load()) }
-
 // performance holds the goroutines that play the timetable.
 type performance struct {
-	script     *faultScript
 	playing    sync.WaitGroup // agents and script
 	closeHouse context.CancelFunc
 }
 
 // perform plays the timetable from a time on, and sends ticks and keepalives meanwhile.
 func (r *run) perform(ctx context.Context, house *sync.WaitGroup, begin int64) (*performance, error) {
-	r.follow(newScore(r.cfg.Scenario.Phases, begin))
-	r.deal()
-	script, err := r.newScript()
-	if err != nil {
-		return nil, err
+	r.Follow(plan.NewTimetable(r.cfg.Scenario.Phases, begin))
+	r.driver.Deal()
+	r.Start(begin)
+	p := &performance{}
+	if r.fleet != nil {
+		var err error
+		if r.script, err = r.fleet.NewScript(); err != nil {
+			return nil, err
+		}
+		r.script.Append, r.script.AwaitServer = r.log.Append, r.waitServing
+		r.script.ServerEnds = func(ctx context.Context) {
+			r.measureHeap(ctx)
+			r.usage()
+		}
+		p.playing.Go(func() { r.script.Play(ctx) })
 	}
-	r.script = script
-	r.begin.Store(begin)
-	p := &performance{script: script}
-	p.playing.Go(func() { r.driver.play(ctx) })
-	p.playing.Go(func() { script.play(ctx) })
+	p.playing.Go(func() { r.driver.Play(ctx) })
 	keeping, closeHouse := context.WithCancel(ctx)
 	p.closeHouse = closeHouse
-	house.Go(func() { r.keepHouse(keeping) })
+	house.Go(func() { r.driver.KeepHouse(keeping) })
 	return p, nil
 }
 
-// until returns the duration until a time of the run.
-func (r *run) until(at time.Duration) time.Duration { return at - time.Duration(r.now()) }
-
-// deal divides the agents between the senders, and gives each sender a book of its own.
-func (r *run) deal() {
-	shares := make([][]*agent, r.cfg.Senders)
-	for i, a := range r.agents {
-		shares[i%len(shares)] = append(shares[i%len(shares)], a)
-	}
-	for _, agents := range shares {
-		s := newSender(r, agents)
-		for _, a := range agents {
-			a.mu.Lock()
-			a.book, a.inbox = s.book, s.inbox
-			a.mu.Unlock()
+// forever plays the run until ctx ends, after all agents hold their checks.
+func (r *run) forever(ctx context.Context) error {
+	var house sync.WaitGroup
+	defer house.Wait()
+	r.driver.Deal()
+	defer r.driver.Open(ctx, r.ramp())()
+	for _, ready := r.driver.Ready(); ready < r.own(); _, ready = r.driver.Ready() {
+		if pause.For(ctx, 100*time.Millisecond) != nil {
+			return nil
 		}
-		r.senders = append(r.senders, s)
 	}
+	house.Go(func() { r.driver.KeepHouse(ctx) })
+	r.Follow(plan.Forever(r.Now(), plan.Never))
+	r.driver.Play(ctx)
+	return nil
+}
+
+// waitReady waits until every agent has a session and its checks.
+func (r *run) waitReady(ctx context.Context, rep *reporting) error {
+	n := r.own()
+	began := time.Now()
+	idle, last := began, -1
+	for {
+		connected, ready := r.driver.Ready()
+		if rep.ConnectSeconds == 0 && (connected == n || ready == n) {
+			rep.ConnectSeconds = time.Since(began).Seconds()
+		}
+		if ready == n {
+			rep.ReadySeconds = time.Since(began).Seconds()
+			return nil
+		}
+		if connected+ready != last {
+			idle, last = time.Now(), connected+ready
+		}
+		if err := r.driver.Stuck(time.Since(idle), r.ramp()); err != nil {
+			return err
+		}
+		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// own returns the number of agents that this process plays.
+func (r *run) own() int { return r.cfg.Part.Share(len(r.cfg.Members)) }
+
+// ramp returns the time over which agents connect one after the other.
+func (r *run) ramp() time.Duration {
+	if p := r.cfg.Scenario.Phases; len(p) > 0 {
+		return time.Duration(p[0].Ramp)
+	}
+	return 0
+}
+
+// describe adds the plan, or the target, to the report.
+func (r *run) describe(rep *reporting) (err error) {
+	if r.target != nil {
+		r.describeTarget(rep)
+		return nil
+	}
+	rep.Plan.Digest, err = r.fleet.PlanDigest()
+	return err
+}
+
+// hear starts the listeners for alerts and for the lines of a stream, if the run has some.
+func (r *run) hear(ctx context.Context) (err error) {
+	if r.fleet == nil {
+		return nil
+	}
+	if r.alarms, err = r.fleet.HearAlerts(ctx); err == nil {
+		r.lines, err = r.fleet.HearStream(ctx)
+	}
+	return err
+}
+
+// pipeline returns the clock of a pipeline.
+func (r *run) pipeline(name string) clock.Pipeline {
+	return clock.Pipeline{Clock: r.Clock, Name: name, Phases: r.cfg.Scenario.Phases}
 }

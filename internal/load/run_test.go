@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -25,7 +25,7 @@ import (
 // ideal is a server in memory that can be made to fail in one way. It keeps a batch some milliseconds after it came,
 // and then acknowledges it.
 type ideal struct {
-	checks int
+	names  []string // of all checks: each agent is assigned all, and runs those of its class
 	commit time.Duration
 	fault  func(number uint64, s *wire.Signal) fault // of one result; nil: none
 
@@ -84,7 +84,7 @@ const (
 // idealSession is a session with an ideal server.
 type idealSession struct {
 	srv   *ideal
-	agent *agent
+	agent play.Agent
 	node  *idealNode
 	acks  chan *wire.Ack
 	sent  []sent // guarded by the server's lock
@@ -93,7 +93,7 @@ type idealSession struct {
 }
 
 // connect opens a session after a moment of the test's clock, in a bubble of synctest.
-func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire.Hello, _ *link.Assignment, a *agent) (session, error) {
+func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire.Hello, _ *link.Assignment, a play.Agent) (play.Session, error) {
 	time.Sleep(3 * time.Millisecond)
 	s.mu.Lock()
 	if s.down {
@@ -103,17 +103,17 @@ func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire
 	stream := hello.Streams[0].Stream
 	n := s.nodes[stream]
 	if n == nil {
-		n = &idealNode{id: model.NodeID(100 + 1000*a.class.number + a.index), states: map[model.CheckID]*observe.EventState{}}
+		n = &idealNode{id: model.NodeID(100 + len(s.nodes)), states: map[model.CheckID]*observe.EventState{}}
 		s.nodes[stream] = n
 	}
 	s.sessions++
 	if s.boots == nil {
 		s.boots = map[string]map[string]bool{}
 	}
-	if s.boots[a.uid.String()] == nil {
-		s.boots[a.uid.String()] = map[string]bool{}
+	if s.boots[hello.MachineID] == nil {
+		s.boots[hello.MachineID] = map[string]bool{}
 	}
-	s.boots[a.uid.String()][hello.BootID] = true
+	s.boots[hello.MachineID][hello.BootID] = true
 	last := n.last
 	s.mu.Unlock()
 	x := &idealSession{srv: s, agent: a, node: n, acks: make(chan *wire.Ack, 1000), gone: make(chan struct{})}
@@ -123,16 +123,12 @@ func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire
 	}
 	s.open[x] = struct{}{}
 	s.mu.Unlock()
-	a.welcome(x, &wire.Welcome{Node: n.id, KeepaliveMs: 20000, Last: []wire.StreamLast{{StreamKey: wire.StreamKey{Stream: stream}, Last: last}}})
+	a.Welcome(x, &wire.Welcome{Node: n.id, KeepaliveMs: 20000, Last: []wire.StreamLast{{StreamKey: wire.StreamKey{Stream: stream}, Last: last}}})
 	held := &link.Assignment{}
-	names := make([]string, len(a.class.checks))
-	for name, c := range a.class.index {
-		names[c] = name
-	}
-	for c, name := range names {
+	for c, name := range s.names {
 		held.Definitions = append(held.Definitions, (&model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(50 + c), Unit: model.CheckID(10 + c), Name: name}}).Seal())
 	}
-	a.assign(held)
+	a.Assigned(nil, held)
 	return x, nil
 }
 
@@ -141,7 +137,7 @@ func (x *idealSession) Read() error {
 	for {
 		select {
 		case a := <-x.acks:
-			x.agent.ack(a)
+			x.agent.Acked(nil, a)
 		case <-x.gone:
 			return errors.New("cut")
 		}
@@ -228,7 +224,7 @@ func (x *idealSession) keep() {
 		if s.fault != nil {
 			f = s.fault(number, &signals[i])
 		}
-		if signals[i].Kind == wire.SignalResult && signals[i].Definition == wrongDefinition {
+		if signals[i].Kind == wire.SignalResult && int(signals[i].Definition) >= 50+len(s.names) {
 			f = refuse
 		}
 		if f == mute {
@@ -292,86 +288,49 @@ func (s *ideal) Each(ctx context.Context, fn func(observe.EventState) error) err
 func playUniform(t *testing.T, u scenario.Uniform, srv *ideal) *report.Report {
 	t.Helper()
 	u.Checks = cmp.Or(u.Checks, 4)
-	return playOn(t, Config{Scenario: u.Scenario()}, srv)
+	return playOn(t, of(u.Scenario()), srv)
+}
+
+// runOn returns a run against an ideal server, within a bubble of synctest.
+func runOn(t *testing.T, cfg Config, srv *ideal) *run {
+	t.Helper()
+	srv.nodes, srv.commit = map[wire.StreamID]*idealNode{}, 4*time.Millisecond
+	for _, k := range cfg.Scenario.Placed() {
+		for n := range max(1, k.Count) {
+			srv.names = append(srv.names, k.FullName(n))
+		}
+	}
+	cfg.Server, cfg.Before = "127.0.0.1:1", srv
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newRun(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.fleet.Connect = srv.connect
+	return r
 }
 
 // playOn plays a whole run against an ideal server, with the test's clock.
-func playOn(t *testing.T, cfg Config, srv *ideal) *report.Report {
+func playOn(t *testing.T, cfg Config, srv *ideal) (rep *report.Report) {
 	t.Helper()
-	var rep *report.Report
 	synctest.Test(t, func(t *testing.T) {
-		srv.nodes = map[wire.StreamID]*idealNode{}
-		srv.commit = 4 * time.Millisecond
-		cfg.Server, cfg.Before = "127.0.0.1:1", srv
-		cfg, err := cfg.withDefaults()
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := newRun(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.connect = srv.connect
-		if rep, err = r.do(t.Context()); err != nil {
+		var err error
+		if rep, err = runOn(t, cfg, srv).do(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})
 	return rep
 }
 
-// TestRunIsBalanced plays a run without faults, and expects that ledger and server agree.
-func TestRunIsBalanced(t *testing.T) {
-	srv := &ideal{}
-	rep := playUniform(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second, Warmup: time.Second}, srv)
-	if !rep.OK() || len(rep.Verdict) > 0 {
-		t.Fatalf("not balanced: %v\n%s", rep.Verdict, rep.Text())
-	}
-	if want := uint64(20 * 4 * 10); rep.Results < want-20 || rep.Results > want+20 {
-		t.Errorf("%d results measured, want about %d", rep.Results, want)
-	}
-	if rep.Balance.Sent != rep.Balance.Acknowledged || rep.Balance.Compared != 80 {
-		t.Errorf("ledger: %+v", rep.Balance)
-	}
-	// Commit takes 4 ms, a sleep of the sender at most 2 ms more.
-	if l := rep.BeyondLinger; l.P50 < 4 || l.P99 > 6.1 {
-		t.Errorf("beyond the linger: %+v", l)
-	}
-	if l := rep.Latency; l.Max > 510 || l.P50 < 4 {
-		t.Errorf("latency: %+v", l)
-	}
-	if !strings.Contains(rep.Text(), "nothing lost") {
-		t.Error(rep.Text())
-	}
-}
-
-// TestPerFrame plays a run with eight results per frame, and expects that frames hold eight.
-func TestPerFrame(t *testing.T) {
-	rep := playUniform(t, scenario.Uniform{Agents: 3, Rate: 300, Checks: 40, PerFrame: 8, Steady: 10 * time.Second}, &ideal{})
-	if !rep.OK() || rep.Batch.P50 != 8 || rep.Batch.Max != 8 {
-		t.Errorf("batches %+v, verdict %v", rep.Batch, rep.Verdict)
-	}
-}
-
-// TestStormLosesNothing closes all connections once, and expects one outage and no lost result.
-func TestStormLosesNothing(t *testing.T) {
-	srv := &ideal{}
-	sc := scenario.Uniform{Agents: 50, Checks: 4, Interval: time.Second, Steady: 10 * time.Second}.Scenario()
-	sc.Faults = []scenario.Fault{{At: sec(5), Cut: &scenario.Pick{}}}
-	rep := playOn(t, Config{Scenario: sc, Parallel: 10}, srv)
-	if !rep.OK() || len(rep.Outages) != 1 {
-		t.Fatalf("verdict %v, outages %+v", rep.Verdict, rep.Outages)
-	}
-	if o := rep.Outages[0]; o.Lost != 50 || o.Seconds <= 0 || o.Seconds > 1 || !o.Storm {
-		t.Errorf("outage %+v", o)
-	}
-	if srv.sessions != 100 || rep.Balance.Compared != 200 {
-		t.Errorf("%d sessions, %+v", srv.sessions, rep.Balance)
-	}
-}
+// of returns the configuration of a run of a scenario.
+func of(sc *scenario.Scenario) Config { return Config{Options: play.Options{Scenario: sc}} }
 
 // killer is a Control of an ideal server: a killed server is away for five seconds.
 type killer struct {
-	noControl
+	play.Control
 	srv    *ideal
 	failed error
 }
@@ -390,7 +349,7 @@ func TestServerDiesHalfway(t *testing.T) {
 	srv := &ideal{}
 	sc := scenario.Uniform{Agents: 50, Checks: 4, Interval: time.Second, Steady: 20 * time.Second}.Scenario()
 	sc.Faults = []scenario.Fault{{At: sec(10), Server: "kill"}}
-	rep := playOn(t, Config{Scenario: sc, Parallel: 10, Control: killer{srv: srv}}, srv)
+	rep := playOn(t, Config{Options: play.Options{Scenario: sc, Parallel: 10, Control: killer{srv: srv}}}, srv)
 	if !rep.OK() || len(rep.Outages) != 1 {
 		t.Fatalf("verdict %v, outages %+v", rep.Verdict, rep.Outages)
 	}
@@ -399,7 +358,7 @@ func TestServerDiesHalfway(t *testing.T) {
 	if !o.Command || o.Lost != 50 || o.Acked < 5 || o.Acked > 5.5 || o.Seconds < o.Acked-0.5 || o.Seconds > 6.6 {
 		t.Errorf("outage %+v", o)
 	}
-	if rep := playOn(t, Config{Scenario: sc, Control: killer{failed: errors.New("no such process")}}, &ideal{}); rep.OK() || !strings.Contains(strings.Join(rep.Verdict, "\n"), "no such process") {
+	if rep := playOn(t, Config{Options: play.Options{Scenario: sc, Control: killer{failed: errors.New("no such process")}}}, &ideal{}); rep.OK() || !strings.Contains(strings.Join(rep.Verdict, "\n"), "no such process") {
 		t.Errorf("verdict %v, want the fault's error", rep.Verdict)
 	}
 }
@@ -443,7 +402,7 @@ func TestSlowIsHonoured(t *testing.T) {
 func TestSpoolIsBounded(t *testing.T) {
 	srv := &ideal{fault: func(uint64, *wire.Signal) fault { return mute }}
 	sc := scenario.Uniform{Agents: 3, Checks: 4, Interval: time.Second, Steady: 20 * time.Second, Drain: time.Second}.Scenario()
-	rep := playOn(t, Config{Scenario: sc, Spool: 2000}, srv)
+	rep := playOn(t, Config{Options: play.Options{Scenario: sc, Spool: 2000}}, srv)
 	verdict := strings.Join(rep.Verdict, "\n")
 	// Less than twenty results fill it; the rest of the twenty seconds at 4/s is not made.
 	if rep.Balance.Sent < 50 || rep.Balance.Sent > 60 || rep.SpoolFull < 150 || !strings.Contains(verdict, "spools (2 kB each) were full") {
@@ -472,7 +431,7 @@ func TestFramesFitTheServer(t *testing.T) {
 			if len(c.checks) == 1 && c.most == 0 {
 				sc.Faults = []scenario.Fault{{At: sec(1), For: sec(3), Wrong: &scenario.Pick{}}}
 			}
-			rep := playOn(t, Config{Scenario: sc, Spool: 16 << 20}, &ideal{most: c.most})
+			rep := playOn(t, Config{Options: play.Options{Scenario: sc, Spool: 16 << 20}}, &ideal{most: c.most})
 			if b := rep.Balance; !rep.OK() || b.Sent < 15 || b.Sent != b.Acknowledged+b.Refused || rep.SpoolFull > 0 {
 				t.Errorf("%v, %+v", rep.Verdict, b)
 			}
@@ -483,51 +442,6 @@ func TestFramesFitTheServer(t *testing.T) {
 	}
 }
 
-// TestKeepalives plays agents without results, and expects keepalives.
-func TestKeepalives(t *testing.T) {
-	srv := &ideal{}
-	rep := playUniform(t, scenario.Uniform{Agents: 2, Checks: 1, Interval: 10 * time.Minute, Steady: 3 * time.Minute}, srv)
-	if !rep.OK() || srv.batches < 2*5 {
-		t.Errorf("%d batches in 3 minutes of 2 agents; %v", srv.batches, rep.Verdict)
-	}
-}
-
-// TestLedgerSeesFaults lets the server handle one result wrongly, and expects that the ledger finds it among thousands.
-func TestLedgerSeesFaults(t *testing.T) {
-	once := func(f fault) func(uint64, *wire.Signal) fault {
-		done := false
-		return func(number uint64, _ *wire.Signal) fault {
-			if done || number < 20 {
-				return right
-			}
-			done = true
-			return f
-		}
-	}
-	for _, c := range []struct {
-		name string
-		f    fault
-		want string
-	}{
-		{"acknowledged but not applied", drop, "results applied"},
-		{"applied twice", twice, "results applied"},
-		{"never acknowledged", mute, "neither acknowledged nor refused"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			rep := playUniform(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second}, &ideal{fault: once(c.f)})
-			if rep.OK() || !strings.Contains(strings.Join(rep.Verdict, "\n"), c.want) {
-				t.Errorf("verdict %q, want one with %q", rep.Verdict, c.want)
-			}
-		})
-	}
-	t.Run("refused is counted, and fails the run", func(t *testing.T) {
-		rep := playUniform(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second}, &ideal{fault: once(refuse)})
-		if rep.OK() || rep.Lost() || len(rep.Failed()) != 1 || rep.Balance.Refused != 1 || rep.Refusals["limited"] != 1 {
-			t.Errorf("%+v %v %q", rep.Balance, rep.Refusals, rep.Verdict)
-		}
-	})
-}
-
 // TestConfigSaysWhatIsWrong expects errors that name what is wrong in a configuration.
 func TestConfigSaysWhatIsWrong(t *testing.T) {
 	for _, c := range []struct {
@@ -535,10 +449,10 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		{Config{}, "no server"},
-		{Config{Server: "x:1", Scenario: &scenario.Scenario{Name: "empty"}}, "empty has no agents"},
-		{Config{Server: "x:1", Scenario: scenario.Uniform{Agents: 2}.Scenario(), Part: Part{Of: 3}}, "3 loaders for 2 agents"},
-		{Config{Server: "x:1", Scenario: &scenario.Scenario{Agents: []scenario.Class{{Name: "a", Count: 1, Values: []scenario.Values{{Name: "v", Interval: sec(1)}}}}, Phases: []scenario.Phase{{Steady: sec(1)}}}}, "there is no login"},
-		{Config{Server: "x:1", Scenario: scenario.Uniform{Agents: 2, TLS: true}.Scenario()}, "there are no certificates"},
+		{Config{Options: play.Options{Server: "x:1", Scenario: &scenario.Scenario{Name: "empty"}}}, "empty has no agents"},
+		{Config{Options: play.Options{Server: "x:1", Scenario: scenario.Uniform{Agents: 2}.Scenario(), Part: play.Part{Of: 3}}}, "3 loaders for 2 agents"},
+		{Config{Options: play.Options{Server: "x:1", Scenario: &scenario.Scenario{Agents: []scenario.Class{{Name: "a", Count: 1, Values: []scenario.Values{{Name: "v", Interval: sec(1)}}}}, Phases: []scenario.Phase{{Steady: sec(1)}}}}}, "there is no login"},
+		{Config{Options: play.Options{Server: "x:1", Scenario: scenario.Uniform{Agents: 2, TLS: true}.Scenario()}}, "there are no certificates"},
 	} {
 		if _, err := c.cfg.withDefaults(); err == nil || !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
@@ -546,30 +460,5 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// TestReportIsKept saves and reads a report, and expects the same text.
-func TestReportIsKept(t *testing.T) {
-	rep := playUniform(t, scenario.Uniform{Agents: 5, Interval: time.Second, Steady: 5 * time.Second}, &ideal{})
-	rep.Title = "a run"
-	path := filepath.Join(t.TempDir(), "results", "run.json")
-	if err := rep.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	again, err := report.Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if again.Text() != rep.Text() {
-		t.Errorf("got\n%s\nwant\n%s", again.Text(), rep.Text())
-	}
-	rep.AgentBytes, rep.Goroutines = 9640, 1.02
-	if err := rep.Save(path); err != nil {
-		t.Fatal(err)
-	}
-	table, err := report.Markdown([]string{path})
-	if err != nil || !strings.Contains(table, "| 9.64 kB |") || !strings.Contains(table, "| load: a run | 5 × 4 | 20 |") {
-		t.Errorf("%v\n%s", err, table)
-	}
-	if _, err := report.Markdown([]string{"run_test.go"}); err == nil {
-		t.Error("a file that is no report was accepted")
-	}
-}
+// sec returns a duration of n seconds.
+func sec(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }

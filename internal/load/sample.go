@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/usage"
 )
@@ -18,7 +19,7 @@ type moment struct {
 // sample samples the second that has just ended; -1 means a second of the ramp.
 func (w *watch) sample(now int64, second int) {
 	r, u := w.run, w.run.usage()
-	open, failed := r.driver.sessions()
+	open, failed := r.driver.Sessions()
 	span := u.At - w.prev.At
 	s := report.Sample{Failed: failed - w.failed, Connected: open,
 		ServerCPU: u.Server.Cores(w.prev.Server, span), LoaderCPU: u.Loader.Cores(w.prev.Loader, span),
@@ -48,14 +49,14 @@ func (w *watch) sample(now int64, second int) {
 // place sets the time and phase of a sample of the timetable, even if it was taken late.
 func (w *watch) place(s *report.Sample, second int) {
 	r := w.run
-	began := r.begin.Load() + int64(second)*int64(time.Second)
-	s.Second = int(math.Floor(time.Duration(began + int64(time.Second) + int64(lookLate) - r.present().zero()).Seconds()))
+	began := r.Begin() + int64(second)*int64(time.Second)
+	s.Second = int(math.Floor(time.Duration(began + int64(time.Second) + int64(lookLate) - r.Present().Zero()).Seconds()))
 	s.Phase, s.Nth = r.phaseAt(began)
 }
 
 // logRamp writes the samples of the ramp to the log, once the timetable has started.
 func (w *watch) logRamp() {
-	zero := w.run.present().zero()
+	zero := w.run.Present().Zero()
 	for _, m := range w.ramp {
 		m.Second = -int(math.Ceil(time.Duration(zero - m.at).Seconds()))
 		w.run.log.Append(observe.Line{Check: &observe.CheckSecond{Number: -1, Sample: &m.Sample}})
@@ -92,4 +93,21 @@ func (w *watch) inside(s *report.Sample) {
 	if n := gained("muster_journal_commit_seconds_count"); n > 0 {
 		s.CommitMs = 1000 * gained("muster_journal_commit_seconds_sum") / n
 	}
+}
+
+// phaseAt returns the name and the number, from 1, of the phase at a time, or an empty name and 0.
+func (r *run) phaseAt(at int64) (name string, nth int) {
+	s := r.Present()
+	if i := s.At(at); i >= 0 {
+		return s[i].Name(r.cfg.Scenario), s[i].Phase + 1
+	}
+	return "", 0
+}
+
+// logSecond appends the tallies since the last line to the log. sample is nil for a part of a second and behind the timetable.
+func (r *run) logSecond(number int, sample *report.Sample) {
+	parts, offered := play.TakeBooks(append(r.driver.Books(), r.waits))
+	used, counts := r.usage(), r.driver.Counts()
+	counts.Late = time.Duration(r.late.Load())
+	r.log.Append(observe.Line{At: r.SinceBegin(), Check: &observe.CheckSecond{Number: number, Sample: sample, Parts: parts, Offered: offered, Used: &used, Counts: counts}})
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -25,7 +26,7 @@ func towns(phases ...scenario.Phase) *scenario.Scenario {
 // the other. Every state must agree with the view.
 func TestScenarioIsPlayed(t *testing.T) {
 	sc := towns(scenario.Phase{Ramp: sec(5)}, scenario.Phase{Steady: sec(14), Warmup: sec(4)}, scenario.Phase{Name: "more", Steady: sec(10), Rate: 1.5}, scenario.Phase{Drain: sec(5)})
-	cfg := Config{Scenario: sc}
+	cfg := of(sc)
 	var samples []report.Sample
 	cfg.Progress = func(s report.Sample) { samples = append(samples, s) }
 	rep := playOn(t, cfg, &ideal{})
@@ -68,7 +69,7 @@ func TestStepsFindTheLimit(t *testing.T) {
 	sc := towns(scenario.Phase{Step: sec(10), By: 0.5, To: 4}, scenario.Phase{Name: "after", Steady: sec(5), Rate: 0.5})
 	sc.Objectives = map[string]scenario.Limit{"p99": "2s", "rate": "100"}
 	srv := &ideal{perSecond: 130}
-	rep := playOn(t, Config{Scenario: sc}, srv)
+	rep := playOn(t, of(sc), srv)
 	var names []string
 	for _, p := range rep.Phases {
 		names = append(names, p.Name)
@@ -100,7 +101,7 @@ func TestStepsFindTheLimit(t *testing.T) {
 func TestTheLastStepBreaks(t *testing.T) {
 	sc := towns(scenario.Phase{Step: sec(10), By: 0.5, To: 2})
 	sc.Objectives = map[string]scenario.Limit{"p99": "2s"}
-	rep := playOn(t, Config{Scenario: sc}, &ideal{perSecond: 130})
+	rep := playOn(t, of(sc), &ideal{perSecond: 130})
 	if len(rep.Phases) != 4 || len(rep.Phases[2].Missed) == 0 || len(rep.Phases[1].Missed) > 0 {
 		t.Fatalf("%+v", rep.Phases)
 	}
@@ -108,46 +109,6 @@ func TestTheLastStepBreaks(t *testing.T) {
 		t.Errorf("saturation %.1f %t, p99 %.0f ms, %v", v, ok, rep.Latency.P99, rep.Verdict)
 	}
 }
-
-// TestSettles plays an overload and a return, and expects the time until the server has settled.
-func TestSettles(t *testing.T) {
-	sc := towns(scenario.Phase{Steady: sec(10)}, scenario.Phase{Name: "overload", Steady: sec(10), Rate: 2}, scenario.Phase{Name: "return", Steady: sec(30), Rate: 0.5, Settle: sec(20)})
-	rep := playOn(t, Config{Scenario: sc}, &ideal{perSecond: 120})
-	back := rep.Phases[2]
-	if !rep.OK() || back.Settled < 1 || back.Settled > 15 {
-		t.Errorf("settled after %.1f s; %v", back.Settled, rep.Verdict)
-	}
-	sc.Phases[2].Settle = sec(1)
-	if rep := playOn(t, Config{Scenario: sc}, &ideal{perSecond: 120}); rep.OK() || !strings.Contains(strings.Join(rep.Verdict, "\n"), "were as in steady after") {
-		t.Errorf("asked for 1 s: %v", rep.Verdict)
-	}
-}
-
-// TestSameSeedSamePlan expects the same plan for the same seed, and another for another seed.
-func TestSameSeedSamePlan(t *testing.T) {
-	hash := func(seed uint64) string {
-		sc := towns(scenario.Phase{Steady: sec(10)})
-		sc.Seed = seed
-		sc.Faults = []scenario.Fault{{At: sec(1), Stop: &scenario.Pick{Class: "web", Share: 0.1, Within: "site"}}, {At: sec(2), Fail: &scenario.FailCheck{Check: "port-001", Pick: scenario.Pick{Count: 3}}}}
-		cfg, err := Config{Server: "x:1", Scenario: sc, Senders: 2}.withDefaults()
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := hashOf(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return h
-	}
-	if a, b := hash(5), hash(5); a != b || a != "" && a != goldenPlan {
-		t.Errorf("plans %s and %s, golden %s", a, b, goldenPlan)
-	}
-	if hash(6) == goldenPlan {
-		t.Error("another seed has the same plan")
-	}
-}
-
-const goldenPlan = "c529b897571b201f"
 
 // TestFaultsStrike plays faults of several kinds, and expects that they strike and that the ledger agrees with the
 // server.
@@ -169,7 +130,7 @@ func TestFaultsStrike(t *testing.T) {
 		}
 		return right
 	}}
-	rep := playOn(t, Config{Scenario: sc}, srv)
+	rep := playOn(t, of(sc), srv)
 	if !rep.OK() {
 		t.Fatalf("%v %+v", rep.Verdict, rep.Balance)
 	}
@@ -191,35 +152,6 @@ func TestFaultsStrike(t *testing.T) {
 	}
 }
 
-// TestChurn lets machines reconnect, restart and go offline, and expects no outage and no lost result.
-func TestChurn(t *testing.T) {
-	sc := towns(scenario.Phase{Steady: sec(60)})
-	sc.Agents[0].Churn = scenario.Churn{Reconnects: "30/min", Restarts: "20/min", Offline: "20/min", OfflineFor: sec(5)}
-	srv := &ideal{}
-	rep := playOn(t, Config{Scenario: sc}, srv)
-	if !rep.OK() || len(rep.Outages) > 0 || len(rep.Losses) > 0 {
-		t.Fatalf("%v, outages %+v, losses %v", rep.Verdict, rep.Outages, rep.Losses)
-	}
-	if n := srv.sessions - 30; n < 40 || n > 110 {
-		t.Errorf("%d sessions more than agents, want about 70", n)
-	}
-	boots := 0
-	for _, ids := range srv.boots {
-		boots += len(ids)
-	}
-	if n := boots - 30; n < 8 || n > 35 {
-		t.Errorf("%d boots, want about 20", n)
-	}
-	if rep.Latency.Max < 4000 {
-		t.Errorf("nothing was spooled: %+v", rep.Latency)
-	}
-	for _, s := range rep.Samples {
-		if s.Second > 0 && s.Second < 59 && s.Connected < 20 {
-			t.Errorf("%d connected at %d s", s.Connected, s.Second)
-		}
-	}
-}
-
 // TestScenarioSaysWhatCannotBePlayed plays impossible scenarios, and expects errors that name the reason.
 func TestScenarioSaysWhatCannotBePlayed(t *testing.T) {
 	for _, c := range []struct {
@@ -233,7 +165,7 @@ func TestScenarioSaysWhatCannotBePlayed(t *testing.T) {
 	} {
 		sc := towns(scenario.Phase{Steady: sec(1)})
 		c.change(sc)
-		if _, err := (Config{Server: "x:1", Scenario: sc}).withDefaults(); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := (Config{Options: play.Options{Server: "x:1", Scenario: sc}}).withDefaults(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 	}

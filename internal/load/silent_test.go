@@ -11,8 +11,10 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -93,12 +95,12 @@ func TestCalledSilent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &run{epoch: epoch, cfg: Config{API: api, Scenario: scenario.Uniform{Drain: time.Minute}.Scenario()}}
-		r.begin.Store(int64(5 * time.Second))
-		r.drained = r.now()
-		r.seats = []*agent{{run: r, class: &class{}, name: all, presence: presence{here: 1}}}
+		r := silentRun(epoch, api, scenario.Uniform{Drain: time.Minute}.Scenario())
+		r.Start(int64(5 * time.Second))
+		r.drained = r.Now()
+		ledgers := []observe.Ledgers{{Agents: []observe.Ledger{{Name: all, Stays: []observe.Stay{{From: -r.Begin(), To: observe.Lasts}}}}}}
 		x := r.calledSilent(t.Context())
-		if s := judge.Silence([]observe.Ledgers{r.ledgers()}, x.Problems, x.From); s.Machines != 1 || s.Extra != c.extra || x.Unread != "" || x.Behind != 0 {
+		if s := judge.Silence(ledgers, x.Problems, x.From); s.Machines != 1 || s.Extra != c.extra || x.Unread != "" || x.Behind != 0 {
 			t.Errorf("%s: %+v, %+v", name, s, x)
 		}
 		server.Close()
@@ -113,30 +115,14 @@ func TestCalledSilentUnread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &run{epoch: time.Now(), cfg: Config{API: api, Scenario: &scenario.Scenario{}}}
+	r := silentRun(time.Now(), api, &scenario.Scenario{})
 	rep, err := judge.Checks(&observe.Checks{Start: &observe.Checked{Report: &report.Report{}}, Silence: r.calledSilent(t.Context()), Measured: &observe.Measured{Report: &report.Report{Balance: &report.Balance{}}}})
 	if err != nil || rep.OK() || rep.Lost() || len(rep.Verdict) != 1 || !strings.Contains(rep.Verdict[0], "could not be read") {
 		t.Errorf("%v, %q", err, rep.Verdict)
 	}
 }
 
-// TestStays records the sessions and network of a machine, and expects the times with both.
-func TestStays(t *testing.T) {
-	r := &run{epoch: time.Now().Add(-time.Hour)}
-	a := &agent{run: r}
-	a.arrive(1)
-	if s := a.present(); len(s) != 1 || s[0] != (observe.Stay{From: 1, To: observe.Lasts}) {
-		t.Errorf("in its session: %v", s)
-	}
-	a.vanish(true)
-	a.arrive(r.now()) // a session that was being opened
-	if s := a.present(); len(s) != 1 || s[0].To == observe.Lasts {
-		t.Errorf("off the network: %v", s)
-	}
-	a.appear()
-	a.left(t.Context(), nil)
-	a.arrive(r.now())
-	if s := a.present(); len(s) != 2 || s[0].To > s[1].From || s[1].To != observe.Lasts {
-		t.Errorf("back: %v", s)
-	}
+// silentRun returns a run that began at a time.
+func silentRun(epoch time.Time, api *client.Client, sc *scenario.Scenario) *run {
+	return &run{Clock: &clock.Clock{Epoch: epoch}, cfg: Config{Options: play.Options{API: api, Scenario: sc}}}
 }

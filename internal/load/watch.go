@@ -2,9 +2,14 @@ package load
 
 import (
 	"context"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/pause"
 )
@@ -24,6 +29,7 @@ type watch struct {
 	failed    uint64   // connections
 	ramp      []moment // seconds that are not in the log yet
 	lost      bool     // an agent has no session
+	steps     bool     // some phase has steps
 
 	edges  chan edge    // that are not in the log yet
 	passed int          // edges: one at the beginning of each part, and one at the end of the last
@@ -38,7 +44,8 @@ const lookLate = 50 * time.Millisecond
 
 // newWatch returns the watch of a run.
 func newWatch(r *run, rep *reporting) *watch {
-	return &watch{run: r, rep: rep, meter: usage.Meter{Admin: r.cfg.AdminURL}, edges: make(chan edge, 1000), over: map[int]bool{}}
+	return &watch{run: r, rep: rep, meter: usage.Meter{Admin: r.cfg.AdminURL}, edges: make(chan edge, 1000), over: map[int]bool{},
+		steps: slices.ContainsFunc(r.cfg.Scenario.Phases, func(p scenario.Phase) bool { return p.Step > 0 })}
 }
 
 // watch observes the run until the last part ends, or the outage in which it ended.
@@ -51,12 +58,12 @@ func (w *watch) watch(ctx context.Context) {
 	w.beside.Go(func() { w.logEdges(ctx) })
 	defer close(w.edges)
 	w.prev = r.usage()
-	ramp := r.now() + int64(time.Second)
+	ramp := r.Now() + int64(time.Second)
 	for {
 		if pause.For(ctx, 10*time.Millisecond) != nil {
 			return
 		}
-		now, begin := r.now(), r.begin.Load()
+		now, begin := r.Now(), r.Begin()
 		if begin == 0 {
 			if r.ramp() > 0 && now >= ramp {
 				ramp += int64(time.Second)
@@ -69,7 +76,7 @@ func (w *watch) watch(ctx context.Context) {
 			ramp = begin
 		}
 		if r.ramp() > 0 && now >= ramp { // the rest of the ramp is no part of the first second
-			ramp = never
+			ramp = plan.Never
 			w.sample(now, -1)
 		}
 		w.logRamp()
@@ -82,7 +89,7 @@ func (w *watch) watch(ctx context.Context) {
 			w.sample(now, w.seconds)
 			w.seconds++
 		}
-		if end := r.present().end(); now >= end+2*int64(lookLate) && (!w.lost || now >= end+int64(r.cfg.drain())) {
+		if end := r.Present().End(); now >= end+2*int64(lookLate) && (!w.lost || now >= end+int64(r.cfg.drain())) {
 			return
 		}
 	}
@@ -90,7 +97,72 @@ func (w *watch) watch(ctx context.Context) {
 
 // usage returns the use of loader, server and machine so far.
 func (r *run) usage() usage.SoFar {
-	u := r.server.Use(time.Duration(r.now()), r.cfg.ServerPID)
-	u.Sent, u.Received = r.traffic.sent.Load(), r.traffic.received.Load()
+	u := r.server.Use(time.Duration(r.Now()), r.cfg.ServerPID)
+	u.Sent, u.Received = r.driver.Traffic()
 	return u
+}
+
+// pass records the use of loader and server at the start and end of parts, and judges steps.
+func (w *watch) pass(now int64) {
+	s := w.run.Present()
+	for n := w.passed; n <= len(s) && len(s) > 0; n++ {
+		at := s.End()
+		if n < len(s) {
+			at = s[n].From
+		}
+		if now < at {
+			break
+		}
+		w.edges <- edge{observe.Edge{Part: n, SoFar: w.run.usage()}, n < len(s) && s[n].Measured || n > 0 && s[n-1].Measured}
+		w.passed++
+	}
+	w.step(now)
+}
+
+// finish logs the counts since the last second, and judges the last step.
+func (w *watch) finish() {
+	w.run.logSecond(w.seconds, nil)
+	w.step(plan.Never)
+}
+
+// edge is the use of loader and server so far, at the start or end of a part of the timetable.
+type edge struct {
+	observe.Edge
+	asks bool // for the server's metrics
+}
+
+// logEdges writes the edges, in order, with the server's metrics. A server that hangs answers after seconds: only later
+// edges wait for it.
+func (w *watch) logEdges(ctx context.Context) {
+	for e := range w.edges {
+		if e.asks && ctx.Err() == nil {
+			e.Metrics = w.run.metrics()
+		}
+		w.run.log.Append(observe.Line{At: w.run.SinceBegin(), Edge: &e.Edge})
+	}
+}
+
+// look starts to ask the server whether it is ready, when the first agent is lost.
+func (w *watch) look(ctx context.Context, beside *sync.WaitGroup) {
+	lost := w.run.driver.Away() > 0
+	if lost && !w.lost {
+		beside.Go(func() { w.run.waitServing(ctx) })
+	}
+	w.lost = lost
+}
+
+// waitServing asks readyz until the server is ready, and logs the time. Its timeout is long, because in a storm of
+// reconnects this process is busier than the server.
+func (r *run) waitServing(ctx context.Context) {
+	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for r.cfg.AdminURL != "" && ctx.Err() == nil {
+		if resp, err := client.Get(r.cfg.AdminURL + "/readyz"); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				r.log.Append(observe.Line{At: r.SinceBegin(), Mark: observe.MarkReady})
+				return
+			}
+		}
+		pause.For(ctx, 20*time.Millisecond)
+	}
 }

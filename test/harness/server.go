@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -314,7 +315,7 @@ func (s *Server) Prepare(f Fleet, args ...string) {
 // server's events.
 func (s *Server) LoadConfig(f Fleet, duration time.Duration) load.Config {
 	return load.Config{
-		Server: s.Plain, Scenario: f.Scenario(duration), Before: s.View(),
+		Options: play.Options{Server: s.Plain, Scenario: f.Scenario(duration)}, Subject: load.Subject{Before: s.View()},
 		MaxLag: time.Hour, // these tests check correctness on any machine: only lost results count
 	}
 }
@@ -329,7 +330,7 @@ func (s *Server) LoadConfigTLS(f Fleet, duration time.Duration) load.Config {
 }
 
 // View returns a reader of the server's event states, with which the load tester compares its sent results.
-func (s *Server) View() load.View { return load.HTTPView("http://" + s.Admin + "/debug/states") }
+func (s *Server) View() play.View { return play.HTTPView("http://" + s.Admin + "/debug/states") }
 
 // StateKey is the node id and check id of an event state, as the key of a map.
 type StateKey struct{ Node, Check uint64 }

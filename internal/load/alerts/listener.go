@@ -22,6 +22,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -34,8 +35,8 @@ type Run struct {
 	API      *client.Client
 	Log      *slog.Logger
 	Scenario *scenario.Scenario
-	Address  string       // of this machine; the server reaches it
-	Now      func() int64 // ns since the run was made, as all instants are
+	Address  string // of this machine; the server reaches it
+	*clock.Clock
 }
 
 // Listener receives the alerts of checks by a webhook, and the problems of machines by a watch of their keepalives. A

@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load/clock"
 )
 
 // hearing returns a listener without a socket, with a fixed clock.
 func hearing() *Listener {
-	return &Listener{run: Run{Now: func() int64 { return int64(5 * time.Second) }}, checks: map[string]*Witness{}, machines: map[string]*machine{}, keys: map[string]struct{}{}}
+	return &Listener{run: Run{Clock: &clock.Clock{Epoch: time.Now().Add(-5 * time.Second)}}, checks: map[string]*Witness{}, machines: map[string]*machine{}, keys: map[string]struct{}{}}
 }
 
 // TestAlertsThatNobodyAskedFor posts alerts of checks that the run does not watch, and expects that they are counted.

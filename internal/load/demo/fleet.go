@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -49,8 +50,8 @@ func (d Fleet) Run(ctx context.Context) error {
 	for i := range members {
 		members[i].UID, members[i].Name = uidOf(i), nameOf(i)
 	}
-	return load.Forever(ctx, load.Config{Server: d.Server, TLS: d.TLS, Scenario: sc, Members: members, Generate: words{},
-		CheckName: func(i int) string { return checks[i].name }, Senders: 1, Parallel: 32, Log: d.Log})
+	return load.Forever(ctx, load.Config{Options: play.Options{Server: d.Server, TLS: d.TLS, Scenario: sc, Members: members, Generate: words{},
+		CheckName: func(i int) string { return checks[i].name }, Senders: 1, Parallel: 32, Log: d.Log}})
 }
 
 // uidOf returns the id of node i, the same after every start.

@@ -17,6 +17,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
 )
@@ -32,12 +33,12 @@ type Follower struct {
 	both   sync.WaitGroup // orders and lines
 
 	monitor
-	plan    *plan
+	plan    *followerPart
 	connect bool
 	begin   *time.Duration
 	over    *over
 	clock   clock
-	score   func(time.Duration, []observe.Part) error
+	score   func(time.Duration, []plan.Part) error
 	renamed func(int, string)
 	lines   []observe.Line // not sent yet
 }
@@ -47,7 +48,7 @@ type Follower struct {
 func Dial(ctx context.Context, token Token) (*Follower, error) {
 	f := &Follower{token: token, id: rand.Text(), base: time.Now(), monitor: monitor{changed: make(chan struct{})},
 		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: silence}).DialContext, TLSClientConfig: pinned(token.Sum), TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence, ForceAttemptHTTP2: true}},
-		score:  func(time.Duration, []observe.Part) error { return nil }, renamed: func(int, string) {}}
+		score:  func(time.Duration, []plan.Part) error { return nil }, renamed: func(int, string) {}}
 	f.ctx, f.end = context.WithCancelCause(ctx)
 	err := f.post(f.ctx, "/join", hello{Version: Version, Build: version.Get().Version, Name: hostname(), Machine: machineID(), ID: f.id})
 	if err == nil {
@@ -125,7 +126,7 @@ func (f *Follower) Context() context.Context { return f.ctx }
 
 // Plan waits until all have joined, and returns the part to play.
 func (f *Follower) Plan() (load.Config, error) {
-	var p *plan
+	var p *followerPart
 	if err := f.await(f.ctx, func() bool { p = f.plan; return p != nil }); err != nil {
 		return load.Config{}, err
 	}
@@ -290,7 +291,7 @@ func (f *Follower) Begin(ctx context.Context) (time.Time, error) {
 }
 
 // Hear sets the functions that carry out orders; they are called one at a time.
-func (f *Follower) Hear(score func(time.Duration, []observe.Part) error, renamed func(int, string)) {
+func (f *Follower) Hear(score func(time.Duration, []plan.Part) error, renamed func(int, string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.score, f.renamed = score, renamed

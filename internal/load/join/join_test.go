@@ -18,6 +18,8 @@ import (
 	"github.com/muster-fleet/muster/bench/scenarios"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -80,7 +82,7 @@ const clockOff = 250 * time.Millisecond
 // the same times on all clocks.
 func TestARunIsTold(t *testing.T) {
 	l, followers := gathered(t, 3)
-	c, err := l.Send(load.Config{Scenario: tiny(), Server: "127.0.0.1:1", MaxLag: time.Second, Sources: 2}, nil)
+	c, err := l.Send(load.Config{MaxLag: time.Second, Options: play.Options{Scenario: tiny(), Server: "127.0.0.1:1", Sources: 2}}, nil)
 	if err != nil || c.Part.Number != 0 || c.Part.Of != 3 || c.Part.Here != 3 || c.Joint != load.Joint(l) {
 		t.Fatalf("%+v, %v", c.Part, err)
 	}
@@ -90,7 +92,7 @@ func TestARunIsTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(theirs.Scenario, c.Scenario) || theirs.Part != (load.Part{Number: i + 1, Of: 3, Here: 3}) || theirs.Server != c.Server || theirs.MaxLag != c.MaxLag || theirs.Sources != 2 {
+		if !reflect.DeepEqual(theirs.Scenario, c.Scenario) || theirs.Part != (play.Part{Number: i + 1, Of: 3, Here: 3}) || theirs.Server != c.Server || theirs.MaxLag != c.MaxLag || theirs.Sources != 2 {
 			t.Errorf("loader %d is to play %+v", i+1, theirs)
 		}
 		go func() {
@@ -130,13 +132,13 @@ func TestARunIsTold(t *testing.T) {
 		}
 	}
 	cuts, names := make(chan time.Duration, 1), make(chan string, 1)
-	followers[1].Hear(func(at time.Duration, s []observe.Part) error {
+	followers[1].Hear(func(at time.Duration, s []plan.Part) error {
 		if len(s) == 1 && s[0].Rate == 1.5 {
 			cuts <- at
 		}
 		return nil
 	}, func(member int, name string) { names <- fmt.Sprint(member, name) })
-	l.Follow(7*time.Second, []observe.Part{{To: 9, Rate: 1.5}})
+	l.Follow(7*time.Second, []plan.Part{{To: 9, Rate: 1.5}})
 	l.Renamed(5, "web-00005-renamed")
 	if got := <-cuts; got != 7*time.Second {
 		t.Errorf("the phase ends after %s", got)
@@ -303,7 +305,7 @@ func TestLinesDoNotWaitForTheLead(t *testing.T) {
 // TestFollowersCannotReplaceTheRun sends a line with fields of the lead, and expects that the timetable stays.
 func TestFollowersCannotReplaceTheRun(t *testing.T) {
 	l, p := &Lead{monitor: monitor{changed: make(chan struct{})}}, &peer{number: 1}
-	lie := observe.Line{At: 5, Loader: 7, Edge: &observe.Edge{Part: 3}, Checked: &observe.Checked{Version: observe.Version}, Score: []observe.Part{{To: 9}}, Step: &observe.Step{Part: 1}, Mark: observe.MarkReady}
+	lie := observe.Line{At: 5, Loader: 7, Edge: &observe.Edge{Part: 3}, Checked: &observe.Checked{Version: observe.Version}, Score: []plan.Part{{To: 9}}, Step: &observe.Step{Part: 1}, Mark: observe.MarkReady}
 	if err := l.take(p, &message{Lines: []observe.Line{lie}}); err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +318,7 @@ func TestFollowersCannotReplaceTheRun(t *testing.T) {
 func TestOrdersArriveDuringReads(t *testing.T) {
 	f := &Follower{monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}}
 	begin := time.Second
-	f.plan, f.begin = &plan{Scenario: tiny(), Part: load.Part{Number: 1, Of: 2}}, &begin
+	f.plan, f.begin = &followerPart{Scenario: tiny(), Part: play.Part{Number: 1, Of: 2}}, &begin
 	var orders sync.WaitGroup
 	orders.Go(func() {
 		for range 1000 {
@@ -385,7 +387,7 @@ func TestScenariosTravel(t *testing.T) {
 			t.Fatal(err)
 		}
 		sc = sc.Scaled(0.1)
-		text, err := json.Marshal(order{Plan: &plan{Scenario: sc}})
+		text, err := json.Marshal(order{Plan: &followerPart{Scenario: sc}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -418,7 +420,7 @@ func FuzzMessages(f *testing.F) {
 			}
 		}
 		list, _ := decode[[]order](bytes.NewReader(data))
-		follower := &Follower{monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}, score: func(time.Duration, []observe.Part) error { return nil }, renamed: func(int, string) {}}
+		follower := &Follower{monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}, score: func(time.Duration, []plan.Part) error { return nil }, renamed: func(int, string) {}}
 		for i := range list {
 			_ = follower.take(&list[i])
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -104,7 +105,7 @@ func (l *Lead) Begin(context.Context) (time.Time, error) {
 }
 
 // Follow replaces the timetable of the others.
-func (l *Lead) Follow(from time.Duration, spans []observe.Part) {
+func (l *Lead) Follow(from time.Duration, spans []plan.Part) {
 	l.sendAll(order{Score: &score{from, spans}})
 }
 

@@ -12,6 +12,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -38,7 +39,7 @@ type hello struct {
 
 // order is a message from the lead to a follower. One field is set.
 type order struct {
-	Plan    *plan          `json:"plan,omitempty"`    // all have joined
+	Plan    *followerPart  `json:"plan,omitempty"`    // all have joined
 	Connect bool           `json:"connect,omitempty"` // agents may connect
 	Begin   *time.Duration `json:"begin,omitempty"`   // of the timetable, by the clock of the lead
 	Score   *score         `json:"score,omitempty"`
@@ -60,8 +61,8 @@ type message struct {
 
 // score is a new timetable from a time on, relative to its start.
 type score struct {
-	From  time.Duration  `json:"from"`
-	Spans []observe.Part `json:"spans"`
+	From  time.Duration `json:"from"`
+	Spans []plan.Part   `json:"spans"`
 }
 
 // renamed tells a follower the new name of an agent's node.

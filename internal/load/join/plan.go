@@ -13,15 +13,16 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// plan is the part of a follower.
-type plan struct {
+// followerPart is the part of a follower.
+type followerPart struct {
 	Scenario   *scenario.Scenario `json:"scenario"`
-	Part       load.Part          `json:"part"`
+	Part       play.Part          `json:"part"`
 	Server     string             `json:"server"`
 	ServerTLS  string             `json:"serverTLS"`
 	Members    []simulated.Member `json:"members"`
@@ -55,14 +56,14 @@ func (l *Lead) Send(cfg load.Config, ca []byte) (load.Config, error) {
 			return cfg, model.Errorf(model.Invalid, "%s is on another machine, and the server under test listens on %s here alone", p.who(l), cfg.Server).
 				WithHint("play against a server that all machines reach: --server HOST:PORT")
 		}
-		x := &plan{Scenario: cfg.Scenario, Part: load.Part{Number: p.number, Of: l.loaders, Here: same(machines, p.Machine)}, Server: cfg.Server, ServerTLS: cfg.ServerTLS,
+		x := &followerPart{Scenario: cfg.Scenario, Part: play.Part{Number: p.number, Of: l.loaders, Here: same(machines, p.Machine)}, Server: cfg.Server, ServerTLS: cfg.ServerTLS,
 			Members: cfg.Members, CA: ca, MaxLag: cfg.MaxLag, Sources: cfg.Sources}
 		if err := l.addIdentities(x, p, cfg); err != nil {
 			return cfg, err
 		}
 		l.send(p, order{Plan: x})
 	}
-	cfg.Part = load.Part{Of: l.loaders, Here: same(machines, machines[0])}
+	cfg.Part = play.Part{Of: l.loaders, Here: same(machines, machines[0])}
 	cfg.Joint = l
 	return cfg, nil
 }
@@ -78,7 +79,7 @@ func same(list []string, machine string) (n int) {
 }
 
 // addIdentities adds the keys and certificates of a follower's agents to its plan.
-func (l *Lead) addIdentities(x *plan, p *peer, cfg load.Config) error {
+func (l *Lead) addIdentities(x *followerPart, p *peer, cfg load.Config) error {
 	for i := p.number; i < len(cfg.Members); i += l.loaders {
 		if !cfg.Scenario.Agents[cfg.Members[i].Class].TLS {
 			continue
@@ -101,7 +102,7 @@ func (l *Lead) addIdentities(x *plan, p *peer, cfg load.Config) error {
 }
 
 // config returns the configuration of a follower's run.
-func (x *plan) config() (c load.Config, err error) {
+func (x *followerPart) config() (c load.Config, err error) {
 	if x.Scenario == nil || x.Part.Of < 2 || x.Part.Number < 1 || x.Part.Number >= x.Part.Of {
 		return c, model.Errorf(model.Invalid, "the loader that leads sent an incomplete plan")
 	}
@@ -111,13 +112,13 @@ func (x *plan) config() (c load.Config, err error) {
 	if slices.ContainsFunc(x.Members, func(m simulated.Member) bool { return m.Class < 0 || m.Class >= len(x.Scenario.Agents) }) {
 		return c, model.Errorf(model.Invalid, "the loader that leads sent a machine of no class")
 	}
-	c = load.Config{Scenario: x.Scenario, Part: x.Part, Server: x.Server, ServerTLS: x.ServerTLS, MaxLag: x.MaxLag, Sources: x.Sources, Members: x.Members}
+	c = load.Config{MaxLag: x.MaxLag, Options: play.Options{Scenario: x.Scenario, Part: x.Part, Server: x.Server, ServerTLS: x.ServerTLS, Sources: x.Sources, Members: x.Members}}
 	c.TLS, err = x.certificates()
 	return c, err
 }
 
 // certificates returns the TLS configuration of each agent from the received keys and certificates.
-func (x *plan) certificates() (func(uuid.UUID) (*tls.Config, error), error) {
+func (x *followerPart) certificates() (func(uuid.UUID) (*tls.Config, error), error) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(x.CA)
 	known := make(map[uuid.UUID]tls.Certificate, len(x.Identities))

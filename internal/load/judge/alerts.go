@@ -168,7 +168,7 @@ func (x *strike) judgeMachine(state *observe.Alerted, offline bool, end int64) {
 		switch {
 		case t.At < x.At:
 			before = t.Open
-		case t.Open && t.At <= till+Slack:
+		case t.Open && t.At <= till+observe.Slack:
 			if opened = append(opened, t); len(opened) == 1 {
 				closed = nil // was of the one before
 			}
@@ -177,7 +177,7 @@ func (x *strike) judgeMachine(state *observe.Alerted, offline bool, end int64) {
 		}
 	}
 	if len(opened) == 0 && !before {
-		if till-x.At > x.Timeout+Slack && !x.Unsure {
+		if till-x.At > x.Timeout+observe.Slack && !x.Unsure {
 			x.row.Alerts++
 			x.wrong(&x.row.Missing, state, "silent for %d s, and nobody was notified", (till-x.At)/1e9)
 		}

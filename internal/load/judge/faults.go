@@ -18,7 +18,7 @@ func Faults(c *observe.Checks) []report.Struck {
 		}
 	}
 	slices.Sort(numbers)
-	rows, zero := make([]report.Struck, len(numbers)), time.Duration(observe.Zero(c.Score)).Seconds()
+	rows, zero := make([]report.Struck, len(numbers)), time.Duration(c.Score.Zero()).Seconds()
 	for _, f := range c.Faults {
 		i := slices.Index(numbers, f.Number)
 		switch {

@@ -30,6 +30,7 @@ func (t *timetable) sums() {
 	for n := range t.Loaders {
 		c := &t.Loaders[n].Counts
 		rep.Resent += c.Resent
+		rep.Repeated += c.Repeated
 		rep.WrongSent += c.Wrong
 		rep.WrongTaken += c.WrongTaken
 		rep.Slowed += int(c.Slowed)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
@@ -64,7 +65,7 @@ func (t *timetable) messages(a *observe.Alerts) {
 		by[n].Record(ns, 1)
 	}
 	n := Messages(a, t.since, func(intended, came int64) {
-		i := slices.IndexFunc(t.Score, func(p observe.Part) bool { return intended >= p.From && intended < p.To })
+		i := slices.IndexFunc(t.Score, func(p plan.Part) bool { return intended >= p.From && intended < p.To })
 		if i < 0 {
 			return
 		}

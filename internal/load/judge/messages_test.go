@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
@@ -46,7 +47,7 @@ func TestMessages(t *testing.T) {
 		if c.change != nil {
 			c.change(a)
 		}
-		x := newTimetable(&observe.Checks{Score: []observe.Part{{To: 60e9}, {From: 60e9, To: 3600e9, Measured: true}}, Samples: make([]report.Sample, 130),
+		x := newTimetable(&observe.Checks{Score: []plan.Part{{To: 60e9}, {From: 60e9, To: 3600e9, Measured: true}}, Samples: make([]report.Sample, 130),
 			Start: &observe.Checked{Report: &report.Report{Scenario: &scenario.Scenario{Agents: []scenario.Class{{Checks: []scenario.Check{{Alert: scenario.ByHandler}}}}, Phases: []scenario.Phase{{Steady: 3600e9}}}}}}, &report.Report{Samples: make([]report.Sample, 130)})
 		x.messages(a)
 		got := *x.rep.Notifications

@@ -54,7 +54,7 @@ func Held(c *observe.Checks, part int) (rate float64, ok bool) {
 
 // since converts a time of the timetable to seconds since the start of the measurement.
 func (t *timetable) since(at int64) float64 {
-	return time.Duration(at - observe.Zero(t.Score)).Seconds()
+	return time.Duration(at - t.Score.Zero()).Seconds()
 }
 
 // broken returns why a part did not hold.
@@ -201,7 +201,7 @@ func (t *timetable) phases() {
 	if t.Alerts != nil {
 		t.messages(t.Alerts)
 	}
-	if from := -t.Start.Opened - time.Duration(observe.Zero(t.Score)).Seconds(); rep.Asked() || len(t.sc.Phases) > 0 && t.sc.Phases[0].Ramp > 0 { // else all agents connected at once
+	if from := -t.Start.Opened - time.Duration(t.Score.Zero()).Seconds(); rep.Asked() || len(t.sc.Phases) > 0 && t.sc.Phases[0].Ramp > 0 { // else all agents connected at once
 		rep.Phases = append(rep.Phases, report.Played{Name: report.KindRamp, Kind: report.KindRamp, From: from, To: from + rep.ReadySeconds})
 	}
 	first := len(rep.Phases)
@@ -230,7 +230,7 @@ func (t *timetable) phases() {
 		rep.Phases = append(rep.Phases, p)
 	}
 	if m := t.Measured; m != nil && len(t.Score) > 0 {
-		rep.Phases = append(rep.Phases, report.Played{Name: report.KindDrain, Kind: report.KindDrain, From: t.since(observe.End(t.Score)), To: t.since(int64(m.Drained * 1e9))})
+		rep.Phases = append(rep.Phases, report.Played{Name: report.KindDrain, Kind: report.KindDrain, From: t.since(t.Score.End()), To: t.since(int64(m.Drained * 1e9))})
 	}
 	t.figures(t.counting)
 }

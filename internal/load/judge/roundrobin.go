@@ -8,10 +8,6 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// Lull is the least time in ns between the start of the last judged interval and the end of the run, so that its result
-// surely came.
-const Lull = int64(1e9)
-
 // RoundRobin judges the runs of round-robin checks: each interval has one run, unless agents or the server were away,
 // and no agent gets a run that another agent has.
 func RoundRobin(x *observe.RoundRobin, loaders []observe.Ledgers) (*report.Turned, error) {
@@ -26,7 +22,7 @@ func RoundRobin(x *observe.RoundRobin, loaders []observe.Ledgers) (*report.Turne
 			switch {
 			case first == nil || by == nil:
 				return nil, fmt.Errorf("a run of member %d and member %d, which no ledger has", s.First, s.By)
-			case !attended(first, s.Before-Slack, s.At+Lull): // who lost its session, or had just got it, may have lost the run with it
+			case !attended(first, s.Before-observe.Slack, s.At+observe.Lull): // who lost its session, or had just got it, may have lost the run with it
 				if s.By != s.First {
 					took.Record(s.At-s.Since, 1)
 				}
@@ -72,9 +68,9 @@ func judgeRound(t *report.Turned, x *observe.RoundRobin, r *observe.Round, loade
 			stuck, struck = observe.Stuck{Since: from, Times: 1}, true
 		}
 		switch {
-		case struck && min(to, x.End) <= stuck.Since+stuck.Times*r.Patience+Lull:
+		case struck && min(to, x.End) <= stuck.Since+stuck.Times*r.Patience+observe.Lull:
 			t.Passed++
-		case from > x.End-Lull, within(x.Away, from-r.Interval, to), !anyAttended(loaders, r.Class, from+r.Interval/4, to-r.Interval/4):
+		case from > x.End-observe.Lull, within(x.Away, from-r.Interval, to), !anyAttended(loaders, r.Class, from+r.Interval/4, to-r.Interval/4):
 			t.Unjudged++
 		default:
 			if t.Missed++; t.Missed == 1 {

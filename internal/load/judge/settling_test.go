@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -52,7 +53,7 @@ func TestLongPhasesDrift(t *testing.T) {
 			rep.Samples = append(rep.Samples, report.Sample{Second: second + 1, ServerRSS: int64(times * 100 * (1 << 20)), Latency: &report.Latency{P99: times * 50}, Internals: report.Internals{Goroutines: times * 1000}})
 		}
 		tt := &timetable{rep: rep, sc: &scenario.Scenario{Phases: []scenario.Phase{{Steady: model.Duration(c.length)}}},
-			Checks: &observe.Checks{Start: &observe.Checked{Report: rep}, Score: []observe.Part{{To: int64(c.length), Rate: 1, Measured: true}}}}
+			Checks: &observe.Checks{Start: &observe.Checked{Report: rep}, Score: []plan.Part{{To: int64(c.length), Rate: 1, Measured: true}}}}
 		p := &report.Played{Name: "steady", To: c.length.Seconds()}
 		if tt.judgePhase(p, 0, nil); strings.Count(strings.Join(p.Missed, "\n"), "steady drifts: ") != c.want {
 			t.Errorf("%s, grows %t: %q", c.length, c.grows, p.Missed)

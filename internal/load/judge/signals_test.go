@@ -21,7 +21,7 @@ func signalLog(t *testing.T, text string, tally observe.Tally, members map[int]*
 	sc.Defaults()
 	start := &report.Report{Schema: report.Schema, Scenario: sc, Plan: report.Plan{MaxLag: 500}}
 	list := []observe.Line{{Checked: &observe.Checked{Version: observe.Version, Report: start, Seconds: 3, Startup: report.Startup{Seconds: 1.5, CPU: 2, RSS: 1e6}}},
-		{Score: []observe.Part{{Phase: 1, To: 3e9, Rate: 1, Measured: true}}}, {Heap: 800}}
+		{Score: []plan.Part{{Phase: 1, To: 3e9, Rate: 1, Measured: true}}}, {Heap: 800}}
 	for n := range 3 {
 		list = append(list, observe.Line{At: 1e9, Check: &observe.CheckSecond{Number: n, Sample: &report.Sample{}, Parts: map[int]*observe.Tally{0: &tally}}})
 	}

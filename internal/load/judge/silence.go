@@ -8,10 +8,6 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// Slack is the time that a server may take beyond a deadline, and an alert to arrive, in ns: deadlines are checked every
-// second.
-const Slack = int64(5e9)
-
 // Silence judges the keepalive problems that opened later than from: a problem is false if its machine had a session
 // then. The loader is to blame if it sent the machine's keepalives too late.
 func Silence(loaders []observe.Ledgers, problems []observe.Problem, from int64) *report.Silent {
@@ -28,7 +24,7 @@ func Silence(loaders []observe.Ledgers, problems []observe.Problem, from int64) 
 			continue
 		}
 		seen[p.ID] = true
-		if slices.ContainsFunc(a.Quiet, func(q observe.Stay) bool { return p.At > q.From && p.At <= q.To+Slack }) {
+		if slices.ContainsFunc(a.Quiet, func(q observe.Stay) bool { return p.At > q.From && p.At <= q.To+observe.Slack }) {
 			s.Quiet++
 			continue
 		}
@@ -38,8 +34,8 @@ func Silence(loaders []observe.Ledgers, problems []observe.Problem, from int64) 
 	return s
 }
 
-// hadSession reports whether a machine had a session at a time, and for longer than Slack, because a server may report
+// hadSession reports whether a machine had a session at a time, and for longer than observe.Slack, because a server may report
 // a silence a moment after it has ended.
 func hadSession(a *observe.Ledger, at int64) bool {
-	return slices.ContainsFunc(a.Stays, func(s observe.Stay) bool { return at > s.From+Slack && at <= s.To })
+	return slices.ContainsFunc(a.Stays, func(s observe.Stay) bool { return at > s.From+observe.Slack && at <= s.To })
 }

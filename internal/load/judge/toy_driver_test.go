@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
@@ -19,7 +20,7 @@ import (
 func ping(server net.Conn, pings int, log *observe.Log) {
 	start := &observe.Checked{Version: observe.Version, Report: &report.Report{Schema: report.Schema, Title: "pings", Began: time.Now(), Plan: report.Plan{MaxLag: 1000}}}
 	log.Append(observe.Line{Checked: start})
-	log.Append(observe.Line{Score: []observe.Part{{To: int64(pings/10) * 1e9, Rate: 1, Measured: true}}})
+	log.Append(observe.Line{Score: []plan.Part{{To: int64(pings/10) * 1e9, Rate: 1, Measured: true}}})
 	ledger := observe.Ledger{Name: "pinger", Set: -1}
 	answers := bufio.NewReader(server)
 	for second := 0; int(ledger.Sent) < pings; second++ {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
@@ -28,9 +29,9 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 	t.phases()
 	if c.Measured != nil && len(c.Ledgers) > 0 { // else some ledgers may be missing
 		rep.Balance = Sums(c.Ledgers)
-		rep.Outages = Outages(c.Ledgers, c.Faults, c.Ready, observe.End(c.Score))
+		rep.Outages = Outages(c.Ledgers, c.Faults, c.Ready, c.Score.End())
 		for i := range rep.Outages {
-			rep.Outages[i].Second -= time.Duration(observe.Zero(c.Score)).Seconds()
+			rep.Outages[i].Second -= time.Duration(c.Score.Zero()).Seconds()
 		}
 	}
 	if c.Viewed {
@@ -69,7 +70,7 @@ func killed(c *observe.Checks) (*observe.Measured, error) {
 		return nil, errors.New("judge an observation log: it has no second, for the loader ended in the first one")
 	}
 	end, last, rep := int64(seconds)*int64(time.Second), &c.Samples[seconds-1], *c.Start.Report
-	c.Score = slices.DeleteFunc(slices.Clone(c.Score), func(p observe.Part) bool { return p.From >= end })
+	c.Score = slices.DeleteFunc(slices.Clone(c.Score), func(p plan.Part) bool { return p.From >= end })
 	rep.Stopped = &report.Stopped{After: float64(seconds), Of: c.Start.Seconds, Phase: last.Phase, By: "the end of the loader, which was killed"}
 	for i := range c.Score {
 		p := &c.Score[i]

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
@@ -83,7 +84,7 @@ func played(killed bool, state *observe.EventState) []observe.Line {
 	head := &report.Report{Schema: report.Schema, Plan: report.Plan{MaxLag: 50}, Goals: []report.Goal{{Name: "p99", Want: 100}},
 		Scenario: &scenario.Scenario{Phases: []scenario.Phase{{Steady: 60e9, Warmup: 1e9, Objectives: map[string]scenario.Limit{"p99": "30ms"}}}}}
 	lines := []observe.Line{{Checked: &observe.Checked{Version: observe.Version, Report: head, Seconds: 60}},
-		{Score: []observe.Part{{To: 1e9, Rate: 1}, {From: 1e9, To: 60e9, Rate: 1, Measured: true}}}}
+		{Score: []plan.Part{{To: 1e9, Rate: 1}, {From: 1e9, To: 60e9, Rate: 1, Measured: true}}}}
 	for second := range 4 {
 		tally := &observe.Tally{Results: 3, Acked: 3, InTime: 3, Current: 3}
 		tally.Whole.Record(40e6, 3)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/join"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/subject"
@@ -104,7 +105,7 @@ func (o *options) lead(ctx context.Context, say func(string, ...any)) (*join.Lea
 }
 
 // runAll plays the scenario, with the other loaders if there are any, or against another target.
-func runAll(ctx context.Context, lead *join.Lead, c load.Config, server *subject.Subject, found *load.Found) (*report.Report, error) {
+func runAll(ctx context.Context, lead *join.Lead, c load.Config, server *subject.Subject, found *play.Found) (*report.Report, error) {
 	switch {
 	case found != nil:
 		return load.RunTarget(ctx, c, found.Target)
@@ -153,5 +154,5 @@ func (o *options) joinable(sc *scenario.Scenario) error {
 	case isSensu:
 		return model.Errorf(model.Unsupported, "target %s is loaded by one process: --loaders is for runs against Muster", sc.Target).WithHint("leave --loaders out")
 	}
-	return load.Config{Scenario: sc}.Joinable()
+	return play.Joinable(sc)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/live"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -143,7 +144,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
 	defer o.stops.attach(&c, view)()
 	var server *subject.Subject
-	var found *load.Found // nil: Muster
+	var found *play.Found // nil: Muster
 	if _, isSensu := sc.System(); isSensu {
 		view.Done = "left"
 		found, server, err = o.backend(cmd, &c, say)
@@ -155,7 +156,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	}
 	defer server.Stop()
 	environment := server.Environment(ctx)
-	profiler := subject.NewProfiler(ctx, server, sc, c.Goals, kept.Path)
+	profiler := subject.NewProfiler(ctx, server, sc, kept.Path)
 	c.Progress = func(s report.Sample) {
 		if !o.unprofiled {
 			profiler.See(s)
@@ -163,8 +164,8 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 		view.Show(s)
 	}
 	rep, err := runAll(ctx, lead, c, server, found)
-	for _, trouble := range profiler.Close(rep) {
-		say("warning: %v", trouble)
+	if err := profiler.Close(rep); err != nil {
+		say("warning: %v", err)
 	}
 	if err != nil {
 		return nil, fallen(server, kept, err)
@@ -193,9 +194,9 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	c.Server, c.ServerTLS, c.AdminURL, c.Data, c.API = server.Plain, server.TLS, server.Admin, server.Data, server.API
 	switch {
 	case c.AdminURL != "":
-		c.Before = load.HTTPView(c.AdminURL + "/debug/states")
+		c.Before = play.HTTPView(c.AdminURL + "/debug/states")
 	case c.API != nil:
-		c.Before = load.APIView(c.API)
+		c.Before = play.APIView(c.API)
 	}
 	return server, nil
 }

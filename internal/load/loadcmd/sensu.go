@@ -7,11 +7,12 @@ import (
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/subject"
 )
 
 // backend finds the running Sensu backend, or bridge of Muster, at the addresses of --server.
-func (o *options) backend(cmd *cobra.Command, c *load.Config, say func(string, ...any)) (*load.Found, *subject.Subject, error) {
+func (o *options) backend(cmd *cobra.Command, c *load.Config, say func(string, ...any)) (*play.Found, *subject.Subject, error) {
 	server := ""
 	if cmd.Flags().Changed("server") {
 		server = c.Server

@@ -1,14 +1,13 @@
 package observe
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
-	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
@@ -18,7 +17,7 @@ const Version = 3
 // Checks is a run of checks: the lines of its log, put together.
 type Checks struct {
 	Start      *Checked
-	Score      []Part
+	Score      plan.Timetable
 	Steps      map[int]Step    // by part
 	Ramp       []report.Sample // seconds before the timetable
 	Samples    []report.Sample // seconds of the timetable, of all loaders together
@@ -90,49 +89,6 @@ type Checked struct {
 	Startup report.Startup `json:"startup,omitzero"` // of a server that the run started
 }
 
-// Part is an interval of the timetable with one rate. Times are ns since the start.
-type Part struct {
-	Phase    int     `json:"phase"` // of the scenario
-	From     int64   `json:"from"`
-	To       int64   `json:"to"`
-	Virtual  int64   `json:"virtual"` // the scenario's own time at From
-	Rate     float64 `json:"rate"`
-	Measured bool    `json:"measured,omitempty"`
-	Again    bool    `json:"again,omitempty"` // a step that broke, played once more
-	Short    bool    `json:"short,omitempty"` // the run was stopped in it
-}
-
-// Name returns the name of a part's phase; that of a step, or of a rate that steps found, has the rate.
-func (p *Part) Name(sc *scenario.Scenario) string {
-	phase := &sc.Phases[p.Phase]
-	name := cmp.Or(phase.Name, phase.Kind())
-	if phase.Step > 0 || phase.Of != "" {
-		name += fmt.Sprintf(" ×%.4g", p.Rate)
-	}
-	if p.Again {
-		name += " again"
-	}
-	return name
-}
-
-// Zero returns the start of what is measured.
-func Zero(score []Part) int64 {
-	for _, p := range score {
-		if p.Measured {
-			return p.From
-		}
-	}
-	return End(score)
-}
-
-// End returns the end of a timetable.
-func End(score []Part) int64 {
-	if len(score) == 0 {
-		return 0
-	}
-	return score[len(score)-1].To
-}
-
 // Step is a step that broke.
 type Step struct {
 	Part  int      `json:"part"`
@@ -152,7 +108,8 @@ type CheckSecond struct {
 
 // Counts are sums since the start of the run.
 type Counts struct {
-	Resent     uint64            `json:"resent,omitempty"`
+	Resent     uint64            `json:"resent,omitempty"`     // sent again after a reconnect
+	Repeated   uint64            `json:"repeated,omitempty"`   // acknowledged, and sent again on purpose
 	Wrong      uint64            `json:"wrong,omitempty"`      // results that must be refused, sent …
 	WrongTaken uint64            `json:"wrongTaken,omitempty"` // … and acknowledged
 	Slowed     int64             `json:"slowed,omitempty"`     // times that an agent became slow
@@ -179,6 +136,10 @@ type Fault struct {
 	Server bool    `json:"server,omitempty"` // it may end the server
 	Struck []int   `json:"struck,omitempty"` // members of the fleet that get their sessions back from then on
 }
+
+// Slack is the time that a server may take beyond a deadline, and an alert to arrive, in ns: deadlines are checked every
+// second.
+const Slack = int64(5e9)
 
 // Silence has the problems of keepalives on the server. Problems that opened before From are older than the signs of life
 // of the run.

@@ -13,6 +13,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load/plan"
 )
 
 // Line is one line of the log. At most one field besides At and Loader is set.
@@ -23,20 +25,20 @@ type Line struct {
 	State *State        `json:"state,omitempty"` // of the server, when all values were applied
 	Runs  *Runs         `json:"runs,omitempty"`  // of the server, when all runs of directives were applied
 
-	Checked    *Checked     `json:"checked,omitempty"`
-	Score      []Part       `json:"score,omitempty"` // when the timetable starts, and when it changes
-	Step       *Step        `json:"step,omitempty"`
-	Fault      *Fault       `json:"fault,omitempty"`
-	Loader     int          `json:"loader,omitempty"` // of the three below; 0 leads
-	Check      *CheckSecond `json:"check,omitempty"`
-	Edge       *Edge        `json:"edge,omitempty"`
-	Kept       *Kept        `json:"kept,omitempty"`
-	View       *View        `json:"view,omitempty"`
-	Intent     *Intent      `json:"intent,omitempty"`
-	Silence    *Silence     `json:"silence,omitempty"`
-	Alerts     *Alerts      `json:"alerts,omitempty"`
-	RoundRobin *RoundRobin  `json:"roundRobin,omitempty"`
-	Measured   *Measured    `json:"measured,omitempty"`
+	Checked    *Checked       `json:"checked,omitempty"`
+	Score      plan.Timetable `json:"score,omitempty"` // when the timetable starts, and when it changes
+	Step       *Step          `json:"step,omitempty"`
+	Fault      *Fault         `json:"fault,omitempty"`
+	Loader     int            `json:"loader,omitempty"` // of the three below; 0 leads
+	Check      *CheckSecond   `json:"check,omitempty"`
+	Edge       *Edge          `json:"edge,omitempty"`
+	Kept       *Kept          `json:"kept,omitempty"`
+	View       *View          `json:"view,omitempty"`
+	Intent     *Intent        `json:"intent,omitempty"`
+	Silence    *Silence       `json:"silence,omitempty"`
+	Alerts     *Alerts        `json:"alerts,omitempty"`
+	RoundRobin *RoundRobin    `json:"roundRobin,omitempty"`
+	Measured   *Measured      `json:"measured,omitempty"`
 }
 
 // Kept is one part of a loader's ledgers. One field is set.

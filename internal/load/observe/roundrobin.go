@@ -21,6 +21,10 @@ type Round struct {
 	Again    []Again       `json:"again,omitempty"`
 }
 
+// Lull is the least time in ns between the start of the last judged interval and the end of the run, so that its result
+// surely came.
+const Lull = int64(1e9)
+
 // A mark of an interval has the number of its runs, and whether an agent was given one that it could run.
 const (
 	Given    = 1 << 7

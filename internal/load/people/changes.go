@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -21,19 +22,11 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// Timetable is the run during which people change intent.
-type Timetable interface {
-	Run
-	Begin() int64 // of the timetable
-	Zero() int64  // of what is measured
-	End() int64
-	Append(x *observe.Intent) // to the log
-}
-
 // Changes makes the scenario's changes of intent, and records when agents hold them. Agents do not run the checks that
 // it creates: their interval is hours. A nil Changes changes nothing.
 type Changes struct {
-	run      Timetable
+	run      Run
+	time     clock.Pipeline
 	api      *client.Client
 	sc       *scenario.Scenario
 	plan     *plan.Directives // nil: there are none
@@ -63,11 +56,11 @@ const (
 )
 
 // NewChanges is nil where nothing changes.
-func NewChanges(run Timetable, api *client.Client, sc *scenario.Scenario, directives *plan.Directives, machines []Machine) *Changes {
+func NewChanges(run Run, time clock.Pipeline, api *client.Client, sc *scenario.Scenario, directives *plan.Directives, machines []Machine) *Changes {
 	if len(sc.Intent) == 0 || api == nil {
 		return nil
 	}
-	c := &Changes{run: run, api: api, sc: sc, plan: directives, machines: machines}
+	c := &Changes{run: run, time: time, api: api, sc: sc, plan: directives, machines: machines}
 	for i := range sc.Intent {
 		spec := &sc.Intent[i]
 		x := &entry{spec: spec, n: i, other: map[string]bool{}}
@@ -95,7 +88,7 @@ func (c *Changes) Play(ctx, calls context.Context) error {
 	}
 	for ctx.Err() == nil {
 		next := slices.MinFunc(c.entries, func(a, b *entry) int { return cmp.Compare(c.meant(a), c.meant(b)) })
-		if wait := time.Duration(c.meant(next) - c.run.Now()); wait > 0 {
+		if wait := time.Duration(c.meant(next) - c.time.Now()); wait > 0 {
 			pause.For(ctx, min(wait, time.Second))
 			continue
 		}
@@ -104,7 +97,7 @@ func (c *Changes) Play(ctx, calls context.Context) error {
 		}
 		next.times++
 	}
-	c.unasked(min(c.run.Now(), c.run.End()))
+	c.unasked(min(c.time.Now(), c.time.Present().End()))
 	return nil
 }
 
@@ -114,8 +107,8 @@ func (c *Changes) edited(x *entry) bool { return x.spec.Kind == "directive" }
 // meant is when it is its turn next, in the run's time: sooner where phases speed changes of
 // intent up. A directive is not changed in the last two intervals, so that its last runs are of the last change.
 func (c *Changes) meant(x *entry) int64 {
-	at := c.run.Meant(c.run.Virtual(c.run.Zero()) + int64(x.at()))
-	if c.edited(x) && at > c.run.End()-2*int64(c.plan.Every) {
+	at := c.time.Meant(c.time.Virtual(c.time.Present().Zero()) + int64(x.at()))
+	if c.edited(x) && at > c.time.Present().End()-2*int64(c.plan.Every) {
 		return math.MaxInt64
 	}
 	return at
@@ -124,7 +117,7 @@ func (c *Changes) meant(x *entry) int64 {
 // unasked logs the changes planned before the end that were not made, with a time until the answer of at least the rest
 // of the run.
 func (c *Changes) unasked(end int64) {
-	begin := c.run.Begin()
+	begin := c.time.Begin()
 	for _, x := range c.entries {
 		for ; c.meant(x) <= end-CutOff; x.times++ {
 			c.run.Append(&observe.Intent{Entry: x.n, Meant: c.meant(x) - begin, Answered: end - begin, Unasked: true, Away: c.run.Away(c.meant(x), end)})
@@ -144,7 +137,7 @@ func (x *entry) at() model.Duration {
 // answer.
 func (c *Changes) revise(ctx context.Context, x *entry) error {
 	o, list, gone := c.next(x)
-	c.open(o, c.run.Now())
+	c.open(o, c.time.Now())
 	if len(list) > 0 {
 		if err := simulated.Apply(ctx, c.api, x.spec.What(), list...); err != nil {
 			return err
@@ -153,7 +146,7 @@ func (c *Changes) revise(ctx context.Context, x *entry) error {
 	if err := c.remove(ctx, x, gone); err != nil {
 		return err
 	}
-	c.answer(o, c.run.Now())
+	c.answer(o, c.time.Now())
 	return nil
 }
 

@@ -58,8 +58,8 @@ func (s *stub) Held() (*link.Assignment, int64) { return nil, 0 }
 // TestWhoNeverHoldsAnOrder expects a count of machines that never hold an order, without absent ones, and that a later
 // order about the same check replaces it.
 func TestWhoNeverHoldsAnOrder(t *testing.T) {
-	r := &alone{epoch: time.Now()}
-	c := &Changes{run: r}
+	r := &alone{}
+	c := &Changes{run: r, time: lasting(0, steady(time.Minute))}
 	here, away, late := &stub{here: true}, &stub{}, &stub{here: true}
 	first := &order{entry: 1, want: map[string]string{"a": restInterval.String()}, waiting: map[Machine]struct{}{here: {}, away: {}, late: {}}}
 	c.open(first, 1)
@@ -80,9 +80,9 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 // times.
 func TestChangesThatNobodyAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &alone{epoch: time.Now(), end: int64(time.Minute), fast: int64(time.Minute), usual: int64(time.Minute)}
-		c := &Changes{run: r, entries: []*entry{{spec: &scenario.Change{At: model.Duration(10 * time.Second)}, times: 1}, {n: 1, spec: &scenario.Change{At: model.Duration(10 * time.Second), Every: model.Duration(10 * time.Second)}, times: 2}}}
-		c.unasked(r.End())
+		r := &alone{}
+		c := &Changes{run: r, time: lasting(0, steady(time.Minute)), entries: []*entry{{spec: &scenario.Change{At: model.Duration(10 * time.Second)}, times: 1}, {n: 1, spec: &scenario.Change{At: model.Duration(10 * time.Second), Every: model.Duration(10 * time.Second)}, times: 2}}}
+		c.unasked(int64(time.Minute))
 		var want []observe.Intent
 		for _, at := range []int{30, 40, 50} { // that of 60 s is the end's
 			want = append(want, observe.Intent{Entry: 1, Meant: int64(time.Duration(at) * time.Second), Answered: int64(time.Minute), Unasked: true})
@@ -103,7 +103,7 @@ func TestGroupOfAChange(t *testing.T) {
 	}
 	for group, want := range map[string][]string{"linux": {"db", "web"}, "eu": {"web"}, "db": {"db"}, scenario.AllGroup: {"db", "spare", "web"}} {
 		sc.Intent = []scenario.Change{{Create: 1, Kind: "check", Group: group}}
-		c := NewChanges(&alone{}, &client.Client{}, sc, nil, machines)
+		c := NewChanges(&alone{}, lasting(0, steady(time.Minute)), &client.Client{}, sc, nil, machines)
 		var holds []string
 		for m := range c.concerned(c.entries[0]) {
 			holds = append(holds, m.Class().Name)

@@ -100,7 +100,7 @@ func (c *Changes) closeHeld() {
 
 // write logs the result of an order.
 func (c *Changes) write(o *order, never int) {
-	begin := c.run.Begin()
+	begin := c.time.Begin()
 	for i := range o.held {
 		o.held[i] -= begin
 	}

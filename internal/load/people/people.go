@@ -1,7 +1,7 @@
 // Package people has the API users of a load run: they list, watch, write, silence, run commands, look for changed
 // facts and change intent, at times that the scenario and its seed decide.
 //
-// rate.go has the timetable and the counts, requests.go the requests, changes.go the changes of intent, orders.go the
+// rate.go has the times and the counts, requests.go the requests, changes.go the changes of intent, orders.go the
 // agents that hold them. Goroutines: one for each user and for each awaited
 // fact, all within Work. Locks: People.mu; Run.Waited and Run.Away are called under it. Changes.mu; Machine and Run are called under it. Start reading at Work.
 package people
@@ -15,6 +15,8 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/clock"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -24,6 +26,7 @@ import (
 // People plays the API users of a run.
 type People struct {
 	Run      Run
+	Time     clock.Pipeline
 	API      *client.Client
 	Scenario *scenario.Scenario
 	Members  []simulated.Member
@@ -35,15 +38,13 @@ type People struct {
 	works map[string]*work // by the kind of request
 }
 
-// Run is the run during which users work. Times are ns since it was made.
+// Run is the run during which users work. Times are those of its clock.
 type Run interface {
-	Now() int64
-	Meant(virtual int64) int64 // the time of a virtual time, which is faster in phases that speed users up
-	Virtual(at int64) int64    // the inverse; behind the end that of the end
 	Waited(figure string, meant, took int64)
 	Away(from, to int64) bool             // the server was down on purpose at some time between
 	Called(member int) string             // the present name of a node
 	Renamed(member int, name string) bool // its name differs, or is about to
+	Append(x *observe.Intent)             // to the log
 }
 
 // Machine is a simulated machine.

@@ -33,7 +33,7 @@ func (p *People) atRate(ctx context.Context, what string, random *rand.Rand, rat
 		case errors.Is(err, errAbsent):
 			return true
 		}
-		p.note(what, meant, p.Run.Now()-meant, err)
+		p.note(what, meant, p.Time.Now()-meant, err)
 		return true
 	})
 }
@@ -48,18 +48,18 @@ func (p *People) eachDue(ctx context.Context, what string, random *rand.Rand, ra
 	each := max(int64(float64(time.Second)/rate), int64(time.Millisecond)) // of virtual time, as next is
 	next := int64(random.Float64() * float64(each))
 	due := func(until int64) int64 { // scheduled until then, and not done
-		if v := p.Run.Virtual(until); v >= next {
+		if v := p.Time.Virtual(until); v >= next {
 			return (v-next)/each + 1
 		}
 		return 0
 	}
 	for ctx.Err() == nil {
-		meant := p.Run.Meant(next)
-		if wait := time.Duration(meant - p.Run.Now()); wait > 0 {
+		meant := p.Time.Meant(next)
+		if wait := time.Duration(meant - p.Time.Now()); wait > 0 {
 			pause.For(ctx, min(wait, time.Second)) // a phase may end early
 			continue
 		}
-		if over := due(p.Run.Now()) - 1 - maxWaiting; over > 0 {
+		if over := due(p.Time.Now()) - 1 - maxWaiting; over > 0 {
 			p.giveUp(what, next, each, over)
 			next += over * each
 			continue
@@ -69,17 +69,17 @@ func (p *People) eachDue(ctx context.Context, what string, random *rand.Rand, ra
 		}
 		next += each
 	}
-	p.giveUp(what, next, each, due(p.Run.Now()-CutOff))
+	p.giveUp(what, next, each, due(p.Time.Now()-CutOff))
 }
 
 // giveUp counts n unanswered requests, one per interval of virtual time: their latency is at least their age.
 func (p *People) giveUp(what string, next, each, n int64) {
-	now := p.Run.Now()
+	now := p.Time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := p.of(what)
 	for ; n > 0; n-- {
-		meant := min(p.Run.Meant(next), now)
+		meant := min(p.Time.Meant(next), now)
 		w.unanswered++
 		if p.Run.Away(meant, now) {
 			w.unansweredAway++
@@ -92,7 +92,7 @@ func (p *People) giveUp(what string, next, each, n int64) {
 
 // note counts the answer to a request that was scheduled at a time of the run.
 func (p *People) note(what string, meant, took int64, err error) {
-	away := err != nil && p.Run.Away(meant, p.Run.Now())
+	away := err != nil && p.Run.Away(meant, p.Time.Now())
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	w := p.of(what)

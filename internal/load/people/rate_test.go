@@ -3,7 +3,6 @@ package people
 import (
 	"context"
 	"errors"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -15,47 +14,36 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// alone is a run without a server: virtual time runs four times as fast between two instants.
+// alone is a run without a server.
 type alone struct {
-	epoch            time.Time
-	end, fast, usual int64
-	gone, back       int64  // the server, on purpose; zero: it was not
-	called           string // every node …
-	moved            bool   // … and will not be for long
-	waits            map[string]*hdrhistogram.Histogram
-	changes          []observe.Intent
+	gone, back int64  // the server, on purpose; zero: it was not
+	called     string // every node …
+	moved      bool   // … and will not be for long
+	waits      map[string]*hdrhistogram.Histogram
+	changes    []observe.Intent
 }
 
-func (a *alone) Now() int64 { return int64(time.Since(a.epoch)) }
-
-func (a *alone) Meant(virtual int64) int64 {
-	at := virtual
-	if more := a.usual - a.fast; virtual > a.fast {
-		at = a.fast + min(virtual-a.fast, 4*more)/4 + max(0, virtual-a.fast-4*more)
-	}
-	if at >= a.end {
-		return math.MaxInt64
-	}
-	return at
+// lasting returns the time of a run that began some time ago, and lasts for the phases.
+func lasting(ago time.Duration, phases ...scenario.Phase) clock.Pipeline {
+	c := &clock.Clock{Epoch: time.Now().Add(-ago)}
+	c.Follow(plan.NewTimetable(phases, 0))
+	return clock.Pipeline{Clock: c, Name: scenario.People, Phases: phases}
 }
 
-func (a *alone) Virtual(at int64) int64 {
-	at = min(at, a.end)
-	return at + 3*(min(max(at, a.fast), a.usual)-a.fast)
+// steady returns a phase of this length.
+func steady(length time.Duration) scenario.Phase {
+	return scenario.Phase{Steady: model.Duration(length), Rate: 1}
 }
-
-func (a *alone) Begin() int64 { return 0 }
-
-func (a *alone) Zero() int64 { return 0 }
-
-func (a *alone) End() int64 { return a.end }
 
 func (a *alone) Append(x *observe.Intent) { a.changes = append(a.changes, *x) }
 
@@ -76,8 +64,8 @@ func (a *alone) Waited(figure string, _, took int64) {
 }
 
 // beside returns users of a run.
-func beside(r Run) *People {
-	return &People{Run: r, Scenario: &scenario.Scenario{Seed: 7}, works: map[string]*work{}}
+func beside(r Run, time clock.Pipeline) *People {
+	return &People{Run: r, Time: time, Scenario: &scenario.Scenario{Seed: 7}, works: map[string]*work{}}
 }
 
 // asked lets a user list events on a server that answers within 10 ms, except during a stall, and returns the counts.
@@ -86,10 +74,10 @@ func asked(t *testing.T, rate float64, whole, stallFrom, stall time.Duration) (w
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithTimeout(t.Context(), whole)
 		defer end()
-		r := &alone{epoch: time.Now(), end: int64(whole)}
-		p := beside(r)
+		r, began := &alone{}, time.Now()
+		p := beside(r, lasting(0, steady(whole)))
 		p.atRate(ctx, "list", p.random("list", 0), rate, func(context.Context) error {
-			at := time.Since(r.epoch)
+			at := time.Since(began)
 			begun = append(begun, at)
 			if at >= stallFrom && at < stallFrom+stall {
 				pause.For(ctx, stallFrom+stall-at)
@@ -146,7 +134,7 @@ func TestWhatIsGivenUpCounts(t *testing.T) {
 
 // TestFailuresOfPeopleAreCounted expects that a failed request counts as failed, not as answered.
 func TestFailuresOfPeopleAreCounted(t *testing.T) {
-	p := beside(&alone{})
+	p := beside(&alone{}, lasting(0, steady(time.Minute)))
 	p.note("apply", 5, 7, errors.New("no room"))
 	p.note("apply", 6, 7, errors.New("later"))
 	p.note("apply", 7, 7, nil)
@@ -159,7 +147,7 @@ func TestFailuresOfPeopleAreCounted(t *testing.T) {
 // away are excused, and no others.
 func TestFailuresWhileTheServerIsAway(t *testing.T) {
 	second := int64(time.Second)
-	p := beside(&alone{epoch: time.Now().Add(-time.Minute), end: 3600 * second, gone: 10 * second, back: 20 * second})
+	p := beside(&alone{gone: 10 * second, back: 20 * second}, lasting(time.Minute, steady(time.Hour)))
 	failed := func(meant int64) work {
 		p.note("apply", meant*second, 7, errors.New("refused"))
 		return *p.works["apply"]
@@ -185,7 +173,7 @@ func TestWhoIsNotThereHasNotAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithTimeout(t.Context(), 10*time.Second)
 		defer end()
-		p := beside(&alone{epoch: time.Now(), end: int64(10 * time.Second)})
+		p := beside(&alone{}, lasting(0, steady(10*time.Second)))
 		p.Machines = []Machine{gone{}}
 		random := p.random("run", 0)
 		p.atRate(ctx, "run", random, 2, p.runCommand(random))
@@ -214,7 +202,7 @@ func TestPagesOfNodesThatAreRenamed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p := beside(&alone{epoch: time.Now().Add(-time.Second), end: int64(time.Hour), called: "web-00000", moved: moved})
+		p := beside(&alone{called: "web-00000", moved: moved}, lasting(time.Second, steady(time.Hour)))
 		p.API, p.Members, p.Scenario.Agents = api, make([]simulated.Member, 1), []scenario.Class{{Name: "web"}}
 		random := p.random("list", 0)
 		p.atRate(ctx, "list", random, 200, p.list(random))
@@ -231,11 +219,12 @@ func TestPeopleFourTimesAsFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, end := context.WithTimeout(t.Context(), 61*time.Second)
 		defer end()
-		r := &alone{epoch: time.Now(), end: int64(time.Minute), fast: int64(20 * time.Second), usual: int64(40 * time.Second)}
-		p := beside(r)
+		fast := steady(20 * time.Second)
+		fast.Faster = map[string]float64{scenario.People: 4}
+		p, began := beside(&alone{}, lasting(0, steady(20*time.Second), fast, steady(20*time.Second))), time.Now()
 		var phase [3]int
 		p.atRate(ctx, "list", p.random("list", 0), 2, func(context.Context) error {
-			phase[min(2, int(time.Since(r.epoch)/(20*time.Second)))]++
+			phase[min(2, int(time.Since(began)/(20*time.Second)))]++
 			return nil
 		})
 		w := p.works["list"]

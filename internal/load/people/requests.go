@@ -74,13 +74,13 @@ func (p *People) watch(ctx context.Context, i int) {
 	for ctx.Err() == nil {
 		err := p.API.Events.Watch(ctx, f, func() error { return nil }, func(e v1.Event) error {
 			took := int64(max(0, time.Since(e.Received)))
-			p.note("watch", p.Run.Now()-took, took, nil)
+			p.note("watch", p.Time.Now()-took, took, nil)
 			return nil
 		})
 		if ctx.Err() != nil {
 			return // the run ended
 		}
-		p.note("watch", p.Run.Now(), 0, err)
+		p.note("watch", p.Time.Now(), 0, err)
 		pause.For(ctx, time.Second)
 	}
 }
@@ -154,7 +154,7 @@ func (p *People) awaitFact(ctx context.Context, a Machine, name string, meant in
 	for until := meant + int64(factWithin); a.Says(name); pause.For(ctx, factPoll) {
 		node, _ := a.Here()
 		page, err := p.API.Nodes.States(ctx, v1.NodeFilter{Namespace: simulated.Namespace, Name: node, Limit: 1})
-		now := p.Run.Now()
+		now := p.Time.Now()
 		shown := err == nil && len(page.Items) == 1 && slices.Contains(strings.Fields(page.Items[0].OS), name)
 		if err == nil && !shown && now > until {
 			err = fmt.Errorf("%s reported distribution %s, and after %s the server does not show it", node, name, factWithin)
@@ -162,7 +162,7 @@ func (p *People) awaitFact(ctx context.Context, a Machine, name string, meant in
 		switch {
 		case ctx.Err() != nil:
 			if now-meant > CutOff {
-				p.giveUp("fact", p.Run.Virtual(meant), 0, 1)
+				p.giveUp("fact", p.Time.Virtual(meant), 0, 1)
 			}
 			return
 		case shown || err != nil:

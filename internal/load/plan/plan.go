@@ -1,9 +1,9 @@
-// Package plan computes what agents send beside results, from a scenario and its seed alone: the value of each item of each
-// node at each tick, and which problems its triggers open; the directives of each node, and the codes of each of their runs. It
+// Package plan computes from a scenario and its seed alone what a run has to be: the timetable of its phases; the value of each item
+// of each node at each tick, and which problems its triggers open; the directives of each node, and the codes of each of their runs. It
 // opens no connection and reads no clock, so that any series and any run can be computed again and compared with what the
 // server returns. A tick is the number of a node's signal.
 //
-// Goroutines, locks: none. Start reading at New (values) and NewDirectives.
+// Goroutines, locks: none. Start reading at NewTimetable, New (values) and NewDirectives.
 package plan
 
 import (

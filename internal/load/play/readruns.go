@@ -7,13 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/evidence"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/model"
-
-	v1 "github.com/muster-fleet/muster/internal/api/v1"
 )
 
 // RunReader is the Reader of runs of directives.

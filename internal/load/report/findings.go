@@ -507,7 +507,7 @@ func (rep *Report) ledgerSection() Section {
 	for _, c := range []struct {
 		n    uint64
 		what string
-	}{{b.Unsure, "results of which an answer was lost and that may have been refused"}, {rep.Resent, rep.sent() + " sent again after a connection broke"}, {rep.SpoolFull, rep.Offers() + " not made: spools were full"}, {uint64(rep.Slowed), "times that an agent was asked to slow down"}} {
+	}{{b.Unsure, "results of which an answer was lost and that may have been refused"}, {rep.Resent, rep.sent() + " sent again after a connection broke"}, {rep.Repeated, "acknowledged " + rep.sent() + " sent again on purpose"}, {rep.SpoolFull, rep.Offers() + " not made: spools were full"}, {uint64(rep.Slowed), "times that an agent was asked to slow down"}} {
 		if c.n > 0 {
 			say("%s %s", n(c.n), c.what)
 		}

@@ -56,7 +56,8 @@ type Traffic struct {
 	Results    uint64            `json:"results"` // measured
 	Rate       float64           `json:"rate"`    // acknowledged per second, by the clock
 	Frames     uint64            `json:"frames"`
-	Resent     uint64            `json:"resent"`
+	Resent     uint64            `json:"resent"`             // after a reconnect
+	Repeated   uint64            `json:"repeated,omitempty"` // acknowledged before, and sent again on purpose: the server must take none twice
 	Refusals   map[string]uint64 `json:"refusals,omitempty"`
 	WrongSent  uint64            `json:"wrongSent,omitempty"`  // results that had to be refused: faults of the kind wrong sent them …
 	WrongTaken uint64            `json:"wrongTaken,omitempty"` // … and those of them that were acknowledged

@@ -132,8 +132,8 @@ func TestRecordedFlaws(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data[30] ^= 4
-	for name, text := range map[string][]byte{"short": data[:100], "words": []byte("a song"), "bit": data} {
+	data[40] ^= 4
+	for name, text := range map[string][]byte{"short": data[:len(data)-1], "words": []byte("a song"), "bit": data} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func TestRecordedFlaws(t *testing.T) {
 	for class, says := range map[string]string{
 		"recorded: {}":                                 "mine.yaml:3:23: agents[0].recorded.file: missing; muster load record -o FILE makes one",
 		"recorded: {file: sunday}":                     "sunday: the stream cannot be read: no such file or directory",
-		"recorded: {file: short}":                      "short: the stream is damaged at offset 84: it has no end",
+		"recorded: {file: short}":                      "short: this is no recorded stream, or it was cut short",
 		"recorded: {file: words}":                      "words: this is no recorded stream",
 		"recorded: {file: monday.stream, times: 2000}": "agents[0].recorded.times: want 1 to 1000, not 2000",
 		"recorded: {file: monday.stream}, checks: [{name: disk, interval: 10s}]": "agents[0].checks: the checks of a recorded stream come from its file; leave them out",
@@ -156,7 +156,7 @@ func TestRecordedFlaws(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Verify(); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "bit: the stream is damaged at offset 16") {
+	if err := s.Verify(); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "bit: the stream is damaged") {
 		t.Error(err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -28,7 +28,7 @@ type Options struct {
 	Answer func(a *Agent, check string, e Entry) (status uint32, output string)
 	// Answered is told of each event written; intended is when its request was issued, in
 	// whole seconds. Nil: nobody asks.
-	Answered func(load.Observed)
+	Answered func(play.Observed)
 
 	shared wsconn.Options
 	retry  time.Duration // the first pause before a connection is opened again; default retryFirst

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
@@ -51,7 +51,7 @@ func TestAgent(t *testing.T) {
 			answered := make(chan time.Duration, 10)
 			a := start(t, Options{Backends: []string{b.url()}, User: "agent", Password: "secret", Namespace: "default", Keepalive: 50 * time.Millisecond, retry: 20 * time.Millisecond,
 				Answer:   func(_ *Agent, check string, e Entry) (uint32, string) { return (e.Sent - 1) / 2, check + " says so" },
-				Answered: func(o load.Observed) { answered <- o.Left.Sub(o.Intended) }}, "web-00000")
+				Answered: func(o play.Observed) { answered <- o.Left.Sub(o.Intended) }}, "web-00000")
 			b.eventually("registered, and two keepalives", func() bool { return b.alive["web-00000"] >= 2 })
 			disk := fakeCheck{Metadata: fakeMeta{"disk", "default"}, Command: "true", Interval: 10, Subscriptions: []string{"web"}, Publish: true, Env: []string{"A=1"}}
 			now := time.Now().Unix()

@@ -13,9 +13,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/client"
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/scenario"
-	"github.com/muster-fleet/muster/internal/load/sensu/about"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -29,12 +28,6 @@ type Command struct {
 	bridge    bool
 	ca        string
 }
-
-// Name returns the name of the target.
-func (s *Command) Name() string { return about.Name }
-
-// Is returns the target's name in a sentence.
-func (s *Command) Is() string { return "a Sensu backend" }
 
 // Ours reports whether agents connect to Muster's bridge.
 func (s *Command) Ours() bool { return s.bridge }
@@ -62,7 +55,7 @@ func (s *Command) Runs(sc *scenario.Scenario) error {
 const seededPassword = "P@ssw0rd!"
 
 // Find returns the target at the addresses of --server.
-func (s *Command) Find(sc *scenario.Scenario, server string, login func() (*client.Client, error)) (*load.Found, error) {
+func (s *Command) Find(sc *scenario.Scenario, server string, login func() (*client.Client, error)) (*play.Found, error) {
 	backends, api, err := s.addresses(server)
 	if err != nil {
 		return nil, err
@@ -73,7 +66,7 @@ func (s *Command) Find(sc *scenario.Scenario, server string, login func() (*clie
 	}
 	var backend Backend = &API{URL: api, User: s.user, Password: os.Getenv("SENSU_PASSWORD"), Namespace: "default",
 		Client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: secured}}}
-	found := &load.Found{System: "Sensu Go ", Program: "sensu-backend"}
+	found := &play.Found{System: "Sensu Go ", Program: "sensu-backend"}
 	if s.bridge {
 		ours, err := login()
 		if err != nil {

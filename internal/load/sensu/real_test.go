@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -35,7 +36,7 @@ func TestRealBackend(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rep, err := load.RunTarget(t.Context(), load.Config{Scenario: sc, MaxLag: time.Minute}, target)
+		rep, err := load.RunTarget(t.Context(), load.Config{Options: play.Options{Scenario: sc}, MaxLag: time.Minute}, target)
 		if err != nil {
 			t.Fatal(err)
 		}

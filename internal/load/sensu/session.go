@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -174,7 +174,7 @@ func (s *session) answer(r *sensuwire.Request) error {
 	due := time.Now()
 	sent, err := s.reply(r)
 	if sent && s.agent.o.Answered != nil {
-		s.agent.o.Answered(load.Observed{Intended: time.Unix(r.Issued, 0), Due: due, Left: time.Now()})
+		s.agent.o.Answered(play.Observed{Intended: time.Unix(r.Issued, 0), Due: due, Left: time.Now()})
 	}
 	return err
 }

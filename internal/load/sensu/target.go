@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/sensu/about"
@@ -116,11 +116,11 @@ func (t *Target) Prepare(ctx context.Context) (string, error) {
 }
 
 // Agents returns the scenario's agents.
-func (t *Target) Agents(observe func(load.Observed)) []load.TargetAgent {
+func (t *Target) Agents(observe func(play.Observed)) []play.TargetAgent {
 	o := t.options
 	o.Answer, o.Answered = t.answer, observe
 	shared := o.withDefaults()
-	var list []load.TargetAgent
+	var list []play.TargetAgent
 	for _, m := range simulated.Members(t.sc) {
 		class := &t.sc.Agents[m.Class]
 		a := newAgent(shared, sensuwire.Entity{Name: m.Name, Subscriptions: t.listensTo(class), Labels: simulated.MemberLabels(class, m.Number)}, len(list))

@@ -2,6 +2,7 @@ package sensu
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/play"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -137,7 +140,7 @@ func playOn(t *testing.T, b *fake, api *API, sc *scenario.Scenario) (*report.Rep
 	if err != nil {
 		t.Fatal(err)
 	}
-	return load.RunTarget(t.Context(), load.Config{Scenario: sc, MaxLag: time.Minute, Goals: []report.Goal{{Name: "p99", Want: 1}}}, target)
+	return load.RunTarget(t.Context(), load.Config{Options: play.Options{Scenario: sc}, MaxLag: time.Minute, Goals: []report.Goal{{Name: "p99", Want: 1}}}, target)
 }
 
 // TestScenario plays a scenario twice against one backend, and expects all sent results, also with changing statuses,
@@ -179,53 +182,47 @@ func TestScenario(t *testing.T) {
 	}
 }
 
-// TestGroupsAreSubscriptions expects that an agent in two groups of a check gets two requests and answers once.
-func TestGroupsAreSubscriptions(t *testing.T) {
-	t.Parallel()
-	b := newFake(t, false)
-	api := &API{URL: b.api().URL, User: "admin", Password: "secret", Namespace: "default", Client: http.DefaultClient}
-	sc := small(0)
-	sc.Agents[0].Groups, sc.Agents[1].Groups = []string{"linux", "eu"}, []string{"linux"}
-	sc.Checks = []scenario.GroupCheck{
-		{Check: scenario.Check{Name: "disk", Interval: model.Duration(time.Second)}, Groups: []string{"linux", "eu"}},
-		{Check: scenario.Check{Name: "ping", Interval: model.Duration(time.Second)}, Each: []string{"linux", scenario.AllGroup}},
-	}
-	sc.Defaults()
-	rep, err := playOn(t, b, api, sc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if l := rep.Balance; !rep.OK() || l.Compared != 6*(2+1+2)+2*(1+1+2) || rep.Targeted.Dropped < uint64(6) {
-		t.Errorf("%v %+v %+v", rep.Verdict, l, rep.Targeted)
-	}
+// kept is a backend that holds some events.
+type kept struct {
+	Backend
+	list map[state]held
 }
 
-// TestLoss lets the backend lose the first or the last event of a state, and expects a difference.
+func (kept) executed() bool { return true }
+
+func (k kept) events(_ context.Context, f func(state, held)) error {
+	for s, h := range k.list {
+		f(s, h)
+	}
+	return nil
+}
+
+// TestLoss compares the events of a backend with the ledger of an agent, and expects a difference for each event that the backend
+// lost or changed, also behind events of an earlier run.
 func TestLoss(t *testing.T) {
-	for name, which := range map[string]int{"first": 1, "second": 2} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := newFake(t, false)
-			seen := 0
-			b.lose = func(e *fakeEvent) bool {
-				if e.Entity.Metadata.Name != "web-00003" || e.Check.Metadata.Name != "web-http-001" {
-					return false
-				}
-				seen++
-				return seen == which
-			}
-			api := &API{URL: b.api().URL, User: "admin", Password: "secret", Namespace: "default", Client: http.DefaultClient}
-			sc := small(0)
-			sc.Phases[2].Drain = model.Duration(2 * time.Second)
-			rep, err := playOn(t, b, api, sc)
-			if err != nil {
-				t.Fatal(err)
-			}
-			l := rep.Balance
-			if rep.OK() || l.Differ != 1 || l.Missing != 1 || !strings.Contains(strings.Join(rep.Verdict, " "), "node web-00003") || l.Examples[0].CheckName != "web-http-001" {
-				t.Errorf("%v %+v", rep.Verdict, l)
-			}
-		})
+	here := state{"web-00000", "disk"}
+	sent := Entry{Sent: 3, Written: 3, Executed: 90, Status: 1, Row: 3}
+	for name, c := range map[string]struct {
+		before, now held
+		kept        uint64 // 3: no difference
+	}{
+		"all are there":                {held{}, held{90, 1, 3}, 3},
+		"all, behind an earlier run's": {held{50, 1, 4}, held{90, 1, 7}, 3},
+		"the first one is lost":        {held{}, held{90, 1, 2}, 2},
+		"one behind an earlier run's":  {held{50, 1, 4}, held{90, 1, 6}, 2},
+		"the last one is lost":         {held{}, held{80, 1, 2}, 2},
+		"another status":               {held{}, held{90, 2, 3}, 2},
+		"there is no event":            {held{}, held{}, 0},
+	} {
+		target := &Target{api: kept{list: map[state]held{here: c.now}}, baseline: map[state]held{here: c.before}, checks: []map[string]spoken{{"disk": {says: outputs.Of(small(0), 0, &small(0).Agents[0].Checks[0])}}}}
+		a := newAgent(Options{}.withDefaults(), sensuwire.Entity{Name: here.entity}, 0)
+		a.ledger[here.check] = &asked{Entry: sent}
+		target.agents = []*Agent{a}
+		differ := 0
+		states, got, err := target.Compare(t.Context(), func(i report.Imbalance, _ string) { differ++ })
+		if err != nil || states != 1 || got != c.kept || (differ == 0) != (c.kept == 3) {
+			t.Errorf("%s: %v, %d states, %d kept, %d differ", name, err, states, got, differ)
+		}
 	}
 }
 

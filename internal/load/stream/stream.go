@@ -1,10 +1,8 @@
-// Package stream is the file that holds a recorded stream: when which node sent a result of
-// which check, with which status and how long an output. Nodes and checks are numbers in it, in
-// the order in which they were heard first; it holds no names, no outputs and no labels.
-// docs/stream-format.md is its bytes in words.
+// Package stream is the file that holds a recorded stream: when which node sent a result of which check, with which status and
+// how long an output. Nodes and checks are numbers in it, in the order of their first results; it holds no names, no
+// outputs and no labels. docs/stream-format.md is its content in words.
 //
-// Writer and Reader hold one block at a time. Start reading at Signal and Head, then
-// format.go.
+// No goroutines, no locks. Start reading at Signal and Head, then file.go.
 package stream
 
 import (
@@ -13,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Version is the first line of a file.
+// Version is that of the format, in each head.
 const Version = "muster.stream/1"
 
 // MaxLength is the longest recording: times are milliseconds in four bytes.
@@ -31,23 +29,24 @@ type Signal struct {
 
 // Head describes the recording in a file.
 type Head struct {
-	Began   time.Time     // to the second
-	Length  time.Duration // in ms: all signals lie within it
-	Nodes   int
-	States  int    // pairs of a node and a check
-	Most    int    // checks of the node that has most of them
-	Longest int    // output, bytes
-	Bytes   uint64 // of all outputs
-	Signals uint64
-	Late    uint64 // of them
-	Checks  []Check
+	Version string        `json:"version"`
+	Began   time.Time     `json:"began"`  // to the second
+	Length  time.Duration `json:"length"` // ns, whole ms: all signals lie within it
+	Nodes   int           `json:"nodes"`
+	States  int           `json:"states"`  // pairs of a node and a check
+	Most    int           `json:"most"`    // checks of the node that has most of them
+	Longest int           `json:"longest"` // output, bytes
+	Bytes   uint64        `json:"bytes"`   // of all outputs
+	Signals uint64        `json:"signals"`
+	Late    uint64        `json:"late"` // of them
+	Checks  []Check       `json:"checks"`
 }
 
 // Check is one check of a recording.
 type Check struct {
-	Interval time.Duration // measured, in ms; zero: no node sent two results of it
-	Nodes    int           // that sent results of it
-	Signals  uint64
+	Interval time.Duration `json:"interval"` // ns, measured; zero: no node sent two results of it
+	Nodes    int           `json:"nodes"`    // that sent results of it
+	Signals  uint64        `json:"signals"`
 }
 
 // Rate returns the results per second of the recording.

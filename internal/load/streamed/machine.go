@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
@@ -46,7 +47,7 @@ func newMachine(k *Peer, name string, numbers func() Numbers) *Machine {
 
 // line compares a received line with its result, if that is acknowledged already.
 func (x *Machine) line(n *lineOf, at int64) {
-	k, got := x.peer, Result{x.peer.run.OwnName(n.Node), n.Check, n.Status, at}
+	k, got := x.peer, Result{observe.OwnName(n.Node), n.Check, n.Status, at}
 	if given := x.numbers().Given; n.Number > given { // asked before the lock, which is taken behind the agent's
 		k.note(at, func(s *report.Streamed) {
 			s.Extra++

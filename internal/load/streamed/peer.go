@@ -17,6 +17,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -26,13 +27,10 @@ import (
 
 // Run holds what a Peer knows of its run.
 type Run struct {
-	API      *client.Client
-	Log      *slog.Logger
-	Address  string                    // of this machine, that the server reaches
-	Now      func() int64              // ns since the run was made, as all instants are
-	Since    func(at int64) float64    // seconds since the measurement began
-	Measured func(intended int64) bool // whether something was measured then
-	OwnName  func(node string) string  // a node's name from before the run
+	API     *client.Client
+	Log     *slog.Logger
+	Address string // of this machine, that the server reaches
+	*clock.Clock
 }
 
 // streamHandler is the handler by which a run is told of every result.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/muster-fleet/muster/internal/load/clock"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/pause"
 )
@@ -53,8 +54,7 @@ func TestLinesAreHeldAgainstResults(t *testing.T) {
 
 // quiet returns a peer without connections.
 func quiet() *Peer {
-	return &Peer{machines: map[string]*Machine{}, took: hdrhistogram.New(1, report.MaxLatency, 3), run: Run{Now: func() int64 { return 0 }, Measured: func(int64) bool { return false },
-		Since: func(int64) float64 { return 0 }, OwnName: func(node string) string { return strings.TrimSuffix(node, "-renamed") }}}
+	return &Peer{machines: map[string]*Machine{}, took: hdrhistogram.New(1, report.MaxLatency, 3), run: Run{Clock: clock.New()}}
 }
 
 // lineFor returns a line of the machine with stream 171.
@@ -118,7 +118,7 @@ func TestLinesThatNoResultBroughtAbout(t *testing.T) {
 func TestTheEndComes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		k := &Peer{run: Run{Now: func() int64 { return int64(time.Since(began)) }, Since: func(int64) float64 { return 0 }}, machines: map[string]*Machine{}, took: hdrhistogram.New(1, report.MaxLatency, 3)}
+		k := &Peer{run: Run{Clock: clock.New()}, machines: map[string]*Machine{}, took: hdrhistogram.New(1, report.MaxLatency, 3)}
 		k.Machine(0xab, "web-00007", func() Numbers { return Numbers{Settled: 1, Sent: 1, Given: 1} }).Acknowledged(1, &Result{})
 		ctx, over := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer over()

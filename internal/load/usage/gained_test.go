@@ -61,3 +61,14 @@ func TestCountersOfAServerStartedAnew(t *testing.T) {
 		t.Errorf("%v", d)
 	}
 }
+
+// TestLoadersElsewhereAreNotOfThisMachine expects that the machine's share of CPU time counts only the loaders on it.
+func TestLoadersElsewhereAreNotOfThisMachine(t *testing.T) {
+	g := &Gained{}
+	g.Add(SoFar{}, SoFar{At: 10e9, Loader: Process{CPU: 2e9, RSS: 100}})
+	g.Join([]Other{{Here: true, CPU: 3e9, RSS: 10}, {CPU: 5e9, RSS: 1}})
+	_, all := g.Usages(1_000_000)
+	if all.Cores != 1 || all.Here() != 0.5 || all.RSS != 111 || all.MicrosPerItem != 10 {
+		t.Errorf("%+v", all)
+	}
+}
