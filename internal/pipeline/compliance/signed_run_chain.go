@@ -91,6 +91,9 @@ func (c *Chain) follow(r *wire.SignedRun, stream wire.StreamID) (broken policy.C
 // dayMs is the length of a day, in ms.
 const dayMs = uint64(24 * time.Hour / time.Millisecond)
 
+// minuteMs is the length of a minute, in ms.
+const minuteMs = int64(time.Minute / time.Millisecond)
+
 // maxUnixMs bounds the times that a chain takes, in ms: about the year 10,000.
 const maxUnixMs = 1 << 48
 
@@ -156,8 +159,13 @@ func (w *complianceApplier) keepSignature(node model.NodeID, c *Chain) bool {
 			"hint", "see the times without a signature: muster report evidence save, muster report evidence verify")
 		return false
 	}
+	// The entry is of up to a minute later, because history stores whole minutes between its time and the signed time in one byte.
+	at := w.Received / int64(time.Millisecond)
+	if age := at - int64(c.UnixMs); age > 0 && age < int64(dayMs) {
+		at += minuteMs - 1 - (age-1)%minuteMs
+	}
 	w.addEntry(compliancelog.Change{Seal: &compliancelog.Seal{
-		Node: node, At: w.Received / int64(time.Millisecond), Number: c.Number, UnixMs: c.UnixMs, Assignment: c.Assignment, Certificate: c.Certificate, Signature: c.Signature,
+		Node: node, At: at, Number: c.Number, UnixMs: c.UnixMs, Assignment: c.Assignment, Certificate: c.Certificate, Signature: c.Signature,
 	}})
 	return true
 }

@@ -2,6 +2,8 @@ package compliancelog
 
 import (
 	"bytes"
+	"cmp"
+	_ "embed" // of the dictionary
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -55,6 +57,9 @@ type Seal struct {
 // CertificateSum identifies a certificate: the SHA-256 of its DER.
 type CertificateSum [32]byte
 
+// shortened returns the first 8 bytes, as a number.
+func (c *CertificateSum) shortened() int64 { return int64(binary.BigEndian.Uint64(c[:])) }
+
 // Intended reports whether the declaration or the mode changed, so that other codes are no drift.
 func (c *Change) Intended() bool {
 	return c.Before.Definition != c.After.Definition || c.Before.Enforced != c.After.Enforced
@@ -79,25 +84,54 @@ const (
 )
 
 // encoder encodes entries of the history and appends them to a block. An entry names node and directive by the number
-// of the first entry of the block that has them (from 1), or by 0 and their ids; its time is the difference to the
-// entry before. The directive of a Seal is 0.
+// of the first entry that has them (from 1), or by 0 and their ids; its time is the difference to the entry before. The
+// directive of a Seal is 0. The numbers of nodes and directives hold until the next checkpoint, across blocks. Each block
+// begins with its own number, so that a reader notices a missing block. Block 0 begins all numbers anew.
 type encoder struct {
 	data     []byte
-	keys     map[key]int
-	sums     map[[32]byte]int // numbers of assignments and certificates
-	executed int64            // of the last entry
-	earliest int64            // earliest Executed of the block; 0: no entry
+	block    int // number of the block
+	nodes    map[model.NodeID]*numberedNode
+	keys     int   // how many are numbered
+	executed int64 // of the last entry
+	earliest int64 // earliest Executed of the block; 0: no entry
 }
 
-// appendKey appends the node and directive of an entry, and the entry's time.
-func (e *encoder) appendKey(k key, at int64) {
-	if number, known := e.keys[k]; known {
-		e.data = binary.AppendUvarint(e.data, uint64(number))
-	} else {
-		if e.keys == nil {
-			e.keys = map[key]int{}
+// numberedNode has the numbers of a node's keys, and the last Seal of its chain.
+type numberedNode struct {
+	units []numberedUnit // ascending by unit
+	seal  Seal
+}
+
+// numberedUnit is the number of a key: a directive on a node.
+type numberedUnit struct {
+	unit   model.UnitID
+	number uint32
+}
+
+// nextBlock begins the next block, which continues the numbers.
+func (e *encoder) nextBlock() {
+	e.data, e.block, e.executed, e.earliest = nil, e.block+1, 0, 0
+}
+
+// appendKey appends the node and directive of an entry, and the entry's time. It returns the node.
+func (e *encoder) appendKey(k key, at int64) *numberedNode {
+	if len(e.data) == 0 {
+		e.data = binary.AppendUvarint(e.data, uint64(e.block))
+	}
+	node := e.nodes[k.node]
+	if node == nil {
+		if e.nodes == nil {
+			e.nodes = map[model.NodeID]*numberedNode{}
 		}
-		e.keys[k] = len(e.keys) + 1
+		node = &numberedNode{}
+		e.nodes[k.node] = node
+	}
+	i, known := slices.BinarySearchFunc(node.units, k.unit, func(u numberedUnit, unit model.UnitID) int { return cmp.Compare(u.unit, unit) })
+	if known {
+		e.data = binary.AppendUvarint(e.data, uint64(node.units[i].number))
+	} else {
+		e.keys++
+		node.units = slices.Insert(node.units, i, numberedUnit{k.unit, uint32(e.keys)})
 		e.data = binary.AppendUvarint(append(e.data, 0), uint64(k.node))
 		e.data = binary.AppendUvarint(e.data, uint64(k.unit))
 	}
@@ -105,30 +139,51 @@ func (e *encoder) appendKey(k key, at int64) {
 	if e.executed = at; e.earliest == 0 || at < e.earliest {
 		e.earliest = at
 	}
+	return node
 }
 
-// appendSeal appends an entry about the chain of a node's signed runs. Its unit is zero, and an assignment or
-// certificate is named as keys are.
+// Parts of a Seal's first byte: ChainStart, and fields that follow.
+const (
+	sealStart       = 0x0f
+	sealMinutes     = 0x10 // UnixMs is whole minutes before At: their number follows, instead of the difference in ms
+	sealAssignment  = 0x20 // another assignment than in the node's last Seal follows
+	sealCertificate = 0x40 // likewise: the certificate
+)
+
+// minuteMs is the length of a minute, in ms.
+const minuteMs = 60_000
+
+// appendSeal appends an entry about the chain of a node's signed runs. Its unit is zero, and its number is the
+// difference to the node's last one.
 func (e *encoder) appendSeal(s *Seal) {
-	e.appendKey(key{s.Node, 0}, s.At)
-	e.data = binary.AppendUvarint(append(e.data, byte(s.ChainStart)), s.Number)
-	e.data = binary.AppendVarint(e.data, int64(s.UnixMs)-s.At)
-	if s.ChainStart != policy.ChainContinues {
+	node := e.appendKey(key{s.Node, 0}, s.At)
+	flags := byte(s.ChainStart)
+	before := s.At - int64(s.UnixMs)
+	if before >= 0 && before%minuteMs == 0 {
+		flags |= sealMinutes
+		before /= minuteMs
+	}
+	kept := s.ChainStart == policy.ChainContinues
+	if kept && s.Assignment != node.seal.Assignment {
+		flags |= sealAssignment
+	}
+	if kept && s.Certificate != node.seal.Certificate {
+		flags |= sealCertificate
+	}
+	e.data = binary.AppendVarint(append(e.data, flags), int64(s.Number-node.seal.Number))
+	e.data = binary.AppendVarint(e.data, before)
+	if node.seal.Number = s.Number; !kept {
 		e.data = append(e.data, s.Link[:]...)
 		return
 	}
-	for _, sum := range [...][32]byte{s.Assignment, s.Certificate} {
-		if number, known := e.sums[sum]; known {
-			e.data = binary.AppendUvarint(e.data, uint64(number))
-			continue
-		}
-		if e.sums == nil {
-			e.sums = map[[32]byte]int{}
-		}
-		e.sums[sum] = len(e.sums) + 1
-		e.data = append(append(e.data, 0), sum[:]...)
+	if flags&sealAssignment != 0 {
+		e.data = append(e.data, s.Assignment[:]...)
+	}
+	if flags&sealCertificate != 0 {
+		e.data = append(e.data, s.Certificate[:]...)
 	}
 	e.data = append(e.data, s.Signature[:]...)
+	node.seal.Assignment, node.seal.Certificate = s.Assignment, s.Certificate
 }
 
 // append encodes an entry and appends it to the block.
@@ -196,10 +251,14 @@ func differenceOf(before, after policy.Codes, components int) (count int, change
 	return count, changes
 }
 
-// errBlock reports a block that is damaged.
-var errBlock = errors.New("the block is damaged")
+// Errors of blocks.
+var (
+	errBlock   = errors.New("the block is damaged")
+	errMissing = errors.New("the block before it is missing")
+)
 
-// reading selects the entries that a read of the history wants, and collects the states to which they lead.
+// reading selects the entries that a read of the history wants, and collects the states to which they lead. It reads one
+// partition, in the order of the blocks.
 type reading struct {
 	states  map[key]*State // by node and directive
 	until   int64          // Unix ms; the reader leaves out later entries
@@ -210,7 +269,18 @@ type reading struct {
 	before  policy.Codes  // likewise: of the change
 	// resumes selects the entries of a checkpoint whose states are unknown, because the blocks before it lack nodes.
 	resumes bool
+	skips   bool                   // leave out all entries of the checkpoint, because the entries before lead to its states
 	sizes   map[model.NodeID]int64 // bytes of the entries of each node; nil: nobody asks
+	block   uint64                 // number of the next block
+	keys    []numberedKey          // by number
+}
+
+// numberedKey is a directive on a node to which entries have given a number.
+type numberedKey struct {
+	key
+	accepted bool
+	state    *State // nil: none
+	seal     *Seal  // last one of the node, under its directive 0; nil: none
 }
 
 // count adds the size of an entry to the bytes of its node; before and after are the bytes left in the block, and it
@@ -222,87 +292,183 @@ func (r *reading) count(node model.NodeID, before, after int) int {
 	return after
 }
 
+// decodeStored decodes the blocks of a row, as compression.open returns them.
+func (r *reading) decodeStored(data []byte) error {
+	d := decoder{rest: data}
+	for more := true; more; more = len(d.rest) > 0 {
+		block := d.bytes(int(d.uvarint(maxBlock)))
+		if d.failed {
+			return errBlock
+		}
+		if err := r.decode(block); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // decode decodes the entries of a block and applies them to the states of the read.
 func (r *reading) decode(data []byte) error {
 	d := decoder{rest: data}
+	number := uint64(0)
+	if len(data) > 0 {
+		number = d.uvarint(math.MaxUint32)
+	}
+	switch {
+	case d.failed:
+		return errBlock
+	case number == 0:
+		r.keys = r.keys[:0]
+	case number != r.block:
+		return errMissing
+	}
+	r.block = number + 1
 	executed := int64(0)
-	var k key
-	for rest := len(d.rest); rest > 0; rest = r.count(k.node, rest, len(d.rest)) {
-		k = d.key()
+	for rest := len(d.rest); rest > 0; {
+		k := r.key(&d)
 		executed += d.varint()
-		if k.unit == 0 && !d.failed {
-			r.seal = d.seal(executed)
-			if r.seal.Node = k.node; d.failed {
-				return errBlock
-			}
-			if r.visit != nil && executed <= r.until && r.accepts(k.node) {
-				r.change = Change{Seal: &r.seal}
-				r.visit(&r.change)
-			}
-			continue
-		}
-		flags := d.byte()
-		removed, relevant := flags&flagRemoved != 0, executed <= r.until && r.accepts(k.node)
-		if d.failed || removed && flags != flagRemoved || flags&(flagLinked|flagTime) == flagTime || flags&(flagDefinition|flagWhole) == flagDefinition || flags&(flagOne|flagWhole) == flagOne|flagWhole {
+		if d.failed {
 			return errBlock
 		}
-		c := &r.change
-		*c = Change{After: State{Node: k.node, Unit: k.unit}, Linked: flags&flagLinked != 0, SignedMs: executed}
-		if flags&flagTime != 0 {
-			c.SignedMs += d.varint()
+		var err error
+		if k.unit == 0 {
+			err = r.decodeSeal(&d, k, executed)
+		} else {
+			err = r.decodeRun(&d, k, executed)
 		}
-		state := r.states[k]
-		relevant = relevant && (!r.resumes || state == nil)
-		if state != nil {
-			c.Before, c.After = *state, *state
+		if err != nil {
+			return err
 		}
-		a := &c.After
-		a.Executed, a.Enforced, a.Ended = executed, flags&flagEnforced != 0, flags&flagEnded != 0
-		if flags&flagDefinition != 0 {
-			a.Definition = model.DefinitionID(d.uvarint(math.MaxUint32))
+		rest = r.count(k.node, rest, len(d.rest))
+	}
+	return nil
+}
+
+// key reads the node and directive of an entry, or returns nil if they are damaged. The result is valid until the next call.
+func (r *reading) key(d *decoder) *numberedKey {
+	number := d.uvarint(math.MaxUint32)
+	if number > 0 && number <= uint64(len(r.keys)) {
+		return &r.keys[number-1]
+	}
+	k := key{model.NodeID(d.uvarint(math.MaxUint32)), model.UnitID(d.uvarint(math.MaxUint32))}
+	if number > 0 || k.node == 0 {
+		d.failed = true
+	}
+	if d.failed {
+		return nil
+	}
+	r.keys = append(r.keys, numberedKey{key: k, accepted: r.accepts(k.node), state: r.states[k]})
+	return &r.keys[len(r.keys)-1]
+}
+
+// decodeSeal decodes the part of a chain entry (Seal) that follows its key and time.
+func (r *reading) decodeSeal(d *decoder, k *numberedKey, at int64) error {
+	if k.seal == nil {
+		k.seal = &Seal{Node: k.node}
+	}
+	s := k.seal
+	flags := d.byte()
+	s.At, s.ChainStart = at, policy.ChainBreak(flags&sealStart)
+	s.Number += uint64(d.varint())
+	before := d.varint()
+	if flags&sealMinutes != 0 {
+		d.failed = d.failed || before < 0 || before > math.MaxInt64/minuteMs
+		before *= minuteMs
+	}
+	s.UnixMs = uint64(at - before)
+	r.seal = *s
+	if s.ChainStart != policy.ChainContinues {
+		r.seal.Assignment, r.seal.Certificate = [32]byte{}, CertificateSum{}
+		copy(r.seal.Link[:], d.bytes(policy.LinkBytes))
+		d.failed = d.failed || !s.ChainStart.IsReason() || flags&^(sealStart|sealMinutes) != 0
+	} else {
+		if flags&sealAssignment != 0 {
+			copy(s.Assignment[:], d.bytes(len(s.Assignment)))
 		}
-		same := false
-		switch {
-		case removed:
-			*a = State{Node: k.node, Unit: k.unit, Executed: executed}
-		case flags&flagWhole != 0:
-			a.Components = int(d.uvarint(wire.MaxComponents))
-			codes := policy.Codes(d.bytes((a.Components + 1) / 2))
+		if flags&sealCertificate != 0 {
+			copy(s.Certificate[:], d.bytes(len(s.Certificate)))
+		}
+		r.seal.Assignment, r.seal.Certificate = s.Assignment, s.Certificate
+		copy(r.seal.Signature[:], d.bytes(policy.SignatureBytes))
+		d.failed = d.failed || flags&^(sealStart|sealMinutes|sealAssignment|sealCertificate) != 0
+	}
+	if d.failed {
+		return errBlock
+	}
+	if r.visit != nil && at <= r.until && k.accepted && !r.skips {
+		r.change = Change{Seal: &r.seal}
+		r.visit(&r.change)
+	}
+	return nil
+}
+
+// decodeRun decodes the part of a run's entry that follows its key and time, and applies the entry to the states of the
+// read.
+func (r *reading) decodeRun(d *decoder, k *numberedKey, executed int64) error {
+	flags := d.byte()
+	removed, relevant := flags&flagRemoved != 0, executed <= r.until && k.accepted && !r.skips
+	if d.failed || removed && flags != flagRemoved || flags&(flagLinked|flagTime) == flagTime || flags&(flagDefinition|flagWhole) == flagDefinition || flags&(flagOne|flagWhole) == flagOne|flagWhole {
+		return errBlock
+	}
+	c, state := &r.change, k.state
+	*c = Change{After: State{Node: k.node, Unit: k.unit}, Linked: flags&flagLinked != 0, SignedMs: executed}
+	if flags&flagTime != 0 {
+		c.SignedMs += d.varint()
+	}
+	relevant = relevant && (!r.resumes || state == nil)
+	if state != nil {
+		c.Before, c.After = *state, *state
+	}
+	a := &c.After
+	a.Executed, a.Enforced, a.Ended = executed, flags&flagEnforced != 0, flags&flagEnded != 0
+	if flags&flagDefinition != 0 {
+		a.Definition = model.DefinitionID(d.uvarint(math.MaxUint32))
+	}
+	same := false
+	switch {
+	case removed:
+		*a = State{Node: k.node, Unit: k.unit, Executed: executed}
+	case flags&flagWhole != 0:
+		a.Components = int(d.uvarint(wire.MaxComponents))
+		codes := policy.Codes(d.bytes((a.Components + 1) / 2))
+		if relevant {
 			if d.failed || codes.Check(a.Components) != nil {
 				return errBlock
 			}
 			a.Codes = slices.Clone(codes)
 			same = bytes.Equal(codes, c.Before.Codes)
-		case !relevant:
-			d.skipDifferences(flags)
-		default:
-			if r.visit != nil {
-				r.before = append(r.before[:0], c.Before.Codes...)
-				c.Before.Codes = r.before
-			}
-			same = d.applyDifferences(a, flags) == 0
 		}
-		if d.failed || relevant && !removed && a.Definition == 0 {
-			return errBlock
-		}
-		if !relevant {
-			continue
-		}
-		if a.Changed = executed; same && a.Definition == c.Before.Definition {
-			a.Changed = c.Before.Changed
-		}
+	case !relevant:
+		d.skipDifferences(flags)
+	default:
 		if r.visit != nil {
-			r.visit(c)
+			r.before = append(r.before[:0], c.Before.Codes...)
+			c.Before.Codes = r.before
 		}
-		switch {
-		case removed:
-			delete(r.states, k)
-		case state != nil:
-			*state = *a
-		default:
-			r.states[k] = &State{}
-			*r.states[k] = *a
-		}
+		same = d.applyDifferences(a, flags) == 0
+	}
+	if d.failed || relevant && !removed && a.Definition == 0 {
+		return errBlock
+	}
+	if !relevant {
+		return nil
+	}
+	if a.Changed = executed; same && a.Definition == c.Before.Definition {
+		a.Changed = c.Before.Changed
+	}
+	if r.visit != nil {
+		r.visit(c)
+	}
+	switch {
+	case removed:
+		delete(r.states, k.key)
+		k.state = nil
+	case state != nil:
+		*state = *a
+	default:
+		k.state = &State{}
+		*k.state = *a
+		r.states[k.key] = k.state
 	}
 	return nil
 }
@@ -311,53 +477,6 @@ func (r *reading) decode(data []byte) error {
 type decoder struct {
 	rest   []byte
 	failed bool
-	keys   []key // of the entries before
-	sums   [][32]byte
-}
-
-// seal reads the part of a chain entry (Seal) that follows its key and time.
-func (d *decoder) seal(at int64) (s Seal) {
-	s.At, s.ChainStart, s.Number = at, policy.ChainBreak(d.byte()), d.uvarint(math.MaxUint64)
-	s.UnixMs = uint64(at + d.varint())
-	if s.ChainStart != policy.ChainContinues {
-		copy(s.Link[:], d.bytes(policy.LinkBytes))
-		d.failed = d.failed || !s.ChainStart.IsReason()
-		return s
-	}
-	s.Assignment, s.Certificate = d.sum(), d.sum()
-	copy(s.Signature[:], d.bytes(policy.SignatureBytes))
-	return s
-}
-
-// sum reads the checksum of an assignment or of a certificate.
-func (d *decoder) sum() (sum [32]byte) {
-	number := d.uvarint(math.MaxUint32)
-	switch {
-	case number == 0:
-		copy(sum[:], d.bytes(len(sum)))
-		d.sums = append(d.sums, sum)
-	case number <= uint64(len(d.sums)):
-		sum = d.sums[number-1]
-	default:
-		d.failed = true
-	}
-	return sum
-}
-
-// key reads the node and directive of an entry.
-func (d *decoder) key() (k key) {
-	number := d.uvarint(math.MaxUint32)
-	switch {
-	case number == 0:
-		k = key{model.NodeID(d.uvarint(math.MaxUint32)), model.UnitID(d.uvarint(math.MaxUint32))}
-		d.keys = append(d.keys, k)
-	case number <= uint64(len(d.keys)):
-		return d.keys[number-1]
-	}
-	if k.node == 0 {
-		d.failed = true
-	}
-	return k
 }
 
 // changedCodes returns how many changed component codes follow in the entry.
@@ -434,17 +553,32 @@ func (d *decoder) bytes(n int) []byte {
 	return b
 }
 
-// Forms of a stored block: its first byte.
+// Forms of a stored row: its first byte. A row has blocks, each behind its length. Forms 1 and 2 were used before the
+// first release.
 const (
-	formPlain byte = 1 // the entries
-	formZstd  byte = 2 // compressed entries
+	formPlain byte = 3 // the blocks
+	formZstd  byte = 4 // compressed blocks
 )
 
-// compression compresses and decompresses the complete blocks of a store.
-type compression struct {
-	writer *zstd.Encoder
-	reader *zstd.Decoder
+// appendBlock appends a block, behind its length, to the blocks of a row.
+func appendBlock(row, block []byte) []byte {
+	return append(binary.AppendUvarint(row, uint64(len(block))), block...)
 }
+
+// compression compresses and decompresses the complete blocks and the certificates of a store.
+type compression struct {
+	writer, certificateWriter *zstd.Encoder
+	reader                    *zstd.Decoder
+}
+
+// certificateDictionary is the certificate of some node. Stored certificates name the parts that are equal in it, so
+// it never changes. Another dictionary would get another id.
+//
+//go:embed certificate.der
+var certificateDictionary []byte
+
+// certificateDictionaryID is the id of certificateDictionary in compressed certificates.
+const certificateDictionaryID = 1
 
 // maxBlock bounds a block in memory: a checkpoint of a partition with 4,000 nodes of 10,000 components.
 const maxBlock = 64 << 20
@@ -452,15 +586,28 @@ const maxBlock = 64 << 20
 // newCompression returns a zstd compressor and decompressor for blocks.
 func newCompression() (c compression, err error) {
 	if c.writer, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true)); err == nil {
-		c.reader, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxBlock))
+		c.certificateWriter, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true), zstd.WithEncoderDictRaw(certificateDictionaryID, certificateDictionary))
+	}
+	if err == nil {
+		c.reader, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxBlock), zstd.WithDecoderDictRaw(certificateDictionaryID, certificateDictionary))
 	}
 	return c, err
 }
 
-// seal compresses a complete block for the database.
+// seal compresses the complete blocks of a row for the database.
 func (c *compression) seal(data []byte) []byte { return c.writer.EncodeAll(data, []byte{formZstd}) }
 
-// open decompresses a block from the database and returns its encoded entries.
+// sealCertificate compresses a certificate (DER) for the database.
+func (c *compression) sealCertificate(der []byte) []byte {
+	return c.certificateWriter.EncodeAll(der, nil)
+}
+
+// openCertificate decompresses a certificate from the database and returns its DER.
+func (c *compression) openCertificate(stored []byte) ([]byte, error) {
+	return c.reader.DecodeAll(stored, nil)
+}
+
+// open decompresses a row of the database and returns its blocks, for reading.decodeStored.
 func (c *compression) open(stored []byte) ([]byte, error) {
 	switch {
 	case len(stored) > 0 && stored[0] == formPlain:

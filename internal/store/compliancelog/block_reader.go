@@ -3,6 +3,7 @@ package compliancelog
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"time"
@@ -29,22 +30,21 @@ func (s *Store) read(ctx context.Context, p model.Partition, since int64, r *rea
 	blocks, err := sqldb.List(ctx, s.db, "blocks", func(scan sqldb.Scan) (b storedBlock, err error) {
 		err = scan(&b.kind, &b.body)
 		return b, err
-	}, `SELECT checkpoint, body FROM compliance_blocks WHERE id IN (SELECT id FROM compliance_blocks WHERE id >= ? AND id <= ? AND begun <= ?) ORDER BY id`,
-		max(first, low), high, r.until)
+	}, `SELECT checkpoint, body FROM compliance_blocks WHERE id >= ? AND id <= (SELECT MAX(id) FROM compliance_blocks WHERE id >= ? AND id <= ? AND begun <= ?) ORDER BY id`,
+		max(first, low), max(first, low), high, r.until)
 	if err != nil {
 		return err
 	}
 	for i, b := range blocks {
-		switch r.resumes = i > 0 && b.kind == resumption; {
-		case i == 0 || b.kind == differences || r.resumes:
-			if b.body, err = s.open(b.body); err == nil {
-				err = r.decode(b.body)
-			}
-			if err != nil {
-				return fmt.Errorf("read the history of compliance in %s, partition %d: %w", s.db.Name(), p, err)
-			}
-		case b.kind == restart:
+		if i > 0 && b.kind == restart {
 			return nil
+		}
+		r.resumes, r.skips = i > 0 && b.kind == resumption, i > 0 && b.kind == checkpoint
+		if b.body, err = s.open(b.body); err == nil {
+			err = r.decodeStored(b.body)
+		}
+		if err != nil {
+			return fmt.Errorf("read the history of compliance in %s, partition %d: %w", s.db.Name(), p, err)
 		}
 	}
 	return nil
@@ -85,11 +85,18 @@ const certificateMargin = 3 * 24 * time.Hour
 
 // Certificate returns the certificate (DER) with which an agent signs its runs, or nil if the store does not have it.
 func (s *Store) Certificate(ctx context.Context, sum CertificateSum) ([]byte, error) {
-	list, err := sqldb.List(ctx, s.db, "a certificate", sqldb.ScanColumn[[]byte], `SELECT der FROM compliance_certificates WHERE sum = ?`, sum[:])
+	list, err := sqldb.List(ctx, s.db, "a certificate", sqldb.ScanColumn[[]byte], `SELECT der FROM compliance_certificates WHERE sum = ?`, sum.shortened())
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
-	return list[0], nil
+	der, err := s.openCertificate(list[0])
+	if err != nil {
+		return nil, fmt.Errorf("read a certificate from %s: %w", s.db.Name(), err)
+	}
+	if sha256.Sum256(der) != sum {
+		return nil, nil
+	}
+	return der, nil
 }
 
 // Changes calls visit for each run of the selected nodes in the history, as Entries does, and leaves out entries about
@@ -136,9 +143,12 @@ func (s *Store) OldestEntry(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(ms), nil
 }
 
-// Clean removes entries older than the retention and, above the size budget, entries of the nodes that use more than
-// their share.
+// Clean packs the history. It removes entries older than the retention and, above the size budget, entries of the nodes
+// that use more than their share.
 func (s *Store) Clean(ctx context.Context, now time.Time) error {
+	if err := s.pack(ctx); err != nil {
+		return err
+	}
 	if s.opts.Retention > 0 {
 		if _, err := s.removeBefore(ctx, now.Add(-s.opts.Retention).UnixMilli()); err != nil {
 			return err

@@ -111,7 +111,7 @@ func (s *Store) measureSpans(ctx context.Context) (spans []span, held []map[mode
 			body, err := s.open(b.body)
 			if err == nil {
 				r.sizes = map[model.NodeID]int64{}
-				err = r.decode(body)
+				err = r.decodeStored(body)
 			}
 			if err != nil {
 				return nil, nil, fmt.Errorf("read the history of compliance in %s: %w", s.db.Name(), err)
@@ -147,19 +147,20 @@ func (s *Store) removeNodes(ctx context.Context, of span, nodes map[model.NodeID
 		return err
 	}
 	r := reading{states: map[key]*State{}, until: math.MaxInt64, accepts: func(id model.NodeID) bool { return !nodes[id] }}
+	var e encoder
+	r.visit = func(c *Change) { e.append(c) }
 	for i := range blocks {
 		b := &blocks[i]
-		var e encoder
-		r.visit = func(c *Change) { e.append(c) }
 		body, err := s.open(b.body)
 		if err == nil {
-			err = r.decode(body)
+			err = r.decodeStored(body)
 		}
 		if err != nil {
 			return err
 		}
-		if b.body = s.seal(e.data); len(e.data) == 0 && b.kind == differences {
-			b.body = nil
+		if b.body = nil; len(e.data) > 0 || b.kind > differences {
+			b.body = s.seal(appendBlock(nil, e.data))
+			e.nextBlock()
 		}
 	}
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {

@@ -24,7 +24,7 @@ var schema = []string{`
 		id {id}, checkpoint BIGINT NOT NULL, begun BIGINT NOT NULL, ended BIGINT NOT NULL, log BIGINT NOT NULL, number BIGINT NOT NULL, body {blob} NOT NULL);
 	CREATE INDEX compliance_blocks_times ON compliance_blocks (id, checkpoint, begun, ended);
 	CREATE TABLE compliance_definitions (definition BIGINT PRIMARY KEY, last BIGINT NOT NULL);
-	CREATE TABLE compliance_certificates (sum {blob} PRIMARY KEY, last BIGINT NOT NULL, der {blob} NOT NULL);
+	CREATE TABLE compliance_certificates (sum BIGINT PRIMARY KEY, last BIGINT NOT NULL, der {blob} NOT NULL);
 	CREATE TABLE compliance_life (one BIGINT PRIMARY KEY, identity BIGINT NOT NULL);
 `}
 
@@ -33,6 +33,7 @@ const singleRow = `INSERT INTO compliance_life (one, identity) VALUES (1, 0) ON 
 
 // Kinds of blocks.
 const (
+	packed      = -1 // differences: blocks that pack merged
 	differences = 0
 	checkpoint  = 1 // all runs of the partition
 	restart     = 2 // a checkpoint: the blocks before it miss entries, or have too many
@@ -43,7 +44,7 @@ const (
 const (
 	blockSize       = 4 << 10  // a block of so many bytes is complete
 	leastCheckpoint = 64 << 10 // a checkpoint follows so many bytes of differences,
-	checkpointShare = 2        // and so many times the bytes of the last checkpoint
+	checkpointShare = 8        // and so many times the bytes of the last checkpoint
 	maxPending      = 16 << 20 // bytes of complete blocks that wait for the database; appliers wait beyond it
 	idShift         = 40       // of the partition in the id of a block
 	flushEvery      = time.Minute
@@ -111,8 +112,8 @@ type namedDefinition struct {
 
 // certificate is a row of the table compliance_certificates: a certificate with which an agent signs its runs.
 type certificate struct {
-	sum  CertificateSum
-	last int64 // of its last arrival, Unix ms
+	sum  CertificateSum // its first 8 bytes are the key of the row
+	last int64          // of its last arrival, Unix ms
 	der  []byte
 }
 
@@ -160,7 +161,9 @@ func (s *Store) load(ctx context.Context) (err error) {
 		return err
 	}
 	s.proven, err = sqldb.NewInserter(ctx, s.db, "compliance_certificates (sum, last, der)", "ON CONFLICT (sum) DO UPDATE SET last = excluded.last",
-		func(args []any, c *certificate) []any { return append(args, c.sum[:], c.last, c.der) })
+		func(args []any, c *certificate) []any {
+			return append(args, c.sum.shortened(), c.last, s.sealCertificate(c.der))
+		})
 	if err != nil {
 		return err
 	}
@@ -249,7 +252,8 @@ func (s *Store) completeBlock(p *partitionBlocks, kind int) {
 	b.kind, b.earliest, b.last, b.body = kind, p.entries.earliest, p.last, p.entries.data
 	p.full = append(p.full, b)
 	s.pending += len(b.body)
-	p.open, p.entries, p.written = block{id: b.id + 1}, encoder{}, 0
+	p.open, p.written = block{id: b.id + 1}, 0
+	p.entries.nextBlock()
 }
 
 // CheckpointDue reports whether the next entry of a partition should follow a checkpoint.
@@ -267,7 +271,7 @@ func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int
 	defer s.mu.Unlock()
 	p := &s.partitions[id]
 	s.completeBlock(p, differences)
-	p.last = at
+	p.last, p.entries = at, encoder{}
 	for i := range runs {
 		c := Change{After: runs[i]}
 		c.After.Executed = c.After.Changed
@@ -295,7 +299,8 @@ func (s *Store) completeCheckpoint(p *partitionBlocks, kind int) {
 	b.kind, b.earliest, b.last, b.body = kind, p.entries.earliest, p.last, p.entries.data
 	p.full = append(p.full, b)
 	s.pending += len(b.body)
-	p.open, p.entries, p.written = block{id: b.id + 1}, encoder{}, 0
+	p.open, p.written = block{id: b.id + 1}, 0
+	p.entries.nextBlock()
 }
 
 // AwaitCapacity blocks while too many entries wait to be written to the database.
@@ -376,9 +381,9 @@ func (s *Store) Flush(ctx context.Context, partitions ...model.Partition) error 
 	for i := range blocks {
 		b := &blocks[i]
 		if b.kind == differences && len(b.body) < blockSize {
-			b.stored = append([]byte{formPlain}, b.body...)
+			b.stored = appendBlock([]byte{formPlain}, b.body)
 		} else {
-			b.stored = s.seal(b.body)
+			b.stored = s.seal(appendBlock(nil, b.body))
 		}
 	}
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {

@@ -1,0 +1,77 @@
+package compliancelog
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+// packSize bounds a row of merged blocks, in bytes before compression.
+const packSize = 512 << 10
+
+// pack merges the small blocks between two checkpoints of a partition into few rows. Small rows leave a fifth of the
+// pages of a SQLite file empty. Blocks behind the last checkpoint of a partition stay as they are.
+func (s *Store) pack(ctx context.Context) error {
+	rows, err := sqldb.List(ctx, s.db, "blocks", func(scan sqldb.Scan) (b block, err error) {
+		err = scan(&b.id, &b.kind)
+		return b, err
+	}, `SELECT id, checkpoint FROM compliance_blocks WHERE checkpoint <> ? ORDER BY id`, packed)
+	if err != nil {
+		return err
+	}
+	first := 0 // of the differences before rows[i]
+	for i, b := range rows {
+		if i > 0 && rows[i-1].id>>idShift != b.id>>idShift {
+			first = i
+		}
+		if b.kind == differences {
+			continue
+		}
+		if i-first > 1 {
+			if err := s.packBlocks(ctx, rows[first].id, rows[i-1].id); err != nil {
+				return fmt.Errorf("pack the history of compliance: %w", err)
+			}
+		}
+		first = i + 1
+	}
+	return nil
+}
+
+// packBlocks merges the blocks from one id to another one.
+func (s *Store) packBlocks(ctx context.Context, first, last int64) error {
+	blocks, err := sqldb.List(ctx, s.db, "blocks", func(scan sqldb.Scan) (b block, err error) {
+		var log, number int64
+		err = scan(&b.id, &b.earliest, &b.ended, &log, &number, &b.stored)
+		b.last = journal.Position{Log: uint64(log), Number: uint64(number)}
+		return b, err
+	}, `SELECT id, begun, ended, log, number, body FROM compliance_blocks WHERE id >= ? AND id <= ? AND checkpoint = ? ORDER BY id`, first, last, differences)
+	if err != nil {
+		return err
+	}
+	var merged []block
+	for i := range blocks {
+		b := &blocks[i]
+		body, err := s.open(b.stored)
+		if err != nil {
+			return err
+		}
+		if n := len(merged); n > 0 && len(merged[n-1].body)+len(body) <= packSize {
+			m := &merged[n-1]
+			m.earliest, m.ended, m.last, m.body = min(m.earliest, b.earliest), max(m.ended, b.ended), b.last, append(m.body, body...)
+			continue
+		}
+		b.kind, b.body = packed, body
+		merged = append(merged, *b)
+	}
+	for i := range merged {
+		merged[i].stored = s.seal(merged[i].body)
+	}
+	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM compliance_blocks WHERE id >= ? AND id <= ? AND checkpoint = ?`, first, last, differences); err != nil {
+			return err
+		}
+		return s.insert.Insert(ctx, tx, merged)
+	})
+}
