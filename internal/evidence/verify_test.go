@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,27 +63,41 @@ func TestChangesOfEvidenceAreFound(t *testing.T) {
 		t.Fatalf("right evidence: %+v", found)
 	}
 	other := signedEvidence(t)
-	for want, change := range map[string]func(e *v1.Evidence){
-		"the signature of run 6 is wrong":      func(e *v1.Evidence) { e.Entries[4].Run.Codes[0] ^= 1 },
-		"the signature of run 5 is wrong":      func(e *v1.Evidence) { e.Entries = append(e.Entries[:1], e.Entries[2:]...) },
-		"the definition":                       func(e *v1.Evidence) { e.Definitions[0].Bytes[0]++ },
-		"a certificate is not that of node":    func(e *v1.Evidence) { e.ID = other.ID },
-		"the CA did not issue a certificate":   func(e *v1.Evidence) { e.CA = other.CA },
-		"more than one certificate of a CA":    func(e *v1.Evidence) { e.CA += other.CA },
-		"the certificate of the signature":     func(e *v1.Evidence) { e.Certificates = nil },
-		"has codes that no agent reports":      func(e *v1.Evidence) { e.Entries[4].Run.Codes[0] = 0xff },
-		"names no definition":                  func(e *v1.Evidence) { e.Entries[4].Run.Definition = "" },
-		"when its certificate was not valid":   func(e *v1.Evidence) { e.Entries[3].Signature.SignedMs = 1 },
-		"has a wrong form":                     func(e *v1.Evidence) { e.Entries[3].Signature.Signature = nil },
-		"was changed, added or removed":        func(e *v1.Evidence) { e.Entries = append(e.Entries, e.Entries[0]) },
-		"that the evidence does not have":      func(e *v1.Evidence) { e.Definitions = nil },
-		"the evidence has no certificate of a": func(e *v1.Evidence) { e.CA = "" },
+	for _, manipulation := range []struct {
+		want   string
+		change func(e *v1.Evidence)
+	}{
+		{"the signature of run 6 is wrong", func(e *v1.Evidence) { e.Entries[4].Run.Codes[0] ^= 1 }},
+		{"the signature of run 6 is wrong", func(e *v1.Evidence) { e.Entries[4].Run.Enforced = true }},
+		{"the signature of run 6 is wrong", func(e *v1.Evidence) { e.Entries[5].Signature.Signature[9]++ }},
+		{"the signature of run 6 is wrong", func(e *v1.Evidence) {
+			e.Entries[5].Signature = e.Entries[3].Signature
+			e.Entries[5].Signature.Number = 6
+		}},
+		{"the signature of run 6 is wrong", func(e *v1.Evidence) { e.Entries[5].Signature.Assignment[0]++ }},
+		{"the signature of run 6 is wrong", func(e *v1.Evidence) { e.Entries = slices.Delete(e.Entries, 2, 4) }}, // a day with its signature
+		{"the signature of run 5 is wrong", func(e *v1.Evidence) { e.Entries = append(e.Entries[:1], e.Entries[2:]...) }},
+		{"the signature of run 5 is wrong", func(e *v1.Evidence) { e.Entries[1], e.Entries[2] = e.Entries[2], e.Entries[1] }},
+		{"the definition", func(e *v1.Evidence) { e.Definitions[0].Bytes[0]++ }},
+		{"a certificate is not that of node", func(e *v1.Evidence) { e.ID = other.ID }},
+		{"a certificate is not that of node", func(e *v1.Evidence) { e.Certificates = other.Certificates }},
+		{"the CA did not issue a certificate", func(e *v1.Evidence) { e.ID, e.Certificates = other.ID, other.Certificates }},
+		{"the CA did not issue a certificate", func(e *v1.Evidence) { e.CA = other.CA }},
+		{"more than one certificate of a CA", func(e *v1.Evidence) { e.CA += other.CA }},
+		{"the certificate of the signature", func(e *v1.Evidence) { e.Certificates = nil }},
+		{"has codes that no agent reports", func(e *v1.Evidence) { e.Entries[4].Run.Codes[0] = 0xff }},
+		{"names no definition", func(e *v1.Evidence) { e.Entries[4].Run.Definition = "" }},
+		{"when its certificate was not valid", func(e *v1.Evidence) { e.Entries[3].Signature.SignedMs = 1 }},
+		{"has a wrong form", func(e *v1.Evidence) { e.Entries[3].Signature.Signature = nil }},
+		{"was changed, added or removed", func(e *v1.Evidence) { e.Entries = append(e.Entries, e.Entries[0]) }},
+		{"that the evidence does not have", func(e *v1.Evidence) { e.Definitions = nil }},
+		{"the evidence has no certificate of a", func(e *v1.Evidence) { e.CA = "" }},
 	} {
 		var changed v1.Evidence
 		testenv.NoError(t, json.Unmarshal(testenv.Value(json.Marshal(e))(t), &changed))
-		change(&changed)
-		if found := Verify(&changed); !strings.Contains(strings.Join(found.Faults, "\n"), want) {
-			t.Errorf("%s: faults %q", want, found.Faults)
+		manipulation.change(&changed)
+		if found := Verify(&changed); !strings.Contains(strings.Join(found.Faults, "\n"), manipulation.want) {
+			t.Errorf("faults %q, want %q", found.Faults, manipulation.want)
 		}
 	}
 }
