@@ -173,7 +173,7 @@ func verdictOf(run *compliance.Run, directive *model.DirectiveDefinition) (Verdi
 		if message := run.Message(i); message != "" {
 			text += ": " + message
 		} else if status == policy.Missing {
-			text += ": " + run.Ended
+			text += ": " + run.Ended()
 		}
 		return NotCompliant, text
 	}

@@ -251,7 +251,7 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 			out.Blocks = append(out.Blocks, v1.BlockCompliance{Name: b.Name, Reporting: b.Reporting.String(), Percent: counts.Compliance(2), Counts: showCounts(&counts)})
 		}
 		if n := len(d.definition.Components); len(d.codes) > n {
-			for _, e := range wire.Unexpected(d.run.Exceptions, n) {
+			for _, e := range wire.Unexpected(d.run.Exceptions(), n) {
 				out.Components = append(out.Components, v1.ComponentStatus{Name: policy.Unexpected.String(), Mode: out.Mode, Status: policy.Unexpected.String(), Message: e.Message})
 			}
 		}

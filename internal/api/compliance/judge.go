@@ -98,10 +98,10 @@ func (j *judge) decide(d *nodeDirective, begin time.Time) {
 		for i := range d.codes {
 			d.codes[i] = d.run.Codes.At(i)
 		}
-		for range wire.Unexpected(d.run.Exceptions, len(d.definition.Components)) {
+		for range wire.Unexpected(d.run.Exceptions(), len(d.definition.Components)) {
 			d.codes = append(d.codes, policy.Unexpected)
 		}
-		d.notCounted = d.run.Ended
+		d.notCounted = d.run.Ended()
 	case policy.AwaitReport:
 		fill(policy.Pending, "the directive is new on the node or has changed, and the node's next run is awaited")
 		if old != nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"path/filepath"
 	"runtime"
 	"syscall"
@@ -134,6 +135,136 @@ func benchmarkRun(b *testing.B, components int, signed, changed bool) {
 	}
 	if runs := view.Runs(model.NodeID(7)); len(runs) != 1 || runs[0].Components != components {
 		b.Fatalf("runs %+v", runs)
+	}
+}
+
+// simulatedFleet makes signed reports of 12,000 nodes that each have 96 of 325 directives.
+type simulatedFleet struct {
+	components int
+	nodes      []simulatedNode
+	report     wire.Report
+	number     uint64 // of the last commit
+}
+
+// simulatedNode is a node of a simulatedFleet: its stream, its chain of runs and the number of runs by directive.
+type simulatedNode struct {
+	stream, runs uint64
+	link         policy.Link
+	ran          [96]byte
+}
+
+// directive returns the unit of one of the 96 directives of a node.
+func (f *simulatedFleet) directive(node, k int) model.DefinitionID {
+	return model.DefinitionID(1000 + (node*7+k*11)%325)
+}
+
+// run appends a signed run of a directive to the signals of its node. All its components differ from the run before.
+func (f *simulatedFleet) run(node, k int, unixMs uint64, signals []wire.Signal) []wire.Signal {
+	n := &f.nodes[node]
+	n.ran[k]++
+	status := policy.Compliant
+	if n.ran[k]%2 == 0 {
+		status = policy.NonCompliant
+	}
+	for i := range f.components {
+		policy.Codes(f.report.Codes).Set(i, status)
+	}
+	n.runs++
+	signed := wire.SignedRun{Number: n.runs, UnixMs: unixMs, Previous: n.link}
+	run := policy.LinkedRun{UnixMs: unixMs, Components: f.components, Codes: f.report.Codes}
+	n.link = n.link.Next(&run)
+	f.report.Signed = wire.AppendSignedRun(nil, &signed)
+	return append(signals, wire.Signal{Kind: wire.SignalReport, Definition: f.directive(node, k), AtMs: 10_000_000, Body: wire.AppendReport(nil, &f.report)})
+}
+
+// commit returns the next commit of the journal, without entries, and its time in Unix ms.
+func (f *simulatedFleet) commit() (*journaltest.Commit, uint64) {
+	f.number++
+	at := 1e18 + int64(f.number)*int64(50*time.Millisecond)
+	return &journaltest.Commit{At: journal.Position{Log: 1, Number: f.number}, Listened: time.Duration(f.number) * 50 * time.Millisecond, Time: at}, uint64(at / int64(time.Millisecond))
+}
+
+// send adds a batch of a node to a commit.
+func (f *simulatedFleet) send(b *testing.B, c *journaltest.Commit, node int, signals []wire.Signal) {
+	id := model.NodeID(node + 1)
+	n := &f.nodes[node]
+	batch := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(id), Lane: wire.Live}, First: n.stream + 1, NowMs: 10_000_000, Signals: signals}
+	n.stream += uint64(len(signals))
+	_, frame, err := wire.FrameKind(wire.AppendBatch(nil, &batch))
+	testenv.NoError(b, err)
+	c.AddEntry(journal.Section(id%model.Partitions), append(wire.AppendBatchRecord(nil, id), frame...))
+}
+
+// BenchmarkFleet measures runs of 12,000 nodes with 96 directives each. Each run is of a random directive on a random node, so that its state is in no
+// cache of the processor, and differs from the run before in all components. Shard, event view, compliance view and history are in the figure.
+func BenchmarkFleet(b *testing.B) {
+	const nodes, commits, perCommit, components = 12000, 100, 200, 11
+	f := &simulatedFleet{components: components, nodes: make([]simulatedNode, nodes), report: wire.Report{Components: components, Codes: policy.NewCodes(components)}}
+	definitions := map[model.DefinitionID]*model.Definition{}
+	for unit := model.UnitID(1000); unit < 1325; unit++ {
+		d := &model.DirectiveDefinition{Definition: model.Definition{ID: model.DefinitionID(unit), Unit: unit, Namespace: 1, Name: fmt.Sprint("directive ", unit)}, Interval: 5 * time.Minute, Components: make([]model.Component, components)}
+		for i := range d.Components {
+			d.Components[i].Name = fmt.Sprint("component ", i)
+		}
+		definitions[d.ID] = d.Seal()
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	events := event.New(shard.New(shard.Options{Definitions: func(id model.DefinitionID) *model.Definition { return definitions[id] }}), event.Options{Emit: func([]event.Transition) {}})
+	history := testenv.Value(compliancelog.Open(b.Context(), filepath.Join(b.TempDir(), "compliance.db"), compliancelog.Options{Now: time.Now, Logger: slog.New(slog.DiscardHandler)}))(b)
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error)
+	go func() { ended <- history.Run(ctx) }()
+	defer func() {
+		cancel()
+		testenv.NoError(b, errors.Join(<-ended, history.Close()))
+	}()
+	view := New(events.Shard, history)
+	for node := range nodes {
+		c, at := f.commit()
+		var signals []wire.Signal
+		for k := range 96 {
+			signals = f.run(node, k, at, signals)
+		}
+		f.send(b, c, node, signals)
+		testenv.NoError(b, events.Apply(c))
+	}
+	testenv.NoError(b, history.Flush(b.Context()))
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	random := rand.New(rand.NewPCG(1, 1))
+	var cpu time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		var list [commits]*journaltest.Commit
+		for i := range list {
+			c, at := f.commit()
+			for range perCommit {
+				node := random.IntN(nodes)
+				f.send(b, c, node, f.run(node, random.IntN(96), at, nil))
+			}
+			list[i] = c
+		}
+		runtime.GC() // of the memory for the commits
+		cpu -= cpuTime()
+		b.StartTimer()
+		for _, c := range list {
+			testenv.NoError(b, events.Apply(c))
+		}
+		b.StopTimer()
+		testenv.NoError(b, history.Flush(b.Context()))
+		cpu += cpuTime()
+		b.StartTimer()
+	}
+	perRun := float64(cpu.Nanoseconds()) / float64(b.N) / commits / perCommit
+	b.ReportMetric(perRun, "cpu-ns/run")
+	b.ReportMetric(components*1e9/perRun, "components/s/core")
+	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/nodes/96, "B/run")
+	for node := range nodes {
+		if chain := view.Chain(model.NodeID(node + 1)); chain.Number != f.nodes[node].runs || chain.Broken != policy.ChainFirst {
+			b.Fatalf("the chain of node %d is at run %d of %d, broken by %q", node+1, chain.Number, f.nodes[node].runs, chain.Broken)
+		}
 	}
 }
 

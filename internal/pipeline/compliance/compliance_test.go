@@ -104,7 +104,7 @@ func (v *testView) last() string {
 		for i := range r.Components {
 			text += " " + r.Codes.At(i).String()
 		}
-		parts = append(parts, text+r.Ended)
+		parts = append(parts, text+r.Ended())
 	}
 	return strings.Join(parts, "; ")
 }
@@ -143,7 +143,7 @@ func TestUnexpectedComponentIsAProblem(t *testing.T) {
 	if s, ok := v.events.Get(7, source); !ok || s.Problem == nil || s.Output != "3 of 3 components compliant, 1 unexpected; unexpected: Other x: surprise" {
 		t.Errorf("event %+v", s)
 	}
-	if list := wire.Unexpected(v.Runs(7)[0].Exceptions, 3); len(list) != 1 {
+	if list := wire.Unexpected(v.Runs(7)[0].Exceptions(), 3); len(list) != 1 {
 		t.Errorf("the run has the unexpected components %+v", list)
 	}
 	v.report(t, 5, wire.Live, 0, report(policy.Compliant, policy.Compliant, policy.Compliant))
@@ -317,7 +317,7 @@ func TestReportsMakeRunsAndOneEvent(t *testing.T) {
 // goldenRun returns a run with a value in each field.
 func goldenRun() *Run {
 	return &Run{Unit: 1000, Definition: 5, Executed: 1e18, Received: 1e18 + 7, Changed: 1e18 - 9, DurationMs: 12, Enforced: true, Components: 3, Codes: policy.Codes{0x53, 0x04},
-		Exceptions: []wire.ReportException{{Position: 1, Message: "PermitRootLogin is yes"}}, Ended: "the run took too long"}
+		notes: &runNotes{[]wire.ReportException{{Position: 1, Message: "PermitRootLogin is yes"}}, "the run took too long"}}
 }
 
 // TestSnapshotMatchesGoldenFile compares an encoded run with golden bytes.

@@ -36,7 +36,7 @@ func (w *complianceApplier) enterHistory() {
 
 // recordChange adds a history entry for a run that differs from the directive's previous run on the node.
 func (w *complianceApplier) recordChange(node model.NodeID, before, after *Run) {
-	if before.Definition == after.Definition && before.Enforced == after.Enforced && (before.Ended == "") == (after.Ended == "") && bytes.Equal(before.Codes, after.Codes) {
+	if before.Definition == after.Definition && before.Enforced == after.Enforced && (before.Ended() == "") == (after.Ended() == "") && bytes.Equal(before.Codes, after.Codes) {
 		return
 	}
 	w.addEntry(compliancelog.Change{Before: before.state(node), After: after.state(node)})
@@ -75,7 +75,7 @@ func (w *complianceApplier) leaveHistory() {
 func (r *Run) state(node model.NodeID) compliancelog.State {
 	return compliancelog.State{
 		Node: node, Unit: r.Unit, Definition: r.Definition, Executed: r.Executed / int64(time.Millisecond), Changed: r.Changed / int64(time.Millisecond),
-		Enforced: r.Enforced, Ended: r.Ended != "", Components: r.Components, Codes: r.Codes,
+		Enforced: r.Enforced, Ended: r.Ended() != "", Components: r.Components, Codes: r.Codes,
 	}
 }
 

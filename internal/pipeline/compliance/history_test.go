@@ -81,7 +81,7 @@ func TestHistoryReturnsTheRunsOfEachCommit(t *testing.T) {
 		}
 		text := ""
 		for _, r := range s.Runs(7) {
-			text += fmt.Sprint(r.Unit, r.Definition, r.Codes, r.Enforced, r.Ended != "", ";")
+			text += fmt.Sprint(r.Unit, r.Definition, r.Codes, r.Enforced, r.Ended() != "", ";")
 		}
 		want = append(want, text)
 		switch random.IntN(30) {

@@ -44,9 +44,9 @@ func (r *Run) append(b []byte) []byte {
 	b = shard.AppendBool(b, r.Enforced)
 	b = binary.AppendUvarint(b, uint64(r.Components))
 	b = append(b, r.Codes...)
-	b = shard.AppendText(b, r.Ended)
-	b = binary.AppendUvarint(b, uint64(len(r.Exceptions)))
-	for _, e := range r.Exceptions {
+	b = shard.AppendText(b, r.Ended())
+	b = binary.AppendUvarint(b, uint64(len(r.Exceptions())))
+	for _, e := range r.Exceptions() {
 		b = binary.AppendUvarint(b, uint64(e.Position))
 		b = shard.AppendText(b, e.Message)
 	}
@@ -94,9 +94,11 @@ func decodeRun(d *shard.Decoder) (r Run) {
 	if err := r.Codes.Check(r.Components); err != nil {
 		d.Fail("codes of a run")
 	}
-	r.Ended = string(d.Bytes())
+	ended := string(d.Bytes())
+	var exceptions []wire.ReportException
 	for range d.Count() {
-		r.Exceptions = append(r.Exceptions, wire.ReportException{Position: d.Uint32(), Message: string(d.Bytes())})
+		exceptions = append(exceptions, wire.ReportException{Position: d.Uint32(), Message: string(d.Bytes())})
 	}
+	r.setNotes(exceptions, ended)
 	return r
 }

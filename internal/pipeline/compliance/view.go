@@ -44,17 +44,46 @@ type Run struct {
 	Enforced   bool
 	Components int
 	Codes      policy.Codes
-	Exceptions []wire.ReportException // ascending by position; of unexpected components behind the last one
-	Ended      string                 // why the run ended before its last component; empty: it did not
+	notes      *runNotes // nil: none
+}
+
+// runNotes has the texts of a run, which most runs lack.
+type runNotes struct {
+	exceptions []wire.ReportException
+	ended      string
+}
+
+// Exceptions returns the texts of components, ascending by position; those of unexpected components are behind the last
+// one. Nobody may change them.
+func (r *Run) Exceptions() []wire.ReportException {
+	if r.notes == nil {
+		return nil
+	}
+	return r.notes.exceptions
+}
+
+// Ended returns why the run ended before its last component. It is empty if the run did not.
+func (r *Run) Ended() string {
+	if r.notes == nil {
+		return ""
+	}
+	return r.notes.ended
+}
+
+// setNotes sets the texts of a run, which owns them from then on.
+func (r *Run) setNotes(exceptions []wire.ReportException, ended string) {
+	if r.notes = nil; len(exceptions) > 0 || ended != "" {
+		r.notes = &runNotes{exceptions, ended}
+	}
 }
 
 // Message returns the text of a component.
 func (r *Run) Message(position int) string {
-	i, ok := slices.BinarySearchFunc(r.Exceptions, uint32(position), func(e wire.ReportException, at uint32) int { return cmp.Compare(e.Position, at) })
+	i, ok := slices.BinarySearchFunc(r.Exceptions(), uint32(position), func(e wire.ReportException, at uint32) int { return cmp.Compare(e.Position, at) })
 	if !ok {
 		return ""
 	}
-	return r.Exceptions[i].Message
+	return r.notes.exceptions[i].Message
 }
 
 // New returns an empty view and registers it as a reducer of a shard. The shard needs the event reducer, too, which reads
@@ -225,8 +254,9 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 		run.Definition, run.Codes, run.Components, run.Changed = c.ID, bytes.Clone(r.Codes), len(c.Components), w.Received
 	}
 	run.Executed, run.Received, run.DurationMs, run.Enforced = executed, w.Received, r.DurationMs, r.Enforced
-	if run.Ended != r.Ended || !slices.Equal(run.Exceptions, r.Exceptions) {
-		run.Ended, run.Exceptions, changed = strings.Clone(r.Ended), cloneExceptions(r.Exceptions), true
+	if run.Ended() != r.Ended || !slices.Equal(run.Exceptions(), r.Exceptions) {
+		run.setNotes(cloneExceptions(r.Exceptions), strings.Clone(r.Ended))
+		changed = true
 	}
 	if changed || before.maybeOverdue(c, max(w.Received, w.p.taken)) {
 		w.p.changes.add(w.p.Node(n).ID, c.Unit)
