@@ -89,6 +89,7 @@ const (
 // begins with its own number, so that a reader notices a missing block. Block 0 begins all numbers anew.
 type encoder struct {
 	data     []byte
+	hashes   []byte
 	block    int // number of the block
 	nodes    map[model.NodeID]*numberedNode
 	keys     int   // how many are numbered
@@ -110,8 +111,11 @@ type numberedUnit struct {
 
 // nextBlock begins the next block, which continues the numbers.
 func (e *encoder) nextBlock() {
-	e.data, e.block, e.executed, e.earliest = nil, e.block+1, 0, 0
+	e.data, e.hashes, e.block, e.executed, e.earliest = nil, nil, e.block+1, 0, 0
 }
+
+// content returns the entries of the block.
+func (e *encoder) content() content { return content{e.data, e.hashes} }
 
 // appendKey appends the node and directive of an entry, and the entry's time. It returns the node.
 func (e *encoder) appendKey(k key, at int64) *numberedNode {
@@ -173,16 +177,16 @@ func (e *encoder) appendSeal(s *Seal) {
 	e.data = binary.AppendVarint(append(e.data, flags), int64(s.Number-node.seal.Number))
 	e.data = binary.AppendVarint(e.data, before)
 	if node.seal.Number = s.Number; !kept {
-		e.data = append(e.data, s.Link[:]...)
+		e.hashes = append(e.hashes, s.Link[:]...)
 		return
 	}
 	if flags&sealAssignment != 0 {
-		e.data = append(e.data, s.Assignment[:]...)
+		e.hashes = append(e.hashes, s.Assignment[:]...)
 	}
 	if flags&sealCertificate != 0 {
-		e.data = append(e.data, s.Certificate[:]...)
+		e.hashes = append(e.hashes, s.Certificate[:]...)
 	}
-	e.data = append(e.data, s.Signature[:]...)
+	e.hashes = append(e.hashes, s.Signature[:]...)
 	node.seal.Assignment, node.seal.Certificate = s.Assignment, s.Certificate
 }
 
@@ -273,6 +277,7 @@ type reading struct {
 	sizes   map[model.NodeID]int64 // bytes of the entries of each node; nil: nobody asks
 	block   uint64                 // number of the next block
 	keys    []numberedKey          // by number
+	hashes  decoder                // of the row
 }
 
 // numberedKey is a directive on a node to which entries have given a number.
@@ -293,8 +298,9 @@ func (r *reading) count(node model.NodeID, before, after int) int {
 }
 
 // decodeStored decodes the blocks of a row, as compression.open returns them.
-func (r *reading) decodeStored(data []byte) error {
-	d := decoder{rest: data}
+func (r *reading) decodeStored(row content) error {
+	d := decoder{rest: row.entries}
+	r.hashes = decoder{rest: row.hashes}
 	for more := true; more; more = len(d.rest) > 0 {
 		block := d.bytes(int(d.uvarint(maxBlock)))
 		if d.failed {
@@ -324,7 +330,7 @@ func (r *reading) decode(data []byte) error {
 	}
 	r.block = number + 1
 	executed := int64(0)
-	for rest := len(d.rest); rest > 0; {
+	for rest := len(d.rest) + len(r.hashes.rest); len(d.rest) > 0; {
 		k := r.key(&d)
 		executed += d.varint()
 		if d.failed {
@@ -339,7 +345,7 @@ func (r *reading) decode(data []byte) error {
 		if err != nil {
 			return err
 		}
-		rest = r.count(k.node, rest, len(d.rest))
+		rest = r.count(k.node, rest, len(d.rest)+len(r.hashes.rest))
 	}
 	return nil
 }
@@ -379,20 +385,20 @@ func (r *reading) decodeSeal(d *decoder, k *numberedKey, at int64) error {
 	r.seal = *s
 	if s.ChainStart != policy.ChainContinues {
 		r.seal.Assignment, r.seal.Certificate = [32]byte{}, CertificateSum{}
-		copy(r.seal.Link[:], d.bytes(policy.LinkBytes))
+		copy(r.seal.Link[:], r.hashes.bytes(policy.LinkBytes))
 		d.failed = d.failed || !s.ChainStart.IsReason() || flags&^(sealStart|sealMinutes) != 0
 	} else {
 		if flags&sealAssignment != 0 {
-			copy(s.Assignment[:], d.bytes(len(s.Assignment)))
+			copy(s.Assignment[:], r.hashes.bytes(len(s.Assignment)))
 		}
 		if flags&sealCertificate != 0 {
-			copy(s.Certificate[:], d.bytes(len(s.Certificate)))
+			copy(s.Certificate[:], r.hashes.bytes(len(s.Certificate)))
 		}
 		r.seal.Assignment, r.seal.Certificate = s.Assignment, s.Certificate
-		copy(r.seal.Signature[:], d.bytes(policy.SignatureBytes))
+		copy(r.seal.Signature[:], r.hashes.bytes(policy.SignatureBytes))
 		d.failed = d.failed || flags&^(sealStart|sealMinutes|sealAssignment|sealCertificate) != 0
 	}
-	if d.failed {
+	if d.failed || r.hashes.failed {
 		return errBlock
 	}
 	if r.visit != nil && at <= r.until && k.accepted && !r.skips {
@@ -553,16 +559,36 @@ func (d *decoder) bytes(n int) []byte {
 	return b
 }
 
-// Forms of a stored row: its first byte. A row has blocks, each behind its length. Forms 1 and 2 were used before the
-// first release.
+// Forms of a stored row: its first byte. The length of the blocks follows, the blocks, each behind its length, and the
+// hashes. Forms 1 and 2 were used before the first release.
 const (
 	formPlain byte = 3 // the blocks
 	formZstd  byte = 4 // compressed blocks
 )
 
-// appendBlock appends a block, behind its length, to the blocks of a row.
-func appendBlock(row, block []byte) []byte {
-	return append(binary.AppendUvarint(row, uint64(len(block))), block...)
+// content is a block, or the blocks of a row. Hashes and signatures are apart from the other bytes of the entries,
+// because nothing makes them smaller, and the others compress badly between them.
+type content struct {
+	entries, hashes []byte
+}
+
+// size returns the size in bytes.
+func (c *content) size() int { return len(c.entries) + len(c.hashes) }
+
+// addBlock adds a block to the blocks of a row.
+func (c *content) addBlock(block content) {
+	c.entries = append(binary.AppendUvarint(c.entries, uint64(len(block.entries))), block.entries...)
+	c.hashes = append(c.hashes, block.hashes...)
+}
+
+// store returns a row with one block for the database.
+func (c *compression) store(block content, compress bool) []byte {
+	var row content
+	if row.addBlock(block); compress {
+		return c.seal(row)
+	}
+	stored := binary.AppendUvarint([]byte{formPlain}, uint64(len(row.entries)))
+	return append(append(stored, row.entries...), row.hashes...)
 }
 
 // compression compresses and decompresses the complete blocks and the certificates of a store.
@@ -595,7 +621,11 @@ func newCompression() (c compression, err error) {
 }
 
 // seal compresses the complete blocks of a row for the database.
-func (c *compression) seal(data []byte) []byte { return c.writer.EncodeAll(data, []byte{formZstd}) }
+func (c *compression) seal(row content) []byte {
+	compressed := c.writer.EncodeAll(row.entries, nil)
+	stored := binary.AppendUvarint(append(make([]byte, 0, 1+binary.MaxVarintLen32+len(compressed)+len(row.hashes)), formZstd), uint64(len(compressed)))
+	return append(append(stored, compressed...), row.hashes...)
+}
 
 // sealCertificate compresses a certificate (DER) for the database.
 func (c *compression) sealCertificate(der []byte) []byte {
@@ -608,16 +638,18 @@ func (c *compression) openCertificate(stored []byte) ([]byte, error) {
 }
 
 // open decompresses a row of the database and returns its blocks, for reading.decodeStored.
-func (c *compression) open(stored []byte) ([]byte, error) {
+func (c *compression) open(stored []byte) (row content, err error) {
+	d := decoder{rest: stored}
+	form := d.byte()
+	row.entries = d.bytes(int(d.uvarint(maxBlock)))
+	row.hashes = d.rest
 	switch {
-	case len(stored) > 0 && stored[0] == formPlain:
-		return stored[1:], nil
-	case len(stored) > 0 && stored[0] == formZstd:
-		data, err := c.reader.DecodeAll(stored[1:], nil)
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", errBlock, err)
+	case d.failed || form != formPlain && form != formZstd:
+		return content{}, errBlock
+	case form == formZstd:
+		if row.entries, err = c.reader.DecodeAll(row.entries, nil); err != nil {
+			return content{}, fmt.Errorf("%w: %w", errBlock, err)
 		}
-		return data, nil
 	}
-	return nil, errBlock
+	return row, nil
 }

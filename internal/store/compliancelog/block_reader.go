@@ -40,8 +40,9 @@ func (s *Store) read(ctx context.Context, p model.Partition, since int64, r *rea
 			return nil
 		}
 		r.resumes, r.skips = i > 0 && b.kind == resumption, i > 0 && b.kind == checkpoint
-		if b.body, err = s.open(b.body); err == nil {
-			err = r.decodeStored(b.body)
+		row, err := s.open(b.body)
+		if err == nil {
+			err = r.decodeStored(row)
 		}
 		if err != nil {
 			return fmt.Errorf("read the history of compliance in %s, partition %d: %w", s.db.Name(), p, err)

@@ -53,16 +53,16 @@ func (s *Store) packBlocks(ctx context.Context, first, last int64) error {
 	var merged []block
 	for i := range blocks {
 		b := &blocks[i]
-		body, err := s.open(b.stored)
-		if err != nil {
+		if b.body, err = s.open(b.stored); err != nil {
 			return err
 		}
-		if n := len(merged); n > 0 && len(merged[n-1].body)+len(body) <= packSize {
+		if n := len(merged); n > 0 && merged[n-1].body.size()+b.body.size() <= packSize {
 			m := &merged[n-1]
-			m.earliest, m.ended, m.last, m.body = min(m.earliest, b.earliest), max(m.ended, b.ended), b.last, append(m.body, body...)
+			m.earliest, m.ended, m.last = min(m.earliest, b.earliest), max(m.ended, b.ended), b.last
+			m.body.entries, m.body.hashes = append(m.body.entries, b.body.entries...), append(m.body.hashes, b.body.hashes...)
 			continue
 		}
-		b.kind, b.body = packed, body
+		b.kind = packed
 		merged = append(merged, *b)
 	}
 	for i := range merged {

@@ -108,16 +108,16 @@ func (s *Store) measureSpans(ctx context.Context) (spans []span, held []map[mode
 		r := reading{states: map[key]*State{}, until: math.MaxInt64, accepts: func(model.NodeID) bool { return true }}
 		for _, b := range blocks {
 			size := int64(len(b.body))
-			body, err := s.open(b.body)
+			row, err := s.open(b.body)
 			if err == nil {
 				r.sizes = map[model.NodeID]int64{}
-				err = r.decodeStored(body)
+				err = r.decodeStored(row)
 			}
 			if err != nil {
 				return nil, nil, fmt.Errorf("read the history of compliance in %s: %w", s.db.Name(), err)
 			}
 			for node, bytes := range r.sizes { // of the stored bytes
-				nodes[node] += (bytes*size + int64(len(body)) - 1) / int64(len(body))
+				nodes[node] += (bytes*size + int64(row.size()) - 1) / int64(row.size())
 			}
 		}
 		spans, held = append(spans, span{first, id}), append(held, nodes)
@@ -151,15 +151,15 @@ func (s *Store) removeNodes(ctx context.Context, of span, nodes map[model.NodeID
 	r.visit = func(c *Change) { e.append(c) }
 	for i := range blocks {
 		b := &blocks[i]
-		body, err := s.open(b.body)
+		row, err := s.open(b.body)
 		if err == nil {
-			err = r.decodeStored(body)
+			err = r.decodeStored(row)
 		}
 		if err != nil {
 			return err
 		}
 		if b.body = nil; len(e.data) > 0 || b.kind > differences {
-			b.body = s.seal(appendBlock(nil, e.data))
+			b.body = s.store(e.content(), true)
 			e.nextBlock()
 		}
 	}

@@ -44,7 +44,7 @@ const (
 const (
 	blockSize       = 4 << 10  // a block of so many bytes is complete
 	leastCheckpoint = 64 << 10 // a checkpoint follows so many bytes of differences,
-	checkpointShare = 8        // and so many times the bytes of the last checkpoint
+	checkpointShare = 6        // and so many times the bytes of the last checkpoint
 	maxPending      = 16 << 20 // bytes of complete blocks that wait for the database; appliers wait beyond it
 	idShift         = 40       // of the partition in the id of a block
 	flushEvery      = time.Minute
@@ -89,7 +89,7 @@ type partitionBlocks struct {
 	entries         encoder // of open
 	written         int     // bytes of entries that are written
 	last            journal.Position
-	differences     int // bytes of entries since the last checkpoint
+	differences     int // bytes of entries since the last checkpoint, without hashes
 	checkpointBytes int // of the last checkpoint
 }
 
@@ -100,8 +100,8 @@ type block struct {
 	kind            int
 	earliest, ended int64            // earliest and latest time of an entry, Unix ms
 	last            journal.Position // of its last entry
-	body            []byte           // entries, not compressed
-	stored          []byte           // form of the row
+	body            content
+	stored          []byte // form of the row
 }
 
 // namedDefinition is a row of the table compliance_definitions: a compiled directive that entries name.
@@ -218,7 +218,7 @@ func (s *Store) Append(id model.Partition, at journal.Position, changes []Change
 			s.noteDefinitions(c)
 		}
 	}
-	if p.last = at; len(p.entries.data) >= blockSize {
+	if p.last = at; len(p.entries.data)+len(p.entries.hashes) >= blockSize {
 		s.completeBlock(p, differences)
 	}
 }
@@ -249,9 +249,9 @@ func (s *Store) completeBlock(p *partitionBlocks, kind int) {
 		return
 	}
 	b := p.open
-	b.kind, b.earliest, b.last, b.body = kind, p.entries.earliest, p.last, p.entries.data
+	b.kind, b.earliest, b.last, b.body = kind, p.entries.earliest, p.last, p.entries.content()
 	p.full = append(p.full, b)
-	s.pending += len(b.body)
+	s.pending += b.body.size()
 	p.open, p.written = block{id: b.id + 1}, 0
 	p.entries.nextBlock()
 }
@@ -296,9 +296,9 @@ func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int
 // mu.
 func (s *Store) completeCheckpoint(p *partitionBlocks, kind int) {
 	b := p.open
-	b.kind, b.earliest, b.last, b.body = kind, p.entries.earliest, p.last, p.entries.data
+	b.kind, b.earliest, b.last, b.body = kind, p.entries.earliest, p.last, p.entries.content()
 	p.full = append(p.full, b)
-	s.pending += len(b.body)
+	s.pending += b.body.size()
 	p.open, p.written = block{id: b.id + 1}, 0
 	p.entries.nextBlock()
 }
@@ -335,7 +335,7 @@ func (s *Store) unwritten(partitions []model.Partition) (blocks []block, definit
 		blocks = append(blocks, p.full...)
 		if len(p.entries.data) > p.written {
 			b := p.open
-			b.earliest, b.last, b.body = p.entries.earliest, p.last, p.entries.data
+			b.earliest, b.last, b.body = p.entries.earliest, p.last, p.entries.content()
 			blocks = append(blocks, b)
 		}
 	}
@@ -353,9 +353,9 @@ func (s *Store) noteWritten(blocks []block, definitions []namedDefinition, certi
 	for _, b := range blocks {
 		p := &s.partitions[b.id>>idShift]
 		if b.id == p.open.id {
-			p.written = len(b.body)
-		} else if len(p.full) > 0 && p.full[0].id == b.id && len(p.full[0].body) == len(b.body) {
-			s.pending -= len(b.body)
+			p.written = len(b.body.entries)
+		} else if len(p.full) > 0 && p.full[0].id == b.id && len(p.full[0].body.entries) == len(b.body.entries) {
+			s.pending -= b.body.size()
 			p.full = slices.Delete(p.full, 0, 1)
 		}
 	}
@@ -380,11 +380,7 @@ func (s *Store) Flush(ctx context.Context, partitions ...model.Partition) error 
 	}
 	for i := range blocks {
 		b := &blocks[i]
-		if b.kind == differences && len(b.body) < blockSize {
-			b.stored = appendBlock([]byte{formPlain}, b.body)
-		} else {
-			b.stored = s.seal(appendBlock(nil, b.body))
-		}
+		b.stored = s.store(b.body, b.kind != differences || b.body.size() >= blockSize)
 	}
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		return errors.Join(s.insert.Insert(ctx, tx, blocks), s.definitionInserter.Insert(ctx, tx, definitions), s.proven.Insert(ctx, tx, certificates))
