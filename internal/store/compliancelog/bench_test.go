@@ -22,7 +22,7 @@ import (
 // of its own: the most expensive way. It reports the bytes on disk, the processor time of a change, and the longest time to read a node
 // or the fleet, of days spread over the time.
 //
-// With signatures each node has one a day, and each run a link.
+// With signatures each node has one a day, each run a link, and certificates are renewed each 60 days.
 func BenchmarkHistory(b *testing.B) {
 	for _, days := range []int64{30, 365} {
 		for _, signed := range []bool{false, true} {
