@@ -198,7 +198,7 @@ func TestFlagErrors(t *testing.T) {
 		"load new --interval 5":                 `--interval: "5": expected a time with its unit, such as 5s`,
 		"load compare old/run.json":             "a comparison needs two runs or more, the base first, and has 1\n  such as muster load compare old/ new/",
 		"load compare --interleave":             "--interleave plays one scenario, and has 0\n  muster load compare --interleave muster-mixed",
-		"load compare old/ new/ -o text":        `--output: "text" is none of table, wide, markdown, json, yaml`,
+		"load compare old/ new/ -o text":        `--output: "text" is none of table, json, yaml`,
 		"load from-fleet --classes few":         `--classes: "few": expected a whole number, such as 8`,
 		"load report":                           "the argument RUN.json|FOLDER is missing\n",
 		"get events --limit many":               `--limit: "many": expected a whole number, such as 50`,
