@@ -64,8 +64,9 @@ func (s *rolloutServer) report(status policy.Status) {
 		unit := s.Directory.SourceUnit(model.DirectiveSource(s.unit))
 		codes := policy.NewCodes(1)
 		codes.Set(0, status)
-		s.Runs[node] = []reducer.Run{{Unit: s.unit, Definition: directory.VersionOn(s.Directory, unit, node).ID, Executed: s.Now().UnixNano(), Components: 1, Codes: codes,
-			Exceptions: []wire.ReportException{{Position: 0, Message: "no such line"}}}}
+		run := reducer.Run{Unit: s.unit, Definition: directory.VersionOn(s.Directory, unit, node).ID, Executed: s.Now().UnixNano(), Components: 1, Codes: codes}
+		run.SetNotes([]wire.ReportException{{Position: 0, Message: "no such line"}}, "")
+		s.Runs[node] = []reducer.Run{run}
 	}
 }
 

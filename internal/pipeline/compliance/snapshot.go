@@ -99,6 +99,6 @@ func decodeRun(d *shard.Decoder) (r Run) {
 	for range d.Count() {
 		exceptions = append(exceptions, wire.ReportException{Position: d.Uint32(), Message: string(d.Bytes())})
 	}
-	r.setNotes(exceptions, ended)
+	r.SetNotes(exceptions, ended)
 	return r
 }

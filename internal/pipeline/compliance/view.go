@@ -70,8 +70,8 @@ func (r *Run) Ended() string {
 	return r.notes.ended
 }
 
-// setNotes sets the texts of a run, which owns them from then on.
-func (r *Run) setNotes(exceptions []wire.ReportException, ended string) {
+// SetNotes sets the texts of a run, which owns them from then on.
+func (r *Run) SetNotes(exceptions []wire.ReportException, ended string) {
 	if r.notes = nil; len(exceptions) > 0 || ended != "" {
 		r.notes = &runNotes{exceptions, ended}
 	}
@@ -255,7 +255,7 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 	}
 	run.Executed, run.Received, run.DurationMs, run.Enforced = executed, w.Received, r.DurationMs, r.Enforced
 	if run.Ended() != r.Ended || !slices.Equal(run.Exceptions(), r.Exceptions) {
-		run.setNotes(cloneExceptions(r.Exceptions), strings.Clone(r.Ended))
+		run.SetNotes(cloneExceptions(r.Exceptions), strings.Clone(r.Ended))
 		changed = true
 	}
 	if changed || before.maybeOverdue(c, max(w.Received, w.p.taken)) {
