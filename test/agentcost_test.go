@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestAgentCost expects the small agent to need at most 15.2 MB on disk, and 25 MiB of memory with 40 checks every minute. Its
-// processor time is logged.
+// TestAgentCost expects the agent to need little disk and memory. The limits are 15.2 MB on disk, and 25 MiB of memory
+// with 40 checks every minute. Its processor time is logged.
 func TestAgentCost(t *testing.T) {
 	skipIfShort(t, "measures for a while")
 	span := 15 * time.Second

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// eventOf returns an event of the default namespace, or an empty event while the event does not exist.
+// eventOf returns an event of the default namespace. While the event does not exist, it returns an empty event.
 func eventOf(t testing.TB, api *client.Client, node, check string) v1.Event {
 	t.Helper()
 	e, err := api.Events.Get(t.Context(), model.DefaultNamespaceName, node, check)
@@ -26,16 +26,16 @@ func eventOf(t testing.TB, api *client.Client, node, check string) v1.Event {
 	return e
 }
 
-// awaitAllResults stops a check that counts its runs, and waits until the server has applied the result of each run
-// exactly once.
+// awaitAllResults stops a check, and waits until the server has applied each result exactly once. The check counts its
+// runs.
 func awaitAllResults(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	awaitLastResult(t, api, node, check, c)
 	c.Unblock()
 }
 
-// awaitLastResult stops a check that counts its runs, and waits until the server has applied the result of the last
-// run exactly once. The check stays blocked.
+// awaitLastResult stops a check, and waits until the server has applied the last result exactly once. The check counts
+// its runs. The check stays blocked.
 func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	c.Block()
@@ -47,9 +47,9 @@ func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *ha
 	})
 }
 
-// TestAgentKillLosesNoResult kills agents that have unacknowledged results, and expects no result to be lost or
-// applied twice. The agent that returns within its keepalive timeout raises no problem, the other agent raises one.
-// No result is lost or applied twice.
+// TestAgentKillLosesNoResult kills agents with unacknowledged results, and expects no result to be lost or applied
+// twice. The agent that returns within its keepalive timeout raises no problem, the other agent raises one. No result
+// is lost or applied twice.
 func TestAgentKillLosesNoResult(t *testing.T) {
 	t.Parallel()
 	const timeout = 5 * time.Second
@@ -148,7 +148,8 @@ func TestAgentReportsItsStatistics(t *testing.T) {
 	s.Stop()
 }
 
-// sessionServers returns the servers of an agent's sessions, in order, read from the agent's log.
+// sessionServers returns, from an agent's log, to which servers the agent connected, in order. It reads the agent's
+// log.
 func sessionServers(a *harness.Agent) (list []string) {
 	for line := range strings.Lines(a.Log()) {
 		if _, rest, ok := strings.Cut(line, "msg=connected server="); ok {
@@ -158,7 +159,7 @@ func sessionServers(a *harness.Agent) (list []string) {
 	return list
 }
 
-// awaitSession waits for an agent's n-th session and fails the test unless it is with this server.
+// awaitSession waits for an agent's n-th session, and expects the session to be with a given server.
 func awaitSession(t *testing.T, a *harness.Agent, n int, where string) {
 	t.Helper()
 	harness.Until(t, 90*time.Second, "the agent is connected again", func() (string, bool) {
@@ -169,9 +170,8 @@ func awaitSession(t *testing.T, a *harness.Agent, n int, where string) {
 	require(t, list[n-1] == where, "the agent is connected at %v, want the last at %s", list, where)
 }
 
-// TestAgentTakesNextServer stops an agent's server, and expects the agent to connect to the next server of its list.
-// A list from the server takes precedence and survives a restart of the agent; a wrong list does not lock the agent
-// out.
+// TestAgentTakesNextServer stops an agent's server, and expects the agent to connect to its next server. A list from
+// the server takes precedence and survives a restart of the agent; a wrong list does not lock the agent out.
 func TestAgentTakesNextServer(t *testing.T) {
 	skipIfShort(t, "an agent looks for its server eight times")
 	t.Parallel()
@@ -225,8 +225,8 @@ func applyText(t *testing.T, s *harness.Server, text string) {
 	s.CLI("apply", "--yes", "-f", file)
 }
 
-// TestStateLimitRefusesChecks gives a node more checks than its limit of events, and expects the results of the
-// surplus checks to be refused and reported. A new limit of the namespace is in force at once.
+// TestStateLimitRefusesChecks gives a node more checks than its limit of events, and expects refused results. The
+// results of the surplus checks are refused and reported. A new limit of the namespace is in force at once.
 func TestStateLimitRefusesChecks(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--node-states", "6")
@@ -256,8 +256,8 @@ func TestStateLimitRefusesChecks(t *testing.T) {
 	assert(t, n == 10, "%d events after a restart, want 10", n)
 }
 
-// TestChangeReachesAffectedAgents checks that a changed check reaches the ten of 2,000 agents that run it, and only
-// those. The agents confirm the change within a second, and the server sends ten assignments.
+// TestChangeReachesAffectedAgents changes a check on ten of 2,000 agents, and expects the change on only ten agents.
+// The agents confirm the change within a second, and the server sends ten assignments.
 func TestChangeReachesAffectedAgents(t *testing.T) {
 	t.Parallel()
 	agents := inShort(200, 2000)

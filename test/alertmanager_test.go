@@ -24,9 +24,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Alerts that a real Prometheus sends become events. Two alerts of one name on one node are one event with the worse
-// status. A declared node is found, an unknown node is created. After a restart of the server, a firing alert is
-// still the same problem.
+// Alerts from a real Prometheus become events. Two alerts of one name on one node are one event with the worse status.
+// A declared node is found, an unknown node is created. After a restart of the server, a firing alert is still the
+// same problem.
 func TestPrometheusAlertsBecomeEvents(t *testing.T) {
 	t.Parallel()
 	program := testenv.Program(t, "prometheus", "prometheus")
@@ -133,8 +133,8 @@ func runPrometheus(t *testing.T, program, config string) (address string) {
 	return address
 }
 
-// TestSlowPrometheusClockIsReported sends alerts from a Prometheus whose clock is ten minutes late, and expects
-// events that name the wrong clock.
+// TestSlowPrometheusClockIsReported sends alerts from a Prometheus with a wrong clock, and expects events about the
+// clock. The clock is ten minutes late.
 func TestSlowPrometheusClockIsReported(t *testing.T) {
 	t.Parallel()
 	program := testenv.Program(t, "prometheus", "prometheus")
@@ -199,7 +199,7 @@ func postAlerts(t *testing.T, s *harness.Server, path, user, password, body stri
 	return sendRequest(t, s, r, user, password)
 }
 
-// sendRequest sends a request with a user and password, with a token (no user), or with no credentials.
+// sendRequest sends an HTTP request as a user, with a token, or without login. For a token the user is empty.
 func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, password string) (int, string) {
 	t.Helper()
 	code, text, err := trySendRequest(s, r, user, password)
@@ -207,7 +207,8 @@ func sendRequest(t *testing.T, s *harness.Server, r *http.Request, user, passwor
 	return code, text
 }
 
-// trySendRequest sends a request as sendRequest does, and returns the error of the connection.
+// trySendRequest sends an HTTP request like sendRequest, but returns connection errors. It returns the error of the
+// connection.
 func trySendRequest(s *harness.Server, r *http.Request, user, password string) (code int, text string, err error) {
 	c := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: s.Authority().Pool(), ServerName: "localhost"}, DisableKeepAlives: true}}
 	switch {

@@ -31,7 +31,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// writeArchive writes a tar.gz archive of these files. A file whose content begins with "> " becomes a symbolic link.
+// writeArchive writes a tar.gz archive of the given files. A file whose content begins with "> " becomes a symbolic
+// link.
 func writeArchive(t *testing.T, files map[string]string) (path, sum string) {
 	t.Helper()
 	var b bytes.Buffer
@@ -53,20 +54,20 @@ func writeArchive(t *testing.T, files map[string]string) (path, sum string) {
 	return path, hex.EncodeToString(digest[:])
 }
 
-// assetCheck returns the YAML of a check that runs a command with assets.
+// assetCheck returns the YAML of a check that uses assets.
 func assetCheck(name, command, assets string) string {
 	return "---\nkind: Check\nmetadata: {name: " + name + "}\nspec: {targets: {nodes: [web01]}, interval: 1s, command: " + command + ", assets: [" + assets + "]}\n"
 }
 
-// awaitOutputOf waits until the event of a check on web01 has this status and contains this text.
+// awaitOutputOf waits until a check's event on web01 has the given status and text.
 func awaitOutputOf(t *testing.T, c *client.Client, check string, status model.Status, text string) {
 	t.Helper()
 	awaitEvent(t, c, "web01", check, text, func(e v1.Event) bool { return e.Status == status && strings.Contains(e.Output, text) })
 }
 
-// TestChecksRunUploadedAssets checks that checks run programs of an uploaded asset archive. The agent fetches it with
-// its certificate, verifies its checksum and runs its program. A faulty archive is reported on the event. Archives
-// survive a restart of the server, and an agent that lost them fetches them again.
+// TestChecksRunUploadedAssets uploads an asset archive, and expects checks to run its programs. The agent fetches it
+// with its certificate, verifies its checksum and runs its program. A faulty archive is reported on the event.
+// Archives survive a restart of the server, and an agent that lost them fetches them again.
 func TestChecksRunUploadedAssets(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -140,7 +141,7 @@ func TestChecksRunUploadedAssets(t *testing.T) {
 	})
 }
 
-// fetchAsset requests an archive with the certificate in an agent's state folder, and returns the HTTP status.
+// fetchAsset requests an archive with an agent's certificate, and returns the HTTP status.
 func fetchAsset(t *testing.T, s *harness.Server, dir, sum string) int {
 	t.Helper()
 	id := testenv.Value(pki.LoadIdentity(dir))(t)

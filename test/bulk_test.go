@@ -21,8 +21,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestKilledServerAppliesBulkActionOnce checks that a bulk action on thousands of events is applied once as a whole
-// although the server is killed meanwhile. Every selected event is changed, or the answer counts it as skipped.
+// TestKilledServerAppliesBulkActionOnce kills the server during bulk actions on thousands of events, and expects each
+// action exactly once. Every selected event is changed, or the answer counts it as skipped.
 func TestKilledServerAppliesBulkActionOnce(t *testing.T) {
 	t.Parallel()
 	b := newBulk(t)
@@ -45,7 +45,8 @@ func TestKilledServerAppliesBulkActionOnce(t *testing.T) {
 	b.server.Stop()
 }
 
-// bulk runs bulk actions (one request for many events) on a server with a simulated fleet, and records the answers.
+// bulk runs bulk actions on a server with a simulated fleet, and records the answers. A bulk action is one request for
+// many events.
 type bulk struct {
 	t      *testing.T
 	server *harness.Server
@@ -61,14 +62,16 @@ type bulk struct {
 	silencedSince time.Time              // start of the silence over the nodes of silencedNode
 }
 
-// bulkAction counts the answers to one bulk action, including repeated requests.
+// bulkAction counts how the events fared in one bulk action (one request for many events). Repeated requests count,
+// too.
 type bulkAction struct {
 	verb               string
 	done, closed, left int // events by outcome; closed: their problems closed before; left: the action failed
 	cut                int // requests without an answer
 }
 
-// newBulk starts a server, webhook and fleet, and waits until a fifth of the events are problems.
+// newBulk starts a server and simulated agents for bulk actions, with a webhook as handler. It waits until a fifth of
+// the events are problems.
 func newBulk(t *testing.T) *bulk {
 	b := &bulk{t: t, actions: map[string]*bulkAction{}, expectedEnds: map[string]string{}, stop: make(chan string)}
 	seed := rand.Uint64()
@@ -100,8 +103,8 @@ func (b *bulk) awaitProblems(n int) {
 	})
 }
 
-// actWithKill requests a bulk action, kills the server meanwhile, and repeats the request after the restart. It
-// repeats the request until every event was changed or no longer needs to be.
+// actWithKill requests an action on many events, and kills the server before the answer. After the restart it repeats
+// the request. It repeats the request until every event was changed or no longer needs to be.
 func (b *bulk) actWithKill(note, verb string, ask func(context.Context) (v1.BulkDone, error)) {
 	b.t.Helper()
 	said := &bulkAction{verb: verb}
@@ -147,7 +150,7 @@ func (b *bulk) actWithKill(note, verb string, ask func(context.Context) (v1.Bulk
 	})
 }
 
-// skipReasons returns, for each reason, how many events a bulk action skipped.
+// skipReasons returns the number of events that a bulk action skipped, by reason.
 func skipReasons(left []v1.BulkSkipped) (text []string) {
 	for _, l := range left {
 		text = append(text, fmt.Sprintf("%d: %s", l.Count, l.Reason))
@@ -155,8 +158,8 @@ func skipReasons(left []v1.BulkSkipped) (text []string) {
 	return text
 }
 
-// actOn requests a bulk action on the events that match a condition, and returns the note that the action leaves in
-// history.
+// actOn requests an action, such as acknowledge, on all events that match a condition. It returns the note of the
+// action, for finding the action in history.
 func (b *bulk) actOn(i int, verb, where string) (note string) {
 	note = fmt.Sprintf("round %d", i)
 	b.actWithKill(note, verb, func(ctx context.Context) (v1.BulkDone, error) {
@@ -168,7 +171,7 @@ func (b *bulk) actOn(i int, verb, where string) (note string) {
 // acknowledge acknowledges all events that are not acknowledged.
 func (b *bulk) acknowledge(i int) { b.actOn(i, "acknowledge", `!event.acknowledged`) }
 
-// unacknowledge removes all acknowledgements.
+// unacknowledge removes all acknowledgements by one bulk action.
 func (b *bulk) unacknowledge(i int) { b.actOn(i, "unacknowledge", `event.acknowledged`) }
 
 // resolve resolves the events of the checks whose name ends in 1 or 2.
@@ -179,7 +182,7 @@ func (b *bulk) resolve(i int) {
 // delete deletes the events of the checks whose name ends in 3.
 func (b *bulk) delete(i int) { b.endProblems(i, "delete", `event.check.endsWith("3")`) }
 
-// endProblems runs a bulk action that closes problems, and first records the problems that are open.
+// endProblems runs a bulk action that closes problems. Before, it records the open problems.
 func (b *bulk) endProblems(i int, verb, where string) {
 	open := openEvents(b.t, b.api, where)
 	note := b.actOn(i, verb, where)
@@ -188,7 +191,8 @@ func (b *bulk) endProblems(i int, verb, where string) {
 	}
 }
 
-// silencedNode reports whether the test's silence covers a node: it covers all nodes whose names end in 7.
+// silencedNode reports whether the silence in the test applies to a node. The silence covers all nodes whose names end
+// in 7.
 func silencedNode(name string) bool { return strings.HasSuffix(name, "7") }
 
 // silence silences every node whose name ends in 7, and kills the server during the request.
@@ -204,8 +208,8 @@ func (b *bulk) silence(int) {
 	b.silencedSince = time.Now()
 }
 
-// awaitDelivered waits until the server has recorded all transitions and sent all deliveries. A busy machine may need long:
-// the test fails when their sum has not decreased for two minutes.
+// awaitDelivered waits until all notifications about changes of events have been sent. All deliveries are sent then. A
+// busy machine may need long: the test fails when their sum has not decreased for two minutes.
 func awaitDelivered(t *testing.T, api *client.Client) {
 	t.Helper()
 	for waiting := int64(math.MaxInt64); waiting > 0; {
@@ -221,20 +225,21 @@ func awaitDelivered(t *testing.T, api *client.Client) {
 	}
 }
 
-// resolveRemaining resolves all remaining events after the fleet has stopped sending results.
+// resolveRemaining resolves all remaining events after the fleet's last results.
 func (b *bulk) resolveRemaining() {
 	done, err := b.api.Events.Bulk(b.t.Context(), "resolve", v1.BulkRequest{Namespace: "load", All: true, Note: "the end", Yes: true})
 	assert(b.t, err == nil && done.Done == done.Matched && len(done.Skipped) == 0, "the rest: %+v, %v", done, err)
 }
 
-// revisionOf returns the revision in an audit line, and whether the line records the start of the bulk action with
-// this note.
+// revisionOf returns the revision that an audit line about the start of a bulk action has. The result ok reports
+// whether the line is about the action with the given note.
 func revisionOf(line, note string) (revision string, ok bool) {
 	revision, _, _ = strings.Cut(strings.TrimSpace(line), " ")
 	return revision, strings.Contains(line, " picked (") && strings.HasSuffix(line, ": "+note)
 }
 
-// openEvents returns the events of namespace "load" that have an open problem and fulfil a condition (an empty one: all).
+// openEvents returns the events in namespace "load" that have a problem and match a condition. An empty condition
+// matches all events.
 func openEvents(t *testing.T, api *client.Client, where string) []v1.Event {
 	t.Helper()
 	f := v1.EventFilter{Namespace: "load", Problem: true, Where: where, Limit: 1000}
@@ -245,7 +250,8 @@ func openEvents(t *testing.T, api *client.Client, where string) []v1.Event {
 	})
 }
 
-// fleetProblems returns the problems in namespace "load", or only the open ones if open is true.
+// fleetProblems returns the problems of the simulated fleet, which is in namespace "load". If open is true, it returns
+// only open problems.
 func fleetProblems(t *testing.T, api *client.Client, open bool) []v1.Problem {
 	t.Helper()
 	return collectPages(func(after string) ([]v1.Problem, string) {
@@ -254,8 +260,8 @@ func fleetProblems(t *testing.T, api *client.Client, open bool) []v1.Problem {
 	})
 }
 
-// collectPages returns the items of all pages of a list; the function read returns one page and the token of the next. read
-// gets the token of a page; empty: the first one.
+// collectPages returns the items of a list that the API returns in pages. The function read returns one page and the
+// token of the next. read gets the token of a page; empty: the first one.
 func collectPages[T any](read func(after string) (items []T, next string)) (all []T) {
 	for after := ""; ; {
 		var items []T
@@ -266,8 +272,8 @@ func collectPages[T any](read func(after string) (items []T, next string)) (all 
 	}
 }
 
-// compare compares the answers to all bulk actions with the history, the present events and the messages that the
-// webhook received.
+// compare checks that history, events and notifications agree with the answers to the bulk actions. The webhook has
+// received the notifications.
 func (b *bulk) compare() {
 	b.t.Helper()
 	wrong := 0

@@ -23,11 +23,11 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// wallClock imitates time.Now on a machine whose wall clock somebody changes: the wall clock jumps, the monotonic clock
-// continues.
+// wallClock is a replacement of time.Now in which a test changes the wall clock. The wall clock jumps, and the
+// monotonic clock continues.
 type wallClock struct{ ahead atomic.Int64 } // seconds
 
-// now returns a time with the shifted wall clock and the true monotonic reading.
+// now returns the time by the changed wall clock, with an unchanged monotonic clock.
 func (c *wallClock) now() time.Time {
 	t := time.Now()
 	// A Time with a monotonic reading keeps its wall seconds in bits 30 to 62 of its first
@@ -37,14 +37,14 @@ func (c *wallClock) now() time.Time {
 	return t
 }
 
-// setAhead sets the wall clock ahead by about this duration, to three seconds before a full minute, so that checks with a
-// cron expression run soon.
+// setAhead moves the wall clock forward by about a duration. It sets three seconds before a full minute, so that
+// checks with a cron expression run soon.
 func (c *wallClock) setAhead(by time.Duration) {
 	to := c.now().Add(by).Truncate(time.Minute).Add(57 * time.Second)
 	c.ahead.Add(int64(to.Sub(c.now().Round(0)) / time.Second))
 }
 
-// TestWallClockJumps checks that the helper wallClock changes the wall clock but not the monotonic clock.
+// TestWallClockJumps changes the clock of the test helper wallClock, and expects an unchanged monotonic clock.
 func TestWallClockJumps(t *testing.T) {
 	var c wallClock
 	before := c.now()
@@ -56,9 +56,9 @@ func TestWallClockJumps(t *testing.T) {
 	assert(t, passed >= 0 && passed <= time.Minute, "the monotonic clock moved by %s", passed)
 }
 
-// TestClockJumpsEndNoSession sets the clocks of agent and server by an hour, and expects no session to end, no node
-// to be down, and the clock check to name the wrong machine. Server and agent run in this process because only there
-// the test sets their clocks.
+// TestClockJumpsEndNoSession changes the clocks of agent and server by an hour, and expects no lost session. No node
+// is down, and the clock check names the wrong machine. Server and agent run in this process because only there the
+// test sets their clocks.
 func TestClockJumpsEndNoSession(t *testing.T) {
 	skipIfShort(t, "half a minute")
 	t.Parallel()
@@ -162,7 +162,7 @@ func TestClockJumpsEndNoSession(t *testing.T) {
 	assert(t, e.Status == model.OK, "the server reports lost sessions: %+v", e)
 }
 
-// inProcessSettings returns the settings with which a test server can run inside the test process.
+// inProcessSettings returns the settings for a test server in the test process.
 func inProcessSettings(t *testing.T, s *harness.Server) *config.Server {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)

@@ -121,8 +121,8 @@ func TestKillEndsCommands(t *testing.T) {
 	})
 }
 
-// newProcessMark returns a random text for the environment of commands, by which a test finds their processes.
-// Processes with it are killed when the test ends.
+// newProcessMark returns a random text by which the test finds its processes, in their environment. By this text, a
+// test finds the commands' processes. Processes with it are killed when the test ends.
 func newProcessMark(t *testing.T) string {
 	mark := filepath.Base(filepath.Dir(t.TempDir()))
 	t.Cleanup(func() {
@@ -133,7 +133,7 @@ func newProcessMark(t *testing.T) string {
 	return mark
 }
 
-// markedProcessNames returns the names of the processes that have a marker in their environment.
+// markedProcessNames returns the names of the processes with a marker in their environment.
 func markedProcessNames(mark string) (names []string) {
 	for _, one := range markedProcesses(mark) {
 		names = append(names, one.name)
@@ -142,7 +142,7 @@ func markedProcessNames(mark string) (names []string) {
 	return names
 }
 
-// markedProcesses returns the processes that have a marker in their environment.
+// markedProcesses returns the processes with a marker in their environment.
 func markedProcesses(mark string) map[int]process {
 	list := processes()
 	for pid := range list {
@@ -184,7 +184,7 @@ func processes() map[int]process {
 	return list
 }
 
-// descendants returns the processes that a process and its children started.
+// descendants returns the child processes of a process, and their children.
 func descendants(pid int) map[int]process {
 	all, found := processes(), map[int]process{}
 	for more := true; more; {
@@ -198,9 +198,9 @@ func descendants(pid int) map[int]process {
 	return found
 }
 
-// TestMisbehavingCommandsEnd checks that the agent ends commands that flood their output, hang, ignore SIGTERM or
-// leave child processes. Each ends with all its processes, and its event says why. The agent's memory stays small and
-// its other checks keep their intervals.
+// TestMisbehavingCommandsEnd runs checks whose commands flood, hang or ignore SIGTERM, and expects the agent to end
+// each. It also ends commands that leave child processes. Each ends with all its processes, and its event says why.
+// The agent's memory stays small and its other checks keep their intervals.
 func TestMisbehavingCommandsEnd(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -267,7 +267,7 @@ func peakMemory(t *testing.T, pid int) int {
 	return kB
 }
 
-// commandsIn returns the running command lines that contain a folder's name, except agents.
+// commandsIn returns the command lines of running processes that contain a folder's name, except agents.
 func commandsIn(dir string) (out []string) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range lines {
@@ -291,7 +291,7 @@ func readTimes(t *testing.T, path string) (out []time.Time) {
 	return out
 }
 
-// A check that runs as another user has that user's rights and none of the agent's.
+// A check with runAs has only the rights of that user, and none of the agent's.
 func TestRunAsTakesUserRights(t *testing.T) {
 	testenv.Root(t)
 	nobody, err := user.Lookup("nobody")

@@ -32,8 +32,8 @@ spec:
 {kind: Policy, metadata: {name: slow}, spec: {directives: [slow], targets: {nodes: [n1]}}}
 `
 
-// slowDirective is a test server and an agent with a directive whose runs wait in the middle until the test lets them
-// continue.
+// slowDirective is a test with a server, an agent, and a directive that pauses in each run. A run waits in the middle
+// until the test lets it continue.
 type slowDirective struct {
 	*harness.Server
 	t      *testing.T
@@ -41,8 +41,8 @@ type slowDirective struct {
 	agent  *harness.Agent
 }
 
-// startSlowDirective starts a server and an agent with a directive whose runs wait in the middle until the test lets
-// them continue.
+// startSlowDirective starts a server and an agent with a directive whose runs wait. A run waits in the middle until
+// the test lets it continue.
 func startSlowDirective(t *testing.T) *slowDirective {
 	x := &slowDirective{Server: harness.StartServer(t), t: t, folder: t.TempDir()}
 	x.Login()
@@ -52,13 +52,13 @@ func startSlowDirective(t *testing.T) *slowDirective {
 	return x
 }
 
-// write writes a file into the folder that the directive's commands read.
+// write writes a file into the folder of the directive's commands. The commands read the file.
 func (x *slowDirective) write(name, text string) {
 	x.t.Helper()
 	testenv.NoError(x.t, os.WriteFile(filepath.Join(x.folder, name), []byte(text), 0o600))
 }
 
-// awaitReached waits until n runs with this word in their command have reached the middle.
+// awaitReached waits until n runs of the directive wait in the middle. The runs have the given word in their command.
 func (x *slowDirective) awaitReached(word string, n int) {
 	x.t.Helper()
 	harness.Until(x.t, 60*time.Second, "a run is in its middle", func() (string, bool) {
@@ -67,7 +67,7 @@ func (x *slowDirective) awaitReached(word string, n int) {
 	})
 }
 
-// compliance returns the compliance of the directive on the node n1, as the API reports it.
+// compliance returns the directive's compliance on the node n1, from the API.
 func (x *slowDirective) compliance() v1.Compliance {
 	x.t.Helper()
 	l, err := x.Server.API.Compliance(x.t.Context(), v1.ComplianceFilter{Node: "n1", Namespace: "default", Details: true}, 10, "")
@@ -75,8 +75,8 @@ func (x *slowDirective) compliance() v1.Compliance {
 	return l.Items[0]
 }
 
-// TestKilledAgentReportsWholeRunsAlone kills an agent in the middle of its first run of a directive, and of a later
-// one, and expects neither unfinished run to count, and the next complete run to count.
+// TestKilledAgentReportsWholeRunsAlone kills an agent during a directive's run, and expects only complete runs to be
+// reported. It tries the first run and a later run; the next complete run counts.
 func TestKilledAgentReportsWholeRunsAlone(t *testing.T) {
 	t.Parallel()
 	x := startSlowDirective(t)
@@ -108,8 +108,8 @@ func TestKilledAgentReportsWholeRunsAlone(t *testing.T) {
 	}
 }
 
-// TestChangeDuringARunAwaitsItsOwnRun changes a directive in the middle of a run, and expects the report of that run to
-// count for the old version only, and the new version to be pending until its own first run.
+// TestChangeDuringARunAwaitsItsOwnRun changes a directive during its run, and expects the new version to wait for the
+// next run. The report of the run counts for the old version only; the new version waits for its own first run.
 func TestChangeDuringARunAwaitsItsOwnRun(t *testing.T) {
 	t.Parallel()
 	x := startSlowDirective(t)
@@ -127,9 +127,9 @@ func TestChangeDuringARunAwaitsItsOwnRun(t *testing.T) {
 	x.AwaitOutput("describe compliance n1/slow", `lacks "two"`)
 }
 
-// TestFaultyTechniqueStopsOneUnit declares faulty techniques: those with a cycle, a missing parameter or a wrong
-// template are refused; one that needs a property the node lacks reports that it could not be checked, and other
-// directives continue.
+// TestFaultyTechniqueStopsOneUnit declares faulty techniques, and expects each to be refused or reported without harm
+// to others. Techniques with a cycle, a missing parameter or a wrong template are refused. A technique whose property
+// the node lacks reports that it could not be checked, and other directives continue.
 func TestFaultyTechniqueStopsOneUnit(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -167,7 +167,7 @@ func TestFaultyTechniqueStopsOneUnit(t *testing.T) {
 }
 
 // TestAssignmentOfTenMegabytesRuns gives a node directives with ten megabytes of files, and expects all files on the
-// node, also after one of them has changed.
+// node. Then it changes one file.
 func TestAssignmentOfTenMegabytesRuns(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

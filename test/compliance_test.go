@@ -35,9 +35,9 @@ spec:
 {kind: Policy, metadata: {name: baseline}, spec: {directives: [motd], targets: {groups: [all]}, alert: {route: compliance}}}
 `
 
-// TestPolicyAuditsNotifiesAndRepairs declares a policy about a file, and expects a notified problem for a wrong file,
-// the same compliance after kill -9, and a repaired file with a directive that enforces. An agent that does not allow
-// changes audits all the same.
+// TestPolicyAuditsNotifiesAndRepairs declares a policy about a file, and expects a notification about a wrong file.
+// The compliance stays the same after kill -9, and a directive that enforces repairs the file. An agent that does not
+// allow changes audits all the same.
 func TestPolicyAuditsNotifiesAndRepairs(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -100,7 +100,7 @@ func TestPolicyAuditsNotifiesAndRepairs(t *testing.T) {
 	harness.Run(t, s.Env(), "report", "compliance", "--by", "directive", "--at", drifted).Expect(0, "33.33 %", "2 non-compliant", "1 not applicable")
 	harness.Run(t, s.Env(), "report", "compliance", "--by", "day", "-o", "csv").Expect(0, time.Now().UTC().Format(time.DateOnly)+",3,100.00,")
 	harness.Run(t, s.Env(), "report", "compliance", "--by", "day", "-o", "parquet").Expect(0, "PAR1", "remediation seconds")
-	harness.Run(t, s.Env(), "get", "compliance", "--at", "9d").Expect(3, "history has no directive runs at", "ask for a time from")
+	harness.Run(t, s.Env(), "get", "compliance", "--at", "9d").Expect(3, "the history has no runs of policy directives at", "ask for a time from")
 
 	// The second node forbids changes.
 	s.StartAgent("db2")

@@ -41,12 +41,12 @@ func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byt
 	return paths, contents
 }
 
-// hasNoLoss reports whether a load run's report shows no lost, repeated or changed result. It ignores results that were
+// hasNoLoss reports whether the report of a load run is valid and shows no lost result. It ignores results that were
 // never made because spools were full while the server was down.
 func hasNoLoss(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 
-// killAfterLoad sends load to a server and kills the server, so that only its journal (no snapshot) has the newest
-// results.
+// killAfterLoad sends load to a server, and kills the server before a snapshot has the newest results. Only the
+// journal has these results.
 func killAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, args ...string) (s *harness.Server, states map[harness.StateKey]observe.EventState) {
 	t.Helper()
 	s = harness.StartFleet(t, fleet, args...)
@@ -57,7 +57,7 @@ func killAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, args .
 	return s, states
 }
 
-// startRefused starts a server that must refuse to start, and returns its log.
+// startRefused starts a server that must refuse to start. It returns the server's log.
 func startRefused(t *testing.T, s *harness.Server) string {
 	t.Helper()
 	s.Launch()
@@ -65,7 +65,7 @@ func startRefused(t *testing.T, s *harness.Server) string {
 	return s.Log()
 }
 
-// runRepair runs the suggested repair command twice and returns the first output.
+// runRepair runs the repair command that a refused start suggests, twice. It returns the first output.
 func runRepair(t *testing.T, s *harness.Server, refusal string) string {
 	t.Helper()
 	command := regexp.MustCompile(`: muster (doctor repair --data .*)`).FindStringSubmatch(refusal)
@@ -75,7 +75,7 @@ func runRepair(t *testing.T, s *harness.Server, refusal string) string {
 	return said
 }
 
-// compareStates fails the test if event states differ from those in an earlier list.
+// compareStates fails the test if event states differ from the states in an earlier list.
 func compareStates(t *testing.T, before, after map[harness.StateKey]observe.EventState) {
 	t.Helper()
 	assert(t, len(before) == len(after), "%d states, before %d", len(after), len(before))
@@ -85,8 +85,8 @@ func compareStates(t *testing.T, before, after map[harness.StateKey]observe.Even
 	}
 }
 
-// countOlderStates counts the event states that are older than those in an earlier list, and fails the test if one is
-// newer.
+// countOlderStates counts which event states have gone back to an older result since an earlier list. It fails the
+// test if a state is newer.
 func countOlderStates(t *testing.T, before, after map[harness.StateKey]observe.EventState) (n int) {
 	t.Helper()
 	for place, was := range before {
@@ -100,8 +100,8 @@ func countOlderStates(t *testing.T, before, after map[harness.StateKey]observe.E
 	return n
 }
 
-// A server with a damaged journal refuses to start, and its error names the file, the loss and a repair command. A
-// torn end is cut and counted, and the server starts.
+// A server with a damaged journal refuses to start. Its error names the file, the loss and a repair command. A torn
+// end is cut and counted, and the server starts.
 func TestDamagedJournalStopsStart(t *testing.T) {
 	t.Parallel()
 	s, before := killAfterLoad(t, harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}, 3*time.Second)
@@ -130,9 +130,8 @@ func TestDamagedJournalStopsStart(t *testing.T) {
 	s.Stop()
 }
 
-// After random damage to the journal the server has every state or reports a loss, and has no false state. Either
-// every state is there or the server reports a loss; no state is one that never existed, and the server accepts new
-// results.
+// After random damage to the journal the server has every state, or reports a loss. Either every state is there or the
+// server reports a loss; no state is one that never existed, and the server accepts new results.
 func TestRandomJournalDamageIsReported(t *testing.T) {
 	t.Parallel()
 	rounds := inShort(2, 6)
@@ -192,7 +191,8 @@ func TestRandomJournalDamageIsReported(t *testing.T) {
 	}
 }
 
-// snapshotFiles returns the paths of a server's snapshots, oldest first within a partition.
+// snapshotFiles returns the paths of a server's snapshot files. Within a partition (share of the nodes) the oldest
+// comes first.
 func snapshotFiles(t *testing.T, s *harness.Server) []string {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(s.Data, "snapshots", "*.snap"))
@@ -201,7 +201,7 @@ func snapshotFiles(t *testing.T, s *harness.Server) []string {
 	return files
 }
 
-// newestSnapshots returns the paths of the newest snapshot of each partition.
+// newestSnapshots returns the path of the newest snapshot of each partition (share of the nodes).
 func newestSnapshots(files []string) (list []string) {
 	for i, f := range files {
 		if i+1 == len(files) || filepath.Base(files[i+1])[:4] != filepath.Base(f)[:4] {
@@ -211,8 +211,8 @@ func newestSnapshots(files []string) (list []string) {
 	return list
 }
 
-// TestUnusableSnapshotsAreReplaced damages snapshots, and expects the server to use an older one or the journal, and
-// to log the damage.
+// TestUnusableSnapshotsAreReplaced damages snapshots, and expects the server to use older snapshots or the journal.
+// The server logs the damage.
 func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 4, Interval: 200 * time.Millisecond}
@@ -303,8 +303,9 @@ func TestLostSnapshotsStopStart(t *testing.T) {
 	s.Stop()
 }
 
-// TestHistoryIsMadeAgainFromTheRestOfTheJournal deletes the history database after the journal was cut, and expects history
-// to be computed again from the oldest snapshots and the journal, and the repair to print from which time on it is complete.
+// TestHistoryIsMadeAgainFromTheRestOfTheJournal deletes the history database, and expects the server to rebuild
+// history from snapshots and journal. The server computes history from the oldest snapshots and the journal, and the
+// repair prints the time from which history is complete.
 func TestHistoryIsMadeAgainFromTheRestOfTheJournal(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 400 * time.Millisecond, OutputBytes: 20_000, Changes: 0.3}
@@ -399,15 +400,15 @@ var damagedFiles = []struct {
 	{name: "journal and snapshots", patterns: "journal/*.log snapshots/*.snap", all: true, together: true},
 }
 
-// damageCase describes one kind of damage to one file in a copy of a data folder.
+// damageCase describes one kind of damage to one file of a data folder.
 type damageCase struct {
 	name, patterns string
 	all            bool
 	kind, place    int
 }
 
-// damageCases returns all cases of the damage test: each kind of damage, at each place, in each file. In short it is a
-// sample.
+// damageCases returns all cases of the damage test. It has each kind of damage, at each place, in each file. In short
+// it is a sample.
 func damageCases(killed bool) (list []damageCase) {
 	for _, f := range damagedFiles {
 		if f.killed && !killed || killed && strings.HasPrefix(f.patterns, "pki/") { // a kill leaves pki as a stop does
@@ -439,7 +440,7 @@ func damageCases(killed bool) (list []damageCase) {
 	return list
 }
 
-// matchFiles returns the files of a folder that match one of several patterns.
+// matchFiles returns the files in a folder whose names match one of the patterns.
 func matchFiles(dir, patterns string) (files []string) {
 	for _, pattern := range strings.Fields(patterns) {
 		matches, _ := filepath.Glob(filepath.Join(dir, pattern))
@@ -449,8 +450,8 @@ func matchFiles(dir, patterns string) (files []string) {
 	return files
 }
 
-// damage damages a server's data folder as the case describes; older is an earlier copy of the folder, foreign is
-// another server's folder.
+// damage damages files in a server's data folder, as the test case says. older is an earlier copy of the folder, and
+// foreign is another server's folder.
 func (c damageCase) damage(t *testing.T, data, older, foreign string) {
 	t.Helper()
 	files, olders, others := matchFiles(data, c.patterns), matchFiles(older, c.patterns), matchFiles(foreign, c.patterns)
@@ -493,15 +494,15 @@ spec:
   triggers: [{name: machine is up, expression: "min(//system.uptime,#3)>0", severity: high}]
 `
 
-// installationRecord has the states, history and items of an installation before a test damages it.
+// installationRecord has an installation's event states, history and item values from before the damage.
 type installationRecord struct {
 	states  map[harness.StateKey]observe.EventState
 	history map[string]int          // number of entries by their text, always 1
 	items   map[string]v1.ItemState // by node and key
 }
 
-// readHistory returns the status changes in the history of the fleet's checks and triggers, with the number of times
-// that each occurs. With incomplete, a namespace may be lost. A damaged history is an error.
+// readHistory counts how often each status change occurs in the recorded history. It returns the number of times that
+// each change occurs. With incomplete, a namespace may be lost. A damaged history is an error.
 func readHistory(t *testing.T, api *client.Client, incomplete bool) (list map[string]int, err error) {
 	t.Helper()
 	list = map[string]int{}
@@ -527,7 +528,7 @@ func readHistory(t *testing.T, api *client.Client, incomplete bool) (list map[st
 	return list, nil
 }
 
-// readItems returns the last values of items by node and key.
+// readItems returns the last values of items, by node and item key.
 func readItems(t *testing.T, api *client.Client) map[string]v1.ItemState {
 	t.Helper()
 	page := testenv.Value(api.Items(t.Context(), v1.ItemFilter{}, 100, ""))(t)
@@ -538,10 +539,10 @@ func readItems(t *testing.T, api *client.Client) map[string]v1.ItemState {
 	return list
 }
 
-// A server on damaged files either refuses to start with a repair command, or starts and reports every loss. The
-// server refuses to start and names the folder and a command that makes it start, or it starts with all states, or it
-// says in its log what is lost. It never has a state that did not exist; the ledger and the independent counts by API
-// and history agree; ids that were used are not given again.
+// A server on damaged files refuses to start with a repair command, or reports every loss. The server refuses to start
+// and names the folder and a command that makes it start, or it starts with all states, or it says in its log what is
+// lost. It never has a state that did not exist; the ledger and the independent counts by API and history agree; ids
+// that were used are not given again.
 func TestDamageSuite(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond, Changes: 0.2}
@@ -610,8 +611,8 @@ func TestDamageSuite(t *testing.T) {
 // lossesInLog has the log messages of a starting server about lost states.
 var lossesInLog = []string{"removed an incomplete commit", "snapshot is unusable", "ignored snapshots of another incarnation", "is missing in history"}
 
-// surviveDamage starts a server on a damaged data folder, repairs the folder if the server refuses it, and compares
-// states, history and items with those before the damage.
+// surviveDamage starts a server on a damaged data folder, and compares all data with the data before. The data are
+// states, history and items; if the server refuses the folder, the folder is repaired first.
 func surviveDamage(t *testing.T, s *harness.Server, before *installationRecord) {
 	t.Helper()
 	s.Launch()
@@ -659,8 +660,8 @@ func surviveDamage(t *testing.T, s *harness.Server, before *installationRecord) 
 	s.Kill()
 }
 
-// compareHistory compares the history after a repair with the history before the damage. With incomplete, a loss was
-// reported: entries may be missing, but none is there twice, and none that never was.
+// compareHistory expects the history after a repair to agree with the history before the damage. With incomplete, a
+// loss was reported: entries may be missing, but none is there twice, and none that never was.
 func (r *installationRecord) compareHistory(t *testing.T, history map[string]int, incomplete bool) {
 	t.Helper()
 	for entry, n := range history {
@@ -669,7 +670,8 @@ func (r *installationRecord) compareHistory(t *testing.T, history map[string]int
 	assert(t, incomplete || len(history) == len(r.history), "history has %d changes, before %d", len(history), len(r.history))
 }
 
-// compareItems compares the last values of items with those before the damage. With incomplete, they may be older or missing.
+// compareItems compares the last values of items with the values before the damage. With incomplete, they may be older
+// or missing.
 func (r *installationRecord) compareItems(t *testing.T, items map[string]v1.ItemState, incomplete bool) {
 	t.Helper()
 	for name, was := range r.items {
@@ -679,8 +681,8 @@ func (r *installationRecord) compareItems(t *testing.T, items map[string]v1.Item
 	}
 }
 
-// compareAPIWithView fails the test if the API counts other results than the event states in memory. With incomplete,
-// the API may not know some events, because their resources are lost.
+// compareAPIWithView fails the test if the API counts other results than the event states. With incomplete, the API
+// may not know some events, because their resources are lost.
 func compareAPIWithView(t *testing.T, api *client.Client, states map[harness.StateKey]observe.EventState, incomplete bool) {
 	t.Helper()
 	applied := map[harness.StateKey]uint64{}
@@ -709,8 +711,8 @@ func compareAPIWithView(t *testing.T, api *client.Client, states map[harness.Sta
 	}
 }
 
-// TestCutHistoryTellsNobodyTwice cuts or deletes the history database or its write-ahead log, and expects no notification to
-// be sent a second time.
+// TestCutHistoryTellsNobodyTwice damages the history database, and expects no notification to be repeated. It cuts or
+// deletes the database or its write-ahead log.
 func TestCutHistoryTellsNobodyTwice(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond, Changes: 0.2}

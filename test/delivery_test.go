@@ -83,7 +83,7 @@ func TestKillLosesNoNotification(t *testing.T) {
 	}
 }
 
-// webhook is an HTTP server that records the notifications that it receives.
+// webhook is an HTTP server that records received notifications.
 type webhook struct {
 	*httptest.Server
 	refuse int // refuses every refuse-th message; 0: none
@@ -103,7 +103,7 @@ func newWebhook(t *testing.T, refuse int) *webhook {
 	return w
 }
 
-// ServeHTTP records a message, or refuses it if it is the n-th one. A repetition must have the same key and body.
+// ServeHTTP records a message, or refuses every n-th message. A repetition must have the same key and body.
 func (w *webhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,8 +129,8 @@ func (w *webhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// kindsOf returns the kinds of message (such as opened) that the webhook received about a problem, each once, in
-// order of arrival.
+// kindsOf returns the kinds of notifications that the webhook received about a problem, such as opened. Each kind is
+// listed once, in order of arrival.
 func (w *webhook) kindsOf(problem string) (kinds []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,7 +142,7 @@ func (w *webhook) kindsOf(problem string) (kinds []string) {
 	return kinds
 }
 
-// compare fails the test if the webhook's messages do not match the problems in history.
+// compare expects the notifications that the webhook received to match the problems in history.
 func (w *webhook) compare(t *testing.T, api *client.Client) {
 	t.Helper()
 	problems := map[string]v1.Problem{}
@@ -181,8 +181,8 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 	assert(t, len(problems) >= 20, "only %d problems: the test shows nothing", len(problems))
 }
 
-// TestStreamSurvivesKills kills server and receiver repeatedly, and expects every result to reach the receiver (a
-// handler of every result) at least once and in order.
+// TestStreamSurvivesKills kills server and receiver repeatedly, and expects every result to arrive in order. Each
+// result reaches the receiver at least once; the receiver is a handler of every result.
 func TestStreamSurvivesKills(t *testing.T) {
 	skipIfShort(t, "25 s")
 	t.Parallel()
@@ -293,7 +293,7 @@ func (p *lineReceiver) read(conn net.Conn) {
 	}
 }
 
-// kill resets all connections, as the kernel does for a killed process with unread bytes.
+// kill resets all connections, like the kernel after the kill of a process.
 func (p *lineReceiver) kill() {
 	p.listener.Close()
 	p.mu.Lock()

@@ -35,8 +35,9 @@ spec:
 {kind: Group, metadata: {name: app}, spec: {nodes: [web1], trusted: %[4]v}}
 `
 
-// TestDirectiveHoldsFilesOfAssetsAndSecrets lets a directive write files of an uploaded archive and a file with a
-// secret, and expects the secret in that file, and in no report, plan, history, log or other file of server and agent.
+// TestDirectiveHoldsFilesOfAssetsAndSecrets lets a directive write a secret to a file, and expects the secret in no
+// other place. No report, plan, history, log or other file of server and agent has the secret; the directive also
+// writes files of an uploaded archive.
 func TestDirectiveHoldsFilesOfAssetsAndSecrets(t *testing.T) {
 	t.Parallel()
 	folder, secret := t.TempDir(), "hidden-"+randomText(t)

@@ -23,9 +23,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestDiskErrorsLoseNoAcknowledgedResult makes writes and syncs of the journal fail, and expects no acknowledgement
-// of a lost result, and a recovery without help. The server does not sync a failed descriptor again (the kernel may
-// have dropped its pages), acknowledges nothing that is not stored, and recovers by itself.
+// TestDiskErrorsLoseNoAcknowledgedResult makes writes and syncs of the journal fail, and expects no acknowledgement of
+// a lost result. The server does not sync a failed descriptor again (the kernel may have dropped its pages),
+// acknowledges nothing that is not stored, and recovers by itself.
 func TestDiskErrorsLoseNoAcknowledgedResult(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -87,8 +87,8 @@ var (
 	thread    = regexp.MustCompile(`^\d+`)
 )
 
-// syncAfterFailure counts the journal segments whose system calls failed in a trace, and returns a segment that was
-// synced after its failure.
+// syncAfterFailure finds in a trace a journal segment whose sync was repeated after a failed sync. It also counts the
+// segments whose system calls failed.
 func syncAfterFailure(lines []string) (again string, failed int) {
 	calling, bad := map[string]string{}, map[string]bool{} // segment by thread; failed segments
 	for _, line := range lines {
@@ -152,8 +152,9 @@ func TestServerRecoversFromFullDisk(t *testing.T) {
 	s.Stop()
 }
 
-// TestServerStartsOnFullDisk kills a server and fills its disk: the server starts with the space of the journal's reserve
-// file, names the largest files, and continues when space is free. Nothing that it acknowledged is lost.
+// TestServerStartsOnFullDisk kills a server and fills its disk, and expects the server to start. The journal's reserve
+// file gives the space; the server names the largest files, and continues when space is free. Nothing that it
+// acknowledged is lost.
 func TestServerStartsOnFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -181,7 +182,8 @@ func TestServerStartsOnFullDisk(t *testing.T) {
 	s.Stop()
 }
 
-// TestDeletedLocksKeepSecondServerOut deletes the lock files under a running server: a second server on its folder is refused.
+// TestDeletedLocksKeepSecondServerOut deletes the lock files of a running server, and expects a second server to be
+// refused. The second server has the same data folder.
 func TestDeletedLocksKeepSecondServerOut(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -212,8 +214,8 @@ func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
 	})
 }
 
-// TestFirstStartWaitsForRoom starts a new server on a disk that is too small, and expects it to report that it waits
-// for free space, and to start when there is enough.
+// TestFirstStartWaitsForRoom starts a new server on a too small disk, and expects a wait for free space. The server
+// reports that it waits for free space, and starts when space is free.
 func TestFirstStartWaitsForRoom(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -276,7 +278,7 @@ func TestFullJournalSlowsAgents(t *testing.T) {
 	}
 }
 
-// The built-in disk probe is CRITICAL on a full file system and OK again when the disk has free space.
+// The built-in disk probe is CRITICAL on a full file system. It is OK again when the disk has free space.
 func TestDiskProbeReportsFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -303,25 +305,24 @@ func TestDiskProbeReportsFullDisk(t *testing.T) {
 	becomes(model.OK, false)
 }
 
-// serialAgent is a test agent that sends one result at a time: it waits for each acknowledgement before the next
-// result.
+// serialAgent is a test agent that sends each result only after the last acknowledgement.
 type serialAgent struct {
 	link.Handler // nil: the test expects no other call
 	assigned     chan *link.Assignment
 	acked        chan uint64
 }
 
-// OpenedSession ignores the start of the session.
+// OpenedSession ignores the start of the agent's session.
 func (o *serialAgent) OpenedSession(*link.Session, *wire.Welcome) {}
 
-// Assigned passes the assignment to the test.
+// Assigned passes the received assignment of checks to the test.
 func (o *serialAgent) Assigned(_ *link.Session, held *link.Assignment) { o.assigned <- held }
 
 // Acked passes the acknowledged sequence number to the test.
 func (o *serialAgent) Acked(_ *link.Session, ack *wire.Ack) { o.acked <- ack.Last[0].Last }
 
-// TestJournalIsSyncedBeforeAcknowledgement traces the server's system calls, and expects a write and a sync of the
-// journal between any two acknowledgements to an agent.
+// TestJournalIsSyncedBeforeAcknowledgement traces the server's system calls, and expects a journal sync before each
+// acknowledgement. Between any two acknowledgements to an agent, the journal is written and synced.
 func TestJournalIsSyncedBeforeAcknowledgement(t *testing.T) {
 	t.Parallel()
 	strace := testenv.Program(t, "strace", "strace")
@@ -369,8 +370,8 @@ var (
 	ack = regexp.MustCompile(`"\\x82\\x..\\x3a`)
 )
 
-// checkSyncOrder fails the test if a system call trace shows an acknowledgement to an address before the journal's
-// sync, and counts the acknowledgements. It fails the test for an acknowledgement without a write and a sync of the
+// checkSyncOrder checks in a system call trace that each acknowledgement comes after a sync of the journal. It counts
+// the acknowledgements to an address. It fails the test for an acknowledgement without a write and a sync of the
 // journal since the one before.
 func checkSyncOrder(t testing.TB, trace, plain string) (acks int) {
 	t.Helper()
@@ -405,7 +406,8 @@ func checkSyncOrder(t testing.TB, trace, plain string) (acks int) {
 	return acks
 }
 
-// TestSyncOrderCheckFindsEarlyAcknowledgement checks that checkSyncOrder detects an acknowledgement before a sync.
+// TestSyncOrderCheckFindsEarlyAcknowledgement passes a trace with an acknowledgement before the sync to
+// checkSyncOrder, and expects an error. In the trace the acknowledgement comes before the sync.
 func TestSyncOrderCheckFindsEarlyAcknowledgement(t *testing.T) {
 	const plain = "127.0.0.1:1"
 	write := `1 pwrite64(20</d/journal/1.log>, "x"..., 98, 1) = 98` + "\n"
@@ -432,7 +434,7 @@ func TestSyncOrderCheckFindsEarlyAcknowledgement(t *testing.T) {
 	}
 }
 
-// errorCounter is a testing.TB that counts errors instead of failing a test.
+// errorCounter counts the errors of a test instead of failing the test.
 type errorCounter struct {
 	testing.TB
 	errors int
@@ -441,5 +443,5 @@ type errorCounter struct {
 // Helper does nothing, because errors are only counted.
 func (q *errorCounter) Helper() {}
 
-// Errorf counts an error.
+// Errorf counts an error instead of reporting the error.
 func (q *errorCounter) Errorf(string, ...any) { q.errors++ }

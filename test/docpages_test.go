@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// startUp prepares a server in an empty folder and an empty home directory; its Start then runs the command muster up
-// in that folder.
+// startUp prepares a server to start by the command muster up, without any earlier files. Its Start runs the command
+// muster up in that folder.
 func startUp(t *testing.T) (s *harness.Server, home string) {
 	t.Helper()
 	s = harness.NewServer(t)
@@ -103,7 +103,8 @@ func TestFirstResultsWithinFifteenSeconds(t *testing.T) {
 	s.Stop()
 }
 
-// pageReader follows a documentation page: it writes the page's files and runs the page's commands in a shell.
+// pageReader follows a documentation page in a test. It writes the page's files, and runs the page's commands in a
+// shell.
 type pageReader struct {
 	t       *testing.T
 	s       *harness.Server
@@ -112,8 +113,8 @@ type pageReader struct {
 	said    map[string]string // output of each line
 }
 
-// followUntil follows a documentation page until a line that starts with the text until, and returns the rest of the
-// page.
+// followUntil carries out a documentation page up to a given line, and returns the rest. The line starts with the text
+// until.
 func (f *pageReader) followUntil(page, until string) (rest string) {
 	f.t.Helper()
 	lines := strings.SplitAfter(page, "\n")
@@ -144,8 +145,8 @@ func (f *pageReader) followUntil(page, until string) (rest string) {
 	return ""
 }
 
-// runLine runs one command line of a page in the shell. It repeats a command that failed because no result has
-// arrived yet.
+// runLine runs one command line of a documentation page in the shell. It repeats a command that failed because no
+// result has arrived yet.
 func (f *pageReader) runLine(line string) {
 	f.t.Helper()
 	if line == "make up" {
@@ -234,8 +235,7 @@ func TestSmokeFirstRun(t *testing.T) {
 	}
 }
 
-// TestUpKeepsForeignContext expects muster up to keep the saved login (context file) of another server under a new
-// name.
+// TestUpKeepsForeignContext expects muster up to keep another server's saved login (context file) under a new name.
 func TestUpKeepsForeignContext(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -260,8 +260,8 @@ func TestUpKeepsForeignContext(t *testing.T) {
 	s.Stop()
 }
 
-// TestDemoStopsItsNodes restarts a server that had simulated nodes, and expects these nodes to count as stopped, not
-// as down. `--demo 0` removes them.
+// TestDemoStopsItsNodes restarts a server with simulated nodes, and expects the nodes to be stopped, not down. `--demo
+// 0` removes them.
 func TestDemoStopsItsNodes(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -297,7 +297,8 @@ func TestDemoStopsItsNodes(t *testing.T) {
 	s.Stop()
 }
 
-// startPageServer starts a server with one agent (web01) and no checks, and returns a pageReader for it.
+// startPageServer starts a server with one agent (web01), and returns a pageReader for the server. The server has no
+// checks.
 func startPageServer(t *testing.T) *pageReader {
 	t.Helper()
 	s := harness.NewServer(t)
@@ -310,7 +311,7 @@ func startPageServer(t *testing.T) *pageReader {
 	return &pageReader{t: t, s: s, said: map[string]string{}, replace: strings.NewReplacer("FILE", "starter.yaml")}
 }
 
-// readPage returns the text of a page in docs.
+// readPage returns the text of a documentation page.
 func readPage(t *testing.T, name string) string {
 	t.Helper()
 	return string(readFile(t, filepath.Join(harness.Root(), "docs", name)))
@@ -379,7 +380,7 @@ func TestNamespacesPageWorks(t *testing.T) {
 	assert(t, regexp.MustCompile(`shop +- +0 of 50`).MatchString(out), "tokens:\n%s", out)
 }
 
-// TestStoryPageWorks runs every command on the page docs/story.md and expects the shown output.
+// TestStoryPageWorks runs every command on the page docs/story.md, and expects the shown output.
 func TestStoryPageWorks(t *testing.T) {
 	t.Parallel()
 	f := startPageServer(t)

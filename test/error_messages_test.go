@@ -21,8 +21,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestErrorMessagesSayWhatToType checks that each error message of checks and commands names the failed operation,
-// its object and the command to type.
+// TestErrorMessagesSayWhatToType expects each error message to name the failed operation, its object and the command
+// to type. The messages are about checks and commands.
 func TestErrorMessagesSayWhatToType(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -123,7 +123,8 @@ var frequentErrors = []struct {
 	{"frame-refused", (*transcript).recordFrameRefused},
 }
 
-// transcript collects the output of commands and log lines, to compare them with a documentation page.
+// transcript collects the output of commands and log lines. A test compares the collected text with a documentation
+// page.
 type transcript struct {
 	t    *testing.T
 	s    *harness.Server
@@ -132,7 +133,7 @@ type transcript struct {
 	hide [][2]string // a text that differs between runs, and its placeholder
 }
 
-// server starts a server and, if node is not empty, an agent for this node.
+// server starts a server and, if node is not empty, an agent for the node.
 func (x *transcript) server(node string, args ...string) *harness.Agent {
 	x.t.Helper()
 	x.s = harness.StartServer(x.t, args...)
@@ -144,7 +145,7 @@ func (x *transcript) server(node string, args ...string) *harness.Agent {
 	return a
 }
 
-// heading adds a heading that says where the text below it appears, such as in the agent's log.
+// heading adds a heading with the place of the text below, such as the agent's log.
 func (x *transcript) heading(format string, args ...any) {
 	if x.text.Len() > 0 {
 		x.text.WriteByte('\n')
@@ -152,7 +153,7 @@ func (x *transcript) heading(format string, args ...any) {
 	fmt.Fprintf(&x.text, format+"\n", args...)
 }
 
-// command runs a command and records its line and output.
+// command runs a command, and records the command line and the output.
 func (x *transcript) command(env []string, line string) {
 	x.t.Helper()
 	if x.s != nil {
@@ -164,7 +165,7 @@ func (x *transcript) command(env []string, line string) {
 	x.heading("$ muster %s\n%s", line, strings.TrimSpace(r.Out+r.Errors))
 }
 
-// logLine waits for a log line that contains the given words and records it.
+// logLine waits for a log line that contains given words, and adds the line to the transcript.
 func (x *transcript) logLine(where string, log func() string, words string) {
 	x.t.Helper()
 	harness.Until(x.t, 60*time.Second, fmt.Sprintf("%s says %q", where, words), func() (string, bool) {
@@ -203,7 +204,7 @@ func (x *transcript) file(name, text string) {
 	writeFile(x.t, filepath.Join(x.dir, name), text)
 }
 
-// replaceText replaces a text that differs between test runs by a placeholder.
+// replaceText makes the transcript show a placeholder for a text that differs between runs.
 func (x *transcript) replaceText(text, name string) {
 	x.hide = append(x.hide, [2]string{regexp.QuoteMeta(text), name})
 }
@@ -321,7 +322,7 @@ func (x *transcript) recordGroupEmpty() {
 	x.command(nil, "why web01/https")
 }
 
-// recordPropertyUnset records the messages about a check with an unset property.
+// recordPropertyUnset records the messages about a check that uses a property without a value.
 func (x *transcript) recordPropertyUnset() {
 	x.server("web01")
 	x.file("queue.yaml", "kind: Check\nmetadata: {name: queue}\nspec: {interval: 1s, command: 'ls {{ .props.queue_dir }}', targets: {groups: [all]}}\n")
@@ -329,7 +330,7 @@ func (x *transcript) recordPropertyUnset() {
 	x.eventOutput("queue")
 }
 
-// recordClockOff records the messages about an agent whose clock is wrong; the agent runs in the test process.
+// recordClockOff records the messages about an agent whose clock is wrong. The agent runs in the test process.
 func (x *transcript) recordClockOff() {
 	x.server("")
 	x.s.Apply("kind: Check\nmetadata: {name: clock}\nspec: {interval: 1s, probe: {name: clock}, targets: {groups: [all]}}\n")
@@ -401,7 +402,7 @@ func (x *transcript) recordFrameRefused() {
 	x.logLine("log of an agent whose node was deleted", a.Log, "no session")
 }
 
-// logBuffer is a log that a test reads while the server writes it.
+// logBuffer is a log that a test reads while the server writes the log.
 type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder

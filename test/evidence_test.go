@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestEvidenceIsVerifiedWithoutAServer lets a file drift from its directive while agent and server die by kill -9,
-// saves the evidence, and verifies the evidence without a server. One chain has all runs, and each changed run,
-// definition or signature is found.
+// TestEvidenceIsVerifiedWithoutAServer saves the evidence of a directive, and verifies the evidence without a server.
+// A file drifts from the directive while agent and server die by kill -9. One chain has all runs, and each changed
+// run, definition or signature is found.
 func TestEvidenceIsVerifiedWithoutAServer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -76,7 +76,7 @@ func TestEvidenceIsVerifiedWithoutAServer(t *testing.T) {
 	}
 }
 
-// lastRun returns the latest run of a directive in saved evidence.
+// lastRun returns the newest run in saved evidence about a directive.
 func lastRun(e *v1.Evidence) (last *v1.EvidenceRun) {
 	for i := range e.Entries {
 		if run := e.Entries[i].Run; run != nil {

@@ -28,7 +28,7 @@ func memberCount(t *testing.T, api *client.Client, group string) int {
 	return state.Nodes
 }
 
-// A fact that changes on every node updates groups within seconds, and each condition is evaluated once per node.
+// A fact that changes on every node updates groups within seconds. Each condition is evaluated once per node.
 func TestFleetFactChange(t *testing.T) {
 	t.Parallel()
 	agents := 2000
@@ -86,8 +86,8 @@ func TestFleetFactChange(t *testing.T) {
 		agents, told, took.Seconds(), counted("nodes_visited_total"), counted("conditions_evaluated_total"), each, counted("groups_evaluated_total"), counted("checks_evaluated_total"))
 }
 
-// An agent can join the groups that allow agents to join themselves, but no trusted group, and describe node shows
-// the reason.
+// An agent can join the groups that allow agents to join themselves. It cannot join a trusted group, and describe node
+// shows the reason.
 func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -117,8 +117,7 @@ func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 	a.Stop()
 }
 
-// TestPropertiesAreNotExecuted puts shell code into a property of a node, and expects every command that uses the
-// property to receive the code as text.
+// TestPropertiesAreNotExecuted puts shell code into a property of a node, and expects commands to receive plain text.
 func TestPropertiesAreNotExecuted(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -80,8 +80,8 @@ func TestFaultsAlertExactlyOnce(t *testing.T) {
 	}
 }
 
-// startSubject starts the server that a load run measures (its subject), with the nodes and checks of a scenario. The
-// caller stops it.
+// startSubject starts a server as the measured subject of a load run. The server has the nodes and checks of a
+// scenario. The caller stops it.
 func startSubject(t *testing.T, dir string, sc *scenario.Scenario) *subject.Subject {
 	t.Helper()
 	return testenv.Value(subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: dir, Flags: []string{"--journal-reserve", "1MiB"},
@@ -90,7 +90,8 @@ func startSubject(t *testing.T, dir string, sc *scenario.Scenario) *subject.Subj
 		}}))(t)
 }
 
-// logServerState logs the history and outbox entries of an event (NODE/CHECK: …), to show where an alert was lost.
+// logServerState logs what the server recorded about an event and its messages. So a test shows where an alert was
+// lost.
 func logServerState(t *testing.T, api *client.Client, example string) {
 	t.Helper()
 	name, _, _ := strings.Cut(example, ": ")
@@ -125,7 +126,7 @@ func logServerState(t *testing.T, api *client.Client, example string) {
 // clock is the format of times in the log.
 const clock = "15:04:05.000"
 
-// No result is lost in a load run in which machines and the server fail in many ways. No result is lost.
+// No result is lost in a load run with many failures of machines and server. No result is lost.
 func TestFaultsLoseNoResult(t *testing.T) {
 	t.Parallel()
 	sec := func(s float64) model.Duration { return model.Duration(s * float64(time.Second)) }
@@ -176,8 +177,9 @@ func TestFaultsLoseNoResult(t *testing.T) {
 	t.Logf("\n%s\nlosses %v\nfailures %v", rep.Text(), rep.Losses, rep.Failures)
 }
 
-// TestFaultyServersFailTheRun runs load against servers that lose, repeat, swap or change one result, and expects
-// exit code 21 and the name of the wrong event state. The same build without a fault passes.
+// TestFaultyServersFailTheRun runs load against servers with built-in faults, and expects exit code 21 for each. A
+// faulty server loses, repeats, swaps or changes one result; the report names the wrong event state. The same build
+// without a fault passes.
 func TestFaultyServersFailTheRun(t *testing.T) {
 	skipIfShort(t, "short: another server is built")
 	t.Parallel()
@@ -209,7 +211,7 @@ func TestFaultyServersFailTheRun(t *testing.T) {
 	}
 }
 
-// buildFaultyServer builds a server binary with a fault that a test can switch on.
+// buildFaultyServer builds a server with a deliberate fault, which a test can switch on.
 func buildFaultyServer(t *testing.T) string {
 	t.Helper()
 	compiler := testenv.Program(t, "go", "golang-go", "/usr/local/go/bin")
@@ -234,8 +236,8 @@ func buildFaultyServer(t *testing.T) string {
 	return binary
 }
 
-// TestSubjectLeavesNoFileOrProcess starts, kills, restarts and stops the server that a load run measures, and expects
-// no file or process to be left.
+// TestSubjectLeavesNoFileOrProcess starts, kills, restarts and stops the measured server of a load run, and expects
+// nothing left.
 func TestSubjectLeavesNoFileOrProcess(t *testing.T) {
 	t.Parallel()
 	sc := &scenario.Scenario{Name: "tiny", Agents: []scenario.Class{{Name: "web", Count: 3, Checks: []scenario.Check{{Name: "ping", Count: 2, Interval: model.Duration(time.Second)}}}}}
@@ -282,8 +284,8 @@ func TestSubjectLeavesNoFileOrProcess(t *testing.T) {
 	assert(t, err != nil, "Kill started the server after Stop")
 }
 
-// TestFailedSubjectStartNamesReason expects the error of a load run whose server (its subject) cannot start to
-// contain the server's reason.
+// TestFailedSubjectStartNamesReason starts a load run with a server that cannot start, and expects the reason in the
+// error.
 func TestFailedSubjectStartNamesReason(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()

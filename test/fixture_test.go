@@ -23,7 +23,7 @@ import (
 // TestMain builds the binary and runs the tests.
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 
-// assert fails the test but lets it continue, unless ok is true.
+// assert fails the test unless ok is true, but lets the test continue. The test continues.
 func assert(t testing.TB, ok bool, format string, args ...any) {
 	t.Helper()
 	if !ok {
@@ -39,7 +39,7 @@ func require(t testing.TB, ok bool, format string, args ...any) {
 	}
 }
 
-// skipIfShort skips the test under -short, for the reason given.
+// skipIfShort skips the test in short test runs (flag -short), with the given reason.
 func skipIfShort(t testing.TB, why string) {
 	t.Helper()
 	if testing.Short() {
@@ -47,7 +47,8 @@ func skipIfShort(t testing.TB, why string) {
 	}
 }
 
-// inShort returns the value short in short test runs (flag -short), else the value full.
+// inShort returns one of two values, depending on the flag -short of the test run. Otherwise it returns the value
+// full.
 func inShort[T any](short, full T) T {
 	if testing.Short() {
 		return short
@@ -89,7 +90,7 @@ func decodeJSON[T ~string | ~[]byte](t testing.TB, text T, into any) {
 	}
 }
 
-// receive returns the next value of a channel, or ends the test after a minute.
+// receive waits for the next value of a channel, at most a minute. After a minute without a value it ends the test.
 func receive[T any](t testing.TB, from <-chan T) T {
 	t.Helper()
 	select {
@@ -101,7 +102,7 @@ func receive[T any](t testing.TB, from <-chan T) T {
 	}
 }
 
-// mountTmpfs mounts a tmpfs of a given size at a folder, or skips the test if mounting is not allowed.
+// mountTmpfs mounts a tmpfs of a given size at a folder. If mounting is not allowed, it skips the test.
 func mountTmpfs(t testing.TB, dir, size string) {
 	t.Helper()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
@@ -117,7 +118,7 @@ func unmount(t testing.TB, dir string) {
 	assert(t, err == nil, "unmount: %v", err)
 }
 
-// openFolder creates a temporary folder that all users may read.
+// openFolder creates a temporary folder that every user may enter and read.
 func openFolder(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "muster-test-")
@@ -182,7 +183,7 @@ func expectNoTexts(t testing.TB, text string, unwanted ...string) {
 	}
 }
 
-// awaitEvent waits until an event of the default namespace fulfils a condition, and returns it.
+// awaitEvent waits until an event of the default namespace fulfils a condition, and returns the event.
 func awaitEvent(
 	t testing.TB, api *client.Client, node, check, what string, ok func(v1.Event) bool,
 ) (e v1.Event) {

@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// gitOps is a copy of the example repository docs/examples/gitops, with the jobs that one of its CI pipeline files
-// defines.
+// gitOps is a copy of the example repository docs/examples/gitops, with its CI jobs. One of the CI pipeline files
+// defines the jobs.
 type gitOps struct {
 	t     *testing.T
 	s     *harness.Server
@@ -31,13 +31,13 @@ type gitOps struct {
 	flags string            // MUSTER_FLAGS of the run
 }
 
-// job is one job of a GitLab or GitHub pipeline: its environment and its shell scripts.
+// job is one job of a GitLab or GitHub pipeline. It has environment variables and shell scripts.
 type job struct {
 	env   map[string]string
 	steps []string
 }
 
-// newGitOps copies the example repository and reads a pipeline file.
+// newGitOps copies the example repository, and reads one of its CI pipeline files.
 func newGitOps(t *testing.T, read func(t *testing.T, file string) map[string]job, file string) *gitOps {
 	t.Helper()
 	p := &gitOps{t: t, s: harness.StartServer(t)}
@@ -64,8 +64,8 @@ func newGitOps(t *testing.T, read func(t *testing.T, file string) map[string]job
 	return p
 }
 
-// run runs the scripts of a CI job for a namespace, as a CI runner without a saved login does, and returns output and
-// exit code.
+// run runs the scripts of a CI job for a namespace, and returns output and exit code. It runs like a CI runner without
+// a saved login.
 func (p *gitOps) run(name, team string) (said string, code int) {
 	p.t.Helper()
 	j, ok := p.jobs[name]
@@ -111,7 +111,7 @@ func (p *gitOps) run(name, team string) (said string, code int) {
 	return all.String(), 0
 }
 
-// expectJob runs a pipeline job and fails the test unless it ends with the given exit code and output.
+// expectJob runs a job of the CI pipeline, and expects an exit code and texts.
 func (p *gitOps) expectJob(name, team string, code int, texts ...string) {
 	p.t.Helper()
 	said, got := p.run(name, team)
@@ -119,7 +119,7 @@ func (p *gitOps) expectJob(name, team string, code int, texts ...string) {
 	expectTexts(p.t, said, texts...)
 }
 
-// edit writes a file of the test's repository; an empty text removes the file.
+// edit writes or removes a file in the test's repository. An empty text removes the file.
 func (p *gitOps) edit(file, text string) {
 	p.t.Helper()
 	path := filepath.Join(p.repo, file)
@@ -130,7 +130,7 @@ func (p *gitOps) edit(file, text string) {
 	testenv.NoError(p.t, err)
 }
 
-// gitlabJobs returns the jobs of .gitlab-ci.yml; all lines of a script share one shell.
+// gitlabJobs returns the jobs of .gitlab-ci.yml. All lines of a script share one shell.
 func gitlabJobs(t *testing.T, file string) map[string]job {
 	t.Helper()
 	var doc map[string]yaml.Node
@@ -148,7 +148,7 @@ func gitlabJobs(t *testing.T, file string) map[string]job {
 	return jobs
 }
 
-// githubJobs returns the jobs of a GitHub workflow; each `run` is a shell script.
+// githubJobs returns the jobs of a GitHub workflow. Each `run` is a shell script.
 func githubJobs(t *testing.T, file string) map[string]job {
 	t.Helper()
 	var doc struct {
@@ -199,7 +199,7 @@ func TestGitOpsPipelinesApplyTheirRepository(t *testing.T) {
 	}
 }
 
-// follow plays a review, an apply, a manual change and a deletion, and runs the CI jobs for each.
+// follow acts out the story of the GitOps page, from a review to a deletion, by CI jobs.
 func (p *gitOps) follow() {
 	guarded, invalid := model.Guarded.Exit(), model.Invalid.Exit()
 	nodes := func(from, to int) string {
@@ -275,7 +275,7 @@ func (p *gitOps) follow() {
 	p.expectJob("apply", "team-a", model.Forbidden.Exit(), "pipeline may only read (role viewer)")
 }
 
-// resourceNamed returns the resource with this name from the output of `get -o yaml`.
+// resourceNamed returns the resource of the given name from the output of `get -o yaml`.
 func resourceNamed(text, name string) string {
 	for _, one := range regexp.MustCompile(`(?m)^---$|^- `).Split(text, -1) {
 		if strings.Contains(one, "name: "+name+"\n") {

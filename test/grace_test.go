@@ -20,8 +20,9 @@ const gracePolicy = `
 {kind: Policy, metadata: {name: baseline}, spec: {directives: [file], targets: {groups: [all]}}}
 `
 
-// TestGraceDelaysTheProblem gives a node a new directive that it does not fulfil, and expects the node to be not
-// compliant at once, and a problem only after the grace period. A restarted agent has had the directive for longer.
+// TestGraceDelaysTheProblem lets a node violate a directive with a grace period, and expects a problem only
+// afterwards. The node does not fulfil the directive, and is not compliant at once. A restarted agent has had the
+// directive for longer.
 func TestGraceDelaysTheProblem(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -26,8 +26,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// The server refuses each violation of the agent protocol with a reason and counts it. Another agent's results are
-// acknowledged meanwhile, and the server's memory stays bounded.
+// The server refuses each violation of the agent protocol with a reason, and counts the violation. Another agent's
+// results are acknowledged meanwhile, and the server's memory stays bounded.
 func TestProtocolViolationsEndTheSession(t *testing.T) {
 	h := newHostile(t, 40, nil)
 	unharmed := h.watch()

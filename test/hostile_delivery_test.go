@@ -35,7 +35,7 @@ func TestTemplateThatGrowsIsDeadLetter(t *testing.T) {
 	s.Stop()
 }
 
-// A delivery that is running at three crashes of the server becomes a dead letter.
+// A message is given up if the server has crashed three times while sending the message. It becomes a dead letter.
 func TestDeliveryUnderWayAtCrashesIsDeadLetter(t *testing.T) {
 	t.Parallel()
 	requests := make(chan struct{}, 100)

@@ -31,7 +31,7 @@ const (
 	burstSeconds = 10
 )
 
-// newSmallDisk starts a server with a disk of 400 MB and n nodes for agents that try to fill it.
+// newSmallDisk starts a server with a disk of 400 MB and n nodes. The agents of the nodes try to fill the disk.
 func newSmallDisk(t *testing.T, nodes int, args ...string) *hostileAgents {
 	t.Helper()
 	testenv.Root(t)
@@ -39,8 +39,8 @@ func newSmallDisk(t *testing.T, nodes int, args ...string) *hostileAgents {
 	return newHostile(t, nodes, prepare, append(args, "--journal-reserve", "32MiB", "--snapshot-cycle", "3s")...)
 }
 
-// endureFlood floods the server for twenty seconds, and fails the test if the server is ever not ready, accepts more
-// bytes than the limit, or lets a database grow too large.
+// endureFlood floods the server for twenty seconds, and expects the server to stay ready. The server must accept no
+// more bytes than its limit, and keep its databases small.
 func (h *hostileAgents) endureFlood(senders int, accepted func() float64) {
 	h.t.Helper()
 	began, before := time.Now(), accepted()
@@ -66,7 +66,7 @@ func (h *hostileAgents) endureFlood(senders int, accepted func() float64) {
 	}
 }
 
-// receivedBytes returns the bytes that the sessions of nodes received.
+// receivedBytes returns the number of bytes that the server received in nodes' sessions.
 func (h *hostileAgents) receivedBytes() float64 {
 	return h.Metric("muster_session_bytes_received_total")
 }
@@ -77,7 +77,8 @@ const limitOfBytes = "1048576 bytes per second; spec.limits.nodeBytesPerSec: mus
 // limitOfValues is the same about a node that sends too many values.
 const limitOfValues = "10000 values per second; spec.limits.nodeValuesPerSec: muster edit namespace "
 
-// flood calls send in a loop in the background, until send fails or the test has ended.
+// flood calls a function again and again in the background, to send as much as possible. It stops when the function
+// fails or the test ends.
 func flood(t *testing.T, send func(ctx context.Context, n int) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -96,7 +97,7 @@ func flood(t *testing.T, send func(ctx context.Context, n int) error) {
 	}()
 }
 
-// Nodes that send long outputs as fast as they can neither fill the server's disk nor delay other nodes.
+// Nodes that send long outputs as fast as possible do not fill the server's disk. They also do not delay other nodes.
 func TestNodeCannotFillDisk(t *testing.T) {
 	h := newSmallDisk(t, 3)
 	unharmed := h.watch()
@@ -111,8 +112,9 @@ func TestNodeCannotFillDisk(t *testing.T) {
 	unharmed(5*time.Second, 200)
 }
 
-// TestNoisyNodeKeepsOthersHistory lets one node change all the time with long outputs, which fill the size limit of history many
-// times over. History removes its rows, keeps all rows of a quiet node, and names the noisy one.
+// TestNoisyNodeKeepsOthersHistory lets one node change all the time with long outputs, and expects other nodes'
+// history to stay. The outputs fill the size limit of history many times over. History removes its rows, keeps all
+// rows of a quiet node, and names the noisy one.
 func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
 	for name, args := range map[string]func(t *testing.T) []string{
 		"sqlite":     func(*testing.T) []string { return nil },
@@ -154,8 +156,8 @@ func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
 	}
 }
 
-// A Sensu agent that sends long outputs with changing statuses, and keepalives of an entity that always differs, neither
-// fills the server's disk nor delays another agent.
+// A Sensu agent with long outputs and changing entities does not fill the server's disk. Its statuses change, and its
+// keepalives have an entity that always differs; other agents are not delayed.
 func TestSensuAgentCannotFillDisk(t *testing.T) {
 	listen := harness.Port(t)
 	h := newSmallDisk(t, 1, "--sensu-listen", listen, "--sensu-tls", "off")
@@ -184,7 +186,8 @@ func TestSensuAgentCannotFillDisk(t *testing.T) {
 	unharmed(5*time.Second, 200)
 }
 
-// A sender of alerts with long, changing annotations neither fills the server's disk nor delays another sender.
+// A sender of alerts with long, changing annotations does not fill the server's disk. It also does not delay other
+// senders.
 func TestAlertSenderCannotFillDisk(t *testing.T) {
 	h := newSmallDisk(t, 1)
 	unharmed := h.watch()
@@ -233,7 +236,8 @@ func TestAlertSenderCannotFillDisk(t *testing.T) {
 	unharmed(5*time.Second, 200)
 }
 
-// An agent that reports other long facts and labels all the time neither fills the server's disk nor delays other nodes.
+// An agent with other long facts and labels all the time does not fill the server's disk. It also does not delay other
+// nodes.
 func TestChangingFactsCannotFillDisk(t *testing.T) {
 	h := newSmallDisk(t, 2)
 	unharmed := h.watch()
@@ -270,8 +274,8 @@ spec:
     - {name: odd, expression: "last(//system.uptime)=1"}
 `
 
-// An agent that sends very long values, very long errors, or values that change triggers all the time neither fills
-// the server's disk and memory nor delays other nodes.
+// An agent with very long values or errors does not fill the server's disk and memory. Values that change triggers all
+// the time are tried, too; other nodes are not delayed.
 func TestItemValuesCannotFillDisk(t *testing.T) {
 	text := strings.Repeat("all is well ", 70_000)
 	many := func(one func(i int) wire.BlockValue) (times []int64, list []wire.BlockValue) {

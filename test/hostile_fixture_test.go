@@ -28,7 +28,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// hostileAgents holds a server, nodes whose agents misbehave, and one well-behaved agent that must not be disturbed.
+// hostileAgents holds a server, misbehaving agents, and one well-behaved agent. The well-behaved agent must not be
+// disturbed.
 type hostileAgents struct {
 	*harness.Server
 	t            *testing.T
@@ -53,15 +54,15 @@ func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...
 // nodeUID returns the id of the i-th node.
 func nodeUID(i int) uuid.UUID { return harness.NodeUID(i) }
 
-// tls returns the TLS configuration of the i-th node's agent.
+// tls returns the TLS configuration for the agent of the i-th node.
 func (h *hostileAgents) tls(i int) *tls.Config {
 	h.t.Helper()
 	cfg := testenv.Value(h.certificates(nodeUID(i)))(h.t)
 	return cfg
 }
 
-// neighbour is a well-behaved agent that runs beside misbehaving ones, and measures how fast the server acknowledges
-// its results.
+// neighbour is a well-behaved agent that shares the server with misbehaving agents. It measures how fast the server
+// acknowledges its results.
 type neighbour struct {
 	h       *hostileAgents
 	session *link.Session
@@ -84,13 +85,13 @@ type neighbour struct {
 
 var neighbourKey = wire.StreamKey{Stream: 4711}
 
-// startNeighbour starts a well-behaved agent that sends results until expectFast or the test's end.
+// startNeighbour starts a well-behaved agent that sends results. It stops at expectFast or at the test's end.
 func (h *hostileAgents) startNeighbour(i int, every time.Duration) *neighbour {
 	h.t.Helper()
 	return h.startNeighbourAs(nodeUID(i), every)
 }
 
-// startNeighbourAs starts a well-behaved agent for the node with this id.
+// startNeighbourAs starts a well-behaved agent for the node with the given id.
 func (h *hostileAgents) startNeighbourAs(uid uuid.UUID, every time.Duration) *neighbour {
 	h.t.Helper()
 	certificate, err := h.certificates(uid)
@@ -121,7 +122,7 @@ func (h *hostileAgents) startNeighbourAs(uid uuid.UUID, every time.Duration) *ne
 	return g
 }
 
-// run sends a result in each interval until ctx ends.
+// run sends a result at each interval until ctx ends.
 func (g *neighbour) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -155,8 +156,7 @@ func (g *neighbour) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// batchLocked returns a batch with a block of values, with one result, or with four results of changing statuses; the
-// caller holds the lock.
+// batchLocked returns the next batch to send, with item values or results. The caller holds the lock.
 func (g *neighbour) batchLocked(first uint64) *wire.Batch {
 	if g.block != nil && g.items != 0 {
 		block := wire.Signal{Kind: wire.SignalValueBlock, Definition: g.items, Body: wire.AppendValueBlock(nil, g.block(first))}
@@ -172,21 +172,22 @@ func (g *neighbour) batchLocked(first uint64) *wire.Batch {
 	return b
 }
 
-// flipStatus makes the agent send four results with changing statuses in each later batch.
+// flipStatus makes the agent send results whose statuses change each time. Each later batch has four results.
 func (g *neighbour) flipStatus() {
 	g.mu.Lock()
 	g.flips = true
 	g.mu.Unlock()
 }
 
-// sendValues makes the agent send blocks of values of its first Template instead of results.
+// sendValues makes the agent send values of items instead of results. The items are in its first Template.
 func (g *neighbour) sendValues(block func(n uint64) *wire.ValueBlock) {
 	g.mu.Lock()
 	g.block = block
 	g.mu.Unlock()
 }
 
-// awaitState waits until ok returns true; it returns false if ctx has ended or sending has failed.
+// awaitState waits until the agent's state satisfies the function ok. It returns false if ctx has ended or sending has
+// failed.
 func (g *neighbour) awaitState(ctx context.Context, ok func() bool) bool {
 	for {
 		g.mu.Lock()
@@ -203,9 +204,9 @@ func (g *neighbour) awaitState(ctx context.Context, ok func() bool) bool {
 	}
 }
 
-// watch starts a well-behaved agent, and returns a function that fails the test if other agents have disturbed it
-// meanwhile. The returned function fails the test unless each of the neighbour's results was acknowledged within a time
-// and the server's memory grew by at most so many MiB.
+// watch starts a well-behaved agent, and returns a function that expects fast service and bounded server memory. The
+// returned function fails the test unless each of the neighbour's results was acknowledged within a time and the
+// server's memory grew by at most so many MiB.
 func (h *hostileAgents) watch() (unharmed func(within time.Duration, mebibytes int64)) {
 	h.t.Helper()
 	g, before := h.startNeighbour(0, 20*time.Millisecond), h.residentBytes()
@@ -217,7 +218,7 @@ func (h *hostileAgents) watch() (unharmed func(within time.Duration, mebibytes i
 	}
 }
 
-// setOutputSize sets the size of the neighbour's outputs in bytes.
+// setOutputSize sets the size of the well-behaved agent's outputs in bytes.
 func (g *neighbour) setOutputSize(n int) {
 	g.mu.Lock()
 	g.text = bytes.Repeat([]byte("all is well "), n/12)
@@ -232,7 +233,7 @@ func (g *neighbour) wakeRun() {
 	}
 }
 
-// expectFast stops the well-behaved agent and fails the test if one of its acknowledgements took longer than a limit.
+// expectFast stops the well-behaved agent, and expects that each acknowledgement came within a time.
 func (g *neighbour) expectFast(within time.Duration) {
 	g.h.t.Helper()
 	g.mu.Lock()
@@ -248,8 +249,7 @@ func (g *neighbour) expectFast(within time.Duration) {
 	g.h.t.Logf("the good agent: %d results, the slowest acknowledged after %s", n, most)
 }
 
-// takeSlowest returns the longest acknowledgement time and the number of results since the last call, and resets
-// both.
+// takeSlowest returns and resets how long the slowest acknowledgement took, and the number of results.
 func (g *neighbour) takeSlowest() (time.Duration, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -258,18 +258,19 @@ func (g *neighbour) takeSlowest() (time.Duration, int) {
 	return most, n
 }
 
-// peekSlowest returns the longest time to an acknowledgement and the number of results, without a reset.
+// peekSlowest returns how long the slowest acknowledgement took, and the number of results. Unlike takeSlowest, it
+// resets nothing.
 func (g *neighbour) peekSlowest() (time.Duration, int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.most, g.n
 }
 
-// OpenedSession ignores the start of a session.
+// OpenedSession ignores the start of the agent's session.
 func (g *neighbour) OpenedSession(*link.Session, *wire.Welcome) {}
 
-// Assigned takes the compiled definitions (checks, Templates) for which it sends results and values from the
-// assignment.
+// Assigned records which checks and Templates the assignment has, as subjects of the agent's results. The agent sends
+// results and values for these.
 func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 	g.mu.Lock()
 	for _, c := range slices.Backward(held.Definitions) {
@@ -283,7 +284,7 @@ func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 	g.wakeRun()
 }
 
-// Acked records how long the server took to acknowledge a result of the agent.
+// Acked records how long after its sending a result was acknowledged.
 func (g *neighbour) Acked(_ *link.Session, ack *wire.Ack) {
 	g.mu.Lock()
 	for _, l := range ack.Last {
@@ -296,19 +297,20 @@ func (g *neighbour) Acked(_ *link.Session, ack *wire.Ack) {
 // RunNow ignores requests for runs.
 func (g *neighbour) RunNow(*link.Session, *wire.Run) {}
 
-// RoundRobinRuns ignores requests for round-robin runs.
+// RoundRobinRuns ignores requests to run round-robin checks.
 func (g *neighbour) RoundRobinRuns(*link.Session, *wire.RoundRobinRuns) {}
 
-// Reply ignores answers to requests.
+// Reply ignores the server's answers to requests.
 func (g *neighbour) Reply(*link.Session, *wire.Exchange) {}
 
-// BackPressure ignores the request to send less often.
+// BackPressure ignores the server's request to send less often.
 func (g *neighbour) BackPressure(*link.Session, *wire.BackPressure) {}
 
 // ServerStops ignores the announced stop of the server.
 func (g *neighbour) ServerStops(*link.Session, time.Duration, string) {}
 
-// attacker is a connection of a misbehaving client, over which a test sends arbitrary bytes to the server.
+// attacker is a connection by which a test misbehaves towards the server. A test sends arbitrary bytes to the server
+// over it.
 type attacker struct {
 	t testing.TB
 	net.Conn
@@ -331,7 +333,7 @@ func (h *hostileAgents) dial(cfg *tls.Config) (*attacker, error) {
 	return &attacker{t: h.t, Conn: conn}, nil
 }
 
-// open opens a TLS connection to the server and a WebSocket on it.
+// open opens a WebSocket to the server, over TLS.
 func (h *hostileAgents) open(cfg *tls.Config) (*attacker, error) {
 	e, err := h.dial(cfg)
 	if err != nil {
@@ -363,7 +365,7 @@ func (e *attacker) receive() (wire.Kind, []byte, error) {
 	}
 }
 
-// hello opens a TLS connection and sends the Hello of the i-th node.
+// hello opens a session as the i-th node, and sends its Hello message.
 func (h *hostileAgents) hello(i int) *attacker {
 	h.t.Helper()
 	e := testenv.Value(h.open(h.tls(i)))(h.t)
@@ -373,7 +375,8 @@ func (h *hostileAgents) hello(i int) *attacker {
 	return e
 }
 
-// readChecks reads messages until the Assignment and returns its compiled definitions.
+// readChecks reads the server's messages up to the assignment, and returns the ids of the assigned checks. It returns
+// the compiled definitions in the message.
 func (e *attacker) readChecks(t *testing.T) (ids []model.DefinitionID) {
 	t.Helper()
 	for {
@@ -391,7 +394,7 @@ func (e *attacker) readChecks(t *testing.T) (ids []model.DefinitionID) {
 	}
 }
 
-// readRefusal reads messages until the Refuse message and returns it.
+// readRefusal reads messages until the Refuse message, and returns the Refuse message.
 func (e *attacker) readRefusal() (r wire.Refuse, err error) {
 	for {
 		kind, body, err := e.receive()
@@ -411,7 +414,7 @@ func (e *attacker) readRefusal() (r wire.Refuse, err error) {
 	}
 }
 
-// frameHeader returns a WebSocket frame with this header, which may contradict its payload.
+// frameHeader returns a WebSocket frame with the given header. The header may contradict the payload.
 func frameHeader(h ws.Header, payload string) []byte {
 	var b bytes.Buffer
 	h.Length = max(h.Length, int64(len(payload)))

@@ -32,8 +32,8 @@ func openDescriptors(t *testing.T, pid int) int {
 	return len(list)
 }
 
-// TestIdleConnectionsCloseFirst takes all connections of a server by idle clients, and expects new agents still to be
-// accepted, because idle connections are closed first.
+// TestIdleConnectionsCloseFirst opens idle connections up to the server's limit, and expects new agents to be
+// accepted. The server closes idle connections first.
 func TestIdleConnectionsCloseFirst(t *testing.T) {
 	const limit = 300
 	h := newHostile(t, 10, func(s *harness.Server) {
@@ -109,7 +109,7 @@ func TestIdleConnectionsCloseFirst(t *testing.T) {
 // tailOf returns the last 2,000 bytes of a text.
 func tailOf(text string) string { return text[max(0, len(text)-2000):] }
 
-// TestSlowPeersDelayNoOtherAgent checks that slow peers at any layer delay no other agent.
+// TestSlowPeersDelayNoOtherAgent lets peers be slow at each layer, and expects no delay for other agents.
 func TestSlowPeersDelayNoOtherAgent(t *testing.T) {
 	h := newHostile(t, 60, nil)
 	unharmed := h.watch()
@@ -255,7 +255,7 @@ func TestEndlessHeadersAreRefused(t *testing.T) {
 	unharmed(5*time.Second, 64)
 }
 
-// Password guessing at the port for Sensu agents is limited and does not delay agents with a right password.
+// Password guessing at the port for Sensu agents is limited. It does not delay agents with a right password.
 func TestPasswordGuessingIsLimitedOnSensuPort(t *testing.T) {
 	listen := harness.Port(t)
 	h := newHostile(t, 1, nil, "--sensu-listen", listen, "--sensu-tls", "off")

@@ -20,9 +20,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Random valid and broken API requests, made by schemathesis from the OpenAPI document, cause no server error. No
-// response has a status of 500 or more, and the server is ready afterwards. scripts/fuzz-api.sh runs this test where
-// no other host can be reached.
+// Random valid and broken API requests cause no server error. The program schemathesis makes the requests from the
+// OpenAPI document. No response has a status of 500 or more, and the server is ready afterwards. scripts/fuzz-api.sh
+// runs this test where no other host can be reached.
 func TestRandomRequestsCauseNoServerError(t *testing.T) {
 	t.Parallel()
 	program := os.Getenv("MUSTER_SCHEMATHESIS")

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// An agent that receives malicious messages from a server with a valid certificate neither ends nor uses more memory.
+// An agent survives malicious messages from a server with a valid certificate. It neither ends nor uses more memory.
 func TestAgentSurvivesMaliciousServer(t *testing.T) {
 	skipIfShort(t, "an agent waits before it connects again, and there are many lies")
 	t.Parallel()
@@ -96,8 +96,8 @@ func varint(n int) (b []byte) {
 	return append(b, byte(n))
 }
 
-// manyPacked returns a malicious Assignment message with many compressed fields, each of which decompresses to the
-// maximum size of a frame.
+// manyPacked returns a malicious Assignment message that decompresses to much more than allowed. Each field
+// decompresses to the maximum size of a frame.
 func manyPacked() []byte {
 	definition := append(append([]byte{0x22}, varint(256<<10+4)...), append([]byte{0x12}, append(varint(256<<10), make([]byte, 256<<10)...)...)...)
 	one := s2.Encode(nil, definition)
@@ -108,7 +108,7 @@ func manyPacked() []byte {
 	return append(append([]byte{0x22}, varint(len(body))...), body...)
 }
 
-// maliciousServer is a server that sends a different malicious message on each connection.
+// maliciousServer is a server that sends malicious messages to agents. Each connection gets a different message.
 type maliciousServer struct {
 	address string
 	mu      sync.Mutex
@@ -118,7 +118,7 @@ type maliciousServer struct {
 // connections returns how many connections the server has accepted so far.
 func (l *maliciousServer) connections() int { l.mu.Lock(); defer l.mu.Unlock(); return l.n }
 
-// startMaliciousServer starts a server with a valid certificate that sends a malicious message on each connection.
+// startMaliciousServer starts a malicious server with a valid certificate. Each connection gets a malicious message.
 func startMaliciousServer(t *testing.T, s *harness.Server, lies map[string][]byte, names []string) *maliciousServer {
 	t.Helper()
 	authority := s.Authority()
@@ -138,7 +138,7 @@ func startMaliciousServer(t *testing.T, s *harness.Server, lies map[string][]byt
 	return l
 }
 
-// serve serves one connection: a session in which one message is malicious.
+// serve serves one connection with one malicious message in the session.
 func (l *maliciousServer) serve(nc net.Conn, lies map[string][]byte, names []string) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(5 * time.Second))
@@ -162,8 +162,8 @@ func (l *maliciousServer) serve(nc net.Conn, lies map[string][]byte, names []str
 	}
 }
 
-// A handler cannot send messages to the server's own listeners or to a link-local address, unless a setting allows
-// it. The setting allows exceptions.
+// A handler cannot send messages to the server's own listeners or to a link-local address. Only the setting
+// --outbound-allow permits such addresses. The setting allows exceptions.
 func TestHandlersReachNoOwnListener(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -180,8 +180,8 @@ func TestHandlersReachNoOwnListener(t *testing.T) {
 	s.Stop()
 }
 
-// TestAdminListenerAnswersDespiteIdleConnections opens as many idle connections as the admin listener allows, and
-// expects it still to answer.
+// TestAdminListenerAnswersDespiteIdleConnections opens the maximum of idle connections to the admin listener, and
+// expects the listener to answer.
 func TestAdminListenerAnswersDespiteIdleConnections(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -26,7 +26,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// hostileSenders is a server that takes values of Zabbix's senders and samples of remote write from this machine.
+// hostileSenders is a server that receives values from misbehaving senders of the test. It takes values of Zabbix's
+// senders and samples of remote write.
 type hostileSenders struct {
 	*hostileAgents
 	zabbix string // address
@@ -34,7 +35,7 @@ type hostileSenders struct {
 	client *http.Client
 }
 
-// newHostileSenders starts a server for senders of values that misbehave.
+// newHostileSenders starts a server for misbehaving senders of values.
 func newHostileSenders(t *testing.T) *hostileSenders {
 	t.Helper()
 	h := &hostileSenders{zabbix: harness.Port(t), client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}}
@@ -62,7 +63,7 @@ func (h *hostileSenders) write(token, encoding string, body io.Reader) (int, str
 	return answer.StatusCode, string(text)
 }
 
-// zabbixMessage returns a frame of Zabbix's protocol whose header states these lengths.
+// zabbixMessage returns a frame of Zabbix's protocol with the given lengths in its header.
 func zabbixMessage(flags byte, size, plain uint64, payload []byte) []byte {
 	b := append([]byte("ZBXD"), flags)
 	if flags&4 != 0 {
@@ -98,8 +99,9 @@ func (h *hostileSenders) ask(frame []byte) string {
 	return string(plain)
 }
 
-// TestCompressedBombsAreRefused sends bodies that are small and decompress to much, many at once, to each listener that takes compressed
-// values, and expects refusals with their reason, an undisturbed agent and a bounded server.
+// TestCompressedBombsAreRefused sends small bodies that decompress to much, and expects refusals with a reason. It
+// sends many at once to each listener that takes compressed values; another agent is not disturbed, and the server's
+// memory stays bounded.
 func TestCompressedBombsAreRefused(t *testing.T) {
 	h := newHostileSenders(t)
 	unharmed, before := h.watch(), peakMemory(t, h.PID())
@@ -164,7 +166,7 @@ func TestCompressedBombsAreRefused(t *testing.T) {
 	unharmed(10*time.Second, 700)
 }
 
-// TestSlowSendersDelayNoOtherValues lets senders send a byte each second, on each listener that takes values, and expects other values at
+// TestSlowSendersDelayNoOtherValues sends one byte a second to each listener of values, and expects other values at
 // once.
 func TestSlowSendersDelayNoOtherValues(t *testing.T) {
 	h := newHostileSenders(t)
@@ -213,8 +215,8 @@ func TestSlowSendersDelayNoOtherValues(t *testing.T) {
 	unharmed(10*time.Second, 200)
 }
 
-// TestLongTextsAreRefused sends a text of 64 MB as an item of an agent, by a sender and in a resource, and expects a reason each, while values
-// of other items come.
+// TestLongTextsAreRefused sends a text of 64 MB in three ways, and expects a refusal with a reason. It comes as an
+// item of an agent, from a sender, and in a resource; values of other items arrive meanwhile.
 func TestLongTextsAreRefused(t *testing.T) {
 	h := newHostileSenders(t)
 	unharmed, before := h.watch(), peakMemory(t, h.PID())
@@ -259,8 +261,9 @@ spec:
 	unharmed(10*time.Second, 300)
 }
 
-// TestEndlessStepsDisturbNoItem applies Templates whose scripts loop and whose regular expressions explode, one with most values of the
-// server, and expects their reasons, the hot item by its name, and the values and problems of other items in time.
+// TestEndlessStepsDisturbNoItem applies Templates with endless preprocessing scripts, and expects all other items to
+// work. Each fault is reported with its reason; the Template with most values of the server is named, and values and
+// problems of other items come in time.
 func TestEndlessStepsDisturbNoItem(t *testing.T) {
 	h := newHostileSenders(t)
 	h.Apply(`

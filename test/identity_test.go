@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestClonedAgentIsRefused checks that a copied agent on a second machine is refused with a command to type, and that
-// an event names both machines.
+// TestClonedAgentIsRefused copies an agent to a second machine, and expects the copy to be refused. The error has a
+// command to type, and an event names both machines.
 func TestClonedAgentIsRefused(t *testing.T) {
 	t.Parallel()
 	const one, other = "3f2a91c0aaaaaaaaaaaaaaaaaaaaaaaa", "77ab12cdbbbbbbbbbbbbbbbbbbbbbbbb"
@@ -63,8 +63,8 @@ func TestClonedAgentIsRefused(t *testing.T) {
 	}
 }
 
-// A second agent with the same identity on the same machine takes over the session, and each run is applied once. The
-// first is refused while the second is connected. Every run is applied once, and no node is reported as down.
+// A second agent with the same identity on the same machine takes the session from the first. The first is refused
+// while the second is connected. Every run is applied once, and no node is reported as down.
 func TestSecondAgentOfOneIdentityTakesOver(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestFrozenServerKeepsTimesOfResults stops the server's process for a while, and expects the results that waited to
-// keep the time of their run.
+// TestFrozenServerKeepsTimesOfResults stops the server's process for a while, and expects waiting results to keep
+// their times.
 func TestFrozenServerKeepsTimesOfResults(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -45,7 +45,7 @@ func TestFrozenServerKeepsTimesOfResults(t *testing.T) {
 	s.Stop()
 }
 
-// A running server reports files of its data folder that were moved away or replaced.
+// A running server reports moved or replaced files of its data folder.
 func TestReplacedFilesAreNoticed(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -69,7 +69,8 @@ func TestReplacedFilesAreNoticed(t *testing.T) {
 	s.Stop()
 }
 
-// A server that is started a second time on the same restored backup reports that its data is older than its agents'.
+// A server on a backup restored for the second time reports too old data. The agents already have newer data from the
+// first time.
 func TestCopyRestoredTwiceIsReported(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

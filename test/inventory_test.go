@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestInventoryIsListedAndSearched expects an agent's inventory to be listed, searched, changed and explained by commands,
-// and to survive kill -9 of server and agent.
+// TestInventoryIsListedAndSearched lists, searches, changes and explains an agent's inventory with commands. The
+// inventory survives kill -9 of server and agent.
 func TestInventoryIsListedAndSearched(t *testing.T) {
 	t.Parallel()
 	scripts := t.TempDir()

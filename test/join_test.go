@@ -29,31 +29,31 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// joiner is a simulated machine that joins the fleet: its folders, and methods that run muster agent on it.
+// joiner is a simulated machine that joins the fleet. It has its folders, and methods that run muster agent.
 type joiner struct {
 	t      *testing.T
 	state  string
 	config string
 }
 
-// newJoiner returns a machine with empty folders.
+// newJoiner returns a simulated machine with empty folders.
 func newJoiner(t *testing.T) *joiner {
 	dir := t.TempDir()
 	return &joiner{t, filepath.Join(dir, "state"), filepath.Join(dir, "agent.env")}
 }
 
-// env returns the environment variables for the machine's folders.
+// env returns the environment variables for the folders of the simulated machine.
 func (m *joiner) env() []string {
 	return []string{"MUSTER_CONFIG=" + m.config, "MUSTER_STATE_DIR=" + m.state}
 }
 
-// runAgent runs `muster agent` until it ends.
+// runAgent runs `muster agent` and waits until the command ends.
 func (m *joiner) runAgent(words ...string) harness.Result {
 	m.t.Helper()
 	return harness.Run(m.t, m.env(), append([]string{"agent"}, words...)...)
 }
 
-// launchAgent starts `muster agent` with these arguments.
+// launchAgent starts `muster agent` with the given arguments.
 func (m *joiner) launchAgent(words ...string) *harness.Process {
 	m.t.Helper()
 	return harness.Launch(m.t, m.env(), append([]string{"agent"}, words...)...)
@@ -74,7 +74,7 @@ func (m *joiner) identity() *pki.Identity {
 	return id
 }
 
-// expectRefusal runs `muster agent` and fails the test unless it ends with the given exit code and error text.
+// expectRefusal runs `muster agent`, and fails the test unless exit code and error text are right.
 func (m *joiner) expectRefusal(code int, want string, words ...string) {
 	m.t.Helper()
 	if r := m.runAgent(words...); r.Code != code || !strings.Contains(r.Errors, want) {
@@ -82,13 +82,13 @@ func (m *joiner) expectRefusal(code int, want string, words ...string) {
 	}
 }
 
-// joinWords returns the words of the join command that `muster node token` prints.
+// joinWords creates a join token, and returns the arguments of the printed join command.
 func joinWords(t *testing.T, s *harness.Server, flags ...string) []string {
 	t.Helper()
 	return joinWordsIn(t, s.CLI(append([]string{"node", "token"}, flags...)...))
 }
 
-// joinWordsIn finds the join command in a text and returns its arguments.
+// joinWordsIn returns the arguments of the join command that a text contains.
 func joinWordsIn(t *testing.T, text string) []string {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -146,7 +146,7 @@ func TestSmokeJoin(t *testing.T) {
 	assert(t, other.Node != id.Node && other.Name == "web01-2", "after the reset it is %s %s", other.Node, other.Name)
 }
 
-// A join with an invalid, expired or used token creates no node, and the error names the command to type.
+// A join with an invalid, expired or used token creates no node. The error names the command to type.
 func TestInvalidTokenMakesNoNode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -212,7 +212,8 @@ func TestJoinSendsNothingToForeignCA(t *testing.T) {
 	assert(t, heard.Load() == 0, "it heard %d bytes", heard.Load())
 }
 
-// An agent that is killed before the answer to its enrolment arrives becomes the same node at the next try.
+// An agent that is killed during its enrolment becomes the same node at the next try. The answer of the server to the
+// first try is lost.
 func TestLostAnswerMakesNoSecondNode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -228,7 +229,8 @@ func TestLostAnswerMakesNoSecondNode(t *testing.T) {
 	assert(t, id.Name == "once" && len(names) == 1, "it is %s, and there are %v", id.Name, names)
 }
 
-// startAnswerLossProxy starts a proxy that forwards the client's request and drops the server's answers.
+// startAnswerLossProxy starts a proxy that forwards requests to the server but drops its answers. It forwards the
+// client's request.
 func startAnswerLossProxy(t *testing.T, server string) string {
 	l := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var lines sync.WaitGroup
@@ -277,7 +279,7 @@ func startAnswerLossProxy(t *testing.T, server string) string {
 	return l.Addr().String()
 }
 
-// A machine whose node was retired by mistake becomes a node again by the command in the agent's log.
+// A machine whose node was retired by mistake joins again with the command in the agent's log.
 func TestRetiredNodeRejoins(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -318,8 +320,8 @@ func TestRetiredNodeRejoins(t *testing.T) {
 	agent.Stop()
 }
 
-// requestEntry starts an agent that asks to join without a token, and returns its process and the key fingerprint
-// that it prints.
+// requestEntry starts an agent without a join token, which waits for a person's approval. It returns the process, and
+// the key fingerprint that the agent prints.
 func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Process, key string) {
 	m.t.Helper()
 	p = m.launchAgent(append([]string{"join", "--server", s.Listen}, words...)...)
@@ -331,8 +333,8 @@ func (m *joiner) requestEntry(s *harness.Server, words ...string) (p *harness.Pr
 	return p, key
 }
 
-// TestApprovedMachineEnrols checks that a machine without a token waits and becomes a node when a person approves its
-// key.
+// TestApprovedMachineEnrols starts a machine without a token, and expects a person's approval to make a node. Until
+// then the machine waits.
 func TestApprovedMachineEnrols(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -361,8 +363,8 @@ func TestApprovedMachineEnrols(t *testing.T) {
 	agent.Stop()
 }
 
-// TestRejectedMachineGetsTheReason checks that of two machines with one name the rejected one gets the reason, now
-// and at the next request.
+// TestRejectedMachineGetsTheReason rejects one of two machines with the same name, and expects an error with the
+// reason. The rejected machine gets the reason now and at the next request.
 func TestRejectedMachineGetsTheReason(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -382,7 +384,7 @@ func TestRejectedMachineGetsTheReason(t *testing.T) {
 	bad.mustJoin(joinWords(t, s)[1])
 }
 
-// TestDisabledPendingRefusesMachines checks that a server with --pending off refuses a machine without a token.
+// TestDisabledPendingRefusesMachines expects a server with --pending off to refuse machines without a join token.
 func TestDisabledPendingRefusesMachines(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--pending", "off")

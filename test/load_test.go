@@ -54,7 +54,7 @@ func TestLoadRun(t *testing.T) {
 		"a goal out of reach: code %d\n%s%s", missed.Code, missed.Out, missed.Errors)
 }
 
-// expectJSONMembers fails the test for each of these member paths that is missing in a JSON file.
+// expectJSONMembers fails the test for each missing member in a JSON file. The members are given as paths.
 func expectJSONMembers(t *testing.T, path, members string) {
 	t.Helper()
 	data := readFile(t, path)
@@ -125,7 +125,7 @@ objectives: {beyond-p99: 60s, serving: 1s}
 	}
 }
 
-// The comparison of load runs ends with exit code 20 for a slower run and 21 for lost results.
+// The comparison of load runs ends with exit code 20 for a slower run. For lost results the code is 21.
 func TestLoadCompare(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -164,7 +164,7 @@ func TestLoadCompare(t *testing.T) {
 	}
 }
 
-// briefScenario writes a load scenario that takes a few seconds, and returns its path.
+// briefScenario writes a short load scenario, and returns its path.
 func briefScenario(t *testing.T) string {
 	t.Helper()
 	return tempFile(t, "brief.yaml", `scenario: muster.load/v1

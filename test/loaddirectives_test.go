@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestLoadDirectives plays a load run of directives with a changed directive, wrong reports and a killed
-// server, and expects each run, status and signature to be found.
+// TestLoadDirectives plays a load run of directives with several faults, and expects a right report. A directive
+// changes, some reports are wrong, and the server is killed; each run, status and signature must be found.
 func TestLoadDirectives(t *testing.T) {
 	t.Parallel()
 	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")

@@ -36,7 +36,7 @@ phases: [{ramp: 1s}, {steady: `+steady+`}, {drain: 30s}]
 
 var joinToken = regexp.MustCompile(`mlj1\.\S+`)
 
-// joinTokenOf returns the join token for further load testers that a load run prints.
+// joinTokenOf returns the join token that a load run prints for further load testers.
 func joinTokenOf(t *testing.T, run *harness.Process) (token string) {
 	t.Helper()
 	harness.Until(t, time.Minute, "the run prints its join token", func() (string, bool) {
@@ -59,7 +59,7 @@ func startJoinedRun(t *testing.T, file string) (run *loadRun, others []*harness.
 	return run, others
 }
 
-// One load run with three load tester processes divides the agents among them and writes one report.
+// One load run with three load tester processes divides the agents among the processes. It writes one report.
 func TestLoadJoin(t *testing.T) {
 	t.Parallel()
 	run, others := startJoinedRun(t, joinScenario(t, "5s"))
@@ -114,8 +114,7 @@ func TestLoadJoinLoaderKilled(t *testing.T) {
 	awaitNoProcess(t, run.temp)
 }
 
-// awaitJoinedResults waits until the server receives check results from a load run that several load tester processes
-// play together.
+// awaitJoinedResults waits until the server receives check results from a load run of several load tester processes.
 func awaitJoinedResults(t *testing.T, run *loadRun, others []*harness.Process) {
 	t.Helper()
 	harness.Until(t, time.Minute, "results flow on all", func() (string, bool) {
@@ -148,7 +147,7 @@ func TestLoadJoinInterrupted(t *testing.T) {
 	expectTexts(t, strings.Join(rep.Label, "; "), " late that the timetable ends")
 }
 
-// Several load tester processes can share a run against a running server, and only the first needs a login.
+// Several load tester processes can share a run against a running server. Only the first needs a login.
 func TestLoadJoinOnRunningServer(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

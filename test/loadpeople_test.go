@@ -48,8 +48,8 @@ objectives: {holds-p99: 60s, list-p99: 60s, apply-p99: 60s, watch-p99: 60s}
 	}
 }
 
-// expectWorked fails the test unless the simulated operators of a load run made enough requests of each kind, all of
-// them successful.
+// expectWorked fails the test unless the simulated operators of a load run made enough successful requests. It looks
+// at each kind of request.
 func expectWorked(t *testing.T, rep *report.Report, least uint64, kinds ...string) {
 	t.Helper()
 	for _, kind := range kinds {
@@ -82,7 +82,7 @@ func TestLoadRefusals(t *testing.T) {
 	}
 }
 
-// In a load run whose people, changes and alerts become more frequent in turn, each notification arrives once.
+// In a load run with more and more people, changes and alerts, each notification arrives once.
 func TestLoadMixed(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "mixed.yaml", `scenario: muster.load/v1
@@ -133,7 +133,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "messages about problems", "operators ×4")
 }
 
-// In a load run with checks of proxy nodes, a hanging agent is replaced in time and every interval has a run.
+// In a load run with checks of proxy nodes, another agent replaces a hanging agent in time. Every interval has a run.
 func TestLoadProxies(t *testing.T) {
 	skipIfShort(t, "waits for turns of several intervals")
 	t.Parallel()

@@ -28,8 +28,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// readStream reads a file of recorded results and returns its header and the status and output of each event's
-// results.
+// readStream reads a file of recorded results, and returns its header and each event's results. A result has its
+// status and output.
 func readStream(t *testing.T, path string) (h stream.Head, states map[[2]uint32][]string) {
 	t.Helper()
 	r, file, err := stream.Open(path)
@@ -47,13 +47,13 @@ func readStream(t *testing.T, path string) (h stream.Head, states map[[2]uint32]
 	return r.Head, states
 }
 
-// isRotation reports whether two lists are equal except for their starting point: x is y after its first elements moved
-// to the end.
+// isRotation reports whether a list becomes the other when its first elements move to its end. That is, x is y after
+// its first elements moved to the end.
 func isRotation(x, y []string) bool {
 	return len(x) == len(y) && strings.Contains(strings.Join(append(slices.Clone(y), y...), ""), strings.Join(x, ""))
 }
 
-// The load tester can record a fleet's results and replay them three times as large without loss.
+// The load tester records a fleet's results and replays three times as many without loss.
 func TestLoadRecord(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t, "two runs of some seconds")

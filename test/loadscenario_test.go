@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// tinyScenario writes a load scenario that takes a few seconds, for agents with and without TLS, and returns its
-// path.
+// tinyScenario writes a load scenario that takes a few seconds, and returns its path. Its agents connect with and
+// without TLS.
 func tinyScenario(t *testing.T, more string) string {
 	t.Helper()
 	return tempFile(t, "tiny.yaml", `scenario: muster.load/v1
@@ -39,7 +39,7 @@ phases:
 `+more)
 }
 
-// processesWithFolder returns the command lines of running processes that have a folder in their arguments.
+// processesWithFolder returns the command lines of running processes with a folder in their arguments.
 func processesWithFolder(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	files := testenv.Value(filepath.Glob("/proc/[0-9]*/cmdline"))(t)
@@ -63,12 +63,12 @@ func runLoad(t *testing.T, file string, more ...string) (ran harness.Result, rep
 	return ran, rep, out
 }
 
-// loadWords returns the command-line arguments of a load run that plays a scenario file.
+// loadWords returns the command line of a load run for a scenario, as arguments.
 func loadWords(file, out string, more ...string) []string {
 	return append([]string{"load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB"}, more...)
 }
 
-// loadRun is a load run that a test has started, with its folders.
+// loadRun is a load run that the test has started. It has the folders of the run.
 type loadRun struct {
 	*harness.Process
 	temp, out string
@@ -91,7 +91,8 @@ func (r *loadRun) awaitSecond(t *testing.T) {
 	})
 }
 
-// expectNothingLeft fails the test if a load run left files in its temporary folder, or processes that use it.
+// expectNothingLeft fails the test if files or processes of a load run remain. It looks for files in the temporary
+// folder of the run, and for processes that use this folder.
 func expectNothingLeft(t *testing.T, temp string) {
 	t.Helper()
 	left, _ := os.ReadDir(temp)
@@ -106,7 +107,7 @@ func expectNoReport(t *testing.T, out string) {
 	assert(t, len(left) == 0, "a report: %v", left)
 }
 
-// awaitNoProcess waits until the server that a load run has started has ended.
+// awaitNoProcess waits until no process of a load run's server is left.
 func awaitNoProcess(t *testing.T, temp string) {
 	t.Helper()
 	awaitEqual(t, "processes of the run's server", 0, func() int { return len(processesWithFolder(t, temp)) })
@@ -169,7 +170,7 @@ func TestLoadScenarioMissedObjective(t *testing.T) {
 	}
 }
 
-// In a load run with a paused server no result is lost, and each affected phase misses its rate.
+// In a load run with a paused server no result is lost. Each affected phase misses its rate.
 func TestLoadScenarioSlowServer(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "late.yaml", `scenario: muster.load/v1
@@ -267,8 +268,8 @@ objectives: {beyond-p99: 60s, clear: 1s}
 	expectNothingLeft(t, run.temp)
 }
 
-// TestLoadJudge judges the observation log of a load run again, and expects the same verdict. It expects a log with a
-// false line, and the log of a killed load tester, to be judged as such.
+// TestLoadJudge judges the observation log of a load run a second time, and expects the same verdict. It expects a log
+// with a false line, and the log of a killed load tester, to be judged as such.
 func TestLoadJudge(t *testing.T) {
 	t.Parallel()
 	_, _, out := runLoad(t, tinyScenario(t, ""))
@@ -339,7 +340,7 @@ func TestLoadScenarioWithoutLogin(t *testing.T) {
 	}
 }
 
-// In a load run, each check of a group reaches each simulated agent of the group once and raises its alerts.
+// In a load run, each check of a group reaches each simulated agent of the group once. The check raises its alerts.
 func TestLoadGroupChecksReachAgentsOnce(t *testing.T) {
 	t.Parallel()
 	file := tempFile(t, "groups.yaml", `scenario: muster.load/v1
@@ -410,7 +411,7 @@ func TestLoadSecondInterrupt(t *testing.T) {
 	expectNoReport(t, run.out)
 }
 
-// signalServerIn sends a signal to the server process whose data folder is below a folder.
+// signalServerIn sends a signal such as SIGTERM to the server that runs on a given data folder.
 func signalServerIn(t *testing.T, dir string, sig syscall.Signal) {
 	t.Helper()
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -424,7 +425,7 @@ func signalServerIn(t *testing.T, dir string, sig syscall.Signal) {
 	t.Fatal("there is no server")
 }
 
-// A load run that cannot write its report to a full disk says so and leaves no incomplete report.
+// A load run whose report does not fit on a full disk reports the full disk. It leaves no incomplete report.
 func TestLoadReportOnFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()

@@ -38,7 +38,8 @@ faults:
 	expectNothingLeft(t, temp)
 }
 
-// TestLoadValuesBesideChecks sends values, runs of directives and results of checks in one run, and expects each to be compared.
+// TestLoadValuesBesideChecks sends values, directive runs and check results in one load run, and expects reports about
+// all.
 func TestLoadValuesBesideChecks(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "report")
@@ -74,8 +75,8 @@ faults:
 	assert(t, len(rep.Signals.Findings) == 0 && rep.Balance.Compared == 20*3+10 && rep.Rate > 20 && flows[report.Value] && flows[report.Component] && rep.WrongSent > 0 && rep.WrongTaken == 0, "%+v %+v", rep.Signals, rep.Balance)
 }
 
-// TestLoadValuesRefusals runs values against Sensu, and a class with values and policies, and expects both to be refused before
-// anything starts.
+// TestLoadValuesRefusals starts two unsupported load runs with values, and expects refusals. One is against Sensu, and
+// one has a class with values and policies; both are refused before anything starts.
 func TestLoadValuesRefusals(t *testing.T) {
 	t.Parallel()
 	ran := harness.Run(t, nil, "load", "run", "muster-values-quick", "--target", "sensu")

@@ -25,9 +25,9 @@ spec:
   triggers: [{name: app is in panic, expression: 'find(//log[%[1]s,line],,"like","panic")=1', severity: high}]
 `
 
-// TestLogLinesArriveOnce writes numbered lines to a log that is rotated by renaming and by copying, and kills server
-// and agent in turn, and expects each line to be kept once and in order and to be found by its words, and a line with
-// panic to open a problem.
+// TestLogLinesArriveOnce writes numbered lines to a rotated log, and expects the server to keep each line once. The
+// log is rotated by renaming and by copying, and server and agent are killed in turn. The lines keep their order, a
+// search finds the lines by their words, and a line with panic opens a problem.
 func TestLogLinesArriveOnce(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")

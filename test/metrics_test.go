@@ -47,8 +47,8 @@ spec:
     - {name: "any / of [all]: up", expression: "last(//system.uptime)>0", severity: warning}
 `
 
-// TestTemplateValuesOpenProblem applies a Template, kills the server while values arrive, and expects the values, one
-// problem of the trigger and one notification about it.
+// TestTemplateValuesOpenProblem applies a Template, and expects one problem of its trigger and one notification. The
+// server is killed while values arrive, and all values are there.
 func TestTemplateValuesOpenProblem(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -117,8 +117,8 @@ spec:
         - {name: root, filter: {conditions: [{macro: "{#FSNAME}", matches: "^/$"}]}, triggers: [{severity: disaster}]}
 `
 
-// TestDiscoveredFileSystemOpensProblem applies a Template that discovers file systems: the agent collects their items, their triggers
-// open problems with the entity in their names, and a kill -9 of the server changes nothing of it.
+// TestDiscoveredFileSystemOpensProblem applies a Template that discovers file systems, and expects problems with the
+// file system's name. The agent collects the items of each file system; a kill -9 of the server changes nothing.
 func TestDiscoveredFileSystemOpensProblem(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -138,8 +138,8 @@ func TestDiscoveredFileSystemOpensProblem(t *testing.T) {
 	s.AwaitOutput("describe item db1/vfs.fs.size[/,total]", "/: mounted: PROBLEM")
 }
 
-// TestSeriesAnswerQueries queries values of an agent by muster query, promtool and HTTP, before and after kill -9,
-// and expects none for a user of another namespace.
+// TestSeriesAnswerQueries queries values of an agent by muster query, promtool and HTTP. It repeats the queries after
+// kill -9; a user of another namespace gets no values.
 func TestSeriesAnswerQueries(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -219,8 +219,8 @@ spec:
 const dependentTrigger = `    - {name: all pings are there, expression: "last(//all.pings)=2", severity: high, alert: {handlers: [hook]}, dependsOn: [tenfold is there]}
 `
 
-// TestServerComputesItems applies a Template with computed items on two nodes, and expects their values and the problems
-// of triggers over them, one of these held back by its dependency, and the same after a kill -9.
+// TestServerComputesItems applies a Template with computed items on two nodes, and expects their values and problems.
+// A dependency holds one of the problems back; everything is the same after kill -9.
 func TestServerComputesItems(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -263,8 +263,8 @@ func TestServerComputesItems(t *testing.T) {
 	}
 }
 
-// TestHotItemIsFound applies a Template with an item whose preprocessing script is slow, and expects muster status to
-// name the item and muster debug values to name the step.
+// TestHotItemIsFound applies a Template with a slow preprocessing script, and expects commands to name the item and
+// step. The command muster status names the item, and muster debug values the step.
 func TestHotItemIsFound(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -329,7 +329,8 @@ spec: {targets: {groups: [all]}, items: [{key: agent.ping, interval: 1s}]}
 	s.AwaitOutput("status", "hot1: steps and triggers of this node took more CPU time than its share")
 }
 
-// TestNumbersOfChecksAnswerQueries runs a check that prints perfdata, and expects its numbers and thresholds from muster query, also after a kill -9.
+// TestNumbersOfChecksAnswerQueries runs a check that prints performance data, and expects its numbers from muster
+// query. The thresholds are there, too, also after a kill -9.
 func TestNumbersOfChecksAnswerQueries(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -392,8 +393,9 @@ spec: {targets: {groups: [all]}, interval: 1s, command: "echo 'ok | kept=3'", di
 	harness.Run(t, s.Env(), "query", `{check="silent"}`).Expect(0, "no series match")
 }
 
-// TestDiscoveredItemsAreLimited lets a node discover more items than its namespace may have, and expects the first ones, the reason at the rule,
-// the use of the limit, the same after a kill of the server, and all items when the limit is higher.
+// TestDiscoveredItemsAreLimited lets a node discover more items than its namespace may have, and expects only the
+// first items. The rule shows the reason, and the use of the limit is shown. A kill of the server changes nothing, and
+// with a higher limit all items come.
 func TestDiscoveredItemsAreLimited(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -430,8 +432,8 @@ spec:
 	s.AwaitOutput("get items --node db1", "vfs.file.exists[/three]", "vfs.file.exists[/three,dir]", "3 entities")
 }
 
-// TestSpooledValuesOpenNoProblem kills a server for longer than a trigger waits for values, and expects the values that the agent collected
-// meanwhile, in order, and no problem.
+// TestSpooledValuesOpenNoProblem stops the server for longer than a trigger waits for values, and expects no problem
+// afterwards. The values that the agent collected meanwhile arrive in order.
 func TestSpooledValuesOpenNoProblem(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -463,8 +465,8 @@ spec:
 	}
 }
 
-// TestDeletedSeriesKeepNewValues deletes the folder of the series of a running server, and expects values of before and after it, also after a
-// kill of the server.
+// TestDeletedSeriesKeepNewValues deletes the folder of the series of a running server, and expects old and new values.
+// They are also there after a kill of the server.
 func TestDeletedSeriesKeepNewValues(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -482,8 +484,8 @@ func TestDeletedSeriesKeepNewValues(t *testing.T) {
 	s.AwaitOutput("query count_over_time(agent_ping[1h])>11", "db1")
 }
 
-// TestNetworkAndCommandItems collects a web page with a secret in its address, the page's certificate and the output of
-// a command that the agent allows, and expects the reason why another command is refused.
+// TestNetworkAndCommandItems collects a web page, a certificate and a command's output as items, and expects their
+// values. The address of the page has a secret; a command that the agent does not allow is refused with a reason.
 func TestNetworkAndCommandItems(t *testing.T) {
 	t.Parallel()
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// lanMachine is a machine in a simulated local network, with the folders of its agent.
+// lanMachine is a machine in a simulated network, with the folders of its agent.
 type lanMachine struct {
 	*harness.Machine
 	t       *testing.T
@@ -25,12 +25,12 @@ type lanMachine struct {
 	process *harness.Process
 }
 
-// env returns the environment variables for the machine's folders.
+// env returns the environment variables for the folders of the simulated machine.
 func (b *lanMachine) env() []string {
 	return []string{"MUSTER_CONFIG=" + b.config, "MUSTER_STATE_DIR=" + b.state}
 }
 
-// runCommand runs `muster agent` with these arguments on the machine.
+// runCommand runs `muster agent` on the machine, with the given arguments.
 func (b *lanMachine) runCommand(words ...string) string {
 	b.t.Helper()
 	r := b.Run(b.env(), append([]string{"agent"}, words...)...)
@@ -41,7 +41,7 @@ func (b *lanMachine) runCommand(words ...string) string {
 // startAgent starts the agent on the machine.
 func (b *lanMachine) startAgent() { b.t.Helper(); b.process = b.Launch(b.env(), "agent") }
 
-// awaitLog waits until the agent's log has all words.
+// awaitLog waits until the agent's log has all given words.
 func (b *lanMachine) awaitLog(within time.Duration, words ...string) {
 	b.t.Helper()
 	harness.Until(b.t, within, fmt.Sprintf("the agent on %s says %q", b.Name, words), func() (string, bool) {
@@ -55,14 +55,14 @@ func (b *lanMachine) awaitLog(within time.Duration, words ...string) {
 	})
 }
 
-// lan is a server and machines in network namespaces, as in a local network.
+// lan is a simulated local network with a server and machines. Each is in a network namespace.
 type lan struct {
 	t      *testing.T
 	net    *harness.Network
 	server *harness.Server
 }
 
-// newLAN starts a server in a network of machines.
+// newLAN starts a server in a simulated network of machines.
 func newLAN(t *testing.T, args ...string) *lan {
 	l := &lan{t: t, net: harness.NewNetwork(t)}
 	l.server = harness.NewServer(t, args...)
@@ -80,7 +80,7 @@ func (l *lan) machine(name string) *lanMachine {
 	return &lanMachine{Machine: l.net.Machine(name), t: l.t, state: filepath.Join(dir, "state"), config: filepath.Join(dir, "agent.env")}
 }
 
-// joinMachine joins a machine with the command that the server prints, and starts its agent.
+// joinMachine joins a machine with the server's printed command, and starts the machine's agent.
 func (l *lan) joinMachine(b *lanMachine, flags ...string) {
 	l.t.Helper()
 	b.runCommand(joinWords(l.t, l.server, append([]string{"--uses", "1"}, flags...)...)...)
@@ -88,7 +88,8 @@ func (l *lan) joinMachine(b *lanMachine, flags ...string) {
 	b.awaitLog(30*time.Second, "msg=connected")
 }
 
-// event returns an event of the default namespace, or an empty event while the event does not exist.
+// event returns the event of a check on a node, or an empty event. While the event does not exist, it returns an empty
+// event.
 func (l *lan) event(node, check string) v1.Event {
 	l.t.Helper()
 	r := l.server.Try("get", "events", "--node", node, "--check", check, "-o", "json")
@@ -111,7 +112,7 @@ func (l *lan) awaitResults(node, check string, more uint64) {
 	l.awaitEvent(node, check, fmt.Sprintf("%d results", want), func(e v1.Event) bool { return e.Results >= want })
 }
 
-// awaitEvent waits until the event of a check fulfils a condition and returns it.
+// awaitEvent waits until a check's event fulfils a condition, and returns the event.
 func (l *lan) awaitEvent(node, check, what string, ok func(v1.Event) bool) v1.Event {
 	l.t.Helper()
 	var e v1.Event
@@ -154,8 +155,8 @@ func TestMachinesSurviveNetworkFaults(t *testing.T) {
 	}
 }
 
-// pullCable unplugs a machine's network cable and expects its keepalive to be overdue. With the cable back, its
-// results of the meantime are applied.
+// pullCable unplugs a machine's network cable, and expects an overdue keepalive. With the cable back, its results of
+// the meantime are applied.
 func (l *lan) pullCable(b *lanMachine) {
 	l.t.Helper()
 	before := l.event(b.Name, "where-"+b.Name)
@@ -166,8 +167,8 @@ func (l *lan) pullCable(b *lanMachine) {
 	l.awaitEvent(b.Name, "where-"+b.Name, "what it ran without a cable is applied", func(e v1.Event) bool { return e.Results >= before.Results+5 && e.Lost == 0 })
 }
 
-// crashMachine crashes a machine without any packet to the server, so that its old connection stays open there. It
-// boots with another boot id and is accepted within seconds, not taken for a clone.
+// crashMachine crashes a machine without any packet to the server. The machine leaves its old connection open on the
+// server. It boots with another boot id and is accepted within seconds, not taken for a clone.
 func (l *lan) crashMachine(b *lanMachine, identity string) {
 	l.t.Helper()
 	b.Crash(b.process)
@@ -180,8 +181,8 @@ func (l *lan) crashMachine(b *lanMachine, identity string) {
 	assert(l.t, e.Results == 0, "a machine that crashed is called a clone: %+v", e)
 }
 
-// cloneMachine copies an agent's state folder to a second machine and checks that this machine is refused until
-// reset-identity.
+// cloneMachine copies an agent to a second machine, and expects the server to refuse the second machine. After
+// reset-identity the machine is accepted.
 func (l *lan) cloneMachine(of *lanMachine, node, check, identity string) {
 	l.t.Helper()
 	of.process.Stop()
@@ -211,7 +212,8 @@ func (l *lan) cloneMachine(of *lanMachine, node, check, identity string) {
 	assert(l.t, e.Results == 0, "the identity event still reports a clone: %+v", e)
 }
 
-// replaceMachine reinstalls a machine: it takes its node back with the printed command, and the former machine is refused.
+// replaceMachine reinstalls a machine, and expects its node to be reusable with the printed command. The printed
+// command does so, and the former machine is refused.
 func (l *lan) replaceMachine(b *lanMachine, node, check string) {
 	l.t.Helper()
 	before := l.event(node, check)
@@ -231,7 +233,7 @@ func (l *lan) replaceMachine(b *lanMachine, node, check string) {
 	l.awaitResults(node, check, 1)
 }
 
-// retireNode retires a node and checks that its events are removed and its machine gets the reason.
+// retireNode retires a node, and expects its events to be removed. The node's machine gets the reason.
 func (l *lan) retireNode(b *lanMachine, node string) {
 	l.t.Helper()
 	l.server.CLI("node", "retire", node, "-m", "sold", "--yes")

@@ -22,8 +22,8 @@ import (
 // balancer is the address from which HAProxy connects in these tests, which tells it from clients on the same machine.
 const balancer = "127.0.0.2"
 
-// Agents stay connected through HAProxy with idle timeouts, and the server sees the agents' own addresses. PROXY
-// headers of other addresses are ignored.
+// Agents stay connected through the load balancer HAProxy with idle timeouts. The server sees the agents' own
+// addresses. PROXY headers of other addresses are ignored.
 func TestAgentsWorkThroughHAProxy(t *testing.T) {
 	t.Parallel()
 	// In full: the time-outs of the manual, and keepalives so rare that only pings remain.
@@ -84,8 +84,8 @@ func TestAgentsWorkThroughHAProxy(t *testing.T) {
 	s.Stop()
 }
 
-// throughBalancer returns a copy of a test server whose commands connect to the load balancer's address instead of the
-// server's.
+// throughBalancer returns the test server with the load balancer's address, for use by commands. The commands connect
+// to the load balancer's address.
 func throughBalancer(t *testing.T, s *harness.Server, front string) *harness.Server {
 	t.Helper()
 	text := readFile(t, s.Context)
@@ -95,7 +95,7 @@ func throughBalancer(t *testing.T, s *harness.Server, front string) *harness.Ser
 	return &through
 }
 
-// curl runs curl, fails the test unless it ends with the exit code (-1: any failure), and returns its output.
+// curl runs curl, and returns its output. It fails the test unless the exit code is right; -1 means any failure.
 func curl(t *testing.T, code int, args ...string) string {
 	t.Helper()
 	program := testenv.Program(t, "curl", "curl")
@@ -135,7 +135,7 @@ func TestSeparateListenersWorkThroughHAProxy(t *testing.T) {
 	s.Stop()
 }
 
-// On the shared port, only clients that offer the ALPN protocol muster.v1 are asked for a certificate.
+// On the shared port, only clients with the ALPN protocol muster.v1 are asked for a certificate.
 func TestOnlyAgentsAreAskedForCertificates(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -158,8 +158,7 @@ func TestOnlyAgentsAreAskedForCertificates(t *testing.T) {
 	s.Stop()
 }
 
-// An agent joins and works through an HTTP proxy that requires a password, and reconnects after a restart of the
-// proxy.
+// An agent joins and works through an HTTP proxy that requires a password. It reconnects after a restart of the proxy.
 func TestAgentsWorkThroughSquid(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
@@ -318,7 +317,7 @@ func TestAmbiguousServerAddressIsRefused(t *testing.T) {
 	expectTexts(t, p.Log(), "agent-servers: server address \"::1:8443\" is ambiguous", `proxy-from: "10.0.0.0/33": expected addresses or networks`)
 }
 
-// A client that uses a server name missing in the certificate gets the list of valid names and the setting to change.
+// A client with a server name that the certificate lacks gets the valid names. It also gets the setting to change.
 // After a restart with it, no agent has to join again.
 func TestUnknownServerNameIsReported(t *testing.T) {
 	t.Parallel()
@@ -355,8 +354,8 @@ func TestUnknownServerNameIsReported(t *testing.T) {
 	s.Stop()
 }
 
-// TestNewCAIsReported checks that agents report a changed CA with the command to type, and return when the old pki
-// folder is restored.
+// TestNewCAIsReported changes the CA of a server, and expects agents to report the new CA. The report has the command
+// to type; the agents return when the old pki folder is restored.
 func TestNewCAIsReported(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

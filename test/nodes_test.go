@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestRenamedNodeKeepsItsEvents renames a node while results flow: no result is lost, and its event, history and declarations
-// continue under the new name.
+// TestRenamedNodeKeepsItsEvents renames a node while results arrive, and expects no lost result. Its event, history
+// and declarations continue under the new name.
 func TestRenamedNodeKeepsItsEvents(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -51,8 +51,8 @@ func TestRenamedNodeKeepsItsEvents(t *testing.T) {
 	runs.Unblock()
 }
 
-// TestReplacedAndRetiredMachinesAreRefused checks that former machines of a replaced or retired node are refused with
-// the reason, also after a kill. Everybody who was notified of a problem is notified of its end.
+// TestReplacedAndRetiredMachinesAreRefused expects the server to refuse former machines of a replaced or retired node.
+// The error has the reason, also after a kill. Everybody who was notified of a problem is notified of its end.
 func TestReplacedAndRetiredMachinesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -110,8 +110,8 @@ func TestReplacedAndRetiredMachinesAreRefused(t *testing.T) {
 	expectTexts(t, list, "web01", "retired", "replaced", "scrapped", "new disk", "admin")
 }
 
-// An ephemeral node is deleted after too long an absence, and its machine can join again as a new node. A clean stop
-// before the limit alerts nobody.
+// An ephemeral node is deleted after a long absence. Its machine can join again as a new node. A clean stop before the
+// limit alerts nobody.
 func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	t.Parallel()
 	if harness.OutageDuration(t, 0, 90*time.Second) == 0 {
@@ -158,9 +158,9 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	assert(t, strings.Contains(log, "(forgotten)") && strings.Contains(log, "disconnected for too long"), "the agent's log:\n%s", log)
 }
 
-// A node that is declared in a file keeps its machine and the labels of its join token when the file is applied
-// again. No file takes the machine away or restores a retired one. Trusting a machine that chose its own name prints
-// a warning.
+// A node in a file keeps its machine and labels when the file is applied again. The labels come from its join token.
+// No file takes the machine away or restores a retired one. Trusting a machine that chose its own name prints a
+// warning.
 func TestDeclaredNodeKeepsItsMachine(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

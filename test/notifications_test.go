@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// notificationFile is a handler that appends each notification as a line to a file.
+// notificationFile is a handler that writes each notification as a line to a file.
 type notificationFile struct {
 	t    *testing.T
 	path string
@@ -28,12 +28,12 @@ func newNotificationFile(t *testing.T) *notificationFile {
 	return &notificationFile{t, filepath.Join(t.TempDir(), "told")}
 }
 
-// handlerYAML returns the declaration of the handler under a name.
+// handlerYAML returns the YAML of the handler with the given name.
 func (n *notificationFile) handlerYAML(name string) string {
 	return fmt.Sprintf("kind: Handler\nmetadata: {name: %s}\nspec: {command: 'cat >> %s'}\n---\n", name, n.path)
 }
 
-// kinds returns the kinds of notification about a check (such as opened) in the file so far.
+// kinds returns the kinds of notifications about a check, such as opened. They are those in the file so far.
 func (n *notificationFile) kinds(check string) (kinds []string) {
 	n.t.Helper()
 	data, err := os.ReadFile(n.path)
@@ -47,15 +47,15 @@ func (n *notificationFile) kinds(check string) (kinds []string) {
 	return kinds
 }
 
-// awaitKinds waits until the notifications about a check have exactly these kinds, in order.
+// awaitKinds waits until the notifications about a check have exactly the given kinds, in order.
 func (n *notificationFile) awaitKinds(check string, want ...string) {
 	n.t.Helper()
 	awaitEqual(n.t, "messages about "+check, strings.Join(want, ", "), func() string { return strings.Join(n.kinds(check), ", ") })
 }
 
-// TestSilenceHoldsNotifications silences a check, and expects the check to run and to show its problem, and no
-// notification. A problem that is open at the silence's end is notified then. A silence until resolution ends with
-// its problem. The command line shows all of it in advance.
+// TestSilenceHoldsNotifications silences a check, and expects no notification. The check runs and shows its problem. A
+// problem that is open at the silence's end is notified then. A silence until resolution ends with its problem. The
+// command line shows all of it in advance.
 func TestSilenceHoldsNotifications(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -96,8 +96,8 @@ func TestSilenceHoldsNotifications(t *testing.T) {
 	s.Try("audit", "silence/known").Expect(0, "the silenced problem has closed", "known")
 }
 
-// TestWhyNamesHoldDuringGroupWait asks muster why while a new problem waits for others of its group, and expects the
-// reason (hold) that lasts longest and no earlier time.
+// TestWhyNamesHoldDuringGroupWait asks muster why about a new problem, and expects its route's groupWait as the
+// reason. The problem is new and waits for others of its group; no earlier time is named.
 func TestWhyNamesHoldDuringGroupWait(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -113,7 +113,7 @@ func TestWhyNamesHoldDuringGroupWait(t *testing.T) {
 	s.AwaitOutput("why web01/disk", "! route default will notify pager: waits (groupWait 10m) until")
 }
 
-// Messages beyond the rate limit of a route wait and are sent later as one summary.
+// Messages beyond the rate limit of a route wait, and are sent later as one summary.
 func TestRouteRateHoldsMessages(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -227,8 +227,8 @@ func TestFlappingCheckIsOneProblem(t *testing.T) {
 	})
 }
 
-// TestShadowModeNotifiesNobody runs a namespace in shadow mode and expects notifications to be listed and counted,
-// but none to be sent.
+// TestShadowModeNotifiesNobody runs a namespace in shadow mode, and expects no sent notification. Notifications are
+// listed and counted.
 func TestShadowModeNotifiesNobody(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -276,8 +276,8 @@ func TestBulkRequestAcknowledgesMatchingEvents(t *testing.T) {
 	s.Try("report", "availability", "web01/disk", "--since", "1h").Expect(0, "web01 (gone)  disk   0.000 %")
 }
 
-// TestNotificationContainsHooksAndThresholds expects event and notification of a failed check to contain the exceeded
-// threshold and the output of its hook.
+// TestNotificationContainsHooksAndThresholds expects event and notification of a failed check to contain threshold and
+// hook output. The threshold is exceeded; the hook is a hook of the check.
 func TestNotificationContainsHooksAndThresholds(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -309,7 +309,8 @@ spec:
 	expectTexts(t, yaml, "name: jobs.waiting", "queue: mail", "name: locks")
 }
 
-// TestRouteTellsOpenProblems adds a route while problems are open, and expects one message about all of them.
+// TestRouteTellsOpenProblems adds a notification route while problems are open, and expects one message about all of
+// the problems.
 func TestRouteTellsOpenProblems(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestSmokeKillUnderLoad kills the server at random times under load, and expects each acknowledged result once in
-// event states, API and history.
+// TestSmokeKillUnderLoad kills the server at random times under load, and expects each acknowledged result once. It
+// compares event states, API and history.
 func TestSmokeKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	kills := inShort(5, 20)
@@ -81,20 +81,20 @@ func TestSmokeKillUnderLoad(t *testing.T) {
 	compareChangesWithHistory(t, s.API, 100)
 }
 
-// loadResult is the report or the error of a load run.
+// loadResult is the outcome of a load run, either a report or an error.
 type loadResult struct {
 	rep *report.Report
 	err error
 }
 
-// startLoad starts a load run with a simulated fleet and returns once it measures. The channel delivers its outcome.
+// startLoad starts a load run, and waits until the run begins to measure. The channel delivers its outcome.
 func startLoad(t *testing.T, s *harness.Server, fleet harness.Fleet, span time.Duration) <-chan loadResult {
 	t.Helper()
 	return startLoadWith(t, s.LoadConfig(fleet, span))
 }
 
-// startLoadWith starts a load run with a configuration and returns once it measures. The channel delivers its
-// outcome.
+// startLoadWith starts a load run with a given configuration, and waits until the run begins to measure. The channel
+// delivers its outcome.
 func startLoadWith(t *testing.T, cfg load.Config) <-chan loadResult {
 	t.Helper()
 	measures := awaitMeasurement(&cfg)
@@ -107,7 +107,7 @@ func startLoadWith(t *testing.T, cfg load.Config) <-chan loadResult {
 	return end
 }
 
-// playLoad runs the load tester in the background until it ends or stop is called.
+// playLoad runs the load tester in the background of a test. A call of stop ends the run early.
 func playLoad(t *testing.T, cfg load.Config) (end chan loadResult, stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	end, done := make(chan loadResult, 1), make(chan struct{})
@@ -121,8 +121,8 @@ func playLoad(t *testing.T, cfg load.Config) (end chan loadResult, stop func()) 
 	return end, stop
 }
 
-// awaitMeasurement returns a channel that is closed when the load run has begun to measure results. On a busy machine
-// the first reported second may come before.
+// awaitMeasurement returns a channel that is closed when the load run begins to measure. The load run measures results
+// from then on. On a busy machine the first reported second may come before.
 func awaitMeasurement(cfg *load.Config) <-chan struct{} {
 	measures := make(chan struct{})
 	begins := sync.OnceFunc(func() { close(measures) })
@@ -134,7 +134,7 @@ func awaitMeasurement(cfg *load.Config) <-chan struct{} {
 	return measures
 }
 
-// sleep waits for a duration, for example until the random time of a kill. Tests never use it to wait for a
+// sleep waits for a duration or until ctx ends, for example before a kill at random. Tests never use it to wait for a
 // condition. house: sleeps because a kill has to come at any instant.
 func sleep(ctx context.Context, d time.Duration) {
 	select {
@@ -303,7 +303,7 @@ func keepaliveEvents(t *testing.T, api *client.Client) map[string]v1.Event {
 	return out
 }
 
-// eventChanges returns the recorded changes of an event; empty if it never existed.
+// eventChanges returns the recorded changes of an event. An event that never existed has no changes.
 func eventChanges(t *testing.T, api *client.Client, namespace, node, check string) []v1.Entry {
 	t.Helper()
 	list, err := api.Events.History(t.Context(), namespace, node, check, 100)

@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// pagingService simulates PagerDuty or Opsgenie: it receives messages and sends callbacks.
+// pagingService simulates PagerDuty or Opsgenie in a test. It receives messages and sends callbacks.
 type pagingService struct {
 	name, by string
 	handler  string // %q: its address, %q: the secret
@@ -84,8 +84,8 @@ const (
 	pageGroups = "kind: Route\nmetadata: {name: default}\nspec: {groupBy: [check], groupWait: 3s, steps: [{to: [pager], repeat: 1h}]}\n"
 )
 
-// startPaged starts a server whose default route notifies a simulated paging service, per problem or per group of
-// problems of one check.
+// startPaged starts a server whose default route notifies a simulated paging service. It notifies per problem, or per
+// group of problems of one check.
 func startPaged(t *testing.T, service *pagingService, tells string) *pagedServer {
 	p := &pagedServer{t: t, service: service, opened: make(chan string, 100), ended: make(chan string, 100)}
 	peer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -110,11 +110,11 @@ func startPaged(t *testing.T, service *pagingService, tells string) *pagedServer
 	return p
 }
 
-// nextKey waits for the next message to the paging service (PagerDuty or Opsgenie), and returns its deduplication
-// key.
+// nextKey waits for the next message to the paging service, and returns its deduplication key. It waits for the
+// message.
 func (p *pagedServer) nextKey(of chan string) string { p.t.Helper(); return receive(p.t, of) }
 
-// fireAlert sends a firing alert for each of these nodes.
+// fireAlert sends a firing alert for each of the given nodes.
 func (p *pagedServer) fireAlert(check string, nodes ...string) {
 	p.t.Helper()
 	var alerts []string
@@ -125,13 +125,13 @@ func (p *pagedServer) fireAlert(check string, nodes ...string) {
 	require(p.t, code == 200, "%d %s", code, text)
 }
 
-// callBack sends the callback that the paging service sends after a person's action.
+// callBack sends the callback of the paging service after a person's action.
 func (p *pagedServer) callBack(verb, key string) {
 	p.t.Helper()
 	p.callHandler("pager", verb, key, callbackSecret, 200)
 }
 
-// callHandler sends a callback to a handler and fails the test unless it gets this HTTP status.
+// callHandler sends a callback to a handler, and fails the test unless the HTTP status is right.
 func (p *pagedServer) callHandler(handler, verb, key, secret string, code int) {
 	p.t.Helper()
 	text, head := p.service.call(verb, key, secret)
@@ -141,8 +141,8 @@ func (p *pagedServer) callHandler(handler, verb, key, secret string, code int) {
 	require(p.t, got == code, "%s %s at %s: %d %s, want %d", verb, key, handler, got, text, code)
 }
 
-// expectAcknowledged fails the test unless a person at the paging service has acknowledged the nodes' problems, or
-// nobody has if want is false.
+// expectAcknowledged fails the test unless a person at the paging service has acknowledged the nodes' problems. If
+// want is false, nobody may have acknowledged the problems.
 func (p *pagedServer) expectAcknowledged(check string, want bool, nodes ...string) {
 	p.t.Helper()
 	for _, node := range nodes {
@@ -185,7 +185,8 @@ func TestPagerDutyCallbackAcknowledges(t *testing.T) {
 	equal(t, "what PagerDuty hears is over", p.nextKey(p.ended), problem)
 }
 
-// An acknowledgement of a message group at the paging service acknowledges all problems of the group and no others.
+// An acknowledgement of a message group at the paging service acknowledges all problems of the group. Other problems
+// stay unacknowledged.
 func TestCallbackActsOnWholeMessageGroup(t *testing.T) {
 	t.Parallel()
 	for _, service := range pagingServices() {
@@ -219,7 +220,7 @@ func TestCallbackActsOnWholeMessageGroup(t *testing.T) {
 	}
 }
 
-// When an acknowledgement ends in Muster, the paging service gets a new incident and the acknowledged one is closed.
+// When an acknowledgement ends in Muster, the paging service gets a new incident. The acknowledged incident is closed.
 func TestEndedAcknowledgementPagesAgain(t *testing.T) {
 	t.Parallel()
 	for _, service := range pagingServices() {
@@ -242,8 +243,8 @@ func TestEndedAcknowledgementPagesAgain(t *testing.T) {
 	}
 }
 
-// TestPagerResolvesItsIncident expects a PagerDuty handler with a key file to open and resolve its incident, also
-// after a refused delivery.
+// TestPagerResolvesItsIncident expects a PagerDuty handler to open and resolve its incident. The handler has a key
+// file; it works also after a refused delivery.
 func TestPagerResolvesItsIncident(t *testing.T) {
 	t.Parallel()
 	type event struct {
@@ -295,8 +296,8 @@ func TestPagerResolvesItsIncident(t *testing.T) {
 	s.Try("audit", "run").Expect(0, "a replay of dead letters of handler default/pager: mended")
 }
 
-// TestSlowCallbackClientsDelayNoOthers checks that slow callbacks of unauthenticated clients are ended and do not
-// delay other clients.
+// TestSlowCallbackClientsDelayNoOthers sends slow callbacks without authentication, and expects no delay for other
+// clients. The server ends the slow callbacks.
 func TestSlowCallbackClientsDelayNoOthers(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--queues", "requests=10")

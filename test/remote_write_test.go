@@ -35,8 +35,8 @@ spec:
 // lateSamples configures a Prometheus to take the numbers that an agent collected while the server was away: they come behind newer ones.
 const lateSamples = "storage: {tsdb: {out_of_order_time_window: 10m}}\n"
 
-// TestRemoteWriteSendsNumbers lets the server send numbers to a real Prometheus and a real VictoriaMetrics, kills it and stops the other store
-// in between, and expects equal samples on both sides.
+// TestRemoteWriteSendsNumbers expects a real Prometheus and a real VictoriaMetrics to get the server's samples by
+// remote write. The server is killed and the other store stopped in between; both sides have equal samples.
 func TestRemoteWriteSendsNumbers(t *testing.T) {
 	for name, store := range map[string]struct {
 		program, path string
@@ -97,14 +97,15 @@ func TestRemoteWriteSendsNumbers(t *testing.T) {
 // sampleQuery selects the samples that tests compare.
 const sampleQuery = `{__name__=~"system_uptime|third|other",node="db1"}[10m]`
 
-// samplesInMuster returns the samples that the server has sent to the other store, up to a time, as sorted lines of
-// text.
+// samplesInMuster returns the samples in Muster that remote write should have sent, up to a time. They are sorted
+// lines of text.
 func samplesInMuster(t *testing.T, c *client.Client, at time.Time) []string {
 	result := testenv.Value(c.QuerySeries(t.Context(), "default", sampleQuery, at))(t)
 	return slices.DeleteFunc(sampleLines(testenv.Value(result.Rows())(t)), func(line string) bool { return strings.HasPrefix(line, "other") })
 }
 
-// samplesInOtherStore returns the samples that the other store has received, up to a time, as sorted lines of text.
+// samplesInOtherStore returns the samples that the other store got by remote write, up to a time. They are sorted
+// lines of text.
 func samplesInOtherStore(server string, at time.Time) ([]string, error) {
 	answer, err := http.Get(server + "/api/v1/query?" + url.Values{"query": {sampleQuery}, "time": {fmt.Sprintf("%.3f", float64(at.UnixMilli())/1000)}}.Encode())
 	if err != nil {
@@ -123,8 +124,8 @@ func samplesInOtherStore(server string, at time.Time) ([]string, error) {
 	return sampleLines(rows), err
 }
 
-// sampleLines formats samples as sorted lines, with ten significant digits because VictoriaMetrics stores decimal
-// numbers.
+// sampleLines formats metric samples as sorted lines of text, for comparison. Numbers have ten significant digits,
+// because VictoriaMetrics stores decimal numbers.
 func sampleLines(rows []v1.SeriesRow) (lines []string) {
 	for i := range rows {
 		for _, p := range rows[i].Values {

@@ -30,7 +30,7 @@ const (
 // writtenRule is an alerting rule over a tenth of the series, evaluated each second.
 const writtenRule = `{alert: High, expr: "app_requests_total{mode=\"mode-3\"} > 1e12"}`
 
-// writtenBodies returns the compressed remote-write requests of one round, each with 2,000 samples.
+// writtenBodies returns the compressed remote-write requests of one benchmark round. Each has 2,000 samples.
 func writtenBodies(b *testing.B, round int, at time.Time) (list [][]byte) {
 	var r prompb.WriteRequest
 	for target := range writtenTargets {
@@ -52,9 +52,11 @@ func writtenBodies(b *testing.B, round int, at time.Time) (list [][]byte) {
 	return list
 }
 
-// BenchmarkRemoteWriteBeside writes the same samples of 100,000 series by remote write 1.0 to a server, a Prometheus and a VictoriaMetrics in turn, a request at a
-// time. The server and the Prometheus evaluate an alerting rule over a tenth of the series each second. It reports the processor time of the other
-// process per sample, without the first round, which makes the series. Run it with -benchtime 1x.
+// BenchmarkRemoteWriteBeside compares what storing remote-write samples costs in Muster, Prometheus and
+// VictoriaMetrics. It writes the same samples of 100,000 series to each in turn by remote write 1.0, one request at a
+// time. The server and the Prometheus evaluate an alerting rule over a tenth of the series each second. It reports the
+// processor time of the other process per sample, without the first round, which makes the series. Run it with
+// -benchtime 1x.
 func BenchmarkRemoteWriteBeside(b *testing.B) {
 	prometheus, victoria := testenv.Program(b, "prometheus", "prometheus"), testenv.Program(b, "victoria-metrics", "victoria-metrics")
 	start := func(program string, arguments ...string) int {

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestPrometheusWritesSamples lets a real Prometheus write the samples of a counter that grows by one with each scrape, kills the
-// server in between, and expects each sample once.
+// TestPrometheusWritesSamples lets a real Prometheus write the samples of a counter, and expects each sample once. The
+// counter grows by one with each scrape, and the server is killed in between.
 func TestPrometheusWritesSamples(t *testing.T) {
 	t.Parallel()
 	program := testenv.Program(t, "prometheus", "prometheus")

@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// A server on an older copy of its data names the command to type, and then applies each result once. Then agents
-// take its assignments and their results are applied once. Page tokens, ETags and ids of the abandoned data are
+// A server on an older copy of its data names the command to type. After the command it applies each result once. Then
+// agents take its assignments and their results are applied once. Page tokens, ETags and ids of the abandoned data are
 // refused or never reused, and no node is reported as down.
 func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	skipIfShort(t, "an agent waits long between attempts while its server is away")
@@ -135,9 +135,9 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	s.Stop()
 }
 
-// After a server is restored from a backup, machines that renewed their certificate or joined later can return. One
-// that joined since asks to return, and keeps its node and results once approved. One that was retired since is not
-// offered.
+// After a server is restored from a backup, machines with a newer certificate can return. So can machines that joined
+// after the backup. One that joined since asks to return, and keeps its node and results once approved. One that was
+// retired since is not offered.
 func TestMachinesReturnAfterRestore(t *testing.T) {
 	skipIfShort(t, "certificates run out")
 	t.Parallel()

@@ -29,8 +29,8 @@ const reviewedPolicy = `
 {kind: Group, metadata: {name: production}, spec: {nodes: [n2], review: true}}
 `
 
-// TestGroupsWithReview changes two directives without a roll-out, and expects the change of the directive on a group
-// with review to wait for the approval of another person, also after kill -9, and the other change to take effect at
+// TestGroupsWithReview changes a directive on a group that requires review, and expects the change to wait for
+// approval. Another person must approve, also after kill -9; the change of a directive on other groups takes effect at
 // once.
 func TestGroupsWithReview(t *testing.T) {
 	t.Parallel()

@@ -26,10 +26,9 @@ const stagedPolicy = `
 {kind: Group, metadata: {name: canary}, spec: {nodes: [n2]}}
 `
 
-// TestRolloutMovesStopsAndGoesBack changes a directive with a roll-out on five agents, and expects the roll-out to move
-// from step to step, to stop at a failure, and to go back on request. A good change reaches them in its steps, also
-// with kill -9 after each; a bad one stops at its first node, and undo restores it; one that needs approval waits for
-// another person.
+// TestRolloutMovesStopsAndGoesBack rolls a change of a directive out to five agents, step by step. The roll-out stops
+// at a failure, and goes back on request. A good change reaches them in its steps, also with kill -9 after each; a bad
+// one stops at its first node, and undo restores it; one that needs approval waits for another person.
 func TestRolloutMovesStopsAndGoesBack(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -124,7 +123,7 @@ func TestRolloutMovesStopsAndGoesBack(t *testing.T) {
 	awaitAll("undo after the end")
 }
 
-// loginBob creates a second administrator named bob, and returns the environment variables with which commands run as
+// loginBob creates a second administrator named bob. It returns the environment variables with which commands run as
 // bob.
 func loginBob(t *testing.T, s *harness.Server) (env []string) {
 	t.Helper()

@@ -21,8 +21,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// rudderAgent simulates a Rudder agent: it sends inventories and the reports of policy runs, signed as Rudder signs
-// them. It signs them with openssl.
+// rudderAgent simulates a Rudder agent. It sends inventories and the reports of policy runs, signed as Rudder does. It
+// signs them with openssl.
 type rudderAgent struct {
 	t             *testing.T
 	address, node string
@@ -51,8 +51,8 @@ func (a *rudderAgent) openssl(in []byte, args ...string) []byte {
 	return out
 }
 
-// put uploads a file by PUT, compressed if its name ends with .gz, and fails the test unless the answer has this status
-// and text.
+// put uploads a file by PUT, and fails the test unless the answer is right. The answer has the given status and text;
+// a file whose name ends with .gz is compressed.
 func (a *rudderAgent) put(path string, data []byte, status int, text string) {
 	a.t.Helper()
 	if strings.HasSuffix(path, ".gz") {
@@ -74,8 +74,8 @@ func (a *rudderAgent) put(path string, data []byte, status int, text string) {
 	assert(a.t, answer.StatusCode == status && strings.Contains(string(body), text), "PUT %s: %s %s, want %d with %q", path, answer.Status, body, status, text)
 }
 
-// inventory uploads an inventory with some packages, then its signature, and fails the test unless the last answer has
-// this status and text.
+// inventory uploads an inventory with some packages, and then its signature. It fails the test unless the last answer
+// has the given status and text.
 func (a *rudderAgent) inventory(status int, text string, packages ...string) {
 	a.t.Helper()
 	cert, err := os.ReadFile(a.cert)
@@ -94,8 +94,8 @@ func (a *rudderAgent) inventory(status int, text string, packages ...string) {
 	a.put("/inventories/web1.ocs.sign", []byte("header=rudder-signature-v1\nalgorithm=sha512\ndigest="+digest+"\n"), status, text)
 }
 
-// run uploads the signed log of a policy run that began at a time, and fails the test unless the answer has this status
-// and text. Each report is TYPE DIRECTIVE ID COMPONENT VALUE MESSAGE, separated by |.
+// run uploads the signed log of a policy run. It fails the test unless the answer has the given status and text. Each
+// report is TYPE DIRECTIVE ID COMPONENT VALUE MESSAGE, separated by |.
 func (a *rudderAgent) run(start time.Time, status int, text string, reports ...string) {
 	a.t.Helper()
 	at := start.UTC().Format("2006-01-02 15:04:05+00:00")
@@ -131,16 +131,17 @@ const (
 	runEnd   = "control|run|0|end|20260102-030405-1|End execution"
 )
 
-// TestRudderAgentReports uploads inventories and runs, signed as Rudder's own scripts sign them, and expects the node
-// with its inventory, compliance and problem. A kill of the server loses nothing that was answered. A run that is
-// repeated, late, partial or signed by another key changes nothing.
+// TestRudderAgentReports uploads signed inventories and runs as a Rudder agent, and expects a node with compliance.
+// The signatures are like those of Rudder's own scripts; the node has its inventory and a problem. A kill of the
+// server loses nothing that was answered. A run that is repeated, late, partial or signed by another key changes
+// nothing.
 func TestRudderAgentReports(t *testing.T) {
 	t.Parallel()
 	address := harness.Port(t)
 	s := harness.StartServer(t, "--rudder-listen", address)
 	s.Login()
 	a := newRudderAgent(t, address, "0f9a53c1-58c6-4a36-9a2e-6f7f0fd7a001")
-	a.put("/inventories/web1.ocs.gz", []byte("<A/>"), http.StatusForbidden, "no namespace takes inventories and runs from address 127.0.0.1")
+	a.put("/inventories/web1.ocs.gz", []byte("<A/>"), http.StatusForbidden, "no namespace allows address 127.0.0.1")
 	s.Apply("{kind: Namespace, metadata: {name: default}, spec: {rudderFrom: [127.0.0.1]}}")
 	s.Apply(rudderPolicy)
 	start := time.Now().Add(-3 * time.Minute).Truncate(time.Second)
@@ -199,8 +200,8 @@ func TestRudderAgentReports(t *testing.T) {
 }
 
 // TestRudderImportIsClean imports techniques, directives, rules and groups of Rudder, and expects lint, plan and apply
-// to accept the resulting resources, with and without the bridge for Rudder's own agents. Every part that is left out
-// has its file, line and reason.
+// to succeed. It tries with and without the bridge for Rudder's own agents. Every part that is left out has its file,
+// line and reason.
 func TestRudderImportIsClean(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

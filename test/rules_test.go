@@ -37,15 +37,16 @@ const rulesFile = `groups:
     keep_firing_for: 2s
 `
 
-// rulesAnswer is the answer of the API of Prometheus or Muster that lists rules.
+// rulesAnswer is the list of rules in an answer of the API of Prometheus or Muster.
 type rulesAnswer struct {
 	Data struct {
 		Groups []map[string]json.RawMessage
 	}
 }
 
-// TestRulesOfPrometheus lets a real Prometheus and Muster evaluate one rules file over the same samples and kills the server while
-// alerts fire; it expects equal series and alerts, and one problem per alert that closes with the alert.
+// TestRulesOfPrometheus evaluates one rules file in Prometheus and in Muster, and expects equal series and alerts.
+// Both use the same samples, and the server is killed while alerts fire. Each alert has one problem, which closes with
+// the alert.
 func TestRulesOfPrometheus(t *testing.T) {
 	t.Parallel()
 	program := testenv.Program(t, "prometheus", "prometheus")
@@ -131,7 +132,7 @@ remote_write:
 	})
 }
 
-// getRules requests the state of all rules from the API of Prometheus or Muster.
+// getRules requests the state of all rules from Prometheus or Muster.
 func getRules(t *testing.T, s *harness.Server, url, token string) (a rulesAnswer) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -150,7 +151,8 @@ func getRules(t *testing.T, s *harness.Server, url, token string) (a rulesAnswer
 	return a
 }
 
-// compareRules compares two answers about the same rules, except the values that depend on time.
+// compareRules compares two answers about the state of the same alert and recording rules. Values that depend on time
+// are left out.
 func compareRules(t *testing.T, theirs, ours rulesAnswer) {
 	t.Helper()
 	if len(theirs.Data.Groups) != 1 || len(ours.Data.Groups) != 1 {
@@ -187,7 +189,7 @@ func compareRules(t *testing.T, theirs, ours rulesAnswer) {
 	}
 }
 
-// asList returns a decoded JSON value as a list, or an empty list if it is no list.
+// asList returns a decoded JSON value as a list, or an empty list for other values. Another value gives an empty list.
 func asList(v any) []any {
 	list, _ := v.([]any)
 	return list

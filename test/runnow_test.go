@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// startAgents starts agents and waits until they are connected.
+// startAgents starts agents, and waits until all agents are connected.
 func startAgents(t *testing.T, s *harness.Server, names ...string) map[string]*harness.Agent {
 	t.Helper()
 	agents := map[string]*harness.Agent{}
@@ -36,7 +36,7 @@ func awaitConnected(t *testing.T, s *harness.Server, n int) {
 	s.AwaitMetric(float64(n), "muster_session_handshakes_total", `"welcome"`) // before it, no session gets a request
 }
 
-// runLines decodes the JSON lines that an ad-hoc run prints.
+// runLines decodes the JSON lines of an ad-hoc run's output.
 func runLines(t *testing.T, text string) (list []v1.RunLine) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -160,7 +160,7 @@ func TestCancelledRunEndsOnItsMachine(t *testing.T) {
 	s.Try("run", "--command", "id", "--on", "all").Expect(21, "web01  LOST: ", "1 OK  1 lost (web01)")
 }
 
-// sleepingProcesses returns the running `sleep` processes whose command line contains the name of a folder.
+// sleepingProcesses returns the running `sleep` processes with a folder's name in their command line.
 func sleepingProcesses(dir string) (out []string) {
 	for _, line := range commandsIn(dir) {
 		if strings.Contains(line, "sleep 1000") && !strings.Contains(line, "began") {
@@ -170,7 +170,7 @@ func sleepingProcesses(dir string) (out []string) {
 	return out
 }
 
-// An agent runs no command that its own settings forbid, whether a check or an ad-hoc run asks for the command.
+// An agent runs no command that its own settings forbid. The command may come from a check or an ad-hoc run.
 func TestAgentRefusesForbiddenCommands(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -264,7 +264,7 @@ func TestRunNeedsPermission(t *testing.T) {
 	assert(t, strings.Count(audit, "the command") == 1, "one command ran:\n%s", audit)
 }
 
-// TestRunReachesEveryNode runs an ad-hoc command on 200 nodes and expects an answer of each.
+// TestRunReachesEveryNode runs an ad-hoc command on 200 nodes, and expects an answer of each node.
 func TestRunReachesEveryNode(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 200, Checks: 1, Interval: 10 * time.Second}

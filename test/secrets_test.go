@@ -27,13 +27,13 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// secretFinder searches data for secret values: plain, in base64, in hex, and within gzip.
+// secretFinder searches data for secret values. It finds plain values, base64, hex, and values within gzip.
 type secretFinder struct {
 	t      *testing.T
 	values map[string]string // by name
 }
 
-// search returns the names of the secrets that data contains.
+// search returns the names of the secrets in some data.
 func (f *secretFinder) search(where string, data []byte) (names []string) {
 	for name, value := range f.values {
 		for _, form := range []string{value, base64.StdEncoding.EncodeToString([]byte(value)), hex.EncodeToString([]byte(value))} {
@@ -59,7 +59,7 @@ func (f *secretFinder) expectNone(texts map[string]string) {
 	}
 }
 
-// searchFolder fails the test if a file in a folder contains a secret, and counts the files with a harmless test
+// searchFolder fails the test if a file in a folder contains a secret. It also counts the files with a harmless test
 // value.
 func (f *secretFinder) searchFolder(dir, canary string) (canaries int) {
 	f.t.Helper()
@@ -89,11 +89,11 @@ func randomText(t *testing.T) string {
 	return base64.URLEncoding.EncodeToString(b)
 }
 
-// digest returns the first digits of a text's SHA-256, to name a secret without showing it.
+// digest returns the first digits of a text's SHA-256. They name a secret without showing it.
 func digest(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:8]) }
 
-// TestSecretsOnlyInCommands gives a check secrets, and expects their values in the commands of the check, and in no output,
-// file, log or page.
+// TestSecretsOnlyInCommands gives a check secrets, and expects their values only in the commands of the check. No
+// output, file, log or page has the values.
 func TestSecretsOnlyInCommands(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"file": randomText(t), "env": randomText(t), "vault": randomText(t), "vault1": randomText(t), "agent file": randomText(t), "agent env": randomText(t), "token": randomText(t)}
@@ -272,7 +272,7 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 	s.Try("delete", "secret", "s", "--yes").Expect(harness.AnyFailure, "still refers to secret/s")
 }
 
-// Handlers get the present values of their secrets, and the values appear in no output, log or file.
+// Handlers get the present values of their secrets. The values appear in no output, log or file.
 func TestHandlersGetSecrets(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"first": randomText(t), "second": randomText(t), "env": randomText(t)}
@@ -346,7 +346,7 @@ func TestHandlersGetSecrets(t *testing.T) {
 	assert(t, find.searchFolder(s.Data, told) != 0, "the handler stands in no file of the server: where was looked?")
 }
 
-// Commands of muster-agent and of a real sensu-agent get secrets from a real OpenBao or Vault, also after a change.
+// Commands of muster-agent and sensu-agent get secrets from a real OpenBao or Vault. They also get a changed value.
 func TestVaultSecretsReachCommands(t *testing.T) {
 	t.Parallel()
 	vault := testenv.NewBao(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestMusterAgentExpandsSensuTokens runs imported Sensu checks on a muster-agent, and expects the values of the node in
-// place of Sensu's tokens. Tokens are of its own node, also for a proxy entity that the check names (proxy_entity_name); for
+// TestMusterAgentExpandsSensuTokens runs imported Sensu checks on a muster-agent, and expects the node's values in
+// place of tokens. Tokens are of its own node, also for a proxy entity that the check names (proxy_entity_name); for
 // proxy entities that a condition selects they are theirs.
 func TestMusterAgentExpandsSensuTokens(t *testing.T) {
 	t.Parallel()

@@ -17,8 +17,8 @@ import (
 // lossLine matches a line of an import about a field that was not carried: FILE:LINE, type and name, reason.
 var lossLine = regexp.MustCompile(`^! .+:\d+: \w+( [^ ]+)?: .+`)
 
-// TestSensuFilesLintAndPlan imports each resource file in the folder MUSTER_SENSU_DATA, and expects the result to pass
-// lint and plan on an empty server. Each loss has file, line, resource and reason.
+// TestSensuFilesLintAndPlan imports Sensu's resource files, and expects lint and plan to accept the results.
+// MUSTER_SENSU_DATA names the folder of the files; the server is empty. Each loss has file, line, resource and reason.
 func TestSensuFilesLintAndPlan(t *testing.T) {
 	folder := os.Getenv("MUSTER_SENSU_DATA")
 	if folder == "" {
@@ -57,7 +57,8 @@ func TestSensuFilesLintAndPlan(t *testing.T) {
 	require(t, read > 0, "there are no files in %s", folder)
 }
 
-// TestMetricsOfParityPageExist expects a server that an agent has left to have each metric that the parity page names.
+// TestMetricsOfParityPageExist expects a server to have each metric in the documentation page about Sensu. An agent
+// has connected to the server and left.
 func TestMetricsOfParityPageExist(t *testing.T) {
 	t.Parallel()
 	listen := harness.Port(t)

@@ -20,15 +20,16 @@ import (
 // every ten seconds.
 const generatorChecks = 10
 
-// generatorServer is a server with the checks, to which agents of Sensu's load generator (cmd/loadit of sensu-go)
-// connect.
+// generatorServer is a server for Sensu's load generator (cmd/loadit of sensu-go). It has the checks of the
+// generator's agents.
 type generatorServer struct {
 	*harness.Server
 	t      *testing.T
 	listen string
 }
 
-// newGeneratorServer starts a server with the checks, or skips the test if the generator is not named.
+// newGeneratorServer starts a server with the checks for Sensu's load generator. If the generator is not named, it
+// skips the test.
 func newGeneratorServer(t *testing.T) *generatorServer {
 	t.Helper()
 	if os.Getenv("MUSTER_SENSU_LOADIT") == "" {
@@ -45,8 +46,8 @@ func newGeneratorServer(t *testing.T) *generatorServer {
 	return s
 }
 
-// launchAgents starts n agents and returns when every check of every agent has a result. The file lsb-release saves the
-// generator a process lsb_release per agent: with it a busy machine starts 14 agents a second.
+// launchAgents starts n simulated Sensu agents, and waits until each check has a result. The file lsb-release saves
+// the generator a process lsb_release per agent: with it a busy machine starts 14 agents a second.
 func (s *generatorServer) launchAgents(n int) {
 	s.t.Helper()
 	pprof := harness.Port(s.t)
@@ -60,8 +61,8 @@ func (s *generatorServer) launchAgents(n int) {
 	})
 }
 
-// TestSensuGeneratorSurvivesRestart kills the server under 1,000 agents of Sensu's load generator and starts it again:
-// all agents reconnect, no event turns bad, and each agent's results go on.
+// TestSensuGeneratorSurvivesRestart restarts the server under 1,000 agents of Sensu's load generator, and expects all
+// agents to reconnect. The restart follows a kill; no event turns bad, and each agent's results continue.
 func TestSensuGeneratorSurvivesRestart(t *testing.T) {
 	const agents = 1000
 	s := newGeneratorServer(t)
@@ -88,7 +89,7 @@ func TestSensuGeneratorSurvivesRestart(t *testing.T) {
 	s.Try("get", "problems").Expect(0).ExpectNot("test-host")
 }
 
-// TestSensuGeneratorCost prints how much processor time the server uses per message of Sensu's load generator.
+// TestSensuGeneratorCost prints the server's processor time per message of Sensu's load generator.
 func TestSensuGeneratorCost(t *testing.T) {
 	if os.Getenv("MUSTER_TEST_LONG") == "" {
 		t.Skip("measures for eight minutes on an idle machine: MUSTER_TEST_LONG=1")
@@ -118,7 +119,7 @@ func TestSensuGeneratorCost(t *testing.T) {
 	}
 }
 
-// awaitTime waits until a time has passed, for example the time of a measurement.
+// awaitTime waits for a duration, for example as long as a measurement takes.
 func awaitTime(t *testing.T, d time.Duration) {
 	t.Helper()
 	began := time.Now()

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestHandlerSetsHearOfSensuAgents expects the members of the handler sets registration and leave to get Sensu's events when
-// a real sensu-agent connects for the first time, and when its node is removed.
+// TestHandlerSetsHearOfSensuAgents expects the handler sets registration and leave to get Sensu's events about agents.
+// The events come when a real sensu-agent connects for the first time, and when its node is removed.
 func TestHandlerSetsHearOfSensuAgents(t *testing.T) {
 	program := sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent")
 	if program == "" {

@@ -25,8 +25,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// makeCertificates runs the commands of docs/sensu-certificates.md that create a CA and the machines' certificates.
-// revoke runs those that revoke a certificate.
+// makeCertificates makes a CA and machines' certificates by the commands of docs/sensu-certificates.md. They create a
+// CA and the machines' certificates. revoke runs those that revoke a certificate.
 func makeCertificates(t *testing.T, dir string, machines ...string) (revoke func(machine string)) {
 	t.Helper()
 	if _, err := exec.LookPath("openssl"); err != nil {
@@ -55,8 +55,8 @@ func makeCertificates(t *testing.T, dir string, machines ...string) (revoke func
 	return func(name string) { run(strings.ReplaceAll(blocks[2], "web01.crt", name+".crt")) }
 }
 
-// A real sensu-agent can log in with a certificate instead of a password, and gets its checks' secrets. An agent with
-// a password gets none, and yields its name to the agent with the certificate.
+// A real sensu-agent can log in with a certificate instead of a password. It gets the secrets of its checks. An agent
+// with a password gets none, and yields its name to the agent with the certificate.
 func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	program := sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent")
 	if program == "" {
@@ -125,7 +125,7 @@ func TestSensuAgentLogsInByCertificate(t *testing.T) {
 	assert(t, find.searchFolder(s.Data, "web01") != 0, "no file of the server names a node: where was looked?")
 }
 
-// dialSensuAgent opens the connection of a Sensu agent that speaks JSON.
+// dialSensuAgent opens the connection of a Sensu agent that uses JSON.
 func dialSensuAgent(t *testing.T, address, name string) (conn net.Conn) {
 	t.Helper()
 	d := ws.Dialer{Header: ws.HandshakeHeaderHTTP(http.Header{"Accept": {"application/json"}, "Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte("agent:P@ssw0rd!"))},
@@ -142,7 +142,8 @@ func dialSensuAgent(t *testing.T, address, name string) (conn net.Conn) {
 	return conn
 }
 
-// sensuMessage returns a message of a Sensu agent with a check; labels is the JSON object of its entity's labels.
+// sensuMessage returns a message by which a Sensu agent reports a check's result. labels is the JSON object of the
+// labels of its entity.
 func sensuMessage(kind, name, labels, check string) []byte {
 	meta := `"metadata":{"name":"` + name + `","namespace":"default"`
 	return []byte(kind + "\n" + `{"timestamp":1,"entity":{` + meta + `,"labels":` + labels + `},"entity_class":"agent","subscriptions":["web"]},"check":` + check + `,` + meta + `}}`)
@@ -151,7 +152,7 @@ func sensuMessage(kind, name, labels, check string) []byte {
 // sensuKeepalive is the check of a Sensu agent's keepalive.
 const sensuKeepalive = `{"metadata":{"name":"keepalive","namespace":"default"},"interval":20,"timeout":120}`
 
-// connectSensuAgent connects a Sensu agent that speaks JSON and answers no request.
+// connectSensuAgent connects a Sensu agent that uses JSON and answers no request.
 func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check string), alive func()) {
 	t.Helper()
 	conn := dialSensuAgent(t, address, name)
@@ -169,8 +170,8 @@ func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check
 	return say, alive
 }
 
-// TestSensuPassiveResultsMakeChecks sends a result of a check that nobody declared from a Sensu agent, and expects a
-// check with the result's TTL. Names over the limit are reported as an event.
+// TestSensuPassiveResultsMakeChecks sends a result of an unknown check from a Sensu agent, and expects a new check.
+// The check has the TTL of the result. Names over the limit are reported as an event.
 func TestSensuPassiveResultsMakeChecks(t *testing.T) {
 	t.Parallel()
 	listen := harness.Port(t)
@@ -237,7 +238,7 @@ phases:
 	s.Try("get", "events").Expect(0, "web-00003")
 }
 
-// The checks of an imported Sensu dump reach the entities that they name.
+// The checks of an imported Sensu dump reach their entities.
 func TestSensuImportReachesNodes(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -263,8 +264,8 @@ func TestSensuImportReachesNodes(t *testing.T) {
 	s.Try("get", "nodes", "-o", "wide").Expect(0, "sw1")
 }
 
-// TestSensuPipelinesFilterAndMutate checks that filters and mutators of an imported Sensu pipeline work, and that
-// `muster why` names the filter that dropped a result. A failing expression is reported on the event. The namespace's
+// TestSensuPipelinesFilterAndMutate expects filters and mutators of an imported Sensu pipeline to work. The command
+// muster why names the filter that dropped a result. A failing expression is reported on the event. The namespace's
 // own handlers are not notified.
 func TestSensuPipelinesFilterAndMutate(t *testing.T) {
 	t.Parallel()

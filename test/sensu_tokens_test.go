@@ -17,13 +17,13 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// sensuCheck returns a check of Sensu in the form of sensuctl create.
+// sensuCheck returns a check in the format of sensuctl create.
 func sensuCheck(name, command, more string) string {
 	return fmt.Sprintf(`{"type": "CheckConfig", "api_version": "core/v2", "metadata": {"name": %q, "namespace": "default"}, "spec": {"command": %q, "interval": 1, "publish": true, "subscriptions": ["web"]%s}}`+"\n",
 		name, command, more)
 }
 
-// importSensu imports files of Sensu and applies them.
+// importSensu imports files of Sensu and applies the resulting resources.
 func importSensu(t *testing.T, s *harness.Server, text string) (notes string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,8 +34,9 @@ func importSensu(t *testing.T, s *harness.Server, text string) (notes string) {
 	return r.Errors
 }
 
-// TestSensuAgentExpandsTokens runs imported checks on a real sensu-agent and expects its own labels and annotations
-// in their commands, metric tags and thresholds. internal/model expands the same texts for other nodes.
+// TestSensuAgentExpandsTokens runs imported checks on a real sensu-agent, and expects the agent's values in place of
+// tokens. Tokens are in commands, metric tags and thresholds, and name labels and annotations. internal/model expands
+// the same texts for other nodes.
 func TestSensuAgentExpandsTokens(t *testing.T) {
 	program := sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent")
 	if program == "" {

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// sensuSide is one of the two installations that the test compares: a real sensu-backend or a Muster server, each with
-// a real agent.
+// sensuSide is one of the two servers under comparison, either sensu-backend or Muster. It is a real sensu-backend or
+// a Muster server, each with a real agent.
 type sensuSide struct {
 	name string
 	dir  string // handlers write a file for each event; checks count their runs
@@ -33,7 +33,7 @@ type sensuSide struct {
 	home string // of sensuctl
 }
 
-// sensuctl runs sensuctl against this side.
+// sensuctl runs sensuctl against one of the two compared installations.
 func (s *sensuSide) sensuctl(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -111,8 +111,8 @@ var fieldFilters = map[string]string{
 	"has":         "event.has_check && !event.has_metrics",
 }
 
-// listenForEvents opens a TCP and a UDP socket for handlers of this side, and writes a file for each event, as the
-// handlers with commands do. It returns the ports.
+// listenForEvents opens a TCP and a UDP socket for handlers, and writes a file for each event. The handlers with
+// commands write the same files. It returns the ports.
 func (s *sensuSide) listenForEvents(t *testing.T) (tcp, udp int) {
 	t.Helper()
 	write := func(name string, from io.Reader) {
@@ -156,8 +156,8 @@ func (s *sensuSide) listenForEvents(t *testing.T) (tcp, udp int) {
 	return l.Addr().(*net.TCPAddr).Port, packets.LocalAddr().(*net.UDPAddr).Port
 }
 
-// comparedResources returns the YAML of the resources that both sides get; their handlers write files into dir, or send
-// events to ports.
+// comparedResources returns the YAML of the Sensu resources that both compared servers get. Their handlers write files
+// into dir, or send events to ports.
 func comparedResources(dir string, tcp, udp int) string {
 	var b strings.Builder
 	resource := func(kind, name, spec string) {
@@ -254,13 +254,14 @@ spec: {command: "%stest $n = 0 || sleep 600; echo run $n", interval: 2, ttl: 6, 
 	return b.String()
 }
 
-// handledEvent is an event as a handler received it: its text and, unless a mutator wrote the text, the decoded event.
+// handledEvent is an event as a Sensu handler received the event. It has the text and, unless a mutator wrote the
+// text, the decoded event.
 type handledEvent struct {
 	text  string
 	event map[string]any // nil: a mutator wrote the text
 }
 
-// events returns the events that handlers received for the first runs of each check, keyed by HANDLER/CHECK/RUN.
+// events returns the events that each handler got for the first runs of each check. The keys are HANDLER/CHECK/RUN.
 func (s *sensuSide) events(t *testing.T, runs int) map[string]handledEvent {
 	t.Helper()
 	out := map[string]handledEvent{}
@@ -290,7 +291,7 @@ func (s *sensuSide) events(t *testing.T, runs int) map[string]handledEvent {
 	return out
 }
 
-// removeLabelOfSensuctl removes the label that sensuctl adds to what it creates.
+// removeLabelOfSensuctl removes the label that sensuctl adds to its resources.
 func removeLabelOfSensuctl(event map[string]any) {
 	for _, part := range []string{"check", "entity"} {
 		metadata, _ := jsonField(event, part, "metadata").(map[string]any)
@@ -302,7 +303,7 @@ func removeLabelOfSensuctl(event map[string]any) {
 	}
 }
 
-// jsonField returns the field at a path within nested JSON objects, or nil if it does not exist.
+// jsonField returns the value at a path of names in nested JSON objects. A missing field gives nil.
 func jsonField(v any, names ...string) any {
 	for _, name := range names {
 		object, _ := v.(map[string]any)
@@ -311,9 +312,9 @@ func jsonField(v any, names ...string) any {
 	return v
 }
 
-// TestSensuBackendAgrees gives the same resources and agent to a real sensu-backend and to the Muster server, and
-// compares the events that handlers get. Handlers get the same events of both, run by run: filters, mutators,
-// silences, hooks, counters and flapping agree.
+// TestSensuBackendAgrees gives the same resources to a real sensu-backend and to Muster, and compares the handlers'
+// events. Both have the same agent. Handlers get the same events of both, run by run: filters, mutators, silences,
+// hooks, counters and flapping agree.
 func TestSensuBackendAgrees(t *testing.T) {
 	backendProgram, agentProgram, ctl := sensuProgram("MUSTER_SENSU_BACKEND", "sensu-backend"), sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent"), sensuProgram("MUSTER_SENSUCTL", "sensuctl")
 	if backendProgram == "" || agentProgram == "" || ctl == "" {
@@ -409,14 +410,14 @@ func TestSensuBackendAgrees(t *testing.T) {
 	}
 }
 
-// serverEvent describes an event that the server itself creates, such as the registration of a node.
+// serverEvent says which event the server itself is expected to create, such as a node's registration.
 type serverEvent struct {
 	handler, check      string
 	status, occurrences float64 // occurrences zero: any
 }
 
-// eventMade returns the event that the server created and a handler received, if it has the fields of want, or else
-// nil.
+// eventMade finds an event that the server itself made, among the events for a handler. If no event has the fields of
+// want, it returns nil.
 func (s *sensuSide) eventMade(t *testing.T, want serverEvent) map[string]any {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, want.handler+".*"))
@@ -433,8 +434,8 @@ func (s *sensuSide) eventMade(t *testing.T, want serverEvent) map[string]any {
 	return nil
 }
 
-// compareHandled compares the events that handlers of a sensu-backend and of the Muster server received, and fails the
-// test for each difference that is not intended.
+// compareHandled compares the events that handlers got from a sensu-backend and from Muster. It fails the test for
+// each difference that is not intended.
 func compareHandled(t *testing.T, theirs, ours map[string]handledEvent) {
 	t.Helper()
 	table := map[string][2]int{}
@@ -496,7 +497,7 @@ var intended = map[string]string{
 // intendedOnce lists the rows of that page about keys that differ on purpose in some events only.
 var intendedOnce = []string{"check.output` of an expired TTL", "check.is_silenced` of a deregistered entity's events", "check.command` of proxy entities that a condition selects"}
 
-// TestIntendedDifferencesAreDocumented expects the parity page to explain each key that differs on purpose.
+// TestIntendedDifferencesAreDocumented expects the documentation page about Sensu to explain each intended difference.
 func TestIntendedDifferencesAreDocumented(t *testing.T) {
 	_, section, _ := strings.Cut(string(readFile(t, "../docs/parity/sensu.md")), "\n## Events for handlers\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -508,8 +509,8 @@ func TestIntendedDifferencesAreDocumented(t *testing.T) {
 	}
 }
 
-// differences appends the paths at which two JSON values differ, without the fields that vary from run to run or differ
-// on purpose.
+// differences lists the paths at which two JSON values differ. Fields that vary from run to run or differ on purpose
+// are left out.
 func differences(list []string, path string, got, want any) []string {
 	if _, ok := intended[path]; ok || slices.Contains(varying, path) {
 		return list

@@ -71,7 +71,7 @@ spec:
   subdues: [{begin: "2026-01-01T17:00:00Z", end: "2026-01-02T09:00:00Z", repeat: [daily]}]
 `
 
-// startFailingCheck starts a server with the resources that sensuctl created, and an agent with a failing check.
+// startFailingCheck starts a server with resources from sensuctl, and an agent with a failing check.
 func startFailingCheck(t *testing.T, create func(s *harness.Server)) *harness.Server {
 	s := harness.StartServer(t, "--sensu-listen", harness.Port(t))
 	a := s.NewAgent("web01")
@@ -81,7 +81,7 @@ func startFailingCheck(t *testing.T, create func(s *harness.Server)) *harness.Se
 	return s
 }
 
-// awaitResolvedBy waits until history shows that the given user resolved an event.
+// awaitResolvedBy waits until history shows who resolved an event. It must be the given user.
 func awaitResolvedBy(t *testing.T, s *harness.Server, user string) {
 	t.Helper()
 	s.AwaitOutput("get history", "resolved by "+user)

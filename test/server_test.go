@@ -30,7 +30,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// unpackBundle returns the files of a debug bundle by their names within the bundle's folder.
+// unpackBundle returns the files of a debug bundle, by name.
 func unpackBundle(t *testing.T, file string) map[string]string {
 	t.Helper()
 	f := testenv.Value(os.Open(file))(t)
@@ -255,7 +255,7 @@ func TestUnusableDataFolderStopsStart(t *testing.T) {
 	}
 }
 
-// runAsOther makes the server run as another user than root, who may read its data folder.
+// runAsOther makes the test's server run as a user other than root. This user may read the data folder.
 func runAsOther(t *testing.T, s *harness.Server) {
 	t.Helper()
 	data := filepath.Join(openFolder(t), "data")
@@ -275,7 +275,7 @@ func outputWithoutLog(s *harness.Server) string {
 	return b.String()
 }
 
-// editFormat replaces a line in the journal's file FORMAT.
+// editFormat replaces a line in the journal's file FORMAT, which has the format version.
 func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 	t.Helper()
 	path := filepath.Join(s.Data, "journal", "FORMAT")
@@ -286,7 +286,7 @@ func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 	writeFile(t, path, fmt.Appendf(nil, "%scrc %08x\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))))
 }
 
-// setNewerSchema sets a database's schema version to a number that only a later release would know.
+// setNewerSchema sets a database's schema version to a number of a later release.
 func setNewerSchema(t *testing.T, s *harness.Server, file, component string) {
 	t.Helper()
 	db := testenv.Value(sql.Open("sqlite", filepath.Join(s.Data, file)))(t)
@@ -323,7 +323,7 @@ func TestMissingJournalDiskStopsStart(t *testing.T) {
 	s.Stop()
 }
 
-// Commands that root runs on another user's data folder leave every file readable for that user.
+// Commands of root on another user's data folder leave every file readable for that user.
 func TestRootKeepsFolderOwner(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -359,10 +359,10 @@ func TestRootKeepsFolderOwner(t *testing.T) {
 	s.Stop()
 
 	testenv.NoError(t, os.Chmod(open, 0o700)) // with the permissions of /root
-	s.Try("doctor", "restored", "--data", s.Data).Expect(6, "a folder above it")
+	s.Try("doctor", "restored", "--data", s.Data).Expect(6, "a parent folder")
 }
 
-// golden compares a text with the file testdata/NAME, after replacing the parts that differ between machines.
+// golden compares a text with the file testdata/NAME. Parts that differ between machines are replaced first.
 func golden(t *testing.T, name, got string, replace ...string) {
 	t.Helper()
 	got = strings.NewReplacer(replace...).Replace(got)
@@ -370,7 +370,7 @@ func golden(t *testing.T, name, got string, replace ...string) {
 	testenv.Golden(t, path, got)
 }
 
-// A server with a bad setting refuses to start, and the message names the setting and the command to type.
+// A server with a bad setting refuses to start. The message names the setting and the command to type.
 func TestRefusedStartSaysWhatToType(t *testing.T) {
 	t.Parallel()
 	held := harness.StartServer(t)

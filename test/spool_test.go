@@ -20,7 +20,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// An agent whose spool was deleted or replaced by an older copy sends results again, and each is applied once.
+// An agent with a deleted or older result buffer sends results again. The buffer is the spool on disk; each result is
+// applied once.
 func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -125,8 +126,8 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 	}
 }
 
-// awaitNewestResult waits until the server has applied the newest run of a counting check. One to six runs may be
-// lost; none is applied twice.
+// awaitNewestResult waits until the server has applied the newest run of a check that counts its runs. One to six runs
+// may be lost; none is applied twice.
 func awaitNewestResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	c.Block()
@@ -136,8 +137,8 @@ func awaitNewestResult(t *testing.T, api *client.Client, node, check string, c *
 	c.Unblock()
 }
 
-// TestRefusedResultLetsLaterOnesThrough puts results over the server's limits into the middle of a spool, and expects
-// them to be refused once and the later results to arrive.
+// TestRefusedResultLetsLaterOnesThrough buffers results over the server's limits between good results, and expects the
+// good results to arrive. The results over the limits are refused once; the buffer is the agent's spool.
 func TestRefusedResultLetsLaterOnesThrough(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -249,7 +250,7 @@ func TestDamagedSpoolReportsLostResults(t *testing.T) {
 	}
 }
 
-// oldestSegment returns the oldest segment of an agent's spool.
+// oldestSegment returns the file that has the oldest results in an agent's buffer on disk.
 func oldestSegment(t *testing.T, a *harness.Agent) (path string) {
 	t.Helper()
 	segments, _ := filepath.Glob(filepath.Join(a.State, "spool", "*.log"))
@@ -257,14 +258,14 @@ func oldestSegment(t *testing.T, a *harness.Agent) (path string) {
 	return slices.Min(segments)
 }
 
-// oldestSegmentSize returns the size of the oldest segment of an agent's spool.
+// oldestSegmentSize returns the size of the file with an agent's oldest buffered results.
 func oldestSegmentSize(t *testing.T, a *harness.Agent) int64 {
 	t.Helper()
 	return testenv.Value(os.Stat(oldestSegment(t, a)))(t).Size()
 }
 
-// damageSpool flips a bit in the oldest segment (file) of an agent's spool, in the middle of the results that follow
-// the acked ones.
+// damageSpool flips a bit in an agent's oldest buffer file. The file is in the spool; the bit is in the middle of the
+// results after the acked results.
 func damageSpool(t *testing.T, a *harness.Agent, acked int64) {
 	t.Helper()
 	f := testenv.Value(os.OpenFile(oldestSegment(t, a), os.O_RDWR, 0))(t)
@@ -284,7 +285,7 @@ func incompressibleText(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// A full spool drops the oldest results of the check with large outputs, and the loss is counted.
+// A full spool (result buffer of an agent) drops the oldest large results, and counts the loss.
 func TestSpoolOverflowDropsOldestResults(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", "60s")
@@ -325,7 +326,7 @@ func TestSpoolOverflowDropsOldestResults(t *testing.T) {
 	s.AwaitOutput("describe event full/agent", "signals: it was full, or they were too old or damaged")
 }
 
-// expectNoBadFrames fails the test if the server's metrics count malformed frames.
+// expectNoBadFrames fails the test if the server has counted a malformed message of an agent.
 func expectNoBadFrames(t *testing.T, s *harness.Server) {
 	t.Helper()
 	for _, code := range []string{"numbers_missing", "streams", "malformed"} {

@@ -26,8 +26,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestStallingStoreDelaysNoAcknowledgement stops the history database repeatedly, and expects no delay of
-// acknowledgements and no lost result.
+// TestStallingStoreDelaysNoAcknowledgement stops the history database repeatedly, and expects no delayed
+// acknowledgement and no lost result.
 func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
 	skipIfShort(t, "half a minute of load")
 	t.Parallel()
@@ -85,8 +85,8 @@ const (
 	stallCount              = 3
 )
 
-// stallObservations has measurements of the server during stops of its database: queue size, lost changes, slowest
-// request.
+// stallObservations has what the test measured at the server while its database was suspended. It has the queue size,
+// the lost changes and the slowest request.
 type stallObservations struct {
 	deepest int64         // bytes of changes that waited for history
 	dropped uint64        // changes for which there was no room
@@ -94,7 +94,8 @@ type stallObservations struct {
 	failed  error         // error of a reader
 }
 
-// stallRepeatedly stops the history database repeatedly, and measures the server near the end of each stop.
+// stallRepeatedly suspends the history database several times, and measures the server meanwhile. Near the end of each
+// stop it measures the server.
 func stallRepeatedly(ctx context.Context, api *client.Client, freeze func() (thaw func())) (seen stallObservations) {
 	for range stallCount {
 		sleep(ctx, stallPause)
@@ -118,7 +119,7 @@ func stallRepeatedly(ctx context.Context, api *client.Client, freeze func() (tha
 	return seen
 }
 
-// stallingPostgreSQL starts a server on a PostgreSQL that the test can suspend.
+// stallingPostgreSQL starts a server on a PostgreSQL database that the test can suspend.
 func stallingPostgreSQL(t *testing.T) (*harness.Server, []string, func() func()) {
 	pg := pgtest.Start(t)
 	dsn := pg.Database(t)
@@ -126,20 +127,22 @@ func stallingPostgreSQL(t *testing.T) (*harness.Server, []string, func() func())
 	return s, []string{"--intent-db", dsn}, func() func() { pg.Pause(); return pg.Resume }
 }
 
-// overflowingSQLite starts a server with such a small queue of history that history has to catch up from the journal.
+// overflowingSQLite starts a server whose queue of changes for history overflows soon. So history has to be computed
+// from the journal later.
 func overflowingSQLite(t *testing.T) (*harness.Server, []string, func() func()) {
 	s, prepare, freeze := stallingSQLite(t)
 	s.Args = append(s.Args, "--queues", "reactions=1048576")
 	return s, prepare, freeze
 }
 
-// stallingSQLite starts a server whose history file the test can lock against writes, as a backup program does.
+// stallingSQLite starts a server whose history file the test can lock against writes. A backup program locks the file
+// in the same way.
 func stallingSQLite(t *testing.T) (*harness.Server, []string, func() func()) {
 	s := harness.NewServer(t, "--snapshot-cycle", "2s")
 	return s, nil, func() func() { return holdHistory(t, s) }
 }
 
-// holdHistory locks the history database against writes, as a backup program does, until release is called.
+// holdHistory locks the history database, so that the server cannot write. A call of release ends the lock.
 func holdHistory(t *testing.T, s *harness.Server) (release func()) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.Data, "history.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)")
 	if err != nil {
@@ -177,8 +180,8 @@ func awaitHistory(t *testing.T, api *client.Client) {
 	})
 }
 
-// compareChangesWithHistory compares the number of state changes that each event counts with the number that history
-// lists.
+// compareChangesWithHistory compares the state changes of each event with its history. It compares the number that the
+// event counts with the number in history.
 func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	t.Helper()
 	list := testenv.Value(api.Events.List(t.Context(), v1.EventFilter{Limit: 1000}))(t)
@@ -203,7 +206,7 @@ func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 	assert(t, total >= least, "only %d changes: the test shows nothing", total)
 }
 
-// After a long stall of the history store, the server recovers by itself and history is complete.
+// After a long stall of the history store, the server recovers by itself. History is complete then.
 func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	skipIfShort(t, "fills a journal")
 	t.Parallel()
@@ -321,14 +324,14 @@ func openProblemID(t *testing.T, api *client.Client) (id string) {
 	return id
 }
 
-// awaitWebhookKinds waits until the webhook has received messages of these kinds about a problem.
+// awaitWebhookKinds waits until the webhook has received the given kinds of messages about a problem.
 func awaitWebhookKinds(t *testing.T, hook *webhook, problem string, want ...string) {
 	t.Helper()
 	awaitEqual(t, "messages about the problem", fmt.Sprint(want), func() string { return fmt.Sprint(hook.kindsOf(problem)) })
 }
 
-// expectStoreOutage fails the test unless, while PostgreSQL is down, exactly the operations that need it fail with
-// the reason.
+// expectStoreOutage expects exactly the operations that need PostgreSQL to fail while the database is down. PostgreSQL
+// is down, and the errors have the reason.
 func expectStoreOutage(t *testing.T, s *harness.Server, declared string) {
 	t.Helper()
 	for _, c := range []struct {

@@ -38,8 +38,8 @@ spec:
 {kind: Policy, metadata: {name: sites}, spec: {directives: [sites, yearly], targets: {nodes: [web1]}}}
 `
 
-// TestBlocksAndLoopsHoldANode declares a directive with blocks, loops and a calendar, and expects all views to show the
-// percentages that the blocks' reporting modes give.
+// TestBlocksAndLoopsHoldANode declares a directive with blocks and loops, and expects the right percentages
+// everywhere. It has a calendar, too; the reporting modes of the blocks decide the percentages.
 func TestBlocksAndLoopsHoldANode(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")

@@ -23,8 +23,8 @@ const trustPolicy = `
 {kind: Policy, metadata: {name: baseline}, spec: {directives: [file], targets: {groups: [linux]}}}
 `
 
-// TestEnforcementOverFactsNeedsTrust enforces a directive on a group whose condition reads facts of agents, and expects
-// the directive only to audit, and commands to say why, until the directive sets trusted: facts.
+// TestEnforcementOverFactsNeedsTrust declares an enforced directive for a group by facts, and expects only an audit
+// without changes. Agents report the facts, so commands say why; with trusted: facts the directive enforces.
 func TestEnforcementOverFactsNeedsTrust(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -41,8 +41,8 @@ const (
 // trapperKinds are the kinds of hosts: names begin so.
 var trapperKinds = [...]string{"multiplier", "trigger"}
 
-// trapperFrames returns, for each sender, its requests with the values of several rounds, in the form that
-// zabbix_sender writes.
+// trapperFrames returns requests with values, as zabbix_sender sends, for several senders and rounds. The requests
+// have the form of zabbix_sender.
 func trapperFrames(kind string, from, to int) (senders [trapperSenders][][]byte) {
 	first, rows := time.Now().Unix()-trapperRounds-1, []string{}
 	for sender := range senders {
@@ -68,12 +68,12 @@ func trapperFrames(kind string, from, to int) (senders [trapperSenders][][]byte)
 	return senders
 }
 
-// zabbixFrame returns a request in Zabbix' protocol: a header and the JSON text.
+// zabbixFrame returns a JSON request with the header of Zabbix' protocol. It has a header and the JSON text.
 func zabbixFrame(payload string) []byte {
 	return append(binary.LittleEndian.AppendUint64([]byte("ZBXD\x01"), uint64(len(payload))), payload...)
 }
 
-// askZabbix sends a request over a new connection and returns the answer.
+// askZabbix sends a request of Zabbix' protocol over a new connection, and returns the answer.
 func askZabbix(address string, frame []byte) (string, error) {
 	c, err := net.DialTimeout("tcp", address, time.Minute)
 	if err != nil {
@@ -93,7 +93,8 @@ func askZabbix(address string, frame []byte) (string, error) {
 	return string(answer[13:]), nil
 }
 
-// sendTrapperValues sends the requests of all senders, those of one sender in their order.
+// sendTrapperValues sends the prepared requests of all simulated zabbix_senders at the same time. The requests of one
+// sender stay in order.
 func sendTrapperValues(b *testing.B, address string, senders [trapperSenders][][]byte) {
 	var group errgroup.Group
 	for _, frames := range senders {
@@ -113,7 +114,8 @@ func sendTrapperValues(b *testing.B, address string, senders [trapperSenders][][
 	testenv.NoError(b, group.Wait())
 }
 
-// awaitSlowCondition waits for a condition that is expensive to evaluate, and evaluates it five times a second.
+// awaitSlowCondition waits for a condition that is expensive to evaluate. It evaluates the condition five times a
+// second.
 func awaitSlowCondition(b *testing.B, what string, ok func() (saw string, done bool)) {
 	b.Helper()
 	saw, done := ok()
@@ -126,16 +128,17 @@ func awaitSlowCondition(b *testing.B, what string, ok func() (saw string, done b
 	}
 }
 
-// trapperServer is one of the servers that BenchmarkTrapperBeside compares.
+// trapperServer is one of the servers in the comparison BenchmarkTrapperBeside.
 type trapperServer struct {
 	address   string
 	used      func() time.Duration     // processor time of all its processes
 	awaitSent func(kind string, n int) // waits until it stores n values more of a kind of hosts
 }
 
-// BenchmarkTrapperBeside sends the same values by Zabbix' trapper protocol to a server and to a Zabbix with PostgreSQL, which does not sync: to items with a
-// multiplier, then to items with a multiplier and a trigger each. It reports the processor time of all processes of the server per value, and the
-// values per second until all are stored, without the first value of each item. Run it with -benchtime 1x.
+// BenchmarkTrapperBeside compares what storing values of zabbix_sender costs in Muster and in Zabbix. Zabbix has a
+// PostgreSQL that does not sync. The values go to items with a multiplier, then to items with a multiplier and a
+// trigger each. It reports the processor time of all processes of the server per value, and the values per second
+// until all are stored, without the first value of each item. Run it with -benchtime 1x.
 func BenchmarkTrapperBeside(b *testing.B) {
 	for _, x := range []struct {
 		name  string
@@ -161,7 +164,7 @@ func BenchmarkTrapperBeside(b *testing.B) {
 	}
 }
 
-// startTrapperMuster starts a Muster server with the hosts and items of the benchmark.
+// startTrapperMuster starts a Muster server with the benchmark's hosts and items.
 func startTrapperMuster(b *testing.B) trapperServer {
 	address := harness.Port(b)
 	s := harness.StartServer(b, "--zabbix-listen", address)
@@ -218,7 +221,7 @@ func readGzip(b *testing.B, path string) string {
 	return string(testenv.Value(io.ReadAll(z))(b))
 }
 
-// familyTime returns the CPU time of a process and of all its child processes, including ended ones.
+// familyTime returns the CPU time of a process together with its child processes. Ended child processes count, too.
 func familyTime(pid string) (total time.Duration) {
 	stat, err := os.ReadFile("/proc/" + pid + "/stat")
 	if err != nil {
@@ -236,7 +239,8 @@ func familyTime(pid string) (total time.Duration) {
 	return total
 }
 
-// startTrapperZabbix starts a Zabbix server with the hosts and items of the benchmark, and its PostgreSQL.
+// startTrapperZabbix starts a Zabbix server with the benchmark's hosts and items. It also starts the PostgreSQL of the
+// server.
 func startTrapperZabbix(b *testing.B) trapperServer {
 	program := testenv.Program(b, "zabbix_server", "zabbix-server-pgsql", "/usr/sbin")
 	postgres := pgtest.Start(b)

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestZabbixTemplatesLintAndPlan imports the Zabbix templates in the folder MUSTER_ZABBIX_TEMPLATES, and expects the
-// result to pass lint and plan on an empty server.
+// TestZabbixTemplatesLintAndPlan imports Zabbix templates, and expects lint and plan to accept the results.
+// MUSTER_ZABBIX_TEMPLATES names the folder of the templates; the server is empty.
 func TestZabbixTemplatesLintAndPlan(t *testing.T) {
 	folder := os.Getenv("MUSTER_ZABBIX_TEMPLATES")
 	if folder == "" {
@@ -58,9 +58,9 @@ spec:
     - {name: high, expression: "last(//trap.n)>1000000", severity: high}
 `
 
-// TestZabbixSenderSendsValues sends values with a real zabbix_sender, from a forbidden address, of unknown and discovered items and
-// unknown hosts, and across a kill of the server, and expects each accepted value once. Each value that was answered as
-// processed is there once, with its time, and its trigger opens a problem.
+// TestZabbixSenderSendsValues sends values with a real zabbix_sender, and expects each accepted value once. It also
+// sends from a forbidden address, for unknown and discovered items and unknown hosts, and across a kill of the server.
+// Each value that was answered as processed is there once, with its time, and its trigger opens a problem.
 func TestZabbixSenderSendsValues(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("zabbix_sender"); err != nil {
@@ -79,7 +79,7 @@ func TestZabbixSenderSendsValues(t *testing.T) {
 		assert(t, c.ProcessState.ExitCode() == code && strings.Contains(string(out), text), "zabbix_sender %v: exit code %d, want %d with %q:\n%s", args, c.ProcessState.ExitCode(), code, text, out)
 	}
 	one := []string{"-s", "web1", "-k", "trap.n", "-o", "42"}
-	send(1, "no namespace takes values from address 127.0.0.1", one...)
+	send(1, "no namespace allows address 127.0.0.1", one...)
 	s.Apply("{kind: Namespace, metadata: {name: default}, spec: {zabbixFrom: [127.0.0.1]}}")
 	send(0, "processed: 1; failed: 0; total: 1", one...)
 	send(0, "processed: 1; failed: 0; total: 1", "-s", "db1", "-k", "trap.text[a,b]", "-o", "fine words")
@@ -142,9 +142,10 @@ spec:
     - {name: up, expression: "min(//system.uptime,#3)>0", severity: high, alert: {handlers: [hook]}}
 `
 
-// TestZabbixAgentSendsValues runs a real zabbix_agentd for a declared node, and a real zabbix_agent2 for a new node,
-// and expects their values, also of a discovered item. Both get the items of the Template, a trigger opens a problem that a handler gets, the
-// server is killed while values come, and a killed agent becomes a keepalive problem.
+// TestZabbixAgentSendsValues runs the real zabbix_agentd and zabbix_agent2, and expects their values. One has a
+// declared node and one a new node; a discovered item has values, too. Both get the items of the Template, a trigger
+// opens a problem that a handler gets, the server is killed while values come, and a killed agent becomes a keepalive
+// problem.
 func TestZabbixAgentSendsValues(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("zabbix_agentd")
@@ -184,10 +185,11 @@ func TestZabbixAgentSendsValues(t *testing.T) {
 	assert(t, s.Metric("muster_zabbix_values_total", "outcome", "kept") > 0, "no value is counted")
 }
 
-// zabbixAgent is a running zabbix_agentd.
+// zabbixAgent is a running agent of Zabbix.
 type zabbixAgent struct{ kill func() }
 
-// startZabbixAgent starts zabbix_agentd or zabbix_agent2 with a host name. The test's end kills it with its child processes.
+// startZabbixAgent starts an agent of Zabbix with a host name. The program is zabbix_agentd or zabbix_agent2. The
+// test's end kills it with its child processes.
 func startZabbixAgent(t *testing.T, program, server, host string) zabbixAgent {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "zabbix_agentd.conf")

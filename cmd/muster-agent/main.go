@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/agentcmd"
 )
 
-// main runs the program muster-agent and exits with its code.
+// main runs the program muster-agent and exits with its exit code.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once

@@ -26,7 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestMentionedCommandsExist fails if a message or a document mentions a muster command or a flag that does not exist.
+// TestMentionedCommandsExist expects every muster command and flag in messages and documents to exist.
 func TestMentionedCommandsExist(t *testing.T) {
 	c := commandChecker{root: newCommandTree(), agent: agentFlags(t)}
 	for _, name := range []string{"README.md", "CHANGELOG.md", "docs", "internal", "bench", "deploy"} {
@@ -74,14 +74,15 @@ var commandLine = regexp.MustCompile(`\bmuster(-agent)?((?: [^\s;|)` + "`" + `]+
 // quoted matches a quoted word.
 var quoted = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 
-// commandChecker reports muster commands and flags in documents and messages that do not exist.
+// commandChecker finds muster commands and flags in documents and messages, and reports the unknown commands and
+// flags.
 type commandChecker struct {
 	root  *cobra.Command
 	agent map[string]bool
 	count int // commands that were checked
 }
 
-// reportUnknownCommands reports commands and flags in a text that do not exist.
+// reportUnknownCommands reports each command or flag of a text that does not exist.
 func (c *commandChecker) reportUnknownCommands(t *testing.T, path, text string) {
 	for _, m := range commandLine.FindAllStringSubmatch(text, -1) {
 		words := strings.Fields(quoted.ReplaceAllString(m[2], "QUOTED"))
@@ -121,7 +122,7 @@ func (c *commandChecker) reportUnknownCommands(t *testing.T, path, text string) 
 // commandGroups are the commands that only contain others.
 var commandGroups = map[string]bool{"auth": true, "completion": true, "debug": true, "event": true, "load": true, "node": true}
 
-// subcommand returns the direct subcommand of a command with this name, or nil if there is none.
+// subcommand returns the direct subcommand of a command by name or alias. Without such a subcommand it returns nil.
 func subcommand(c *cobra.Command, word string) *cobra.Command {
 	for _, sub := range c.Commands() {
 		if sub.Name() == word || sub.HasAlias(word) {
@@ -131,7 +132,7 @@ func subcommand(c *cobra.Command, word string) *cobra.Command {
 	return nil
 }
 
-// hasFlag reports whether a command has the flag that this command-line word sets, such as --server
+// hasFlag reports whether a command has the flag in a command-line word, such as --server.
 func hasFlag(c *cobra.Command, word string) bool {
 	if strings.Contains(word, "%") {
 		return true // a format, filled in at run time
@@ -147,7 +148,7 @@ func hasFlag(c *cobra.Command, word string) bool {
 	return c.Flags().ShorthandLookup(name) != nil || c.InheritedFlags().ShorthandLookup(name) != nil
 }
 
-// agentFlags returns the names of all flags in the --help texts of muster-agent and its subcommands
+// agentFlags collects the names of all flags of muster-agent from its --help texts.
 func agentFlags(t *testing.T) map[string]bool {
 	var help bytes.Buffer
 	if _, err := agentcmd.Parse([]string{"--help"}, func(string) string { return "" }, &help); !errors.Is(err, flag.ErrHelp) {
@@ -163,7 +164,8 @@ func agentFlags(t *testing.T) map[string]bool {
 	return flags
 }
 
-// codeInMarkdown returns the code in a Markdown page: code spans, indented lines and fenced blocks
+// codeInMarkdown returns the inline code and code blocks of a Markdown page. Code is in code spans, indented lines and
+// fenced blocks.
 func codeInMarkdown(text string) (code []string) {
 	fenced := false
 	for text := range strings.Lines(text) {
@@ -182,8 +184,8 @@ func codeInMarkdown(text string) (code []string) {
 	return code
 }
 
-// TestFlagErrors runs commands with a wrong flag or argument and expects an error with the accepted values and an
-// example.
+// TestFlagErrors passes wrong flags or arguments to commands, and expects errors that show an example command. An
+// error also lists the accepted values.
 func TestFlagErrors(t *testing.T) {
 	for line, want := range map[string]string{
 		"load size muster-sizing --factors a,b": `--factors: "a,b": expected a list of numbers, comma-separated, such as 1,2,4`,
@@ -211,7 +213,7 @@ func TestFlagErrors(t *testing.T) {
 	}
 }
 
-// newCommandTree makes the tree of all commands, with all flags at their defaults.
+// newCommandTree makes the tree of all commands of muster, with all flags at their defaults.
 func newCommandTree() *cobra.Command {
 	c := cli.NewCommandTree(cli.NewProcessEnv(), serverCommands()...)
 	c.InitDefaultHelpCmd()
@@ -219,7 +221,7 @@ func newCommandTree() *cobra.Command {
 	return c
 }
 
-// TestEveryCommandHasHelp fails if a command has no short description or no example.
+// TestEveryCommandHasHelp expects a short description and an example for every command.
 func TestEveryCommandHasHelp(t *testing.T) {
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {

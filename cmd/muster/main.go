@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/cli"
 )
 
-// main runs the program muster and exits with the code of the command.
+// main runs the program muster and exits with the exit code of the command.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
@@ -26,7 +26,8 @@ func main() {
 	os.Exit(code)
 }
 
-// newAgentCommand returns the command muster agent: the same program as muster-agent, with the same flags.
+// newAgentCommand returns the command "muster agent", which runs the agent inside the program muster. It is the same
+// program as muster-agent, with the same flags.
 func newAgentCommand() cli.ExtraCommand {
 	return cli.ExtraCommand{Command: func(*cli.Env) *cobra.Command {
 		return &cobra.Command{

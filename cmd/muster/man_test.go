@@ -59,7 +59,7 @@ func TestManPagesHaveEveryCommand(t *testing.T) {
 	}
 }
 
-// newAgentTree returns muster-agent and its subcommands as cobra commands, for their man pages.
+// newAgentTree returns muster-agent and its subcommands as a command tree, for their man pages.
 func newAgentTree() *cobra.Command {
 	run := func(*cobra.Command, []string) {}
 	root := &cobra.Command{Use: "muster-agent", Short: "Run an agent on this machine", Long: agentcmd.Usage(), DisableFlagParsing: true, Run: run}
@@ -70,7 +70,7 @@ func newAgentTree() *cobra.Command {
 	return root
 }
 
-// writeManPages writes the pages of a command and all commands below it.
+// writeManPages writes the man pages of a command and all its subcommands.
 func writeManPages(t *testing.T, root *cobra.Command, dir string) {
 	topics := ""
 	for _, c := range root.Commands() {

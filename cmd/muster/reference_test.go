@@ -15,14 +15,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestReferencePageIsUpToDate fails if docs/reference/cli.md differs from the page that is generated from the
-// commands
+// TestReferencePageIsUpToDate expects docs/reference/cli.md to equal the page generated from the commands.
 func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, "../../docs/reference/cli.md", makeReferencePage(newCommandTree()))
 }
 
-// makeReferencePage returns the page docs/reference/cli.md: every command with its purpose, an example and its
-// flags.
+// makeReferencePage returns the text of the page docs/reference/cli.md. The page lists every command with its purpose,
+// an example and its flags.
 func makeReferencePage(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("# Command line\n\n`make docs` writes this page from the commands; `muster COMMAND --help` prints the same text.\n\n")

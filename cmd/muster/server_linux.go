@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/offline"
 )
 
-// serverCommands returns the commands that are built only on Linux, such as muster server.
+// serverCommands returns the muster commands that exist only on Linux, such as muster server.
 func serverCommands() []cli.ExtraCommand {
 	command := func(under string, make func() *cobra.Command) cli.ExtraCommand {
 		return cli.ExtraCommand{Parent: under, Command: func(*cli.Env) *cobra.Command { return make() }}

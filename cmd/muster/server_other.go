@@ -4,5 +4,5 @@ package main
 
 import "github.com/muster-fleet/muster/internal/cli"
 
-// serverCommands returns the commands that need the server's packages.
+// serverCommands returns "muster agent", the only additional command of muster outside Linux.
 func serverCommands() []cli.ExtraCommand { return []cli.ExtraCommand{newAgentCommand()} }

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestAgentPasswordIsCheckedOnce counts password comparisons: agents that share a password cost one comparison. The
+// TestAgentPasswordIsCheckedOnce lets many agents use one password, and expects a single password comparison. The
 // password of an agent user permits neither logins nor alerts.
 func TestAgentPasswordIsCheckedOnce(t *testing.T) {
 	s := newTestAccounts(t)
@@ -71,8 +71,8 @@ func TestAgentPasswordIsCheckedOnce(t *testing.T) {
 	assertRefused(t, model.Unavailable, "")(s.LoginProgram(over, access.Agent, "sensu", "never seen", nil))
 }
 
-// TestWrongPasswordsThrottleOnlyTheirSender sends wrong passwords from one address and expects delays for that
-// address only. A cached outcome needs no admission.
+// TestWrongPasswordsThrottleOnlyTheirSender sends wrong passwords from one address, and expects delays only for that
+// address. A cached outcome needs no admission.
 func TestWrongPasswordsThrottleOnlyTheirSender(t *testing.T) {
 	s := newTestAccounts(t)
 	ctx := t.Context()

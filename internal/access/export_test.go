@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 )
 
-// NewSession creates a session without a password check, because the check is slow in tests.
+// NewSession creates a session for a test without checking the password, which would be slow.
 func (s *Service) NewSession(ctx context.Context, user string) (string, error) {
 	token, _, err := s.storeNewToken(ctx, intent.Actor{User: "server"}, AccessToken{User: user, Session: true, Expires: s.opts.Now().Add(sessionLifetime)})
 	return token, err

@@ -8,11 +8,11 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// roleBindings maps the name of a namespace to the role that a user has there.
+// roleBindings maps the name of each namespace to the user's role in that namespace.
 type roleBindings = map[string]string
 
-// TestContradictoryGrantsAreRefused expects errors for grants without a role, with an unknown role or with rights
-// that contradict their role
+// TestContradictoryGrantsAreRefused expects an error for a user's rights that contradict the user's role. Rights
+// without a role or with an unknown role are refused too.
 func TestContradictoryGrantsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		grants access.Grants
@@ -39,8 +39,8 @@ func TestContradictoryGrantsAreRefused(t *testing.T) {
 	}
 }
 
-// TestGrantsCoverOnlyPermittedRights compares every pair of grants (rights of users), and expects one to cover the
-// other only if it permits every operation of the other.
+// TestGrantsCoverOnlyPermittedRights checks CoveredBy for every pair of rights, against the operations that each
+// permits.
 func TestGrantsCoverOnlyPermittedRights(t *testing.T) {
 	var all []access.Grants
 	roles := []string{"", access.Viewer, access.Operator, access.Admin}
@@ -85,8 +85,8 @@ func TestGrantsCoverOnlyPermittedRights(t *testing.T) {
 	}
 }
 
-// TestNewGrantsReachSessionsAndEndTokens changes a user's rights, and expects the user's sessions to have them at
-// once and tokens with more rights to be deleted. The last administrator stays one.
+// TestNewGrantsReachSessionsAndEndTokens changes a user's rights, and expects every open session to have the new
+// rights immediately. Tokens with more rights than the user must be deleted. The last administrator stays one.
 func TestNewGrantsReachSessionsAndEndTokens(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	create := func(name string, g access.Grants) {

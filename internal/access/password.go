@@ -22,13 +22,13 @@ import (
 // login of a known one.
 const unknownUserHash = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 
-// passwordCost returns the argon2id parameters for password hashes, as OWASP recommends: 19 MiB of memory, two
-// passes.
+// passwordCost returns the parameters of the argon2id password hash. OWASP recommends 19 MiB of memory and two passes.
 func passwordCost() *argon2id.Params {
 	return &argon2id.Params{Memory: 19 << 10, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 }
 
-// HashPassword hashes a password with argon2id for the database; it generates a password when the given one is empty.
+// HashPassword hashes a password with argon2id for the database. If the password is empty, HashPassword first
+// generates one.
 func HashPassword(password string) (plain, hash string, err error) {
 	if password == "" {
 		secret := make([]byte, 15)
@@ -46,8 +46,8 @@ func HashPassword(password string) (plain, hash string, err error) {
 	return password, hash, nil
 }
 
-// hashPassword hashes a password like HashPassword, after it has waited for one of the few slots that limit parallel
-// hashing
+// hashPassword waits for a free hashing slot, and then hashes a password like HashPassword. The few slots limit
+// parallel hashing.
 func (s *Service) hashPassword(ctx context.Context, password string) (plain, hash string, err error) {
 	leave, err := s.enterHashSlot(ctx)
 	if err != nil {
@@ -57,8 +57,8 @@ func (s *Service) hashPassword(ctx context.Context, password string) (plain, has
 	return HashPassword(password)
 }
 
-// enterHashSlot waits for one of the few slots that limit parallel password hashing; the returned function `leave`
-// frees the slot
+// enterHashSlot waits for one of the few slots for parallel password hashing. The returned function `leave` frees the
+// slot.
 func (s *Service) enterHashSlot(ctx context.Context) (leave func(), err error) {
 	select {
 	case s.hashSlots <- struct{}{}:
@@ -68,7 +68,7 @@ func (s *Service) enterHashSlot(ctx context.Context) (leave func(), err error) {
 	}
 }
 
-// checkPassword returns the user of this name if the password is correct.
+// checkPassword compares a password with the stored hash, and returns the user after a match.
 func (s *Service) checkPassword(ctx context.Context, user, password string) (userRow, error) {
 	leave, err := s.enterHashSlot(ctx)
 	if err != nil {
@@ -91,8 +91,8 @@ func errBadLogin() error {
 		WithHint("set a new password, on the server: muster auth reset-password --data DIR")
 }
 
-// ResetPassword replaces the password hash of a user by one that HashPassword made. All sessions of the user end;
-// grants and tokens stay. With mayRun, the user may run commands from then on.
+// ResetPassword stores a new password hash, made by HashPassword, for a user. All sessions of the user end; grants and
+// tokens stay. With mayRun, the user may run commands from then on.
 func (s *Service) ResetPassword(ctx context.Context, by intent.Actor, user, hash string, mayRun bool) error {
 	if _, _, _, err := argon2id.DecodeHash(hash); err != nil {
 		return model.Errorf(model.Invalid, "the given text is not an argon2id password hash: %w", err)
@@ -102,8 +102,8 @@ func (s *Service) ResetPassword(ctx context.Context, by intent.Actor, user, hash
 	return s.storePasswordHash(ctx, by, user, hash, "", mayRun)
 }
 
-// ChangePassword changes the password of by.User, given the old one. All sessions of the user
-// end, except the session that asks; session is its id.
+// ChangePassword replaces a user's password after a check of the old password. All sessions of the user end, except
+// the session that asks; session is its id.
 func (s *Service) ChangePassword(ctx context.Context, by intent.Actor, session, old, password string) error {
 	if _, ok := s.index.findUser(by.User); !ok {
 		return model.Errorf(model.NotFound, "%s is a token, not a user: it has no password", by.User).WithHint("log in as a user: muster login -u NAME")
@@ -131,8 +131,8 @@ func (s *Service) ChangePassword(ctx context.Context, by intent.Actor, session, 
 	return s.storePasswordHash(ctx, by, by.User, hash, session, false)
 }
 
-// storePasswordHash stores a password hash and ends all sessions of the user except the one that changed the
-// password. The caller holds accounts.
+// storePasswordHash stores a user's new password hash and ends the user's other sessions. The session `but`, in which
+// the user changed the password, stays. The caller holds accounts.
 func (s *Service) storePasswordHash(ctx context.Context, by intent.Actor, user, hash, but string, mayRun bool) error {
 	row, ok := s.index.findUser(user)
 	if !ok {
@@ -158,13 +158,13 @@ const (
 	wrongPasswordMemory = 10 * time.Second
 )
 
-// Admit is a function that is called before the password of a program is compared: it may wait or refuse, to slow down
-// password guessing. The caller then passes to done whether the password was wrong.
+// Admit is a function that may delay or refuse the comparison of a program's password. The delays slow down password
+// guessing. The caller then passes to done whether the password was wrong.
 type Admit func(ctx context.Context) (done func(wrong bool), err error)
 
-// programPasswordCache remembers which passwords of programs (agents, alert sources) were right or wrong, because a
-// whole fleet sends the same few passwords at once. Keys are keyed hashes of name, password and the stored hash, so
-// that a new password counts at once.
+// programPasswordCache remembers which passwords of programs (agents, alert sources) were right or wrong. A whole
+// fleet sends the same few passwords at once. Keys are keyed hashes of name, password and the stored hash, so that a
+// new password counts at once.
 type programPasswordCache struct {
 	comparisonSlots chan struct{} // at most two comparisons at a time; passwords of people are bounded by Service
 	hashKey         [32]byte
@@ -182,8 +182,8 @@ type passwordComparison struct {
 	evictableFrom time.Time // earliest eviction of a wrong password from the cache
 }
 
-// newProgramPasswordCache returns an empty cache of verified passwords of API clients, with a random hash key; at
-// most two passwords are compared at a time.
+// newProgramPasswordCache returns an empty cache of checked passwords, with a random hash key. At most two passwords
+// are compared at a time.
 func newProgramPasswordCache() *programPasswordCache {
 	c := &programPasswordCache{comparisonSlots: make(chan struct{}, 2), comparisons: map[[32]byte]*passwordComparison{}}
 	_, _ = rand.Read(c.hashKey[:]) // never fails
@@ -254,7 +254,7 @@ func errTooManyPasswords() error {
 	return model.Errorf(model.Unavailable, "the server is checking too many passwords: cannot log in now").WithHint("try again in a moment")
 }
 
-// evictWrongPassword removes one wrong password when the cache is full, and keeps the right ones, because the programs
+// evictWrongPassword removes one wrong password when the cache is full. The right passwords stay, because the programs
 // of the whole fleet send them again and again. evictWrongPassword returns false where no wrong password can be
 // evicted. The caller holds mu.
 func (c *programPasswordCache) evictWrongPassword(now time.Time) bool {
@@ -282,8 +282,7 @@ func (c *programPasswordCache) evictWrongPassword(now time.Time) bool {
 	return false
 }
 
-// cacheKey returns the cache key of a password comparison: a keyed hash of the user name, the password and the stored
-// hash
+// cacheKey hashes a user name, a password and its stored hash to the key of the cache. The hash is keyed (HMAC).
 func (c *programPasswordCache) cacheKey(parts ...string) (sum [32]byte) {
 	h := hmac.New(sha256.New, c.hashKey[:])
 	for _, part := range parts {

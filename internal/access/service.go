@@ -44,7 +44,8 @@ type Service struct {
 	writeMu sync.Mutex
 }
 
-// NewService returns a Service; call Load before any other method, because only Load reads the users and tokens.
+// NewService returns a Service without users and tokens. The caller must call Load first, because only Load reads the
+// users and tokens.
 func NewService(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -104,7 +105,7 @@ type userRow struct {
 	created time.Time
 }
 
-// tokenRow is the database row of a token: it holds the SHA-256 of the token, never the token.
+// tokenRow is the database row of a token. It holds the SHA-256 of the token, never the token.
 type tokenRow struct {
 	AccessToken
 	Sum []byte `json:"sum"`
@@ -123,7 +124,7 @@ func newAccountIndex() accountIndex {
 	return accountIndex{users: map[string]userRow{}, tokens: map[[32]byte]AccessToken{}}
 }
 
-// putRow decodes a database row of a user or token and puts it into the index.
+// putRow decodes a database row of a user or token and adds the result to the index.
 func (x *accountIndex) putRow(row intent.Row) error {
 	var u userRow
 	var t tokenRow
@@ -162,7 +163,7 @@ func (x *accountIndex) removeRow(key intent.Key) {
 	}
 }
 
-// findUser returns the user of this name from the index.
+// findUser looks up a user in the index by name.
 func (x *accountIndex) findUser(name string) (userRow, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -170,8 +171,8 @@ func (x *accountIndex) findUser(name string) (userRow, bool) {
 	return u, ok
 }
 
-// findToken returns the token with this SHA-256 hash. A session has the grants that its user has now; a session whose
-// user was deleted is not found.
+// findToken looks up a token in the index by its SHA-256 hash. A session has the grants that its user has now; a
+// session whose user was deleted is not found.
 func (x *accountIndex) findToken(sum [32]byte) (AccessToken, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -179,8 +180,8 @@ func (x *accountIndex) findToken(sum [32]byte) (AccessToken, bool) {
 	return x.withCurrentGrants(t), ok && (!t.Session || x.users[t.User].Hash != "")
 }
 
-// withCurrentGrants returns a token with its current grants: its user's if it is a login session, else its
-// own. The caller holds mu.
+// withCurrentGrants returns a token with the rights (grants) in force now. A login session has the rights of its user,
+// an API token its own. The caller holds mu.
 func (x *accountIndex) withCurrentGrants(t AccessToken) AccessToken {
 	if t.Session {
 		t.Grants = x.users[t.User].Grants
@@ -204,14 +205,14 @@ const (
 	RemoteWrite = "remote-write"
 )
 
-// isProgramRole reports whether a role is one for programs (agent, alerts and so on), not for people.
+// isProgramRole reports whether a role is for programs (agent, alerts, remote-write) and not for people.
 func isProgramRole(role string) bool { return role == Agent || role == Alerts || role == RemoteWrite }
 
-// roleRank returns the rank of a role for people (viewer 1, higher roles more), or 0 for a role without rights in the
-// API.
+// roleRank returns the rank of a role for people, from viewer (1) to admin (3). Roles without rights in the API have
+// rank 0.
 func roleRank(role string) int { return slices.Index([]string{Viewer, Operator, Admin}, role) + 1 }
 
-// Grants are the rights of a user or a token: its role, its roles in single namespaces, and the right to run
+// Grants are the rights of a user or a token. They are its role, its roles in single namespaces, and the right to run
 // commands.
 type Grants struct {
 	// Role holds in every namespace; empty: only Bindings count.
@@ -224,7 +225,7 @@ type Grants struct {
 	Run bool `json:"run,omitempty"`
 }
 
-// Validate returns an error if the grants contradict themselves or name an unknown role.
+// Validate returns an error if a user's rights (grants) contradict each other or name an unknown role.
 func (g *Grants) Validate() error {
 	if isProgramRole(g.Role) {
 		switch {
@@ -261,17 +262,17 @@ func (g *Grants) Validate() error {
 	return nil
 }
 
-// unknownRoleError returns the error about an unknown role, with a list of the known ones.
+// unknownRoleError returns an error about an unknown role, with a list of the known roles.
 func unknownRoleError(role string) error {
 	return model.Errorf(model.Invalid, "unknown role %q: expected %s, %s or %s", role, Admin, Operator, Viewer)
 }
 
-// roleRankIn returns the rank of the role that the grants give in one namespace.
+// roleRankIn returns the rank of a user's role in one namespace.
 func (g *Grants) roleRankIn(namespace string) int {
 	return max(roleRank(g.Role), roleRank(g.Bindings[namespace]))
 }
 
-// CoveredBy reports whether other grants contain every right of these grants.
+// CoveredBy reports whether the other grants (o) include every right of the receiver.
 func (g *Grants) CoveredBy(o *Grants) bool {
 	if isProgramRole(g.Role) {
 		elsewhere := func(namespace string) bool { return o.roleRankIn(namespace) < roleRank(Admin) }
@@ -293,7 +294,7 @@ func (g *Grants) Equal(o *Grants) bool {
 	return g.Role == o.Role && g.Run == o.Run && slices.Equal(g.Namespaces, o.Namespaces) && maps.Equal(g.Bindings, o.Bindings)
 }
 
-// String formats the grants for people: "viewer, operator in web, may run commands".
+// String formats grants for people, such as "viewer, operator in web, may run commands".
 func (g *Grants) String() string {
 	var parts []string
 	if g.Role != "" {

@@ -18,25 +18,27 @@ type Subject struct {
 	Grants
 }
 
-// Owner returns the user that is responsible for the subject: the maker of its token, or else the user itself.
+// Owner returns the user that is responsible for the subject. For a token this is the user that made it, otherwise the
+// user itself.
 func (s *Subject) Owner() string { return cmp.Or(s.Maker, s.User) }
 
-// May reports whether the subject may use the verb in a namespace.
+// May reports whether the subject may use the verb (read, operate or change) in a namespace.
 func (s *Subject) May(verb Verb, namespace string) bool { return s.roleRankIn(namespace) >= int(verb) }
 
-// MayEverywhere reports whether the subject may use the verb in every namespace, also in future ones.
+// MayEverywhere reports whether the subject may use the verb in every namespace. Namespaces that are created later
+// count too.
 func (s *Subject) MayEverywhere(verb Verb) bool { return roleRank(s.Role) >= int(verb) }
 
 // MayRun reports whether the subject may run commands on nodes of a namespace.
 func (s *Subject) MayRun(namespace string) bool { return s.Run && s.May(Operate, namespace) }
 
-// NamespacesFor returns the namespaces, sorted, whose role bindings permit the verb. The caller has found MayEverywhere
-// false.
+// NamespacesFor returns the namespaces in which the user's role permits the verb, sorted. The caller has found
+// MayEverywhere false.
 func (s *Subject) NamespacesFor(verb Verb) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Bindings)), func(namespace string) bool { return !s.May(verb, namespace) })
 }
 
-// Allow returns an error if the subject may use an operation in no namespace at all.
+// Allow returns an error unless the subject may use the operation, at least in one namespace.
 func (s *Subject) Allow(n Need) error {
 	switch {
 	case n.Scope == Public:
@@ -51,7 +53,7 @@ func (s *Subject) Allow(n Need) error {
 	return s.RefusalError(n)
 }
 
-// AllowIn returns an error if the subject may not use an operation in this namespace. The error does not reveal
+// AllowIn returns an error if the subject may not use an operation in the given namespace. The error does not reveal
 // whether the namespace exists.
 func (s *Subject) AllowIn(n Need, namespace string) error {
 	if s.May(n.Verb, namespace) {
@@ -72,7 +74,8 @@ func lowestRoleFor(verb Verb) string {
 	return [...]string{Read: Viewer, Operate: Operator, Change: Admin}[verb]
 }
 
-// RefusalError returns the error about an operation that the subject may not use, with the roles that permit it.
+// RefusalError returns the error for an operation without permission. The error names the roles that permit the
+// operation.
 func (s *Subject) RefusalError(n Need) error {
 	may := "only read"
 	switch {
@@ -112,7 +115,8 @@ func CallerOf(ctx context.Context) Caller {
 	return c
 }
 
-// AuthorOf returns the author of a change for the audit: the caller of a request, with the reason for the change.
+// AuthorOf returns the author of a change for the audit log. The author is the caller of a request, with the reason
+// for the change.
 func AuthorOf(ctx context.Context, reason string) intent.Actor {
 	c := CallerOf(ctx)
 	return intent.Actor{User: c.User, Maker: c.Maker, Address: c.Address, Message: reason}
@@ -125,8 +129,8 @@ func MayChange(ctx context.Context, namespace string) bool {
 	return c.May(Change, namespace)
 }
 
-// ViewerGrants returns the default grants of a new token: the role viewer in every namespace that the caller may
-// read.
+// ViewerGrants returns the read-only (viewer) rights that a new token of the caller gets by default. The token can
+// read every namespace that the caller can read.
 func (c *Caller) ViewerGrants() Grants {
 	if c.MayEverywhere(Read) {
 		return Grants{Role: Viewer}
@@ -138,7 +142,7 @@ func (c *Caller) ViewerGrants() Grants {
 	return g
 }
 
-// Verb is the class of an operation by which access is decided: read, operate or change.
+// Verb is the class of an operation for access decisions, such as read, operate or change.
 type Verb uint8
 
 // Verbs, each of which takes the role of the same rank.
@@ -148,7 +152,8 @@ const (
 	Change                  // admin
 )
 
-// Scope says where an operation needs a role: nowhere, in one namespace, in any namespace, or in the whole cluster.
+// Scope says in which namespaces an operation needs a role. The scopes are none, one namespace, any namespace and the
+// whole cluster.
 type Scope uint8
 
 // Scopes of operations.
@@ -165,33 +170,35 @@ const (
 	Namespaced
 )
 
-// Need is the permission that an API operation needs: a verb and a scope. Each operation declares its need, with the kind
-// that it is about: roles permit verbs on all kinds, so the kind decides nothing. The zero value is no declaration.
+// Need is the permission that an API operation needs, as a verb and a scope. Each operation declares its need, with
+// the kind that it is about: roles permit verbs on all kinds, so the kind decides nothing. The zero value is no
+// declaration.
 type Need struct {
 	Verb  Verb
 	Kind  string // a kind of resources, or a singular noun: event, problem, queue; for people that read declarations
 	Scope Scope
 }
 
-// NeedOn returns the permission (Need) to use a verb on a kind of resource in the namespaces that a request names
+// NeedOn returns the permission (Need) for a verb on a kind of resource. The caller needs it in the namespaces that
+// the request names.
 func NeedOn(verb Verb, kind string) Need { return Need{verb, kind, Namespaced} }
 
-// NeedOnCluster returns the permission (Need) to use a verb on a cluster-wide kind of resource, which belongs to no
-// namespace
+// NeedOnCluster returns the permission (Need) for a verb on a cluster-wide kind of resource. Such resources belong to
+// no namespace.
 func NeedOnCluster(verb Verb, kind string) Need { return Need{verb, kind, Cluster} }
 
-// NeedAnybody returns the permission (Need) of an operation that every logged-in caller may use, because it reads no
-// data of a namespace
+// NeedAnybody returns the permission (Need) of an operation that every logged-in caller may use. Such an operation
+// reads no data of a namespace.
 func NeedAnybody(kind string) Need { return Need{Read, kind, Anybody} }
 
 // NeedNoToken returns the permission (Need) of an operation that callers may use without a token
 func NeedNoToken(kind string) Need { return Need{Read, kind, Public} }
 
-// Declared reports whether an operation has declared the permission that it needs (verb, kind and scope).
+// Declared reports whether an operation has declared its required permission (verb, kind and scope).
 func (n Need) Declared() bool { return n.Verb != 0 && n.Kind != "" && n.Scope != 0 }
 
-// Program is an authenticated user with the role of a program (agent, alerts, remote-write), as it was when its
-// password was checked
+// Program is an authenticated user with the role of a program (agent, alerts, remote-write). Its fields are those at
+// the time of the password check.
 type Program struct {
 	Name       string
 	Namespaces []string // where its agents may be, or its alerts or samples go; empty: everywhere
@@ -204,8 +211,8 @@ func (p *Program) May(namespace string) bool {
 	return len(p.Namespaces) == 0 || slices.Contains(p.Namespaces, namespace)
 }
 
-// AgentProgram returns the user of this name with the role agent as an authenticated Program, without a password
-// check. The caller has verified the user's certificate; no password is checked.
+// AgentProgram returns the account of an agent for a connection with the agent's verified certificate. The caller has
+// verified the user's certificate; no password is checked.
 func (s *Service) AgentProgram(name string) (Program, error) {
 	row, ok := s.index.findUser(name)
 	if !ok || row.Role != Agent {
@@ -214,8 +221,8 @@ func (s *Service) AgentProgram(name string) (Program, error) {
 	return Program{Name: name, Namespaces: row.Namespaces, role: Agent, hash: row.Hash}, nil
 }
 
-// LoginProgram checks the password of a user with the role of a program. The cache answers for passwords of earlier
-// calls, right or wrong; admit (may be nil) is called for other passwords only.
+// LoginProgram checks the name and password with which a program, such as an agent, logs in. The cache answers for
+// passwords of earlier calls, right or wrong; admit (may be nil) is called for other passwords only.
 func (s *Service) LoginProgram(ctx context.Context, role, name, password string, admit Admit) (Program, error) {
 	row, known := s.index.findUser(name)
 	if !known || row.Role != role {
@@ -231,8 +238,8 @@ func (s *Service) LoginProgram(ctx context.Context, role, name, password string,
 	return Program{Name: name, Namespaces: row.Namespaces, role: role, hash: row.Hash}, nil
 }
 
-// Current reports whether the user of a program still has the role, password hash and namespaces of its last password
-// check.
+// Current reports whether a program's user is unchanged since its last password check. The role, the password hash and
+// the namespaces count.
 func (s *Service) Current(p *Program) bool {
 	row, ok := s.index.findUser(p.Name)
 	return ok && row.Role == p.role && row.Hash == p.hash && slices.Equal(row.Namespaces, p.Namespaces)

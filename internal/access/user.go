@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// User is an account with a password: a person, or a program such as an agent.
+// User is an account with a password, for a person or for a program such as an agent.
 type User struct {
 	Name string
 	Grants
@@ -70,8 +70,8 @@ func (s *Service) HasUsers() bool {
 	return len(s.index.users) > 0
 }
 
-// CreateUser creates a user with the name and grants of u. An empty password is replaced by a generated
-// one. The function returns the password.
+// CreateUser creates a user account with the given name, rights and password. An empty password is replaced by a
+// generated one. The function returns the password.
 func (s *Service) CreateUser(ctx context.Context, by intent.Actor, u User, password string) (string, error) {
 	if err := checkName(u.Name); err != nil {
 		return "", err
@@ -111,7 +111,7 @@ func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Gra
 	case !ok:
 		return User{}, s.errNoUser(name)
 	case isProgramRole(row.Role) != isProgramRole(g.Role):
-		return User{}, model.Errorf(model.Conflict, "%s has the role %s: a user for people cannot get a role for programs, nor the reverse", name, row.Role).
+		return User{}, model.Errorf(model.Conflict, "%s has the role %s: the account of a person cannot get the role of a program, nor the reverse", name, row.Role).
 			WithHint("delete the user and create another: muster auth user delete %s", name)
 	case g.Role != Admin && s.isLastAdmin(name):
 		return User{}, errLastAdmin(name)
@@ -130,8 +130,8 @@ func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Gra
 	return all[slices.IndexFunc(all, func(u User) bool { return u.Name == name })], nil
 }
 
-// DeleteUser deletes a user, and in the same transaction the user's sessions and tokens, and the tokens that the user
-// made under other names. The last administrator cannot be deleted. DeleteUser returns the deleted user.
+// DeleteUser deletes a user with all sessions and tokens of the user, in one transaction. Tokens that the user made
+// under other names are deleted too. The last administrator cannot be deleted. DeleteUser returns the deleted user.
 func (s *Service) DeleteUser(ctx context.Context, by intent.Actor, name string) (User, error) {
 	s.accountsMu.Lock()
 	defer s.accountsMu.Unlock()
@@ -211,8 +211,7 @@ const (
 	maxExpiredPerToken = 100
 )
 
-// AccessToken describes a login session of a person, or an API token of a program, without its secret. It never holds
-// the secret.
+// AccessToken describes a login session of a person, or an API token of a program. It never holds the secret.
 type AccessToken struct {
 	ID   string `json:"id"`
 	User string `json:"user"` // name in the record of changes
@@ -225,7 +224,7 @@ type AccessToken struct {
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// belongsTo reports whether the token has the name of a user, or the user made it.
+// belongsTo reports whether a token has the user's name or was made by the user.
 func (t *AccessToken) belongsTo(user string) bool { return t.User == user || t.Maker == user }
 
 // isExpired reports whether the token has expired at a time.
@@ -291,8 +290,7 @@ func (s *Service) storeNewToken(ctx context.Context, by intent.Actor, t AccessTo
 	return token, t, err
 }
 
-// deletionsOfObsoleteTokens returns the database changes that delete expired tokens, and the user's oldest sessions
-// above the limit.
+// deletionsOfObsoleteTokens returns the database deletions of expired tokens and of the user's oldest excess sessions.
 func (s *Service) deletionsOfObsoleteTokens(made AccessToken) (writes []intent.Write) {
 	var sessions []AccessToken // oldest first
 	remove := func(t AccessToken) {
@@ -348,7 +346,7 @@ func (s *Service) RevokeToken(ctx context.Context, by intent.Actor, id string) e
 	return err
 }
 
-// ErrNoToken returns the error about a token id that does not exist, or that belongs to somebody else.
+// ErrNoToken returns the error about a token that does not exist or belongs to another user.
 func ErrNoToken(id string) error {
 	return model.Errorf(model.NotFound, "token %s does not exist", id).WithHint("list tokens: muster auth token list")
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// assertRefused returns a function that fails the test unless the error of a call has this class and contains this
-// text.
+// assertRefused returns a function that checks an error's class and text, and otherwise fails the test.
 func assertRefused(t *testing.T, class model.Class, contains string) func(result any, err error) {
 	return func(_ any, err error) {
 		t.Helper()
@@ -26,8 +25,8 @@ func assertRefused(t *testing.T, class model.Class, contains string) func(result
 	}
 }
 
-// TestUsersAreCreatedAndDeleted creates and deletes users, and expects errors for existing and invalid ones and for the
-// last administrator.
+// TestUsersAreCreatedAndDeleted creates and deletes users, and expects errors for names that exist or are invalid. The
+// last administrator cannot be deleted.
 func TestUsersAreCreatedAndDeleted(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	create := func(name, role, password string) error {
@@ -133,8 +132,7 @@ func TestChangingAPasswordKeepsTheRole(t *testing.T) {
 	}
 }
 
-// TestSessionsAreBounded expects a login to delete expired tokens, and the oldest session of a user that has more
-// than fifty
+// TestSessionsAreBounded expects a login to delete expired tokens and the user's oldest session above fifty.
 func TestSessionsAreBounded(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	if _, _, err := w.CreateToken(ctx, adaAuthor, access.AccessToken{User: "ada", Grants: access.Grants{Role: access.Viewer}, Expires: w.now.Add(time.Minute)}); err != nil {

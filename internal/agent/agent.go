@@ -100,8 +100,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	return ErrForgotten
 }
 
-// runOnStateFolder locks the state folder, loads or enrols the identity, opens the spool (the log of unsent results)
-// and runs until ctx ends.
+// runOnStateFolder locks the state folder, loads the node's identity, opens the spool and runs the agent. A new
+// machine enrols first. The spool is the log of unsent results.
 func (a *Agent) runOnStateFolder(ctx context.Context) error {
 	ctx, a.stop = context.WithCancel(ctx)
 	defer a.stop()
@@ -213,8 +213,8 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Commands has the settings for commands on this machine: concurrency, PATH, nice value, allowed programs, folders of
-// secrets and of scripts for the inventory.
+// Commands has the agent's settings for commands, such as concurrency, PATH and allowed programs. It also names the
+// folders of secrets and of scripts for the inventory.
 type Commands struct {
 	MaxConcurrent int          // checks at once; default CPUs, at least 2
 	PluginPath    string       // appended to PATH; default run.DefaultPluginPath
@@ -228,14 +228,14 @@ type Commands struct {
 	Guard         *guard.Guard // ends commands if the agent is killed; the caller closes it; nil: they go on
 }
 
-// SpoolLimits has the limits of the spool: bytes and age.
+// SpoolLimits has the limits of the spool (the log of unsent results), in bytes and in age.
 type SpoolLimits struct {
 	Bytes int64         // on disk; default 64 MiB
 	Age   time.Duration // of a signal; default 24 h
 }
 
-// restrictions returns the kinds of server requests that this agent's settings forbid, such as ad-hoc commands, for
-// the message Hello.
+// restrictions lists the server requests that the agent's settings forbid, such as ad-hoc commands. The message Hello
+// carries the list.
 func (c *Config) restrictions() (list []string) {
 	if c.Commands.NoRun {
 		list = append(list, wire.RestrictRuns)
@@ -249,7 +249,7 @@ func (c *Config) restrictions() (list []string) {
 	return list
 }
 
-// Machine has the clocks, host name and facts of the computer that the agent runs on; tests replace it.
+// Machine has the clocks, the host name and the facts of the agent's computer. Tests replace it.
 type Machine struct {
 	ID     string // of the installation; empty if unknown
 	Boot   string // changes with every start of the machine
@@ -261,7 +261,7 @@ type Machine struct {
 	Resolve func(ctx context.Context)
 }
 
-// ThisMachine returns the Machine with the clocks, host name and facts of this computer.
+// ThisMachine returns the clocks, host name and facts of the real computer as a Machine.
 func ThisMachine() Machine {
 	host, _ := os.Hostname()
 	meter := facts.New(facts.LocalSystem())
@@ -282,7 +282,7 @@ func firstLineOfFile(files ...string) string {
 	return ""
 }
 
-// withDefaults returns the settings with defaults filled in, or an error about invalid ones.
+// withDefaults fills in default settings, and returns an error about an invalid setting.
 func (c Config) withDefaults() (Config, error) {
 	if c.StateDir == "" {
 		return c, model.Errorf(model.Invalid, "the agent needs a state folder: set --state-dir")

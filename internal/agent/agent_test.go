@@ -26,8 +26,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestMain runs this test binary as a real agent if AGENT_UNDER_TEST names a state folder, so that a test can kill
-// the agent's process
+// TestMain runs the test binary as a real agent if AGENT_UNDER_TEST names a state folder. A test can then kill the
+// agent's process.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("AGENT_UNDER_TEST"); dir != "" {
 		a, err := New(Config{StateDir: dir, Token: os.Getenv("AGENT_TOKEN"), Linger: 50 * time.Millisecond, FirstWithin: 50 * time.Millisecond})
@@ -48,8 +48,8 @@ func testConfig(s *testServer, dir string) Config {
 	}
 }
 
-// startAgent starts an agent and returns the function that stops it. The returned function stops the agent and
-// returns the error of Run.
+// startAgent starts an agent for a test, and returns the agent and a stop function. The returned function stops the
+// agent and returns the error of Run.
 func startAgent(t testing.TB, cfg Config) (*Agent, func() error) {
 	t.Helper()
 	a, err := New(cfg)
@@ -195,7 +195,7 @@ func TestChecksRunAndSpoolWithoutServer(t *testing.T) {
 	s.awaitCondition("what was spooled", func() bool { return len(s.resultsOf(1)) >= had+5 })
 }
 
-// TestRefusedMachineSuspendsItsChecks expects no check to run while the server refuses the machine as retired or
+// TestRefusedMachineSuspendsItsChecks expects no checks to run while the server refuses the machine as retired or
 // unknown.
 func TestRefusedMachineSuspendsItsChecks(t *testing.T) {
 	s := newTestServer(t)
@@ -231,8 +231,8 @@ func TestRefusedMachineSuspendsItsChecks(t *testing.T) {
 	}
 }
 
-// TestKilledAgentSendsItsSpooledResults kills the agent with SIGKILL, restarts it and expects its spooled results at
-// the server.
+// TestKilledAgentSendsItsSpooledResults kills the agent with SIGKILL, restarts the agent and expects its spooled
+// results at the server.
 func TestKilledAgentSendsItsSpooledResults(t *testing.T) {
 	s := newTestServer(t)
 	dir := t.TempDir()
@@ -266,8 +266,8 @@ func TestKilledAgentSendsItsSpooledResults(t *testing.T) {
 	}
 }
 
-// TestSecondAgentAndInvalidTokenAreRefused expects an error from a second agent on the same state folder, and from an
-// invalid join token.
+// TestSecondAgentAndInvalidTokenAreRefused starts a second agent on the same state folder, and expects an error. An
+// invalid join token is an error, too.
 func TestSecondAgentAndInvalidTokenAreRefused(t *testing.T) {
 	s := newTestServer(t)
 	cfg := testConfig(s, t.TempDir())
@@ -285,8 +285,8 @@ func TestSecondAgentAndInvalidTokenAreRefused(t *testing.T) {
 	}
 }
 
-// TestDamagedAssignmentIsSentAgain damages the stored assignment, restarts the agent, and expects the server to send
-// the whole assignment again.
+// TestDamagedAssignmentIsSentAgain damages the stored list of checks (assignment), and expects the server to send the
+// whole list again.
 func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	s := newTestServer(t)
 	s.assign(nil, shellCheck(1, "echo fine", time.Hour))
@@ -303,8 +303,8 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	s.awaitCondition("a result of the restarted agent", func() bool { return len(s.resultsOf(1)) == 2 })
 }
 
-// TestLargeAssignmentRunsWithoutItsInvalidCheck sends an assignment of 10 MB with one invalid check, and expects the
-// agent to run all other checks.
+// TestLargeAssignmentRunsWithoutItsInvalidCheck sends 10 MB of checks, with one invalid check, and expects all others
+// to run.
 func TestLargeAssignmentRunsWithoutItsInvalidCheck(t *testing.T) {
 	s := newTestServer(t)
 	const units, bodyBytes = 45, 230 << 10
@@ -344,8 +344,8 @@ func TestLargeAssignmentRunsWithoutItsInvalidCheck(t *testing.T) {
 	}
 }
 
-// definitionCounter is a definitionRunner for tests that runs nothing, and only counts the definitions (compiled
-// checks and Templates) of an assignment.
+// definitionCounter is a definitionRunner for tests that only counts the assigned definitions (compiled checks and
+// Templates).
 type definitionCounter struct{ definitions int }
 
 // applyDefinitions stores the number of definitions (compiled checks and Templates) in an assignment
@@ -357,8 +357,8 @@ func (p *definitionCounter) applyDefinitions(_ *link.Assignment, definitions []*
 // suspendDefinitions sets the number of definitions to zero, as if all were suspended.
 func (p *definitionCounter) suspendDefinitions() { p.definitions = 0 }
 
-// TestEachKindOfDefinitionRunsInItsDefinitionRunner expects the agent to tell the server which kinds of definitions
-// (compiled checks, Templates) it can run, to run these and to refuse all others.
+// TestEachKindOfDefinitionRunsInItsDefinitionRunner expects each supported kind of definition to reach its runner, and
+// errors for other kinds. The agent tells the server the supported kinds and refuses all others.
 func TestEachKindOfDefinitionRunsInItsDefinitionRunner(t *testing.T) {
 	a, err := New(Config{StateDir: t.TempDir()})
 	testenv.NoError(t, err)
@@ -393,7 +393,7 @@ func TestEachKindOfDefinitionRunsInItsDefinitionRunner(t *testing.T) {
 	}
 }
 
-// TestRequestedCheckRunsAtOnce requests a run of a daily check and expects the result at once; a request for an
+// TestRequestedCheckRunsAtOnce requests a run of a daily check and expects the result immediately. A request for an
 // unknown check has no effect.
 func TestRequestedCheckRunsAtOnce(t *testing.T) {
 	s := newTestServer(t)

@@ -2,8 +2,9 @@ package agent
 
 import "testing"
 
-// TestArchiveThatArrivesMeanwhileIsFound lets an archive arrive after a run has looked for it in vain, but before the
-// run records the failure, and expects the run to look again, and to look only once if no archive arrives.
+// TestArchiveThatArrivesMeanwhileIsFound lets an asset's archive arrive during a run, and expects a second look-up.
+// The archive arrives between the first look-up and the record of the failure. If no archive arrives, the run looks
+// only once.
 func TestArchiveThatArrivesMeanwhileIsFound(t *testing.T) {
 	var c checks
 	looked, missed := 0, 0

@@ -25,8 +25,8 @@ import (
 // a new check is not UNKNOWN.
 const assetWait = 10 * time.Second
 
-// archiveForMachine returns the SHA-512 of the asset's archive that fits this machine's operating system and
-// architecture
+// archiveForMachine returns the SHA-512 of the archive for the local operating system and architecture. An asset has
+// one archive for each.
 func (c *checks) archiveForMachine(a *model.DefinitionAsset) (sum asset.Sum, ok bool) {
 	if b := model.SelectBuild(a.Builds, c.agent.facts.lastMeasured()); b != nil {
 		return b.SHA512, true
@@ -34,8 +34,8 @@ func (c *checks) archiveForMachine(a *model.DefinitionAsset) (sum asset.Sum, ok 
 	return "", false
 }
 
-// fetchAssets tells the asset cache which archives checks and directives need, so that it fetches the missing ones. Checks run programs
-// of archives; directives only copy their files.
+// fetchAssets tells the asset cache which archives checks and policy directives need. The cache then downloads the
+// missing archives. Checks run programs of archives; directives only copy their files.
 func (c *checks) fetchAssets(definitions []*model.Definition) {
 	sums := map[asset.Sum]bool{}
 	for _, definition := range definitions {
@@ -52,8 +52,8 @@ func (c *checks) fetchAssets(definitions []*model.Definition) {
 	c.assets.Want(sums)
 }
 
-// assetFolder returns the folder into which an asset's archive is extracted, or an error while the archive is missing.
-// It waits at most assetWait for the download.
+// assetFolder returns the folder with an asset's extracted archive, or an error if the archive is missing. It waits at
+// most assetWait for the download.
 func (c *checks) assetFolder(ctx context.Context, a *model.DefinitionAsset) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, assetWait)
 	defer cancel()
@@ -68,7 +68,7 @@ func (c *checks) assetFolder(ctx context.Context, a *model.DefinitionAsset) (str
 	return dir, nil
 }
 
-// assetDirs returns the folders of a check's assets, or the reason why it cannot run.
+// assetDirs returns the folders of a check's assets, or the reason why the check cannot run.
 func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, problem string) {
 	if len(x.definition.Assets) == 0 {
 		return nil, ""
@@ -100,7 +100,7 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 	return list, ""
 }
 
-// untilAsset calls the function find until it succeeds, or until no archive has arrived during the call. miss records a
+// untilAsset repeats a failed look-up of an archive as long as other archives arrive meanwhile. miss records a
 // failure, so that the arrival of an archive afterwards starts another run.
 func (c *checks) untilAsset(find func() bool, miss func()) {
 	for arrived := c.arrivals.Load(); !find(); {
@@ -112,7 +112,7 @@ func (c *checks) untilAsset(find func() bool, miss func()) {
 	}
 }
 
-// retryWithAsset runs all checks and directives again that could not run because this archive was missing.
+// retryWithAsset reruns the checks and policy directives that lacked an asset's archive.
 func (c *checks) retryWithAsset(asset.Sum) {
 	c.arrivals.Add(1)
 	c.agent.directives.retryWithAsset()

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// runCheck runs one check once, with its hooks, and appends the result to the spool (the log of unsent results). A
-// result with another status than before leaves at once.
+// runCheck runs one check once, with its hooks, and appends the result to the spool. The spool is the log of unsent
+// results. A result with another status than before leaves at once.
 func (c *checks) runCheck(ctx context.Context, x *check) {
 	var stream func([]byte)
 	if x.proxyNode == 0 {
@@ -62,8 +62,8 @@ func (c *checks) maxResultBytes() int {
 	return model.MaxOutputBytes
 }
 
-// withSecrets returns a copy of the check with secrets in its environment, or with an error message if a secret is
-// missing.
+// withSecrets returns a copy of the check with its secrets in the environment. If a secret is missing, the copy has an
+// error message.
 func (c *checks) withSecrets(ctx context.Context, x *check) *check {
 	now := *x
 	values, err := c.agent.secrets.Find(ctx, x.definition.Secrets)
@@ -108,7 +108,7 @@ func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]
 	})
 }
 
-// runProbe runs the built-in probe of a check and shortens its output to at most keep bytes.
+// runProbe runs the built-in probe of a check and cuts its output to the permitted length.
 func (c *checks) runProbe(ctx context.Context, x *check, keep int) run.Result {
 	if x.definition.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -128,8 +128,8 @@ const (
 	hookResultOverhead = 64               // most bytes that a hook's result takes besides its name and output
 )
 
-// encodeExtraFields runs the hooks of a check and returns its metrics and hook results in the wire format. It leaves
-// out values that do not fit, and a line in the output counts them.
+// encodeExtraFields runs a check's hooks, and encodes the hook results and metrics in the wire format. It leaves out
+// values that do not fit, and a line in the output counts them.
 func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Result, keep int) []byte {
 	if x.definition.Metrics == nil && len(x.definition.Hooks) == 0 {
 		discardOutput(x, result)
@@ -156,9 +156,9 @@ func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Re
 	return extra
 }
 
-// judgeValues extracts metric values from a check's output, and raises the check's status if a value is outside its
-// threshold. A value out of bounds raises the status and adds a line to the output. A result that is UNKNOWN by
-// itself, or has no plug-in exit code, is not judged.
+// judgeValues extracts metric values from a check's output and compares each value with its threshold. A value out of
+// bounds raises the status and adds a line to the output. A result that is UNKNOWN by itself, or has no plug-in exit
+// code, is not judged.
 func judgeValues(x *check, result *run.Result, keep int) []model.Value {
 	m := x.definition.Metrics
 	if m == nil || result.Code < 0 || result.Code > 3 {
@@ -226,8 +226,8 @@ func (c *checks) runHooks(ctx context.Context, x *check, result *run.Result, roo
 	return list
 }
 
-// commandInput returns the standard input of a check's command: the declared text, or the check's last result as a
-// Sensu event in JSON
+// commandInput returns the standard input for a check's command. It is the declared text, or the check's last result
+// as a Sensu event in JSON.
 func (c *checks) commandInput(x *check) string {
 	if !x.definition.StdinEvent {
 		return x.command.Stdin
@@ -239,8 +239,8 @@ func (c *checks) commandInput(x *check) string {
 	return c.eventText(x, last)
 }
 
-// hookInput returns a hook's standard input: the check's result as a Sensu event in JSON, or "" if the hook declares
-// no stdin.
+// hookInput returns a hook's standard input, the check's result as a Sensu event in JSON. It is "" if the hook
+// declares no stdin.
 func (c *checks) hookInput(x *check, h *model.Hook, result *run.Result) string {
 	if !h.Stdin {
 		return ""

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestCheckGetsItsStandardInput runs a check with stdin and expects the node's properties in it, unexpanded by a
-// shell.
+// TestCheckGetsItsStandardInput runs a check with stdin and expects the node's properties in that input. No shell
+// expands the text.
 func TestCheckGetsItsStandardInput(t *testing.T) {
 	s := newTestServer(t)
 	given, missing := shellCheck(1, "", time.Hour), shellCheck(2, "cat", time.Hour)
@@ -30,7 +30,7 @@ func TestCheckGetsItsStandardInput(t *testing.T) {
 	}
 }
 
-// TestHooksRunByStatus expects hooks after matching results, with the check's environment; a failed hook
+// TestHooksRunByStatus expects a check's hook commands to run only after results with a matching status. A failed hook
 // does not delay the result.
 func TestHooksRunByStatus(t *testing.T) {
 	s := newTestServer(t)
@@ -110,8 +110,8 @@ func TestThresholdsRaiseTheStatus(t *testing.T) {
 	}
 }
 
-// TestDiscardOutputKeepsTheNotesOfTheAgent runs a check with discardOutput, and expects its output to be read for
-// values and hooks and then dropped, and messages of the agent to stay.
+// TestDiscardOutputKeepsTheNotesOfTheAgent runs a check with discardOutput, and expects only the command's output to
+// be dropped. Values and hooks read the output first. Messages of the agent stay.
 func TestDiscardOutputKeepsTheNotesOfTheAgent(t *testing.T) {
 	s := newTestServer(t)
 	most := 10.0

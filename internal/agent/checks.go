@@ -27,8 +27,8 @@ import (
 // unknown time zone. Each result reports the fault.
 const fallbackInterval = 5 * time.Minute
 
-// checks schedules the checks of the assignment, downloads their assets and appends their results to the spool (the
-// log of unsent results). mu guards the two maps and is never held during a run.
+// checks schedules the assigned checks, downloads their assets and spools their results. The spool is the log of
+// unsent results. mu guards the two maps and is never held during a run.
 type checks struct {
 	agent       *Agent
 	runner      *run.Runner
@@ -43,7 +43,7 @@ type checks struct {
 	checkOfDefinition map[model.DefinitionID]model.CheckID // requests name definitions
 }
 
-// check is the definition of a check, expanded and ready to run on this node. It is immutable.
+// check is a check as prepared for one node, with all node properties filled in. It is immutable.
 type check struct {
 	definition    *model.CheckDefinition
 	proxyNode     model.NodeID // the proxy node of its results; zero: this node
@@ -75,14 +75,14 @@ func (c *checks) openSchedulerAndAssets(node uuid.UUID) (err error) {
 	return err
 }
 
-// maxFirstDelay returns the longest delay of the first run of a new check or item. Delays spread the first runs of a
-// fleet.
+// maxFirstDelay returns the maximum delay before a new check or item runs for the first time. Delays spread the first
+// runs of a fleet.
 func (c *checks) maxFirstDelay() time.Duration {
 	return cmp.Or(c.agent.cfg.FirstWithin, 10*time.Second)
 }
 
-// findCheck returns the check whose compiled definition has this id. own is false for a proxy check, which runs for
-// other nodes.
+// findCheck returns the check of the compiled definition with the given id. own is false for a proxy check, which runs
+// for other nodes.
 func (c *checks) findCheck(definition model.DefinitionID) (check model.CheckID, own, assigned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,8 +91,8 @@ func (c *checks) findCheck(definition model.DefinitionID) (check model.CheckID, 
 	return check, own, assigned
 }
 
-// applyDefinitions replaces the scheduled checks by the checks in a new assignment. A check that stays assigned keeps its
-// times and its checkState.
+// applyDefinitions replaces the scheduled checks by the checks in a new assignment (the node's list of checks). A
+// check that stays assigned keeps its times and its checkState.
 func (c *checks) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -136,11 +136,12 @@ func (c *checks) applyDefinitions(a *link.Assignment, definitions []*model.Defin
 	return nil
 }
 
-// suspendDefinitions removes all checks from the schedule until applyDefinitions sets them again.
+// suspendDefinitions removes all checks from the schedule. The next call of applyDefinitions schedules the checks
+// again.
 func (c *checks) suspendDefinitions() { _ = c.scheduler.Set(nil) } // an empty list has no error
 
-// scheduleJob returns the job for the scheduler: the times of a check, with the function that runs the check. An
-// invalid schedule becomes the problem of x, which no other goroutine has yet.
+// scheduleJob returns a job for the scheduler, with the due times of a check and its function. An invalid schedule
+// becomes the problem of x, which no other goroutine has yet.
 func (c *checks) scheduleJob(x *check, key schedule.Key) schedule.Job {
 	definition := x.definition
 	job := schedule.Job{Key: key, Interval: definition.Interval, Cron: definition.Cron, Zone: definition.TimeZone, OnRequest: definition.RoundRobin}
@@ -197,14 +198,15 @@ func prepareCheck(definition *model.CheckDefinition, template *model.CommandTemp
 // proxyNodeVariable names the proxy node in the environment of a proxy check's command.
 const proxyNodeVariable = "MUSTER_NODE"
 
-// resultTarget is the node that a check's results belong to: this agent's node, or a proxy node.
+// resultTarget is the node that a check's results belong to. It is this agent's node or a proxy node.
 type resultTarget struct {
 	node   model.NodeID
 	name   string
 	values model.PropertyValues
 }
 
-// proxyTargets returns the proxy nodes of each check: the nodes for which this agent runs the check.
+// proxyTargets returns, for each check, the proxy nodes (nodes without an agent) that belong to the check. This agent
+// runs the check for these nodes.
 func proxyTargets(p *wire.ProxyChecks) map[model.DefinitionID][]resultTarget {
 	nodes := make(map[model.NodeID]resultTarget, len(p.Nodes))
 	for i := range p.Nodes {
@@ -226,8 +228,8 @@ func proxyTargets(p *wire.ProxyChecks) map[model.DefinitionID][]resultTarget {
 	return targets
 }
 
-// runRoundRobin runs the round-robin checks (each run by one node of a group at a time) that the server gives to this
-// node. The server gives a run to another node when no result of it arrives.
+// runRoundRobin runs the round-robin checks that the server gives to the local node. One node of a group at a time
+// runs such a check. The server gives a run to another node when no result of it arrives.
 func (c *checks) runRoundRobin(t *wire.RoundRobinRuns) {
 	for _, r := range t.Runs {
 		check, _, assigned := c.findCheck(r.Definition)

@@ -15,8 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// directives runs the directives (policy rules) of the assignment, one at a time, and appends their reports to the
-// spool.
+// directives runs the assigned directives (policy rules) one at a time, and spools their reports.
 type directives struct {
 	agent     *Agent
 	restoring bool // the assignment is that of the agent's last run
@@ -30,7 +29,7 @@ type directives struct {
 	expiry    *time.Timer // applies the assignment again when its next Waiver expires; nil: none does
 }
 
-// openScheduler creates the scheduler of directives, and the executor that the scheduler calls to run one.
+// openScheduler creates the scheduler of policy directives, and the executor that runs each directive.
 func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
 	cfg := &a.cfg
 	d.agent, d.signed.agent = a, a
@@ -43,7 +42,7 @@ func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
 	})
 }
 
-// applyDefinitions schedules the directives (policy rules) of a new assignment in place of the present ones. A new or
+// applyDefinitions schedules the directives (policy rules) of a new assignment and removes all others. A new or
 // changed directive, and one whose Waivers changed or expired, runs soon, at its splay within Config.FirstWithin.
 func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {
 	values, now := wire.PropertyLookup(a.Properties), d.agent.serverTime()
@@ -83,7 +82,7 @@ func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.D
 	return d.scheduler.Set(jobs)
 }
 
-// stopExpiry stops the timer that waits for the end of the next Waiver.
+// stopExpiry stops the timer for the end of the next Waiver (a permitted exception from a policy rule).
 func (d *directives) stopExpiry() {
 	if d.expiry != nil {
 		d.expiry.Stop()
@@ -91,7 +90,8 @@ func (d *directives) stopExpiry() {
 	}
 }
 
-// suspendDefinitions removes all directives (policy rules) from the schedule until applyDefinitions sets them again.
+// suspendDefinitions removes all directives (policy rules) from the schedule. The next call of applyDefinitions
+// schedules the directives again.
 func (d *directives) suspendDefinitions() {
 	d.applied = nil
 	d.stopExpiry()
@@ -135,14 +135,14 @@ func (d *directives) runDirective(ctx context.Context, definition *model.Definit
 	d.reported.record(c, &report, now)
 }
 
-// awaitingAssets has the directives whose last run lacked the archive of an asset; they run again when the archive
-// arrives.
+// awaitingAssets has the policy directives that could not run because an asset's archive was missing. They run again
+// when the archive arrives.
 type awaitingAssets struct {
 	mu    sync.Mutex
 	units map[model.UnitID]bool
 }
 
-// add adds a directive that lacks an archive.
+// add records a policy directive that could not run because an asset's archive was missing.
 func (w *awaitingAssets) add(unit model.UnitID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -152,7 +152,7 @@ func (w *awaitingAssets) add(unit model.UnitID) {
 	w.units[unit] = true
 }
 
-// drain returns the directives that lack an archive, and empties the list.
+// drain returns the policy directives that lack an archive, and empties the list.
 func (w *awaitingAssets) drain() map[model.UnitID]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -161,7 +161,7 @@ func (w *awaitingAssets) drain() map[model.UnitID]bool {
 	return units
 }
 
-// retryWithAsset runs the directives again that could not check a component because an archive was missing.
+// retryWithAsset reruns the policy directives that could not check a component because an archive was missing.
 func (d *directives) retryWithAsset() {
 	for unit := range d.awaiting.drain() {
 		d.scheduler.RunAgain(schedule.Key{Check: unit})

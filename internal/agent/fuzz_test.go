@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// FuzzState decodes random bytes as a saved session and as a stored assignment, and expects the same data after
-// encoding and decoding again. Accepted content is encoded and read again.
+// FuzzState decodes random bytes as a stored session or assignment, and expects no change after encoding and decoding.
+// Accepted content is encoded and read again.
 func FuzzState(f *testing.F) {
 	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	id := &pki.Identity{Node: uuid.UUID{1}, ServerKey: key.Public().(ed25519.PublicKey)}

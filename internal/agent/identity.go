@@ -54,7 +54,7 @@ func (a *Agent) loadOrEnrolIdentity(ctx context.Context) (*pki.Identity, error) 
 	}
 }
 
-// RetryJoin reports whether another call of Join may succeed after this error, and returns the delay before it.
+// RetryJoin reports whether a failed Join may succeed later, and returns the delay before the next attempt.
 func RetryJoin(err error, wait time.Duration) (delay time.Duration, retry bool) {
 	var pending *pki.PendingError
 	if errors.As(err, &pending) && pending.RetryAfter > 0 {
@@ -70,8 +70,8 @@ func RetryJoin(err error, wait time.Duration) (delay time.Duration, retry bool) 
 	return 0, false
 }
 
-// enrolmentRequest returns the request to enrol this machine: with the join token if the settings have one, else for
-// a person to accept. anyCA: where no CA is named, the first one that a server shows is trusted.
+// enrolmentRequest returns the agent's request to join the server. Without a join token in the settings, a person must
+// accept the machine. anyCA: where no CA is named, the first one that a server shows is trusted.
 func (c *Config) enrolmentRequest(anyCA bool) (pki.EnrolConfig, error) {
 	enrol := pki.EnrolConfig{StateDir: c.StateDir, Dial: c.Dial, Now: c.Machine.Now, Request: pki.EnrolRequest{
 		Name: c.Name, MachineID: c.Machine.ID, Labels: c.Labels, Facts: c.Machine.Facts(), Groups: c.Groups,
@@ -97,9 +97,10 @@ func (c *Config) enrolmentRequest(anyCA bool) (pki.EnrolConfig, error) {
 	return enrol, nil
 }
 
-// Join enrols this machine with the first server that accepts it, and tries each server once. already: the machine
-// was a node before. Without a token the machine asks to be accepted (pki.PendingError). Without a CA it trusts the
-// first one that a server sends, and calls trusted before it sends anything. No agent may run on the state folder.
+// Join enrols the local machine with the first server that accepts the machine. It tries each server once. already:
+// the machine was a node before. Without a token the machine asks to be accepted (pki.PendingError). Without a CA it
+// trusts the first one that a server sends, and calls trusted before it sends anything. No agent may run on the state
+// folder.
 func Join(ctx context.Context, c Config, trusted func(ca [32]byte)) (id *pki.Identity, already bool, err error) {
 	if c, err = c.withDefaults(); err != nil {
 		return nil, false, err
@@ -150,7 +151,7 @@ const renewalCheckEvery = time.Hour
 // requests one.
 const renewalPause = 20 * time.Second
 
-// credentials holds the agent's current key and certificate; the next session uses a renewed certificate
+// credentials holds the agent's current key and certificate. The next session uses a renewed certificate.
 type credentials struct {
 	id      atomic.Pointer[pki.Identity]
 	tls     atomic.Pointer[tls.Config] // with the session tickets of this certificate
@@ -165,8 +166,7 @@ func (c *credentials) setIdentity(id *pki.Identity, now func() time.Time) {
 	c.tls.Store(link.TLSConfig(id, now))
 }
 
-// checkRefusal starts the renewal of the certificate if the server refused the session because the certificate has
-// expired or the node is unknown.
+// checkRefusal starts a certificate renewal if the server refused the certificate as expired, or the node as unknown.
 func (c *credentials) checkRefusal(err error) {
 	var refused *link.RefusedError
 	if !pki.Expired(err) && !(errors.As(err, &refused) && refused.Code == "unknown") {
@@ -175,10 +175,10 @@ func (c *credentials) checkRefusal(err error) {
 	pause.Wake(c.renewNow)
 }
 
-// keepCertificateValid renews the certificate until ctx ends: when two thirds of its life are over, and when a server
-// refuses it as expired. The present session continues; the next one uses the new certificate. A server restored from
-// an old backup does not know the node: the agent asks it again until a person accepts the node, which keeps its id
-// and its spool.
+// keepCertificateValid renews the certificate until ctx ends. A renewal is due when two thirds of the certificate's
+// life are over, or when a server refuses it as expired. The present session continues; the next one uses the new
+// certificate. A server restored from an old backup does not know the node: the agent asks it again until a person
+// accepts the node, which keeps its id and its spool.
 func (a *Agent) keepCertificateValid(ctx context.Context) {
 	c := &a.credentials
 	timer := time.NewTimer(0)

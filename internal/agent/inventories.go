@@ -19,8 +19,8 @@ import (
 // inventoryEvery is the period of collecting the inventory; a change of packages, accounts or services is collected at the next look.
 const inventoryEvery = 4 * time.Hour
 
-// inventories collects the machine's inventory and appends its changes to the spool, one at a time: the next change is sent after the
-// server has acknowledged the previous one.
+// inventories collects the machine's inventory and appends each change to the spool. The next change is sent only
+// after the server has acknowledged the previous one.
 type inventories struct {
 	agent   *Agent
 	wake    chan struct{}             // capacity 1: a session is open, or the server asks for the inventory
@@ -42,8 +42,8 @@ type inventories struct {
 	offered   bool    // the server of the session keeps inventories
 }
 
-// connected stores, from the message Welcome, whether the server keeps inventories, and the checksum of the inventory that
-// it has.
+// connected handles the start of a session, and reads from Welcome whether the server keeps inventories. It also
+// stores the checksum of the server's copy of the inventory.
 func (x *inventories) connected(w *wire.Welcome) {
 	x.mu.Lock()
 	sum := w.Inventory
@@ -52,7 +52,7 @@ func (x *inventories) connected(w *wire.Welcome) {
 	pause.Wake(x.wake)
 }
 
-// collectNow makes watch collect the inventory at once, because the server asks for it.
+// collectNow makes the goroutine of `watch` collect the inventory immediately, as the server has requested.
 func (x *inventories) collectNow() {
 	x.mu.Lock()
 	x.requested = true
@@ -60,8 +60,8 @@ func (x *inventories) collectNow() {
 	pause.Wake(x.wake)
 }
 
-// watch collects the inventory when it is due, when the server asks for it, or when files show a change, until ctx ends. The first
-// time lies within Config.FirstWithin.
+// watch collects the inventory periodically until ctx ends. A request of the server or a change of files also starts a
+// collection. The first time lies within Config.FirstWithin.
 func (x *inventories) watch(ctx context.Context) {
 	if pause.For(ctx, rand.N(x.agent.checks.maxFirstDelay())) != nil {
 		return
@@ -81,8 +81,8 @@ func (x *inventories) watch(ctx context.Context) {
 	}
 }
 
-// collectIfDue collects the inventory if it is due, requested or probably changed, and sends the difference to the server's
-// inventory.
+// collectIfDue collects the inventory if a collection is due, and sends the changes to the server. A collection is
+// also due after a request or a probable change.
 func (x *inventories) collectIfDue(ctx context.Context) {
 	x.mu.Lock()
 	offered, asked, welcome := x.offered, x.requested, x.welcome
@@ -117,8 +117,8 @@ func (x *inventories) collectIfDue(ctx context.Context) {
 	x.send(entries)
 }
 
-// compareBase compares the checksum of the inventory that the server has with the one that the agent believes it has;
-// if they differ, the next change contains the complete inventory.
+// compareBase compares the server's checksum of the inventory with the checksum of the agent's copy. If they differ,
+// the next change contains the complete inventory.
 func (x *inventories) compareBase(server uint64, waiting bool) {
 	if sum := inventory.Sum(x.base); x.baseKnown && (server == sum || waiting && server == x.before) {
 		return
@@ -129,8 +129,8 @@ func (x *inventories) compareBase(server uint64, waiting bool) {
 	}
 }
 
-// send appends the difference between the server's inventory and the collected entries to the spool, in signals of bounded
-// size.
+// send appends the changes of the inventory to the spool, as messages of limited size. The changes are the difference
+// between the server's inventory and the collected entries.
 func (x *inventories) send(entries []inventory.Entry) {
 	added, removed := inventory.Difference(x.base, entries)
 	signal := wire.Inventory{Complete: !x.baseKnown, Base: inventory.Sum(x.base)}
@@ -160,7 +160,7 @@ func (x *inventories) send(entries []inventory.Entry) {
 	x.base, x.baseKnown = entries, true
 }
 
-// warn logs a fault in the collection of the inventory; it logs each text only once.
+// warn logs a fault in the collection of the inventory, each text only once.
 func (x *inventories) warn(message string) {
 	if !x.warned[message] && len(x.warned) < 100 {
 		x.warned[message] = true
@@ -168,8 +168,8 @@ func (x *inventories) warn(message string) {
 	}
 }
 
-// newInventories returns the collector of the inventory of an agent's machine. No list of allowed programs applies to scripts: the operator
-// of the machine installed them.
+// newInventories returns the collector for the software and hardware inventory of an agent's machine. No list of
+// allowed programs applies to scripts: the operator of the machine installed them.
 func newInventories(a *Agent) *inventories {
 	c := &a.cfg.Commands
 	folder, err := filepath.Abs(c.InventoryDir) // scripts run in another folder

@@ -24,8 +24,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// inventoryRig is a test setup: an agent's inventory collector with its spool, and a simulated server that stores the
-// inventory.
+// inventoryRig is a test setup with an agent's inventory collector, its spool and a simulated server. The server
+// stores the inventory.
 type inventoryRig struct {
 	t        *testing.T
 	x        *inventories
@@ -38,7 +38,8 @@ type inventoryRig struct {
 	complete int // signals with complete inventories
 }
 
-// newInventoryRig returns a test setup with an empty machine, a spool of at most maxSpool bytes, and an empty server.
+// newInventoryRig returns a test setup with an empty machine, a small spool and an empty server. The spool has at most
+// maxSpool bytes.
 func newInventoryRig(t *testing.T, maxSpool int64) *inventoryRig {
 	r := &inventoryRig{t: t, files: fstest.MapFS{}, bootMs: 1000}
 	machine := Machine{BootMs: func() uint64 { return r.bootMs }, Boot: "b", Now: func() time.Time { return time.Unix(1e9, 0) }}
@@ -52,7 +53,7 @@ func newInventoryRig(t *testing.T, maxSpool int64) *inventoryRig {
 	return r
 }
 
-// restartAgent replaces the inventory collector by a new one with the same spool, as a restart of the agent does.
+// restartAgent replaces the inventory collector as a restart of the agent does. The spool stays.
 func (r *inventoryRig) restartAgent(a *Agent) {
 	r.x = newInventories(a)
 	r.x.machine = func() *collector.Machine {
@@ -61,8 +62,8 @@ func (r *inventoryRig) restartAgent(a *Agent) {
 	}
 }
 
-// restoreServer replaces the server's inventory by an older one that has only some of the changes, as the restore of a
-// backup does.
+// restoreServer resets the server's inventory to an older state, as the restore of a backup does. The older state has
+// only the first commits.
 func (r *inventoryRig) restoreServer(commits int) {
 	r.shard = shard.New(shard.Options{})
 	r.view, r.last = reducer.New(r.shard), map[wire.StreamKey]uint64{}
@@ -86,7 +87,7 @@ func (r *inventoryRig) setPackages(versions map[string]int) {
 	r.files["var/lib/dpkg/status"] = &fstest.MapFile{Data: []byte(text), ModTime: time.Unix(int64(r.bootMs), 0)}
 }
 
-// session opens a session: the agent gets the server's Welcome and last sequence numbers.
+// session opens a session between agent and server. The agent gets the server's Welcome and last sequence numbers.
 func (r *inventoryRig) session() {
 	var last []wire.StreamLast
 	for key, number := range r.last {
@@ -96,7 +97,8 @@ func (r *inventoryRig) session() {
 	testenv.NoError(r.t, r.x.agent.spool.Resume(last))
 }
 
-// deliver sends all spooled signals to the server; `acknowledge` makes the server acknowledge them.
+// deliver sends all messages in the spool to the simulated server. With `acknowledge`, the server acknowledges the
+// signals.
 func (r *inventoryRig) deliver(acknowledge bool) {
 	for {
 		var b wire.Batch
@@ -134,9 +136,9 @@ func (r *inventoryRig) deliver(acknowledge bool) {
 	}
 }
 
-// TestServerHasTheInventoryOfTheAgent changes packages, breaks sessions, restarts the agent, restores the server from
-// older copies and loses signals, in random order, and expects the server to get the agent's inventory in the end. After
-// a session and a collection the server has the agent's inventory; complete inventories are the exception.
+// TestServerHasTheInventoryOfTheAgent expects the server to have the agent's inventory after many random faults. The
+// faults are broken sessions, restarts of the agent, restored servers and lost signals. After a session and a
+// collection the server has the agent's inventory; complete inventories are the exception.
 func TestServerHasTheInventoryOfTheAgent(t *testing.T) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 5))
@@ -190,8 +192,7 @@ func TestServerHasTheInventoryOfTheAgent(t *testing.T) {
 	}
 }
 
-// TestLostChangesMakeTheInventoryComplete lets a spool that is too small drop a change, and expects the agent to send its
-// complete inventory again.
+// TestLostChangesMakeTheInventoryComplete lets a full spool drop a change, and expects the complete inventory next.
 func TestLostChangesMakeTheInventoryComplete(t *testing.T) {
 	r := newInventoryRig(t, 64<<10)
 	r.setPackages(map[string]int{"base": 1})

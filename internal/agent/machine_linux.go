@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bootMs returns a function that returns milliseconds on a clock that a change of the wall clock does not affect.
+// bootMs returns a function that reads the milliseconds since boot. A change of the wall clock does not affect them.
 func bootMs() func() uint64 {
 	return func() uint64 {
 		var t unix.Timespec
@@ -19,10 +19,10 @@ func bootMs() func() uint64 {
 	}
 }
 
-// bootID returns an id that changes whenever the clock of bootMs starts at zero again, such as after a reboot.
+// bootID returns an id that changes with each boot. The clock of bootMs then starts at zero again.
 func bootID() string { return firstLineOfFile("/proc/sys/kernel/random/boot_id") }
 
-// residentBytes returns the resident memory of this process in bytes.
+// residentBytes returns the resident memory of the agent's process in bytes.
 func residentBytes() uint64 {
 	fields := strings.Fields(firstLineOfFile("/proc/self/statm"))
 	if len(fields) < 2 {

@@ -8,15 +8,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// bootMs returns a function that counts milliseconds since the start of the process, because only Linux has a clock
-// that also counts the time asleep.
+// bootMs returns a function that counts milliseconds since the process started, not since the boot. Only Linux has a
+// clock that also counts the time asleep.
 func bootMs() func() uint64 {
 	began := time.Now()
 	return func() uint64 { return uint64(time.Since(began).Milliseconds()) }
 }
 
-// bootID returns a random id for this process, because bootMs counts from the start of the process.
+// bootID returns a random id for each start of the process, in place of the machine's boot id. The reason is that
+// bootMs counts from the start of the process.
 func bootID() string { return uuid.NewString() }
 
-// residentBytes returns 0: the variant for systems other than Linux, because the agent reads its resident memory on Linux only.
+// residentBytes returns 0, because the agent reads its resident memory only on Linux.
 func residentBytes() uint64 { return 0 }

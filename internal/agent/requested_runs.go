@@ -25,8 +25,8 @@ const (
 	maxCommandTime = time.Hour
 )
 
-// requestedRuns holds the runs of checks and commands that people requested in the current session, with output that
-// is not sent yet. It implements link.Outbox. mu is never held during a run.
+// requestedRuns holds the checks and commands that people started by request, with their unsent output. All belong to
+// the current session. It implements link.Outbox. mu is never held during a run.
 type requestedRuns struct {
 	agent *Agent
 	ready chan struct{}
@@ -40,7 +40,8 @@ type requestedRuns struct {
 	running        sync.WaitGroup
 }
 
-// requestedRun is one run that a person requested through the server, with its output; requestedRuns.mu guards it.
+// requestedRun is one run of a check or command on a person's request, with its output. The mutex requestedRuns.mu
+// guards the run.
 type requestedRun struct {
 	id             uint64
 	check          model.CheckID           // zero: the run is a command
@@ -55,15 +56,15 @@ type requestedRun struct {
 	abandoned      bool            // the session has ended, or a person cancelled the run
 }
 
-// acceptRequests starts to accept requests for runs; the end of ctx cancels their commands.
+// acceptRequests starts to accept requests for runs. The end of ctx cancels their commands.
 func (k *requestedRuns) acceptRequests(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ctx, k.runsByID = ctx, map[uint64]*requestedRun{}
 }
 
-// handleRequest handles the server's message Run: it starts a check or command, or cancels one. The server counts its
-// own requests: requests beyond maxRequests have no answer.
+// handleRequest starts or cancels a check or command, as the server's message Run asks. The server counts its own
+// requests: requests beyond maxRequests have no answer.
 func (k *requestedRuns) handleRequest(r *wire.Run) {
 	if r.Cancel {
 		k.cancelRun(r.ID)
@@ -125,7 +126,7 @@ func (k *requestedRuns) runCommand(ctx context.Context, x *requestedRun, r *wire
 	k.finishRun(x, result)
 }
 
-// runsOfCheckLocked returns the unfinished requests for a run of a check; the caller must hold the lock.
+// runsOfCheckLocked returns the unfinished requests for a run of a check. The caller must hold the lock.
 func (k *requestedRuns) runsOfCheckLocked(check model.CheckID) (list []*requestedRun) {
 	for _, x := range k.runsByID {
 		if x.check == check && x.endMessage == nil {
@@ -135,8 +136,8 @@ func (k *requestedRuns) runsOfCheckLocked(check model.CheckID) (list []*requeste
 	return list
 }
 
-// outputReceiver returns a function that sends a check's output to everybody with a request for the run, or nil if
-// there is no request.
+// outputReceiver returns a function that sends a check's output to everybody with a request for the run. It returns
+// nil if no request exists.
 func (k *requestedRuns) outputReceiver(check model.CheckID) func([]byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -161,7 +162,7 @@ func (k *requestedRuns) finishRunsOfCheck(check model.CheckID, result run.Result
 	}
 }
 
-// addOutput buffers a piece of a run's output until the session with the server sends it
+// addOutput buffers a piece of a run's output for the session with the server.
 func (k *requestedRuns) addOutput(x *requestedRun, p []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -215,7 +216,7 @@ func (k *requestedRuns) endRunLocked(x *requestedRun, last *wire.RunOutput) {
 	k.queueOutputLocked(x)
 }
 
-// queueOutputLocked queues a run that has unsent output, and wakes the link to send it.
+// queueOutputLocked queues a run with unsent output, and wakes the session to send the output.
 func (k *requestedRuns) queueOutputLocked(x *requestedRun) {
 	if x.queued || x.abandoned || x.id == 0 {
 		return
@@ -225,10 +226,10 @@ func (k *requestedRuns) queueOutputLocked(x *requestedRun) {
 	pause.Wake(k.ready)
 }
 
-// Ready returns a channel that receives a value when a requested run has new output to send.
+// Ready returns a channel that receives a value when a requested run has new output.
 func (k *requestedRuns) Ready() <-chan struct{} { return k.ready }
 
-// Next returns the next piece of output of a requested run, for the link to send. Runs take turns; a piece ends at
+// Next returns the next piece of a requested run's output, for the session to send. Runs take turns; a piece ends at
 // the end of a character.
 func (k *requestedRuns) Next(most int) (wire.RunOutput, bool) {
 	k.mu.Lock()

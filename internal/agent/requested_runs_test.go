@@ -17,7 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// newRequestTest returns an agent without a server: the test sends it requests directly.
+// newRequestTest returns an agent, not connected to any server, for tests of requested runs. The test calls the agent
+// with its requests directly.
 func newRequestTest(t *testing.T, change func(*Config)) (*Agent, context.CancelCauseFunc) {
 	t.Helper()
 	cfg := Config{StateDir: t.TempDir(), Name: "web01"}
@@ -36,7 +37,7 @@ func newRequestTest(t *testing.T, change func(*Config)) (*Agent, context.CancelC
 // shellCommand returns a command that runs a shell line.
 func shellCommand(text string) *model.Command { return &model.Command{Shell: text} }
 
-// collectOutputs reads outputs of requested runs until this many runs have ended, and returns the outputs by run id.
+// collectOutputs waits for the given number of runs to end, and returns their outputs by run id.
 func collectOutputs(t *testing.T, a *Agent, runs int) map[uint64]wire.RunOutput {
 	t.Helper()
 	all := map[uint64]wire.RunOutput{}
@@ -109,8 +110,8 @@ func TestCommandOutputIsStreamed(t *testing.T) {
 	}
 }
 
-// TestRequestedCommandEndsWithItsCause ends requested commands by timeout, cancellation and end of session, and
-// expects the cause in each answer and no process left
+// TestRequestedCommandEndsWithItsCause ends commands by timeout, cancellation and end of session, and expects that
+// cause in each answer. No process may be left.
 func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	if _, err := os.Stat("/proc"); err != nil {
 		testenv.Skip(t, "no /proc to look for processes in", "")
@@ -165,7 +166,7 @@ func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	})
 }
 
-// processesWithArgument returns the ids of processes whose command line contains the path of this folder.
+// processesWithArgument returns the ids of processes with the given folder in their command line.
 func processesWithArgument(dir string) (pids []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
@@ -176,8 +177,8 @@ func processesWithArgument(dir string) (pids []string) {
 	return pids
 }
 
-// TestRequestedCommandsAreLimited requests more commands than may run at once, and more than may wait: the agent
-// refuses the excess.
+// TestRequestedCommandsAreLimited requests too many commands at the same time, and expects the agent to refuse the
+// excess. One limit is for running commands, one for waiting commands.
 func TestRequestedCommandsAreLimited(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	for id := uint64(1); id <= maxCommands+1; id++ {
@@ -225,8 +226,8 @@ func TestRefusedRunsReturnTheReason(t *testing.T) {
 	}
 }
 
-// TestRequestedCheckReturnsItsResult requests one check several times and cancels one request: the others get the
-// result of the check.
+// TestRequestedCheckReturnsItsResult requests one check three times, cancels one request, and expects two results. The
+// other requests get the result of the check.
 func TestRequestedCheckReturnsItsResult(t *testing.T) {
 	a, _ := newRequestTest(t, nil)
 	k := &a.requests
@@ -247,8 +248,8 @@ func TestRequestedCheckReturnsItsResult(t *testing.T) {
 	}
 }
 
-// TestOutputGathersBeforeItIsSent writes small pieces of output, and expects them in one message, sent after a delay
-// or when it is long enough.
+// TestOutputGathersBeforeItIsSent writes small pieces of output, and expects the agent to send one combined message.
+// The message is sent after a delay or when it is long enough.
 func TestOutputGathersBeforeItIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := newRequestTest(t, nil)

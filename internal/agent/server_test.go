@@ -75,7 +75,7 @@ func newTestServer(t testing.TB) *testServer {
 	return s
 }
 
-// serveAgents accepts agents on l until stop is called.
+// serveAgents accepts connections of agents on a listener until stop is called.
 func (s *testServer) serveAgents(l net.Listener) {
 	s.t.Helper()
 	log, err := journal.Open(s.dir+"/journal", journal.Options{Deliver: s.recordCommitted, Reserve: -1})
@@ -100,7 +100,7 @@ func (s *testServer) serveAgents(l net.Listener) {
 	})
 }
 
-// restart stops the server and starts it again on the same address.
+// restart stops the test server and starts a new one on the same address.
 func (s *testServer) restart() {
 	s.t.Helper()
 	l, err := net.Listen("tcp", s.addr)
@@ -108,8 +108,8 @@ func (s *testServer) restart() {
 	s.serveAgents(l)
 }
 
-// recordCommitted stores the results, sequence numbers and session ends in one commit of the journal, for the test to
-// read
+// recordCommitted reads one commit of the journal and stores its content for the test. The content is results,
+// sequence numbers and session ends.
 func (s *testServer) recordCommitted(c journal.Commit) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *testServer) assignDefinitions(properties []wire.Property, definitions .
 	}
 }
 
-// awaitCondition waits until ok returns true; it calls ok while it holds the lock
+// awaitCondition waits until the function ok returns true. It holds the lock while it calls ok.
 func (s *testServer) awaitCondition(what string, ok func() bool) {
 	s.t.Helper()
 	late := false
@@ -205,13 +205,13 @@ func (s *testServer) awaitCondition(what string, ok func() bool) {
 	}
 }
 
-// decodedResult is a received result or keepalive with its decoded body; a keepalive has an empty body
+// decodedResult is a received result or keepalive with its decoded body. A keepalive has an empty body.
 type decodedResult struct {
 	wire.Signal
 	wire.Result
 }
 
-// resultsOf returns the received results of one check; the lock must be held.
+// resultsOf returns the received results of one check. The caller must hold the lock.
 func (s *testServer) resultsOf(definition model.DefinitionID) (list []decodedResult) {
 	for _, r := range s.results {
 		if r.Definition == definition {
@@ -223,7 +223,7 @@ func (s *testServer) resultsOf(definition model.DefinitionID) (list []decodedRes
 
 // Nodes.
 
-// Retirement returns the reason for the node's retirement that the test has set, or "" if the node is not retired.
+// Retirement returns the test's reason for the node's retirement. It is empty if the node is not retired.
 func (s *testServer) Retirement(uuid.UUID, string) muster.Retirement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,14 +240,14 @@ func (s *testServer) FirstKey(_ uuid.UUID, key string) (onRecord, holder string)
 	return s.machineKey, ""
 }
 
-// Lookup returns the test server's only node; ok is false if the node is retired or has another uid.
+// Lookup returns the test server's only node. ok is false if the node is retired or has another uid.
 func (s *testServer) Lookup(uid uuid.UUID) (core.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return core.Node{ID: testNode, Name: "web01", Namespace: 1, Key: s.machineKey}, uid == s.uid && s.retirement.Code == ""
 }
 
-// Namespace returns empty limits: the test server limits no namespace.
+// Namespace returns no limits, because the test server limits no namespace.
 func (s *testServer) Namespace(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{} }
 
 // RecordAgent stores the data of an agent's Hello message for the test.
@@ -261,7 +261,7 @@ func (s *testServer) RecordAgent(_ core.Node, hello *wire.Hello) (limit, reason 
 
 // View.
 
-// LastNumbers returns the last sequence number of each agent's stream that is on disk in the journal.
+// LastNumbers returns, for each of the agent's message streams, the last sequence number in the server's journal.
 func (s *testServer) LastNumbers(context.Context, model.NodeID, journal.Position) (list []wire.StreamLast, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,7 +271,7 @@ func (s *testServer) LastNumbers(context.Context, model.NodeID, journal.Position
 	return list, nil
 }
 
-// Admit accepts every result: the test server has no rate limits.
+// Admit accepts every result, because the test server has no rate limits.
 func (s *testServer) Admit(model.NodeID, *model.CheckDefinition) (code, reason string) { return "", "" }
 
 // Assignments.
@@ -288,14 +288,14 @@ func (s *testServer) For(model.NodeID) *directory.Assignment {
 	return &a
 }
 
-// Definition returns the check whose compiled definition has this id
+// Definition returns the compiled check with the given id.
 func (s *testServer) Definition(id model.DefinitionID) *model.Definition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.definitions[id]
 }
 
-// Subscribe stores a function that is called when the assignment changes.
+// Subscribe stores a function that is called when the node's assignment (list of checks) changes.
 func (s *testServer) Subscribe(fn func(directory.Change)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -304,7 +304,7 @@ func (s *testServer) Subscribe(fn func(directory.Change)) {
 
 // Enrolment.
 
-// Find returns the join token with this id.
+// Find returns the join token with the given id.
 func (s *testServer) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -321,7 +321,7 @@ func (s *testServer) NodeOfKey(string) (pki.Member, bool) { return pki.Member{},
 // RefuseKey returns no reason to refuse the key of a machine.
 func (s *testServer) RefuseKey(string) error { return nil }
 
-// UnknownNode returns false: the test server knows every node.
+// UnknownNode returns false, because the test server knows every node.
 func (s *testServer) UnknownNode(uuid.UUID) bool { return false }
 
 // Register records an enrolment and names the node web01.

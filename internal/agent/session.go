@@ -24,19 +24,19 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// serverClock computes the server's present time from the time at the start of the session and this machine's boot
-// clock. The zero value knows no server.
+// serverClock computes the server's present time from the local boot clock. The start of the session supplied the
+// server's time. The zero value knows no server.
 type serverClock struct {
 	welcome atomic.Pointer[struct{ serverMs, bootMs int64 }]
 	warned  atomic.Bool // the log has reported the offset
 }
 
-// setTimes stores the server's time and this machine's boot clock at the start of a session.
+// setTimes stores the server's time and the local boot clock at the start of a session.
 func (c *serverClock) setTimes(serverMs int64, bootMs uint64) {
 	c.welcome.Store(&struct{ serverMs, bootMs int64 }{serverMs, int64(bootMs)})
 }
 
-// ServerOffset returns this machine's clock minus the server's clock; ok is false before the first session.
+// ServerOffset returns the local clock minus the server's clock. ok is false before the first session.
 func (a *Agent) ServerOffset() (offset time.Duration, ok bool) {
 	w := a.clock.welcome.Load()
 	if w == nil {
@@ -46,14 +46,14 @@ func (a *Agent) ServerOffset() (offset time.Duration, ok bool) {
 	return time.Duration(a.cfg.Machine.Now().UnixMilli()-server) * time.Millisecond, true
 }
 
-// serverTime returns the time by the server's clock, or by this machine's before the first session.
+// serverTime returns the present time by the server's clock. Before the first session it returns the local time.
 func (a *Agent) serverTime() time.Time {
 	offset, _ := a.ServerOffset()
 	return a.cfg.Machine.Now().Add(-offset)
 }
 
-// logClockOffset warns when this machine's clock differs from the server's, and logs when the clocks agree
-// again. Only cron checks and the times that people read depend on it.
+// logClockOffset warns when the local clock differs from the server's clock. It also logs when the clocks agree again.
+// Only cron checks and the times that people read depend on it.
 func (a *Agent) logClockOffset() {
 	offset, ok := a.ServerOffset()
 	off := ok && offset.Abs() > probe.MaxClockOffset
@@ -82,7 +82,7 @@ func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.R
 	}
 }
 
-// composeHello returns the first message of a session, Hello, without the fields that package link sets
+// composeHello returns Hello, the first message of a session. Package link sets the remaining fields.
 func (a *Agent) composeHello() wire.Hello {
 	return wire.Hello{
 		Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, BootID: a.cfg.Machine.Boot, Version: a.cfg.Version,
@@ -98,7 +98,7 @@ func (a *Agent) currentFacts() wire.Facts {
 	return wire.Facts{Labels: a.cfg.Labels, Facts: a.facts.lastMeasured(), Groups: a.cfg.Groups}
 }
 
-// probeCounters returns the spool's size and the counters that the built-in probe "agent" reports.
+// probeCounters returns the counters for the built-in probe "agent", such as the spool's size.
 func (a *Agent) probeCounters() probe.AgentCounters {
 	plan, spool := a.checks.scheduler.Stats(), a.spool.Stats()
 	return probe.AgentCounters{
@@ -122,11 +122,11 @@ func (a *Agent) statsMessage() wire.Stats {
 	return x
 }
 
-// linkEvents receives the events of the agent's session with the server: connected, disconnected, new assignment. The
-// link calls it from one goroutine at a time.
+// linkEvents receives the events of the agent's session with the server. Such events are a new session, its end, or a
+// new assignment. The link calls it from one goroutine at a time.
 type linkEvents Agent
 
-// Connected records that a session is open: it stores the server's time and the node's name, and resumes the checks.
+// Connected records the start of a session. It stores the server's time and the node's name, and resumes the checks.
 func (e *linkEvents) Connected(server string, w *wire.Welcome) {
 	a := (*Agent)(e)
 	a.clock.setTimes(w.ServerUnixMs, a.cfg.Machine.BootMs())
@@ -155,7 +155,8 @@ func (e *linkEvents) Connected(server string, w *wire.Welcome) {
 	a.cfg.Log.Info("connected", "server", server, "name", w.Name)
 }
 
-// Disconnected records the end of a session or of an attempt to open one, and handles a refusal by the server.
+// Disconnected records the end of a session or of a failed attempt to connect. It also handles a refusal by the
+// server.
 func (e *linkEvents) Disconnected(server string, err error) {
 	a := (*Agent)(e)
 	if a.connected.Swap(false) {
@@ -179,7 +180,7 @@ func (e *linkEvents) Disconnected(server string, err error) {
 	}
 }
 
-// Assigned saves a new assignment in the state folder and starts its checks.
+// Assigned saves a new assignment (list of checks) in the state folder and starts its checks.
 func (e *linkEvents) Assigned(_ *link.Session, assignment *link.Assignment) {
 	a := (*Agent)(e)
 	if err := disk.WriteFile(disk.OS{}, a.cfg.StateDir, assignmentFile, encodeAssignment(assignment)); err != nil {
@@ -192,12 +193,12 @@ func (e *linkEvents) Assigned(_ *link.Session, assignment *link.Assignment) {
 	a.cfg.Log.Info("applied the assignment", "checks", len(assignment.Definitions), "revision", assignment.Generation.Revision)
 }
 
-// RoundRobinRuns runs the round-robin checks that the server has given to this node for this interval
+// RoundRobinRuns runs the round-robin checks that the server gives to the local node in one interval.
 func (e *linkEvents) RoundRobinRuns(_ *link.Session, t *wire.RoundRobinRuns) {
 	(*Agent)(e).checks.runRoundRobin(t)
 }
 
-// Reply passes the server's answer with secrets to the secrets.Keeper.
+// Reply passes the server's answer with secrets to the agent's keeper of secrets.
 func (e *linkEvents) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secrets.Reply(x) }
 
 // RunNow starts or cancels a run that the server requests.
@@ -213,9 +214,10 @@ type definitionRunner interface {
 	suspendDefinitions()
 }
 
-// assignedDefinitions has the agent's current assignment, and passes each definition (a compiled check or Template)
-// to the part of the agent that runs its kind. The table runners has the kinds of definitions that this agent runs:
-// the table decides the features in Hello, the refused definitions and the definitionRunner of each other definition.
+// assignedDefinitions has the agent's current assignment (checks and Templates), and passes each definition to the
+// right runner. A definition is a compiled check, Template or directive. Each kind has its own runner. The table
+// runners has the kinds of definitions that this agent runs: the table decides the features in Hello, the refused
+// definitions and the definitionRunner of each other definition.
 type assignedDefinitions struct {
 	runners map[model.DefinitionKind]definitionRunner
 	secrets *secrets.Keeper
@@ -226,8 +228,8 @@ type assignedDefinitions struct {
 	suspended bool             // the server refused this machine
 }
 
-// definitionFeatures returns the kinds of definitions (compiled checks, Templates) that this agent can run, as features for the
-// message Hello
+// definitionFeatures lists the kinds of definitions (compiled checks, Templates) that the agent can run. The message
+// Hello carries the list as features.
 func (u *assignedDefinitions) definitionFeatures() (list []string) {
 	for _, kind := range slices.Sorted(maps.Keys(u.runners)) {
 		list = append(list, wire.DefinitionFeature(kind))
@@ -235,8 +237,8 @@ func (u *assignedDefinitions) definitionFeatures() (list []string) {
 	return list
 }
 
-// supportedDefinition decodes one definition (a compiled check or Template), or returns the reason why this agent cannot run
-// it. An error refuses only this definition: it is malformed, or no definitionRunner runs its kind.
+// supportedDefinition decodes one definition (a compiled check or Template). It returns an error if this agent cannot
+// run the definition. An error refuses only this definition: it is malformed, or no definitionRunner runs its kind.
 func (u *assignedDefinitions) supportedDefinition(id model.DefinitionID, data []byte) (*model.Definition, error) {
 	definition, err := wire.DecodeDefinition(id, data)
 	if err == nil && u.runners[definition.Kind] == nil {
@@ -245,7 +247,7 @@ func (u *assignedDefinitions) supportedDefinition(id model.DefinitionID, data []
 	return definition, err
 }
 
-// applyAssignment stops the running checks and starts the checks of a new assignment. An error of one
+// applyAssignment stops the running checks and starts the checks of a new assignment (list of checks). An error of one
 // definitionRunner leaves the units of the others running.
 func (u *assignedDefinitions) applyAssignment(a *link.Assignment) error {
 	u.mu.Lock()
@@ -254,7 +256,7 @@ func (u *assignedDefinitions) applyAssignment(a *link.Assignment) error {
 	return u.applyCurrentLocked()
 }
 
-// applyCurrentLocked starts the checks of the current assignment; the caller must hold the lock.
+// applyCurrentLocked starts the checks of the current assignment. The caller must hold the lock.
 func (u *assignedDefinitions) applyCurrentLocked() (err error) {
 	byKind := map[model.DefinitionKind][]*model.Definition{}
 	for _, definition := range u.current.Definitions {
@@ -267,7 +269,7 @@ func (u *assignedDefinitions) applyCurrentLocked() (err error) {
 	return err
 }
 
-// reapply applies the current definitions of one kind again.
+// reapply starts the current definitions of one kind again, such as all checks.
 func (u *assignedDefinitions) reapply(kind model.DefinitionKind) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -285,8 +287,8 @@ func (u *assignedDefinitions) reapply(kind model.DefinitionKind) {
 // copy of its data.
 var suspendingCodes = []string{"retired", "deleted", "replaced", "refused", "clone"}
 
-// suspendChecks stops all checks until the server accepts this machine again or sends a new assignment. code is the
-// server's refusal.
+// suspendChecks stops all checks while the server refuses the machine. A new assignment or a new session ends the
+// suspension. code is the server's refusal.
 func (u *assignedDefinitions) suspendChecks(code string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -300,7 +302,7 @@ func (u *assignedDefinitions) suspendChecks(code string) {
 	}
 }
 
-// resumeChecks runs the checks of the suspended assignment again.
+// resumeChecks runs the checks of the node again, after suspendChecks has stopped all.
 func (u *assignedDefinitions) resumeChecks() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -330,15 +332,15 @@ type factWatcher struct {
 // lastMeasured returns the machine's facts as of the last measurement. The map must not be changed.
 func (f *factWatcher) lastMeasured() map[string]string { return *f.measured.Load() }
 
-// measureFacts measures the machine's facts and reports whether they have changed.
+// measureFacts measures the machine's facts and reports whether the facts have changed.
 func (f *factWatcher) measureFacts(m *Machine) bool {
 	now := m.Facts()
 	before := f.measured.Swap(&now)
 	return before == nil || !maps.Equal(*before, now)
 }
 
-// watchFacts measures the machine's facts periodically until ctx ends, and wakes the link when they change. It asks
-// the resolver at the start and then once an hour: no other goroutine waits for DNS.
+// watchFacts measures the machine's facts periodically until ctx ends. A change wakes the session, which sends the
+// facts. It asks the resolver at the start and then once an hour: no other goroutine waits for DNS.
 func (f *factWatcher) watchFacts(ctx context.Context, cfg *Config) {
 	m, every := &cfg.Machine, cfg.FactsEvery
 	var nextResolve uint64 // boot clock, ms

@@ -17,7 +17,7 @@ import (
 // and its place in the chain, or none.
 const runChainPosition = "chain of directive runs"
 
-// signedRuns adds the runs of directives to the node's chain of signed runs, and appends them to the spool.
+// signedRuns signs each report of a policy directive, chains every report to the previous, and spools all.
 type signedRuns struct {
 	agent *Agent
 
@@ -30,7 +30,8 @@ type signedRuns struct {
 	shownDay        int64                             // on this day since 1970
 }
 
-// setAssignment sets the hash of the assignment in force, and forgets the runs of directives that left the node, as the server does.
+// setAssignment stores the hash of the new assignment (list of checks). It forgets the runs of directives that left
+// the node, as the server does.
 func (s *signedRuns) setAssignment(hash [32]byte, directives map[model.UnitID][]model.DefinitionID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,7 +43,8 @@ func (s *signedRuns) setAssignment(hash [32]byte, directives map[model.UnitID][]
 	}
 }
 
-// append signs a report and appends it to the spool. An agent without a key on P-256 appends it unsigned.
+// append signs a directive's report and appends the report to the spool. An agent without a key on P-256 appends it
+// unsigned.
 func (s *signedRuns) append(definition *model.Definition, report *wire.Report) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

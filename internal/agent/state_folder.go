@@ -25,15 +25,14 @@ const (
 	spoolFolder    = "spool"
 )
 
-// savedSession has the data of the last session with the server that the agent keeps on disk for its next start.
+// savedSession has the data of the last session for the agent's next start. The agent keeps them on disk.
 type savedSession struct {
 	Incarnation       uint64   `json:"incarnation"`
 	Servers           []string `json:"servers,omitempty"`           // of its Welcome
 	ConfiguredServers []string `json:"configuredServers,omitempty"` // --server at that time
 }
 
-// lockStateFolder locks the state folder against a second agent; the kernel releases the lock when the
-// process ends.
+// lockStateFolder locks the state folder against a second agent. The kernel releases the lock when the process ends.
 func lockStateFolder(dir string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the agent's state folder: %w", err)
@@ -47,8 +46,8 @@ func lockStateFolder(dir string) (io.Closer, error) {
 	return file, err
 }
 
-// loadAssignment loads the stored assignment at the start of the agent and verifies its signature. It returns nil
-// where there is none or it cannot be verified; the server sends it again.
+// loadAssignment loads the stored assignment (list of checks) at the agent's start, and verifies its signature. It
+// returns nil where there is none or it cannot be verified; the server sends it again.
 func loadAssignment(dir string, id *pki.Identity, decode link.DecodeDefinition) (*link.Assignment, error) {
 	path := filepath.Join(dir, assignmentFile)
 	data, err := os.ReadFile(path)
@@ -65,7 +64,7 @@ func loadAssignment(dir string, id *pki.Identity, decode link.DecodeDefinition) 
 	return a, nil
 }
 
-// decodeAssignment decodes the stored assignment, a sequence of frames (messages of the protocol).
+// decodeAssignment decodes the stored assignment from a sequence of protocol messages (frames).
 func decodeAssignment(data []byte, id *pki.Identity, decode link.DecodeDefinition) (*link.Assignment, error) {
 	var parts wire.PartialAssignment
 	for {
@@ -91,7 +90,7 @@ func decodeAssignment(data []byte, id *pki.Identity, decode link.DecodeDefinitio
 	}
 }
 
-// encodeAssignment encodes an assignment as the sequence of frames that decodeAssignment reads.
+// encodeAssignment encodes an assignment as a sequence of protocol messages (frames).
 func encodeAssignment(a *link.Assignment) (data []byte) {
 	for _, part := range a.Message().Parts() {
 		data = wire.AppendAssignment(data, part)
@@ -99,8 +98,8 @@ func encodeAssignment(a *link.Assignment) (data []byte) {
 	return data
 }
 
-// loadSavedSession reads the saved data of the last session, and returns empty data if the file is missing or
-// unreadable.
+// loadSavedSession reads the stored data of the last session. If the file is missing or unreadable, the data are
+// empty.
 func loadSavedSession(dir string) savedSession {
 	data, err := os.ReadFile(filepath.Join(dir, sessionFile))
 	if err != nil {
@@ -109,7 +108,7 @@ func loadSavedSession(dir string) savedSession {
 	return decodeSavedSession(data)
 }
 
-// decodeSavedSession decodes the saved data of the last session, and returns empty data if they are invalid.
+// decodeSavedSession decodes the stored data of the last session. If they are invalid, the result is empty.
 func decodeSavedSession(data []byte) (s savedSession) {
 	if json.Unmarshal(data, &s) != nil {
 		return savedSession{}
@@ -126,10 +125,10 @@ func storeSavedSession(dir string, s savedSession) error {
 	return disk.WriteFile(disk.OS{}, dir, sessionFile, data)
 }
 
-// Reset removes all data of a node from a state folder: spool, assignment, saved session and, last, the identity, so
-// that an interrupted reset can be repeated. confirm is called before anything is removed, with the identity (nil:
-// none that can be read) and the names to remove; its error ends the reset. Reset refuses while an agent runs on the
-// folder.
+// Reset removes all data of a node from a state folder. It removes the spool, the assignment, the saved session and,
+// last, the identity, so that an interrupted reset can be repeated. confirm is called before anything is removed, with
+// the identity (nil: none that can be read) and the names to remove; its error ends the reset. Reset refuses while an
+// agent runs on the folder.
 func Reset(stateDir string, confirm func(id *pki.Identity, names []string) error) error {
 	if _, err := os.Stat(stateDir); errors.Is(err, fs.ErrNotExist) {
 		return confirm(nil, nil)

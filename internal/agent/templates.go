@@ -17,13 +17,13 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// templates collects the items (metrics) of the assignment's Templates and appends their values to the spool.
+// templates collects the items (metrics) of the assigned Templates and spools their values.
 type templates struct {
 	wheel         *collect.Wheel
 	keepPositions func(keep func(name string) bool) // of logs
 }
 
-// openWheel creates the scheduler (Wheel) that collects each item of the Templates when it is due.
+// openWheel creates the scheduler (Wheel) for the items of Templates. It collects each item when the item is due.
 func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 	t.keepPositions = a.spool.KeepPositions
 	t.wheel = collect.New(collect.Config{
@@ -58,7 +58,7 @@ func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 	})
 }
 
-// applyDefinitions collects the items of a new assignment's Templates in place of the present items.
+// applyDefinitions starts to collect the items (metrics) of newly assigned Templates, in place of the previous items.
 func (t *templates) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {
 	list := make([]*model.TemplateDefinition, len(definitions))
 	for i, c := range definitions {
@@ -71,5 +71,5 @@ func (t *templates) applyDefinitions(a *link.Assignment, definitions []*model.De
 	return nil
 }
 
-// suspendDefinitions stops the collection of all items until applyDefinitions sets them again.
+// suspendDefinitions stops the collection of all items. The next call of applyDefinitions starts the collection again.
 func (t *templates) suspendDefinitions() { t.wheel.Set(nil, nil) }

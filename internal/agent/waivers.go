@@ -8,17 +8,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// waivers is the definitionRunner of Waivers, which have nothing to run. A Waiver runs nothing: the runner directives
-// reads the Waivers of an assignment.
+// waivers is the runner for assigned Waivers (permitted exceptions from policy rules) and does nothing. A Waiver runs
+// nothing: the runner directives reads the Waivers of an assignment.
 type waivers struct{}
 
-// applyDefinitions does nothing, because Waivers are not run: directives read them from the assignment.
+// applyDefinitions does nothing, because Waivers (permitted exceptions from policy rules) have nothing to run.
+// Directives read the Waivers from the assignment.
 func (waivers) applyDefinitions(*link.Assignment, []*model.Definition) error { return nil }
 
-// suspendDefinitions does nothing, because Waivers are not run.
+// suspendDefinitions does nothing, because Waivers (permitted exceptions from policy rules) have nothing to run.
 func (waivers) suspendDefinitions() {}
 
-// waiversOf returns the Waivers of an assignment that cover components of a directive and have not expired.
+// waiversOf returns the unexpired Waivers (permitted exceptions) that cover components of a policy directive.
 func waiversOf(a *link.Assignment, c *model.DirectiveDefinition, now time.Time) (list []*model.WaiverDefinition) {
 	for _, definition := range a.Definitions {
 		if w := definition.AsWaiver(); w != nil && now.Before(w.Expires()) && w.CoversDirective(c) {
@@ -28,7 +29,8 @@ func waiversOf(a *link.Assignment, c *model.DirectiveDefinition, now time.Time) 
 	return list
 }
 
-// coversComponent reports whether one of the Waivers covers a component and has not expired.
+// coversComponent reports whether an unexpired Waiver (a permitted exception) covers a component of a policy
+// directive.
 func coversComponent(list []*model.WaiverDefinition, name string, now time.Time) bool {
 	return slices.ContainsFunc(list, func(w *model.WaiverDefinition) bool { return now.Before(w.Expires()) && w.CoversComponent(name) })
 }

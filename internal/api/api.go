@@ -36,7 +36,7 @@ import (
 	"github.com/muster-fleet/muster/internal/rules"
 )
 
-// Options has the dependencies of the API, by sub-package.
+// Options has the server parts that the API and its sub-packages need.
 type Options struct {
 	view.Stores
 	view.Live
@@ -64,7 +64,8 @@ type Options struct {
 	Logger            *slog.Logger          // nil: none
 }
 
-// apiHandler is the HTTP handler of the API, with request log, metrics, authentication, and a bound of concurrent requests.
+// apiHandler is the HTTP handler of the API. It logs, counts and authenticates requests, and limits how many run at
+// the same time.
 type apiHandler struct {
 	*op.Routes
 	requestSlots      *queue.Slots      // slots of requests whose path has no bound of its own
@@ -81,8 +82,8 @@ func New(o Options) http.Handler {
 	return h.peopleHandler()
 }
 
-// NewSplit returns two HTTP handlers: one for people and programs, and one for a separate listener on which agents
-// only enrol.
+// NewSplit returns one HTTP handler for people and programs, and one for the enrolment of agents. The second belongs
+// to a separate listener on which agents only enrol.
 func NewSplit(o Options) (people, agents http.Handler) {
 	h := newHandler(o)
 	mux := http.NewServeMux()
@@ -223,7 +224,7 @@ func (h *apiHandler) observeRequests(routes *http.ServeMux, next http.Handler) h
 	})
 }
 
-// logRequest logs one request and counts it in the metrics.
+// logRequest logs one request and counts the request in the metrics.
 func (h *apiHandler) logRequest(r *http.Request, status int, took time.Duration) {
 	route := r.Pattern
 	if route == "" || route == "/" {
@@ -246,7 +247,7 @@ func (h *apiHandler) logRequest(r *http.Request, status int, took time.Duration)
 		"took", took, "from", model.HostOf(r.RemoteAddr))
 }
 
-// answerUnknownPath answers requests that match no route: 405 if the path exists for other methods, else 404.
+// answerUnknownPath answers requests for unknown paths with 404. If the path exists for other methods, it answers 405.
 func answerUnknownPath(routes *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string

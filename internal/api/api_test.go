@@ -36,7 +36,7 @@ metadata: {name: load}
 spec: {targets: {where: 'node.labels.env == "prod"'}, interval: 30s, command: [check_load, -w, "5"]}
 `
 
-// newTestClient returns a client of the test server with this token.
+// newTestClient returns a client of the test server that sends the given token.
 func newTestClient(t *testing.T, r *apitest.Server, token string) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Context{Server: r.URL, Token: token})
@@ -66,7 +66,7 @@ func sendRequest(t *testing.T, r *apitest.Server, method, path, token, body stri
 	return answer.StatusCode, answer.Header, string(data)
 }
 
-// assertAnswer sends a request and fails the test unless the answer has this status and text.
+// assertAnswer sends a request, and fails the test if the answer has another status or lacks a text.
 func assertAnswer(t *testing.T, r *apitest.Server, status int, contains, method, path, token, body string, header map[string]string) {
 	t.Helper()
 	got, _, answer := sendRequest(t, r, method, path, token, body, header)
@@ -75,8 +75,8 @@ func assertAnswer(t *testing.T, r *apitest.Server, status int, contains, method,
 	}
 }
 
-// assertRefused returns a function that fails the test unless the error of a call has this class and contains this
-// text.
+// assertRefused returns a function that fails the test unless a call was refused as expected. The error must have the
+// given class and contain the given text.
 func assertRefused(t *testing.T, class model.Class, contains string) func(result any, err error) {
 	return func(_ any, err error) {
 		t.Helper()
@@ -86,7 +86,8 @@ func assertRefused(t *testing.T, class model.Class, contains string) func(result
 	}
 }
 
-// TestEveryPrivateOperationNeedsAToken calls every operation without a token and with a wrong one, and expects 401.
+// TestEveryPrivateOperationNeedsAToken calls every operation without a token and with a wrong token, and expects
+// status 401.
 func TestEveryPrivateOperationNeedsAToken(t *testing.T) {
 	r := apitest.NewServer(t)
 	_, _, page := sendRequest(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
@@ -163,8 +164,8 @@ func TestLoginTokensAndRoles(t *testing.T) {
 	}
 }
 
-// TestTokensEndWithTheirMaker deletes the user who created an API token, and expects the token to be deleted too and
-// the audit to show that user.
+// TestTokensEndWithTheirMaker deletes the user who created an API token, and expects the deletion of the token. The
+// audit must show that user.
 func TestTokensEndWithTheirMaker(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := t.Context()
@@ -350,8 +351,7 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 	}
 }
 
-// TestApplyUsesTheRequestedNamespace applies a resource without a namespace and expects it in the namespace of the
-// request.
+// TestApplyUsesTheRequestedNamespace applies a resource without a namespace, and expects the namespace of the request.
 func TestApplyUsesTheRequestedNamespace(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.Apply(`{apiVersion: muster/v1, kind: Namespace, metadata: {name: team}}`)
@@ -509,7 +509,7 @@ func TestWatchStreamsMatchingEvents(t *testing.T) {
 	}
 }
 
-// TestJoinTokensAreListedAndDeleted creates, lists and deletes a join token; the list does not show its secret.
+// TestJoinTokensAreListedAndDeleted creates, lists and deletes a join token, and expects no secret in the list.
 func TestJoinTokensAreListedAndDeleted(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := context.Background()
@@ -558,8 +558,8 @@ func TestErrorsAreProblemJSON(t *testing.T) {
 	}
 }
 
-// TestWrongMethodListsAllowedOnes sends a request with a wrong method and expects 405 with the methods that the path
-// accepts
+// TestWrongMethodListsAllowedOnes sends a request with a wrong method, and expects status 405 with the accepted
+// methods.
 func TestWrongMethodListsAllowedOnes(t *testing.T) {
 	r := apitest.NewServer(t)
 	for _, c := range []struct{ method, path, allow string }{
@@ -576,8 +576,8 @@ func TestWrongMethodListsAllowedOnes(t *testing.T) {
 	}
 }
 
-// documentedStatuses returns the error statuses that the OpenAPI document lists for a request, or nil if the document
-// lacks the path.
+// documentedStatuses returns a function that looks up a request's error statuses in the OpenAPI document. For a path
+// that the document lacks, the function returns nil.
 func documentedStatuses(t testing.TB, r *apitest.Server) func(*http.Request) []string {
 	t.Helper()
 	request := httptest.NewRequest("GET", "/api/v1/openapi.json", nil)
@@ -602,8 +602,8 @@ func documentedStatuses(t testing.TB, r *apitest.Server) func(*http.Request) []s
 	}
 }
 
-// TestOpenAPIListsErrorStatuses compares the error statuses that the OpenAPI document lists for several operations
-// with the expected ones
+// TestOpenAPIListsErrorStatuses compares the error statuses of several operations in the OpenAPI document with the
+// expected statuses.
 func TestOpenAPIListsErrorStatuses(t *testing.T) {
 	list := documentedStatuses(t, apitest.NewServer(t))
 	for request, want := range map[string]string{
@@ -624,8 +624,8 @@ func TestOpenAPIListsErrorStatuses(t *testing.T) {
 	}
 }
 
-// TestResourceStatesShowNodesAndEvents requests the state of resources and expects the members of a group, or the
-// nodes of a check with their statuses, worst first
+// TestResourceStatesShowNodesAndEvents requests the state of resources, and expects their nodes with statuses. A group
+// must show its members; a check its nodes, worst status first.
 func TestResourceStatesShowNodesAndEvents(t *testing.T) {
 	r := apitest.NewServer(t)
 	c := newTestClient(t, r, r.Token)
@@ -693,8 +693,8 @@ func TestResourceStatesShowNodesAndEvents(t *testing.T) {
 	assertRefused(t, model.NotFound, "did you mean disk?")(c.Resources.State(ctx, k, "default", "dsik"))
 }
 
-// TestEventListCountsMatches expects a page of events to contain the total number of matches if the server can count
-// them without reading all events
+// TestEventListCountsMatches expects a page of events to contain the total number of matching events. The number is
+// left out where the server would have to read all events for it.
 func TestEventListCountsMatches(t *testing.T) {
 	r := apitest.NewServer(t)
 	c := newTestClient(t, r, r.Token)
@@ -721,8 +721,8 @@ func TestEventListCountsMatches(t *testing.T) {
 	}
 }
 
-// TestProblemWithoutCheckShowsItsSource stores a problem whose source is not a check, and expects the problem to show
-// its source, also in the field check
+// TestProblemWithoutCheckShowsItsSource stores a problem without a check, and expects the API to show the problem's
+// source. The field check must show the source, too.
 func TestProblemWithoutCheckShowsItsSource(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.DeclareNodes("default", nil, "web01")

@@ -34,8 +34,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestSlowEnrolmentsBlockNoOtherNetworks sends enrolment requests slowly from one network and expects enrolments from
-// other networks without delay
+// TestSlowEnrolmentsBlockNoOtherNetworks sends slow enrolment requests from one network, and expects no delay of
+// enrolments from other networks.
 func TestSlowEnrolmentsBlockNoOtherNetworks(t *testing.T) {
 	r := apitest.NewServer(t)
 	bounds, err := queue.ParseSettings([]string{"enrolments=1"})
@@ -87,9 +87,9 @@ func TestSlowEnrolmentsBlockNoOtherNetworks(t *testing.T) {
 	}
 }
 
-// TestOnlyWrongJoinTokensThrottleANetwork expects only wrong join tokens to throttle their network: used-up tokens do
-// not count, a deleted token counts once. Wrong tokens throttle their network, but not the renewals of certificates
-// from it.
+// TestOnlyWrongJoinTokensThrottleANetwork sends wrong and used-up join tokens, and expects only wrong tokens to
+// throttle their network. A deleted token counts once. Wrong tokens throttle their network, but not the renewals of
+// certificates from it.
 func TestOnlyWrongJoinTokensThrottleANetwork(t *testing.T) {
 	r := apitest.NewServer(t)
 	authority, err := pki.Open(filepath.Join(t.TempDir(), "pki"), []string{"127.0.0.1"}, nil)
@@ -163,8 +163,8 @@ func TestOnlyWrongJoinTokensThrottleANetwork(t *testing.T) {
 	send(pki.RenewPath, pki.RenewRequest{Certificate: block.Bytes, CSR: csr}, new(pki.RenewAnswer))
 }
 
-// TestWrongTokensOfAlertsLockNobodyOut sends wrong tokens to the path for alerts and expects their network to be
-// throttled, but requests with a right token to succeed
+// TestWrongTokensOfAlertsLockNobodyOut sends wrong tokens to the path for alerts, and expects requests with a right
+// token to succeed. The network of the wrong tokens must be throttled.
 func TestWrongTokensOfAlertsLockNobodyOut(t *testing.T) {
 	handler := api.New(api.Options{Queues: queue.NewRegistry(nil), Server: server.Options{NotReady: func() []string { return nil }}, Inbound: inbound.Options{
 		Alerts: func(r *http.Request, _ string) error {
@@ -187,8 +187,8 @@ func TestWrongTokensOfAlertsLockNobodyOut(t *testing.T) {
 	}
 }
 
-// TestAgentsAreSortedAndFiltered expects the list of agents by version (oldest first), then by the agents' problems
-// (worst first), in pages and with filters
+// TestAgentsAreSortedAndFiltered lists agents by version and by their problems, and expects the right order. The
+// oldest version and the worst problem come first, also in pages and with filters.
 func TestAgentsAreSortedAndFiltered(t *testing.T) {
 	r := apitest.NewServer(t)
 	c := newTestClient(t, r, r.Token)
@@ -260,8 +260,8 @@ func TestAgentsAreSortedAndFiltered(t *testing.T) {
 	assertRefused(t, model.Invalid, "")(c.Nodes.Agents(t.Context(), v1.AgentFilter{After: "bm9wZQ", Limit: 1}))
 }
 
-// TestAgentsOfALargeFleetArriveQuickly requests the first page of agents of a large fleet, and expects the answer
-// within a time limit.
+// TestAgentsOfALargeFleetArriveQuickly requests the first page of 15,000 agents, and expects the answer within a time
+// limit.
 func TestAgentsOfALargeFleetArriveQuickly(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes 15,000 nodes")
@@ -291,8 +291,8 @@ func TestAgentsOfALargeFleetArriveQuickly(t *testing.T) {
 	}
 }
 
-// TestEnrolmentGrantsAreValidated expects labels and groups that a join token or a person's acceptance gives to a
-// node to be validated like those of an applied Node.
+// TestEnrolmentGrantsAreValidated expects labels and groups from an enrolment to be validated like labels of an
+// applied Node. A join token or a person's acceptance of a machine can give them.
 func TestEnrolmentGrantsAreValidated(t *testing.T) {
 	r, ctx := apitest.NewServer(t), context.Background()
 	c := newTestClient(t, r, r.Token)
@@ -341,8 +341,8 @@ func TestEnrolmentGrantsAreValidated(t *testing.T) {
 	}
 }
 
-// TestTrustedGroupNeedsNoCompiledAssignment expects a declared node to be in its trusted group (one that only people
-// may give) before the planner has compiled its assignment.
+// TestTrustedGroupNeedsNoCompiledAssignment declares nodes of a trusted group, and expects their membership before the
+// planner has compiled assignments. Only people may put nodes into a trusted group.
 func TestTrustedGroupNeedsNoCompiledAssignment(t *testing.T) {
 	r, ctx := apitest.NewServer(t), context.Background()
 	trusted := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "payment"}, Spec: &model.GroupSpec{Trusted: true, Where: `node.labels.role == "payment"`}}

@@ -121,8 +121,8 @@ func bodyWithManyFields(n int) string {
 	return b.String()
 }
 
-// TestHostileYAMLBodiesUseBoundedMemory sends YAML with alias bombs, deep nesting and long texts, and expects errors
-// within limits of time and memory
+// TestHostileYAMLBodiesUseBoundedMemory sends alias bombs, deep nesting and long texts in YAML, and expects errors.
+// Time and memory must stay within limits.
 func TestHostileYAMLBodiesUseBoundedMemory(t *testing.T) {
 	r := apitest.NewServer(t)
 	head := "apiVersion: muster/v1\nkind: Check\nmetadata: {name: x}\nspec:\n  interval: 60s\n  command: "
@@ -228,8 +228,8 @@ func TestSecretsNeedWriteAccess(t *testing.T) {
 	assertAnswer(t, r, 422, "PAGER_KEY", "PUT", "/api/v1/handlers/default/pager", r.Token, seen, nil)
 }
 
-// TestUserHasShareOfWatches opens watches with several tokens of one user and expects at most a quarter of all
-// watches
+// TestUserHasShareOfWatches opens watches with several tokens of one user, and expects at most a quarter of all
+// watches.
 func TestUserHasShareOfWatches(t *testing.T) {
 	r := apitest.NewServer(t)
 	c := newTestClient(t, r, r.Token)
@@ -261,7 +261,8 @@ func TestUserHasShareOfWatches(t *testing.T) {
 	}
 }
 
-// slowRequests sends the headers of requests whose bodies never come, and returns the HTTP statuses of the answers.
+// slowRequests sends the headers of requests without ever sending the bodies. It returns the HTTP statuses of the
+// answers.
 func slowRequests(t *testing.T, r *apitest.Server, n int, path, token string) <-chan int {
 	t.Helper()
 	statuses := make(chan int, n)
@@ -284,8 +285,8 @@ func slowRequests(t *testing.T, r *apitest.Server, n int, path, token string) <-
 	return statuses
 }
 
-// TestSlowBodiesDelayNobodyElse sends slow apply bodies as one user, and expects the excess to be refused and applies
-// of other users to succeed
+// TestSlowBodiesDelayNobodyElse sends slow apply bodies as one user, and expects applies of other users to succeed.
+// The excess requests of the slow user are refused.
 func TestSlowBodiesDelayNobodyElse(t *testing.T) {
 	r := apitest.NewServer(t)
 	viewer, _, err := r.Access.CreateToken(t.Context(), intent.Actor{User: "server"}, access.AccessToken{User: "eve", Grants: access.Grants{Role: access.Viewer}})
@@ -326,16 +327,16 @@ func TestNumbersOutOfRangeAreRefused(t *testing.T) {
 	}
 }
 
-// TestResourcesAreCountedFirst sends an apply with too many resources and expects a refusal before the server decodes
-// the first one
+// TestResourcesAreCountedFirst sends an apply with too many resources, and expects a refusal before any resource is
+// decoded.
 func TestResourcesAreCountedFirst(t *testing.T) {
 	r := apitest.NewServer(t)
 	body := `{"resources":[` + strings.Repeat(`{"kind":"None"},`, 10_001) + `{}]}`
 	assertAnswer(t, r, 413, "more than 10000 resources", "POST", "/api/v1/apply", r.Token, body, nil)
 }
 
-// FuzzRequest sends random requests as an administrator, and expects no internal server error and every error as RFC
-// 9457 JSON.
+// FuzzRequest sends random requests as an administrator, and expects no internal server error. Each error must be JSON
+// as in RFC 9457.
 func FuzzRequest(f *testing.F) {
 	r := apitest.NewServer(f)
 	r.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
@@ -382,9 +383,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// newServerWithReplacedProblem returns a test server on which a newer problem replaces an older one of the same event
-// during an action. Before an action on it is written, the problem closes and another one opens; problem returns the
-// open one.
+// newServerWithReplacedProblem returns a test server on which a new problem replaces the old problem during an action.
+// Before an action on it is written, the problem closes and another one opens; problem returns the open one.
 func newServerWithReplacedProblem(t *testing.T) (r *apitest.Server, problem func() *model.Problem) {
 	r = apitest.NewServer(t)
 	r.Apply("kind: Check\nmetadata: {name: disk}\nspec: {command: check_disk, interval: 1m, targets: {nodes: [web01]}}\n")

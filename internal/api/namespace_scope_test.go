@@ -191,8 +191,8 @@ var foreignBulkBodies = []string{`{"namespace":"NS","all":true,"yes":true}`, `{"
 // operationRequest is one request to an API operation, sent with the token of the tested caller.
 type operationRequest struct{ operation, method, path, body string }
 
-// operationRequests returns requests of every operation of the OpenAPI document: reads of all namespaces, and writes
-// to resources of namespace ns.
+// operationRequests returns requests for every operation of the OpenAPI document. Reads ask for all namespaces, and
+// writes name resources of namespace ns.
 func operationRequests(t *testing.T, r *apitest.Server, ns string) (out []operationRequest) {
 	_, _, page := sendRequest(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
 	var doc struct {
@@ -270,7 +270,7 @@ func pathsWithParameters(path, method, ns string) (out []string) {
 	return out
 }
 
-// hiddenNamespaceQueries returns values for a query parameter that refer to a namespace which the caller may not see.
+// hiddenNamespaceQueries returns values for a query parameter that point to a namespace hidden from the caller.
 func hiddenNamespaceQueries(name, ns string) []string {
 	values := map[string][]string{
 		"namespace": {ns, "alpha", "shared", "alpha&namespace=" + ns}, "node": {"hush1", "a1"}, "name": {"hush1", "a1"}, "check": {"hush-disk", "ping"}, "group": {ns + "/hush-group", "all", "shared/all"},
@@ -289,8 +289,8 @@ func hiddenNamespaceQueries(name, ns string) []string {
 	return out
 }
 
-// newBoundServer returns a test server with resources in namespace alpha, and a token whose role is bound to this
-// namespace.
+// newBoundServer returns a test server, and a token whose role counts only in namespace alpha. The namespace has
+// nodes, events and a problem.
 func newBoundServer(t *testing.T) (r *apitest.Server, token string) {
 	r = apitest.NewServer(t)
 	r.Apply(alpha)
@@ -346,8 +346,8 @@ func hiddenNamespaceState(t *testing.T, r *apitest.Server) (out []string) {
 	return append(out, fmt.Sprint(len(tokens), len(r.Intent.ListTombstones())))
 }
 
-// TestBoundCallerSeesOnlyItsNamespaces compares the answers to a caller with a role in one namespace, with and
-// without another namespace, and expects no difference
+// TestBoundCallerSeesOnlyItsNamespaces compares answers with and without a hidden namespace, and expects no
+// difference. The caller has a role in one other namespace only.
 func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 	r, token := newBoundServer(t)
 	list := operationRequests(t, r, "quiet")
@@ -398,7 +398,7 @@ func TestBoundCallerSeesOnlyItsNamespaces(t *testing.T) {
 }
 
 // TestWatchOfABoundCallerShowsItsNamespace watches events as a caller with a role in one namespace, and expects only
-// its events, and the end of the watch when the role changes
+// that namespace's events. The watch must end when the role changes.
 func TestWatchOfABoundCallerShowsItsNamespace(t *testing.T) {
 	r, _ := newBoundServer(t)
 	fillHiddenNamespace(t, r)
@@ -436,8 +436,8 @@ func TestWatchOfABoundCallerShowsItsNamespace(t *testing.T) {
 	next("event: end")
 }
 
-// TestBindingPermitsOperationsOfItsRole acts with a role that is bound to one namespace, and expects there all
-// operations that the role permits
+// TestBindingPermitsOperationsOfItsRole acts with a role in one namespace, and expects all operations of the role to
+// succeed. Other namespaces stay hidden.
 func TestBindingPermitsOperationsOfItsRole(t *testing.T) {
 	r, token := newBoundServer(t)
 	fillHiddenNamespace(t, r)

@@ -40,8 +40,8 @@ func TestEveryOperationDeclaresItsAccess(t *testing.T) {
 	}
 }
 
-// TestRolesPermitTheirOperations checks which roles may call each API operation: viewers may call every GET
-// operation. Operators may also call the operations that this test lists; the others are for administrators.
+// TestRolesPermitTheirOperations checks which roles may call each API operation. Viewers may call every GET operation.
+// Operators may also call the operations that this test lists; the others are for administrators.
 func TestRolesPermitTheirOperations(t *testing.T) {
 	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
 	operators := strings.Fields(`run silence endSilence testHandler replayHandler resolveEvent acknowledgeEvent unacknowledgeEvent notifyEvent pauseRollout stopRollout

@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestEveryListTakesACondition expects every list operation to accept a CEL condition, and a label selector if its
-// rows have labels or belong to nodes
+// TestEveryListTakesACondition expects every list operation of the API to accept a CEL condition. A list whose rows
+// have labels or belong to nodes must accept a label selector, too.
 func TestEveryListTakesACondition(t *testing.T) {
 	r := apitest.NewServer(t)
 	_, _, page := sendRequest(t, r, "GET", "/api/v1/openapi.json", r.Token, "", nil)
@@ -196,8 +196,8 @@ func TestListsFilterByLabelsAndConditions(t *testing.T) {
 	}
 }
 
-// TestConditionsReadOnlyVisibleState sends CEL conditions about a secret as a viewer and expects that they reveal
-// nothing about its value
+// TestConditionsReadOnlyVisibleState sends CEL conditions about a secret as a viewer, and expects no hint of its
+// value.
 func TestConditionsReadOnlyVisibleState(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.Apply("kind: Handler\nmetadata: {name: hook}\nspec: {command: call, env: {KEY: hunter22}}\n---\nkind: Handler\nmetadata: {name: pager}\nspec: {pagerduty: {routingKey: hunter33}}\n")

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestTraceOfBuiltInChecksPromisesNoRun asks why a built-in check has no result, and expects the answer not to
-// announce a run, because no agent runs the check
+// TestTraceOfBuiltInChecksPromisesNoRun asks why a built-in check has no result, and expects no promise of a run. No
+// agent runs such a check.
 func TestTraceOfBuiltInChecksPromisesNoRun(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.DeclareNodes("default", nil, "web01")
@@ -68,8 +68,8 @@ func TestTimelineDatesADeletedSilence(t *testing.T) {
 	}
 }
 
-// TestUnknownTriggerIsRefused asks muster why and muster route test about a trigger that its Template does not have,
-// and expects an error with the nearest name instead of an answer.
+// TestUnknownTriggerIsRefused asks about a trigger that its Template lacks, and expects an error with the nearest
+// name. The questions are muster why and muster route test.
 func TestUnknownTriggerIsRefused(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.DeclareNodes("default", nil, "web01")
@@ -96,9 +96,9 @@ func TestUnknownTriggerIsRefused(t *testing.T) {
 	}
 }
 
-// TestTraceTellsOfAFailedMessage lets a handler refuse the notifications of a problem and of its recovery, and
-// expects muster why and muster describe handler to show the failure, its start, the handler's answer and the time of
-// the next attempt.
+// TestTraceTellsOfAFailedMessage lets a handler refuse notifications, and expects muster why to show the failure. It
+// and muster describe handler must show the start of the failure, the handler's answer and the time of the next
+// attempt.
 func TestTraceTellsOfAFailedMessage(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.DeclareNodes("default", nil, "web01")

@@ -126,8 +126,8 @@ func (s *Server) openAPI(context.Context) error {
 	return nil
 }
 
-// complianceSums returns the numbers of compliant and other components over all nodes, and starts a goroutine that
-// keeps them up to date.
+// complianceSums returns the numbers of compliant and other components over all nodes. A background task keeps the
+// numbers up to date.
 func complianceSums(s *Server, stores view.Stores) *apicompliance.Sums {
 	sums := apicompliance.NewSums(apicompliance.Options{
 		Runs: s.compliance.Runs, LastRun: s.compliance.LastRun, Changes: s.compliance.TakeChanges, History: s.compliance, Definition: s.directory.Definition,
@@ -196,7 +196,7 @@ func (s *Server) describe() v1.Status {
 	return s.monitor.Status(parts)
 }
 
-// agentSession returns the session of a node as the API shows it; ok is false if the node has none.
+// agentSession returns the session of a node in the API's form. If the node has no session, ok is false.
 func (s *Server) agentSession(node model.NodeID) (v1.AgentSession, bool) {
 	a, ok := s.agent(node)
 	return view.AgentSession(&a, s.now()), ok
@@ -213,8 +213,8 @@ func (s *Server) limitUses(namespace string) []v1.LimitUse {
 	return selfcheck.LimitUses(namespace, &limits, s.view.Counts(id).States, uint64(len(s.directory.Nodes(namespace))), s.metrics.DiscoveredItems(id), s.sessions.Limiter().Hits(time.Time{}))
 }
 
-// streamPosition returns a function that returns, for a handler that receives every result, its delay behind the end of the
-// journal.
+// streamPosition returns a function that tells how far a handler is behind the journal. Only handlers that receive
+// every result have such a delay.
 func streamPosition(streams *follow.Set) func(route.Name) (v1.HandlerStream, bool) {
 	return func(handler route.Name) (v1.HandlerStream, bool) {
 		st, ok := streams.State(handler)
@@ -250,8 +250,8 @@ func (s *Server) statusLine() string {
 	return fmt.Sprintf("ready at %s; agents connected: %d", s.people.Addr(), s.connectedNodes())
 }
 
-// changeRouting returns a function that changes resources, waits until the planner has applied the change, and returns the
-// open problems whose routes it changed.
+// changeRouting returns a function that changes resources and returns the problems with changed routes. The function
+// waits until the planner has applied the change.
 func changeRouting(r *dispatch.Dispatcher, inForce func(context.Context)) func(context.Context, dispatch.RoutingChange, func() (*dispatch.ReceiverEdits, error)) ([]dispatch.AffectedProblems, bool, error) {
 	return func(ctx context.Context, c dispatch.RoutingChange, change func() (*dispatch.ReceiverEdits, error)) ([]dispatch.AffectedProblems, bool, error) {
 		return r.ChangeRouting(ctx, c, func() (*dispatch.ReceiverEdits, error) {

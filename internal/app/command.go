@@ -133,7 +133,7 @@ func loadSettingsAndLog(cmd *cobra.Command, logFile string) (*config.Server, *se
 	return cfg, book, log, nil
 }
 
-// handleSignals returns a context that ends at SIGINT or SIGTERM; a second signal kills the process. At SIGHUP it
+// handleSignals returns a context that ends at SIGINT or SIGTERM. A second signal kills the process. At SIGHUP it
 // reopens the log and reads the log level again.
 func handleSignals(ctx context.Context, cmd *cobra.Command, book *serverlog.Log, log *slog.Logger) (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)

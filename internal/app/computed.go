@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// openComputed returns a function that opens the engine of items over several nodes and of internal items.
+// openComputed returns a function that opens the engine for computed items. Such items are computed over several
+// nodes, or by the server about itself.
 func openComputed(s *Server) func(context.Context) error {
 	return func(context.Context) error {
 		s.computed = computed.New(computed.Options{
@@ -29,7 +30,7 @@ func openComputed(s *Server) func(context.Context) error {
 	}
 }
 
-// queuedCommits returns the number of commits that wait for the workers of values.
+// queuedCommits returns the number of journal commits that wait for the workers of item values.
 func (p *pipeline) queuedCommits() (n int) {
 	for _, w := range p.view.Loads() {
 		n += w.Queued
@@ -37,7 +38,7 @@ func (p *pipeline) queuedCommits() (n int) {
 	return n
 }
 
-// keepaliveStatus returns the status of a node's keepalive; ok is false if it has none.
+// keepaliveStatus returns the status of a node's keepalive. If the node has no keepalive, ok is false.
 func (p *pipeline) keepaliveStatus(node model.NodeID) (status model.Status, ok bool) {
 	state, ok := p.view.Get(node, model.CheckSource(model.KeepaliveCheck))
 	return state.Status, ok

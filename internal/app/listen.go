@@ -39,7 +39,7 @@ func listenOn(address, setting string) (net.Listener, error) {
 	return l, nil
 }
 
-// listeners has the server's network listeners; a listener that is not configured is nil.
+// listeners has the server's network listeners. A listener that is not configured is nil.
 type listeners struct {
 	people, agents, plain, admin, sensu, zabbix, rudder net.Listener
 }
@@ -90,7 +90,7 @@ func (s *Server) listen(context.Context) error {
 	return nil
 }
 
-// addressOf returns the TCP address of a listener; ok is false if the listener is nil.
+// addressOf returns the TCP address of a listener. For a nil listener, ok is false.
 func addressOf(l net.Listener) (*net.TCPAddr, bool) {
 	if l == nil {
 		return nil, false
@@ -99,7 +99,8 @@ func addressOf(l net.Listener) (*net.TCPAddr, bool) {
 	return a, ok
 }
 
-// forAgents returns the listener for agents: the separate one if configured, else the main one.
+// forAgents returns the listener for agents, which is the separate listener if configured. Otherwise it is the main
+// listener.
 func (ls *listeners) forAgents() net.Listener {
 	if ls.agents != nil {
 		return ls.agents
@@ -107,13 +108,13 @@ func (ls *listeners) forAgents() net.Listener {
 	return ls.people
 }
 
-// localAddress returns the loopback address of a listener, for programs on this machine.
+// localAddress returns the loopback address of a listener, for programs on the server's machine.
 func localAddress(l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return net.JoinHostPort("127.0.0.1", port)
 }
 
-// serveAgents serves agents on the separate listeners for agents, if these are configured.
+// serveAgents serves agents on their separate listeners, if configured.
 func (s *Server) serveAgents(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	if s.agents != nil {
@@ -129,8 +130,8 @@ func (s *Server) serveAgents(ctx context.Context) error {
 	return g.Wait()
 }
 
-// serveAPI serves the API (for people and programs) on the main listener, and agents too unless they have a separate
-// listener.
+// serveAPI serves the API for people and programs on the main listener. Agents use the main listener too unless they
+// have a separate one.
 func (s *Server) serveAPI(ctx context.Context) error {
 	listen := muster.Listen
 	if s.agents != nil {
@@ -174,7 +175,7 @@ func (s *Server) serveSensu(ctx context.Context) error {
 	return s.bridge.Listen(ctx, s.sensu, config)
 }
 
-// maxConnections returns how many connections of agents the limit of open files allows, or 0 if nothing limits them.
+// maxConnections returns how many agent connections the limit of open files allows, or 0 without a limit.
 func maxConnections() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil || l.Cur > 1<<24 {
@@ -187,7 +188,8 @@ func maxConnections() int {
 // message.
 const answerTimeout = 2 * time.Minute
 
-// serveHTTP serves HTTP requests on a listener until ctx ends, then waits at most five seconds for running requests.
+// serveHTTP serves HTTP requests on a listener until ctx ends. Then it waits at most five seconds for running
+// requests.
 func serveHTTP(ctx context.Context, l net.Listener, connContext func(context.Context, net.Conn) context.Context, h http.Handler, log *slog.Logger) error {
 	server := &http.Server{
 		// One connection belongs to one person or program: its concurrent requests are bounded.
@@ -212,8 +214,8 @@ func serveHTTP(ctx context.Context, l net.Listener, connContext func(context.Con
 	return nil
 }
 
-// openWatchdog opens the watchdog: it sends a test result through the server every minute and raises an alarm if
-// the result does not arrive. It also starts the monitor of the built-in events.
+// openWatchdog opens the watchdog, which sends a test result through the server every minute. If the result does not
+// arrive, the watchdog raises an alarm. It also starts the monitor of the built-in events.
 func (s *Server) openWatchdog(context.Context) (err error) {
 	s.courier, err = watchdog.NewResultSender(s.authority, func(ctx context.Context) (net.Conn, error) {
 		return watchdog.DialListener(ctx, s.forAgents(), s.cfg.Proxies())

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestSeparateAgentListener sets --listen-agents, and expects agents to be served on that listener only, and the API
-// on the main listener only.
+// TestSeparateAgentListener sets --listen-agents, and expects agents to be served on that listener only. The API must
+// be on the main listener only.
 func TestSeparateAgentListener(t *testing.T) {
 	together, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
 	apart, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data"), "--listen-agents", "127.0.0.1:0"))
@@ -69,8 +69,8 @@ func TestSeparateAgentListener(t *testing.T) {
 	}
 }
 
-// TestWatchdogEndToEnd expects the watchdog's test result to pass through a session, an event and a notification, and
-// the URL of the dead man's switch (alarm service) to be called.
+// TestWatchdogEndToEnd runs the watchdog, and expects its test result to reach an event and a notification. The URL of
+// the dead man's switch, an alarm service, must be called.
 func TestWatchdogEndToEnd(t *testing.T) {
 	for name, args := range map[string][]string{
 		"usual":    nil,

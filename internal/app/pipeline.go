@@ -36,8 +36,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/textlog"
 )
 
-// pipeline has the components that process a journal commit: journal, in-memory event state, snapshots and dispatcher.
-// Snapshots of the view allow the journal to be cut.
+// pipeline has the components that process a journal commit. They are the journal, the in-memory event state, the
+// snapshots and the dispatcher. Snapshots of the view allow the journal to be cut.
 type pipeline struct {
 	journal      *journal.Log
 	markedStores *datadir.Stores   // stores that marks in the journal name
@@ -58,14 +58,14 @@ type pipeline struct {
 	replayed  replayGate
 }
 
-// replayGate makes new journal commits wait until the in-memory event state has replayed the older ones. So the view
-// gets each commit once, and in order.
+// replayGate makes new journal commits wait during the replay of older commits into memory. So the view gets each
+// commit once, and in order.
 type replayGate struct {
 	ended chan struct{} // closed when the replay ended or failed
 	last  uint64        // number of the last commit that the replay delivered. Written before ended is closed
 }
 
-// end ends the replay and lets the waiting commits pass; last is the number of the last replayed commit.
+// end ends the replay, and lets the waiting commits pass. Parameter last is the number of the last replayed commit.
 func (r *replayGate) end(last uint64) {
 	select {
 	case <-r.ended:
@@ -75,7 +75,7 @@ func (r *replayGate) end(last uint64) {
 	}
 }
 
-// openJournal opens the journal and checks that it is not older than the snapshots and the history
+// openJournal opens the journal, and refuses a journal older than the snapshots or the history.
 func (s *Server) openJournal(ctx context.Context) error {
 	o := datadir.JournalOptions(s.cfg)
 	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(s.cfg))
@@ -120,11 +120,11 @@ type journalClock struct {
 // Wall returns the wall clock in nanoseconds since 1970.
 func (c journalClock) Wall() int64 { return c.now().UnixNano() }
 
-// Mono returns the monotonic time since the clock's start: it never jumps.
+// Mono returns the monotonic time since the clock's start. It never jumps.
 func (c journalClock) Mono() time.Duration { return c.now().Sub(c.startedAt) }
 
-// deliver passes a commit (a group of records) that is on disk in the journal to the in-memory event state. The
-// journal's committer waits here until the replay has ended.
+// deliver passes a commit of the journal, a group of records on disk, to the in-memory event state. The journal's
+// committer waits here until the replay has ended.
 func (p *pipeline) deliver(c journal.Commit) {
 	<-p.replayed.ended
 	if c.Position().Number > p.replayed.last {
@@ -132,7 +132,7 @@ func (p *pipeline) deliver(c journal.Commit) {
 	}
 }
 
-// openDispatcher opens the dispatcher: it writes changes of events to history and notifies handlers
+// openDispatcher opens the dispatcher, which writes changes of events to history and notifies handlers.
 func (s *Server) openDispatcher(ctx context.Context) error {
 	attempts, err := attempt.Open(s.path("attempts"))
 	if err != nil {
@@ -297,7 +297,8 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	return nil
 }
 
-// discoveryLimits returns the limits of discovered items in namespaces, and the functions that record and report a reached one.
+// discoveryLimits returns the limits of discovered items in namespaces. It also has the functions that record and
+// report a reached limit.
 func (s *Server) discoveryLimits() metric.DiscoveryLimits {
 	return metric.DiscoveryLimits{
 		Limit: func(id model.NamespaceID) int { return s.intent.NamespaceLimits(id).DiscoveredItems }, Record: s.recorder.RecordApplied,
@@ -365,8 +366,9 @@ func evaluateInventories(ctx context.Context, view *inventory.View, planner *pla
 	}
 }
 
-// runSnapshots saves the event state one partition of nodes after the other, and deletes journal segments that no
-// consumer needs any more. At a planned stop it saves all partitions, so that the next start replays little.
+// runSnapshots saves the event state in snapshots, one group (partition) of nodes after the other. Then it deletes
+// journal segments that no consumer needs. At a planned stop it saves all partitions, so that the next start replays
+// little.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
 		Store: s.snapshots, View: s.replays, Gates: s.gates(), Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
@@ -393,9 +395,9 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 	return nil
 }
 
-// waitRecorded waits until the history database has all changes of events up to the journal position of a new
-// snapshot. While history is far behind, it skips the live view's snapshot: the replay that history follows saves its
-// own.
+// waitRecorded waits until the history database has all event changes that belong to a new snapshot. The journal
+// position of the snapshot is the end. While history is far behind, it skips the live view's snapshot: the replay that
+// history follows saves its own.
 func (p *pipeline) waitRecorded(ctx context.Context, _ model.Partition, at journal.Position) error {
 	if err := p.view.WaitApplied(ctx, at); err != nil {
 		return err
@@ -407,7 +409,8 @@ func (p *pipeline) waitRecorded(ctx context.Context, _ model.Partition, at journ
 	return err
 }
 
-// syncValues makes the values of items up to a new snapshot durable: files of the series store, and the rows of texts.
+// syncValues waits until the item values that belong to a new snapshot are on disk. They are in the files of the
+// series store and the rows of texts.
 func (p *pipeline) syncValues(ctx context.Context, partition model.Partition, at journal.Position) error {
 	if err := p.series.Sync(partition); err != nil {
 		return err
@@ -423,13 +426,13 @@ func (p *pipeline) syncValues(ctx context.Context, partition model.Partition, at
 	return p.texts.Flush(ctx, partition)
 }
 
-// flushCompliance writes the history of the directive runs of a partition up to the position of its new snapshot.
+// flushCompliance writes a partition's history of policy directive runs up to its new snapshot.
 func (p *pipeline) flushCompliance(ctx context.Context, partition model.Partition, at journal.Position) error {
 	return p.compliance.FlushHistory(ctx, partition, at)
 }
 
-// openFollowers opens the followers: each sends every result to one handler, from its saved position in the journal
-// on.
+// openFollowers opens the followers, the readers that send every result to one handler each. A follower starts at its
+// saved position in the journal.
 func (s *Server) openFollowers(context.Context) (err error) {
 	s.streams, err = follow.Open(follow.Options{
 		Journal: s.journal, View: s.view, Directory: s.directory, Dir: s.cfg.Data,

@@ -7,7 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/remotesend"
 )
 
-// openRemoteWrite opens the queue of numbers for another store. It closes after the event view, whose workers append to it.
+// openRemoteWrite opens the queue of numbers that wait for remote write to another store. It closes after the event
+// view, whose workers append to it.
 func openRemoteWrite(ctx context.Context, s *Server) (err error) {
 	s.remote, err = remotesend.Open(ctx, remotesend.Options{
 		Dir: datadir.RemoteWrite(s.cfg), URL: s.cfg.RemoteWriteURL, AuthFile: s.cfg.RemoteWriteAuthFile, CAFile: s.cfg.RemoteWriteCA, Match: s.cfg.RemoteWriteMatch,

@@ -59,7 +59,7 @@ type Server struct {
 	handlers httpHandlers
 }
 
-// base holds values that every component of the server uses: configuration, clock, log, metrics.
+// base holds the values that every component of the server uses, such as configuration and clock.
 type base struct {
 	cfg      *config.Server
 	log      *slog.Logger
@@ -75,7 +75,7 @@ type base struct {
 	manager  sdnotify.Manager       // set before Run
 }
 
-// stores holds the open databases and folders: declared resources, history and files
+// stores holds the open databases and folders for declared resources, history and files.
 type stores struct {
 	intent   *intent.Service
 	access   *access.Service
@@ -86,8 +86,8 @@ type stores struct {
 	secrets  *secret.Resolver
 }
 
-// planning has the planner with everything that it compiles from declared resources: the directory of names and
-// assignments, routes and pipelines.
+// planning has the planner with everything compiled from declared resources. That is the directory of names and
+// assignments, the routes and the pipelines.
 type planning struct {
 	planner   *plan.Planner
 	directory *directory.Directory // published by the planner
@@ -97,7 +97,8 @@ type planning struct {
 	rollouts  *rollout.Driver // moves changes of directives over their nodes
 }
 
-// selfWatch has the components that monitor the server itself: the built-in checks and the watchdog
+// selfWatch has the components that monitor the server itself, such as the watchdog. The monitor of built-in checks is
+// another.
 type selfWatch struct {
 	monitor  *selfcheck.Monitor // of the built-in events
 	watchdog *watchdog.Watchdog
@@ -171,8 +172,8 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 	return s, nil
 }
 
-// openFolder locks the data folder, so that no second server uses it. On a full disk it releases the journal's
-// reserve, which the stores need to open.
+// openFolder locks the data folder against a second server. On a full disk it releases the journal's reserve, which
+// the stores need to open.
 func (s *Server) openFolder(context.Context) error {
 	lock, err := datadir.Lock(s.cfg.Data)
 	if err != nil {
@@ -191,16 +192,16 @@ func (b *base) path(elem ...string) string {
 	return filepath.Join(append([]string{b.cfg.Data}, elem...)...)
 }
 
-// Close kills running commands and closes all components; the lock on the data folder is released last.
+// Close kills running commands and closes all components. The lock on the data folder is released last.
 func (s *Server) Close() error {
 	s.guard.Close()
 	return s.close()
 }
 
-// notReady sets the reason why the server is not ready, for /readyz; an empty reason means ready.
+// notReady sets the reason why the server is not ready, for /readyz. An empty reason means ready.
 func (b *base) notReady(reason string) { b.ready.Store(&reason) }
 
-// NotReady returns the reasons why the server is not ready, or an empty list if it is ready.
+// NotReady returns the reasons why the server is not ready, or an empty list.
 func (s *Server) NotReady() (reasons []string) {
 	if reason := s.ready.Load(); reason != nil {
 		reasons = append(reasons, *reason)
@@ -220,7 +221,7 @@ func newQueues(cfg *config.Server) *queue.Registry {
 	return queue.NewRegistry(settings)
 }
 
-// workerCount returns the number of worker goroutines that keep event states: one per CPU, at least two
+// workerCount returns the number of worker goroutines that keep event states. It is one per CPU, and at least two.
 func workerCount() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 // drainTime is how long a stop waits for agents to confirm the end of their sessions.
@@ -259,7 +260,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return st.group.Wait()
 }
 
-// recordStart writes a record of the server's start to the journal, and removes events of deleted checks and nodes.
+// recordStart writes a record of the server's start to the journal. It also removes events of deleted checks and
+// nodes.
 func (s *Server) recordStart(ctx context.Context) error {
 	if err := s.recorder.RecordStart(ctx); err != nil {
 		return err
@@ -272,14 +274,14 @@ func (s *Server) recordStart(ctx context.Context) error {
 	return s.recorder.RecordIntent(ctx, intentMark(s))
 }
 
-// component is one part of the server, such as the journal, with the function that opens it. open creates it and
-// registers its tasks and its close function.
+// component is one part of the server, such as the journal, with its open function. open creates it and registers its
+// tasks and its close function.
 type component struct {
 	name string
 	open func(context.Context) error
 }
 
-// stopStage is one of the three steps of the stop of the server's background tasks.
+// stopStage is one of the three steps in which the server's background tasks stop.
 type stopStage int
 
 // Stages of a stop, in the order of the ends of their tasks.
@@ -302,13 +304,13 @@ type lifecycle struct {
 	closers []func() error
 }
 
-// task registers a background function that Server.Run starts, and that stops in the given step of the shutdown. It
-// must return when its context ends.
+// task registers a background function for Server.Run, with the step of the shutdown that ends the function. It must
+// return when its context ends.
 func (l *lifecycle) task(at stopStage, name string, run func(context.Context) error) {
 	l.tasks = append(l.tasks, task{name, at, run})
 }
 
-// onClose registers a close function; the last registered one is called first.
+// onClose registers a close function. The last registered function is called first.
 func (l *lifecycle) onClose(fn func() error) { l.closers = append(l.closers, fn) }
 
 // close calls all registered close functions, the last registered first.
@@ -321,7 +323,7 @@ func (l *lifecycle) close() error {
 	return errors.Join(errs...)
 }
 
-// stopStages runs the server's background tasks, and stops them in three steps at the shutdown.
+// stopStages runs the server's background tasks, and stops the tasks in three steps at the shutdown.
 type stopStages struct {
 	group     *errgroup.Group
 	contexts  [3]context.Context
@@ -330,8 +332,8 @@ type stopStages struct {
 	accepted  sync.WaitGroup // tasks of back that have not ended
 }
 
-// newStopStages creates one context for each step of the shutdown, which ends the tasks of that step. The front ends with
-// ctx; a task that fails ends the front and the back.
+// newStopStages creates one context for each step of the shutdown. The end of the context ends the tasks of that step.
+// The front ends with ctx; a task that fails ends the front and the back.
 func newStopStages(ctx context.Context, tasks []task) *stopStages {
 	s := &stopStages{}
 	for _, t := range tasks {

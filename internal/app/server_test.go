@@ -30,8 +30,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testSettings returns the configuration of a test server, with all files in one folder and all ports chosen by the
-// kernel.
+// testSettings returns the configuration of a test server. All files are in one folder, and the kernel chooses all
+// ports.
 func testSettings(t *testing.T, dir string, args ...string) *config.Server {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -43,7 +43,8 @@ func testSettings(t *testing.T, dir string, args ...string) *config.Server {
 	return cfg
 }
 
-// startServer starts a test server, waits until it is ready, and returns it with a function that stops it.
+// startServer starts a test server, and waits until the server is ready. It also returns a function that stops the
+// server.
 func startServer(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	t.Helper()
 	s, err := Open(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})))
@@ -70,8 +71,8 @@ func startServer(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	return s, stop
 }
 
-// TestOwnEventsSurviveRestart restarts the server and expects the events about the server itself to remain, and an
-// error from a second server on the same data folder.
+// TestOwnEventsSurviveRestart restarts the server, and expects the events about the server itself to remain. A second
+// server on the same data folder must fail.
 func TestOwnEventsSurviveRestart(t *testing.T) {
 	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := startServer(t, cfg)
@@ -91,8 +92,8 @@ func TestOwnEventsSurviveRestart(t *testing.T) {
 	}
 }
 
-// TestCollectOldDefinitions expects the server to delete old compiled checks that neither event states nor the
-// journal refer to.
+// TestCollectOldDefinitions expects the deletion of old compiled checks without a reference in event states or the
+// journal.
 func TestCollectOldDefinitions(t *testing.T) {
 	began := time.Now()
 	s, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
@@ -138,8 +139,8 @@ func TestAllQueuesListed(t *testing.T) {
 	}
 }
 
-// TestTrafficLimitsOfNamespaces declares a limit of each kind of traffic, and expects it to slow a node, and the namespace's
-// limits to list it with its use.
+// TestTrafficLimitsOfNamespaces declares a limit of each kind of traffic, and expects the server to slow down the
+// node. The list of the namespace's limits must show each limit with its use.
 func TestTrafficLimitsOfNamespaces(t *testing.T) {
 	s, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
 	for scope, c := range map[string]struct {
@@ -180,8 +181,8 @@ func TestTrafficLimitsOfNamespaces(t *testing.T) {
 	}
 }
 
-// TestSecondViewHasAllReducers restores a snapshot of the live view into a second view, as a replay of the journal
-// does, and expects the second view to write the same snapshot. A section without a reducer would be lost.
+// TestSecondViewHasAllReducers restores a snapshot of the event state into a second copy, and expects an equal
+// snapshot. A replay of the journal also uses a second copy. A section without a reducer would be lost.
 func TestSecondViewHasAllReducers(t *testing.T) {
 	s, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
 	testenv.NoError(t, s.recorder.RecordServerResult(t.Context(), model.JournalCheck, model.Warning, "a word"))
@@ -195,8 +196,8 @@ func TestSecondViewHasAllReducers(t *testing.T) {
 	}
 }
 
-// TestCloneEventSurvivesRestart restarts the server and expects the event about a cloned agent (two machines with one
-// identity) to remain. Package selfcheck tests that the next server continues the event.
+// TestCloneEventSurvivesRestart restarts the server, and expects the event about a cloned agent to remain. Clones are
+// two machines with one identity. Package selfcheck tests that the next server continues the event.
 func TestCloneEventSurvivesRestart(t *testing.T) {
 	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := startServer(t, cfg)
@@ -230,16 +231,16 @@ func (criticalCommit) Position() journal.Position { return journal.Position{Log:
 // Received returns a fixed time at which the test commit was received.
 func (criticalCommit) Received() int64 { return int64(365 * 24 * time.Hour) }
 
-// Listening returns one second of listening time, in which the server could receive results
+// Listening returns one second, as the time in which the server could receive results
 func (criticalCommit) Listening() time.Duration { return time.Second }
 
-// Sections returns the only section of the commit; a section has the records of one partition of nodes.
+// Sections returns the only section of the test commit. A section has the records of one partition of nodes.
 func (criticalCommit) Sections() []journal.Section { return []journal.Section{1} }
 
-// Retain does nothing: the buffer of the test commit is never reused.
+// Retain does nothing, because the buffer of the test commit is never reused.
 func (criticalCommit) Retain() {}
 
-// Release does nothing: the buffer of the test commit is never reused.
+// Release does nothing, because the buffer of the test commit is never reused.
 func (criticalCommit) Release() {}
 
 // Entries calls fn with the record of a keepalive event that is CRITICAL.
@@ -248,8 +249,8 @@ func (criticalCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 		ServerResult: &wire.ServerResult{Definition: model.BuiltinDefinition(model.KeepaliveCheck), Status: model.Critical, Output: []byte("silent")}}))
 }
 
-// TestSnapshotWaitsForRecordedTransitions expects a snapshot to be completed only after history has the changes of
-// its events, so that a restart loses no notification
+// TestSnapshotWaitsForRecordedTransitions takes a snapshot, and expects its completion only after history has the
+// changes of its events. Otherwise a restart could lose a notification.
 func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emits, goOn := make(chan struct{}), make(chan struct{})
@@ -286,8 +287,8 @@ func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 	})
 }
 
-// TestLostProblemRestoredAtStart deletes an open problem from history, as a kill of the server may do, and expects it
-// in history after the next start
+// TestLostProblemRestoredAtStart deletes an open problem from history, and expects the problem again after the next
+// start. A kill of the server may have the same effect.
 func TestLostProblemRestoredAtStart(t *testing.T) {
 	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
 	s, stop := startServer(t, cfg)

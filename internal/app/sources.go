@@ -33,8 +33,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sources holds the receivers of data: results of Muster and Sensu agents, alerts of Prometheus and Grafana, values
-// of Zabbix, inventories and runs of Rudder. A node has a session with one agent: Muster's, Sensu's, Zabbix' or Rudder's.
+// sources holds the receivers of agents' sessions and of data from other programs. Muster and Sensu agents send
+// results, Prometheus and Grafana alerts, Zabbix values, and Rudder inventories and runs. A node has a session with
+// one agent: Muster's, Sensu's, Zabbix' or Rudder's.
 type sources struct {
 	authority    *pki.Authority
 	names        []string      // of the server's certificate, in the order in which join tokens have them
@@ -67,7 +68,7 @@ func (so *sources) connectedNodes() (n int) {
 	return n
 }
 
-// agent returns the state of a node's session with an agent; ok is false if the node has none.
+// agent returns the state of a node's session with an agent. Without a session, ok is false.
 func (so *sources) agent(node model.NodeID) (a core.Agent, ok bool) {
 	for _, of := range so.agentSources {
 		if a, ok = of.Agent(node); ok {
@@ -77,13 +78,12 @@ func (so *sources) agent(node model.NodeID) (a core.Agent, ok bool) {
 	return a, ok
 }
 
-// requestRoundRobinRun asks the agent of a node to run a round-robin check once; it returns false if the node has no
-// session.
+// requestRoundRobinRun asks the agent of a node to run a round-robin check once. Without a session, it returns false.
 func (so *sources) requestRoundRobinRun(node model.NodeID, g wire.RoundRobinRun) bool {
 	return so.sessions.RequestRoundRobinRun(node, g) || so.bridge != nil && so.bridge.RequestRoundRobinRun(node, g)
 }
 
-// runRequests asks the agents of nodes to run a check or command now, for muster run and the like.
+// runRequests asks the agents of nodes to run a check or command now, as for muster run.
 type runRequests struct {
 	*core.Runs
 	sessions *muster.Server
@@ -98,7 +98,7 @@ func (r runRequests) Ask(node model.NodeID, run wire.Run) error {
 	return r.sessions.Ask(r.Runs, node, run)
 }
 
-// openSessions opens the receiver of agents' sessions with its parts: the certificate authority and the scheduler of
+// openSessions opens the receiver of agents' sessions. Its parts are the certificate authority and the scheduler of
 // round-robin checks.
 func (s *Server) openSessions(ctx context.Context) (err error) {
 	s.names = s.cfg.CertificateNames(ctx)
@@ -159,7 +159,7 @@ func (s *Server) sourceConfig() core.Config {
 	}
 }
 
-// lastRun returns the time of the last result of a round-robin check, from whichever node ran it.
+// lastRun returns the time of the last result of a round-robin check, from any node.
 func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, ok bool) {
 	st, ok := s.view.Get(node, model.CheckSource(check))
 	if !ok || st.Stream == 0 { // stream 0: results of the server itself
@@ -171,8 +171,8 @@ func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, 
 // missedBatch bounds the results that recordMissedRuns writes in one commit.
 const missedBatch = 1000
 
-// recordMissedRuns records an UNKNOWN result for each proxy node (a node without an agent) whose round-robin check no
-// connected node could run
+// recordMissedRuns records an UNKNOWN result for each proxy node whose round-robin check nobody could run. A proxy
+// node has no agent, so that a connected node must run the check.
 func (s *Server) recordMissedRuns(ctx context.Context, list []roundrobin.MissedRun) error {
 	results := make([]recorder.Result, 0, len(list))
 	for _, m := range list {
@@ -188,8 +188,8 @@ func (s *Server) recordMissedRuns(ctx context.Context, list []roundrobin.MissedR
 	return nil
 }
 
-// directoryWithFaults combines the directory of nodes with the list of errors that keep checks from running. It adds
-// a fault for each round-robin check that no connected node can run.
+// directoryWithFaults combines the planner's index of nodes with the errors that keep checks from running. It adds a
+// fault for each round-robin check that no connected node can run.
 type directoryWithFaults struct {
 	*directory.Directory
 	*plan.Inspector
@@ -203,18 +203,17 @@ func (l directoryWithFaults) Faults(namespace string) (list []plan.Fault, nodes 
 	return append(idle, list...), nodes + about
 }
 
-// currentDirectory is the directory of nodes and checks for receivers that create a node or check and need it there
-// at once.
+// currentDirectory is the planner's index of nodes and checks, and can wait for the newest changes. Receivers use it
+// when they need a node or check at once that they have just created.
 type currentDirectory struct {
 	*directory.Directory
 	planner *plan.Planner
 }
 
-// CatchUp waits until the planner has compiled all committed changes of resources into the directory of nodes and
-// checks.
+// CatchUp waits until the planner has compiled all committed changes of resources into its index.
 func (d currentDirectory) CatchUp(ctx context.Context) error { return d.planner.CatchUp(ctx) }
 
-// openSensuReceiver opens the receiver of Sensu agents' sessions, if a listener is configured for them.
+// openSensuReceiver opens the receiver of Sensu agents' sessions if its listener is configured.
 func (s *Server) openSensuReceiver(context.Context) (err error) {
 	if s.cfg.SensuListen == "" || s.cfg.SensuListen == "off" {
 		return nil
@@ -244,7 +243,8 @@ func (s *Server) openSensuReceiver(context.Context) (err error) {
 	return nil
 }
 
-// openZabbix returns a function that opens the receiver of values of Zabbix senders and agents, if a listener is configured for them.
+// openZabbix returns a function that opens the receiver of Zabbix values if its listener is configured. Zabbix senders
+// and agents send the values.
 func openZabbix(s *Server) func(context.Context) error {
 	return func(context.Context) error {
 		if s.cfg.ZabbixListen == "" || s.cfg.ZabbixListen == "off" {
@@ -264,7 +264,8 @@ func openZabbix(s *Server) func(context.Context) error {
 	}
 }
 
-// openRudder returns a function that opens the receiver of inventories and runs of Rudder's agents, if a listener is configured for them.
+// openRudder returns a function that opens the receiver of Rudder agents if its listener is configured. The agents
+// send inventories and runs.
 func openRudder(s *Server) func(context.Context) error {
 	return func(context.Context) error {
 		if s.cfg.RudderListen == "" || s.cfg.RudderListen == "off" {
@@ -287,7 +288,7 @@ func openRudder(s *Server) func(context.Context) error {
 	}
 }
 
-// discoveredItems returns a function that finds the items of a node that discovery rules made.
+// discoveredItems returns a function that finds the items made by discovery rules on a node.
 func discoveredItems(v *metric.View) func(model.NodeID, string) []zabbix.DiscoveredItem {
 	return func(node model.NodeID, key string) (list []zabbix.DiscoveredItem) {
 		v.Discovered(node, key, func(definition model.DefinitionID, macros string, own int, of *model.Item) {
@@ -301,7 +302,7 @@ func discoveredItems(v *metric.View) func(model.NodeID, string) []zabbix.Discove
 	}
 }
 
-// eventIndex answers the receiver of Sensu agents' sessions: does a check on a node have an event?
+// eventIndex answers whether a check on a node has an event. The receiver of Sensu agents' sessions asks.
 type eventIndex struct{ *event.View }
 
 // HasEvent reports whether a check on a node has an event.
@@ -326,7 +327,8 @@ func (s *Server) openAlerts(context.Context) (err error) {
 	return err
 }
 
-// openSamples returns a function that opens the receiver of samples that a Prometheus sends by remote write.
+// openSamples returns a function that opens the receiver of metric samples. Prometheus sends the samples by remote
+// write.
 func openSamples(s *Server) func(context.Context) error {
 	return func(context.Context) (err error) {
 		s.samples, err = remotewrite.New(remotewrite.Config{
@@ -344,8 +346,8 @@ func openSamples(s *Server) func(context.Context) error {
 	}
 }
 
-// senderCharge returns a function that counts the bytes of a request against the limits of its namespace and user;
-// the function returns the reason to refuse the request, or "" if it may pass.
+// senderCharge returns a function that counts a request's bytes against the limits of its namespace and user. The
+// function returns the reason to refuse the request, or "" to let it pass.
 func senderCharge(s *Server) func(namespace, user string, bytes int) (reason string) {
 	return func(namespace, user string, bytes int) (reason string) {
 		id, _ := s.directory.NamespaceByName(namespace)
@@ -356,8 +358,8 @@ func senderCharge(s *Server) func(namespace, user string, bytes int) (reason str
 	}
 }
 
-// nodeChanged ends the session of a node whose key, name or keepalive settings changed, so that its agent reconnects
-// with the new values. The former machine of the node is refused.
+// nodeChanged ends the session of a node whose key, name or keepalive settings changed. The agent then reconnects with
+// the new values. The former machine of the node is refused.
 func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	restartBridge := func() {
 		if s.bridge != nil {
@@ -377,23 +379,23 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	}
 }
 
-// remainingAbsenceOf returns for how long a node must still be silent before another machine may take over its name,
-// by the node's keepalive.
+// remainingAbsenceOf returns how long a node must still be silent before another machine may take its name. The node's
+// keepalive decides.
 func (s *Server) remainingAbsenceOf(node intent.NodeInfo) time.Duration {
 	need := cmp.Or(node.Timeout, time.Duration(s.cfg.KeepaliveTimeout)) + time.Duration(s.cfg.ReconnectGrace)
 	sum := s.view.Summaries([]model.NodeID{node.ID})[0]
 	return sum.RemainingAbsence(need, s.started, node.Written, s.now())
 }
 
-// agentNodes gives the receiver of agent sessions access to nodes, in the database and in the planner's directory
+// agentNodes gives the receiver of agent sessions access to nodes, in the database and the planner's index
 type agentNodes struct {
 	intent    *intent.Service
 	directory *directory.Directory
 	courier   **watchdog.ResultSender // points to nil until the watchdog is open
 }
 
-// Lookup returns the node with this uid (the id that its agent has in its certificate). The uid of the watchdog
-// belongs to the server's own node.
+// Lookup returns the node with the given uid, the id in the certificate of its agent. The uid of the watchdog belongs
+// to the server's own node.
 func (n agentNodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 	if uid == watchdog.UID {
 		if *n.courier == nil {
@@ -408,7 +410,7 @@ func (n agentNodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 	return core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Key: info.Key, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning, EveryKeepalive: info.Every}, true
 }
 
-// Retirement returns the reason why a node or its key was retired, or "" if it was not.
+// Retirement returns the reason why a node or its key was retired, or "".
 func (n agentNodes) Retirement(uid uuid.UUID, key string) muster.Retirement {
 	t, ok := n.intent.Tombstone(uid)
 	if !ok {
@@ -419,8 +421,8 @@ func (n agentNodes) Retirement(uid uuid.UUID, key string) muster.Retirement {
 	return muster.Retirement{Code: t.Cause, Sentence: t.Sentence(), Type: t.Hint()}
 }
 
-// FirstKey stores the public key of a node at its first session, and returns the key that is stored for the node. It
-// returns the key on record, and the other node that has the key already.
+// FirstKey stores the public key of a node at its first session. It returns the key on record, and the other node that
+// has the key already.
 func (n agentNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	return n.intent.RecordFirstKey(uid, key)
 }

@@ -93,7 +93,8 @@ func (s *Server) recordLimitHit(namespace, limit, reason string) {
 	s.sessions.Limiter().Hit(&core.Node{ID: lowest, Name: name, Namespace: id}, limit, reason)
 }
 
-// openHistory opens the history databases: problems, changes of events and deliveries, and runs of directives.
+// openHistory opens the history databases. One has problems, changes of events and deliveries; the other has runs of
+// directives.
 func (s *Server) openHistory(ctx context.Context) (err error) {
 	s.history, err = history.Open(ctx, datadir.HistoryDB(s.cfg), history.SizeLimit{
 		Budget: int64(s.cfg.HistoryBudget), KeepFree: max(int64(s.cfg.JournalReserve), leastFree),
@@ -122,12 +123,12 @@ func (s *Server) openHistory(ctx context.Context) (err error) {
 // leastFree is the least free disk space that history leaves to the journal, beside the journal's reserve.
 const leastFree = 64 << 20
 
-// intentMark returns the revision of the declared resources and the ids of the open databases. The journal records
-// them, so that a start notices when a database was replaced by an older backup.
+// intentMark returns the revision of the declared resources with the ids of the open databases, for the journal. The
+// journal records them, so that a start notices when a database was replaced by an older backup.
 func intentMark(s *Server) wire.IntentMark { return s.markedStores.Mark(s.directory.Revision()) }
 
-// markRecorded writes a record to the journal that says up to which change the history is complete, before messages
-// about these changes are sent. A journal that does not commit delays them by a short time.
+// markRecorded writes to the journal how far history is complete, before notifications are sent. A journal that does
+// not commit delays them by a short time.
 func markRecorded(ctx context.Context, s *Server) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -136,8 +137,8 @@ func markRecorded(ctx context.Context, s *Server) {
 	}
 }
 
-// openPlanner opens the planner: it compiles all declared resources into assignments, routes and pipelines. The
-// folder of these holds only files extracted from archives: a copy of the data folder needs none of it.
+// openPlanner opens the planner, which compiles all declared resources. The results are assignments, routes and
+// pipelines. The folder of these holds only files extracted from archives: a copy of the data folder needs none of it.
 func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.routes, s.pipelines = route.NewTable(), pipes.NewTable()
 	s.tools, err = tools.Open(tools.Options{
@@ -206,7 +207,7 @@ func (s *Server) openArchives(context.Context) (err error) {
 	return err
 }
 
-// applyDeclarations passes changed resources to the components that use them, such as routes and handlers.
+// applyDeclarations passes changed resources to their users, such as the tables of routes and pipelines.
 func (s *Server) applyDeclarations(c directory.Change) {
 	err := errors.Join(s.routes.Apply(c.Declarations), s.pipelines.Apply(c.Declarations))
 	if err != nil { // intent refuses such a resource, so another version of Muster stored it

@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Up is `muster up`: a server and an agent for this machine in one process.
+// Up is `muster up`, a server and an agent for one machine in one process.
 type Up struct {
 	Config  *config.Server
 	Demo    int    // number of simulated nodes
@@ -126,8 +126,9 @@ const agentStopTime = 6 * time.Second
 // slowStart is the duration of a start after which its reason is shown.
 const slowStart = 3 * time.Second
 
-// awaitReady waits until the server is ready, and prints the start page of muster up (addresses, paths and commands).
-// After slowStart it prints the reason why the server is not ready. It prints a new password in any case.
+// awaitReady waits until the server is ready, and prints the start page of muster up. The page has addresses, paths
+// and commands. After slowStart it prints the reason why the server is not ready. It prints a new password in any
+// case.
 func (u *Up) awaitReady(ctx context.Context, s *Server, password string) {
 	late, tick := time.After(slowStart), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
@@ -149,15 +150,15 @@ func (u *Up) awaitReady(ctx context.Context, s *Server, password string) {
 	u.showStart(s, password)
 }
 
-// showPassword prints the password of the new administrator if the start page of muster up, which usually shows it,
-// was not printed.
+// showPassword prints the password of the new administrator after a failed start. Usually the start page of muster up
+// shows the password.
 func (u *Up) showPassword(password string) {
 	if password != "" {
 		fmt.Fprintf(u.Out, "user admin, password %s (shown once)\n", password)
 	}
 }
 
-// newAgent creates the agent of this machine. It connects by TCP like any other.
+// newAgent creates the agent of the machine on which muster up runs. It connects by TCP like any other.
 func (u *Up) newAgent(ctx context.Context, s *Server) (*agent.Agent, error) {
 	address := localAddress(s.forAgents())
 	cfg := agent.Config{
@@ -182,7 +183,7 @@ func (u *Up) newAgent(ctx context.Context, s *Server) (*agent.Agent, error) {
 	return agent.New(cfg)
 }
 
-// showStart prints the start page of muster up: addresses, paths and useful commands.
+// showStart prints the start page of muster up with addresses, paths and useful commands.
 func (u *Up) showStart(s *Server, password string) {
 	data, err := filepath.Abs(u.Config.Data)
 	if err != nil {
@@ -231,7 +232,7 @@ func runDemo(ctx context.Context, s *Server, nodes int) error {
 	return demo.Fleet{Nodes: nodes, Server: localAddress(s.people), TLS: certificates, Service: s.intent, Log: s.log.With("part", "demo")}.Run(ctx)
 }
 
-// saveContext writes the context file: the address and CA of this server, for the command line.
+// saveContext writes the context file for the command line. It has the address and the CA of the server.
 func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	c := client.Context{Server: localURL(s.people), CA: string(s.authority.CAPEM())}
 	if s.admin != nil {
@@ -245,7 +246,7 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	return err
 }
 
-// reachText returns an address with words for the machines that can reach it, such as this machine only.
+// reachText describes an address by the machines with access, such as only its own machine.
 func reachText(address string) string {
 	host, port, _ := net.SplitHostPort(address)
 	switch ip := net.ParseIP(host); {
@@ -257,7 +258,7 @@ func reachText(address string) string {
 	return address + ", for other machines too; for this one alone: --listen 127.0.0.1:" + port
 }
 
-// localURL returns the URL of a listener for programs on this machine.
+// localURL returns the URL of a listener for programs on the server's machine.
 func localURL(l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return "https://" + net.JoinHostPort("localhost", port)

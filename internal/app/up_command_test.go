@@ -17,7 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// newTestUp returns a muster up without an agent, whose context file (address and login) is at this path
+// newTestUp returns a muster up without an agent, with a given path of its context file. The context file has address
+// and login.
 func newTestUp(t *testing.T, context string) (*Up, *Server) {
 	t.Helper()
 	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
@@ -26,7 +27,7 @@ func newTestUp(t *testing.T, context string) (*Up, *Server) {
 	return &Up{Config: cfg, Context: context, Program: "muster", Out: io.Discard, Log: s.log}, s
 }
 
-// saveAndLoad saves the context file (server address and login) of muster up and loads it again
+// saveAndLoad saves the context file of muster up and loads the file again. The file has server address and login.
 func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
 	t.Helper()
 	testenv.NoError(t, u.saveContext(t.Context(), s))
@@ -38,8 +39,8 @@ func saveAndLoad(t *testing.T, u *Up, s *Server) client.Context {
 	return c
 }
 
-// TestContextOfAnotherServerMoves expects muster up to move the login of another server (same address, other data
-// folder) to a separate file
+// TestContextOfAnotherServerMoves finds another server's login in the context file, and expects a move to a separate
+// file. The other server has the same address and another data folder.
 func TestContextOfAnotherServerMoves(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	u, s := newTestUp(t, path)
@@ -92,8 +93,8 @@ func TestMovedContextReturns(t *testing.T) {
 	}
 }
 
-// TestUpKeepsValidToken expects muster up to keep a saved login that is still valid for its server, also after a
-// change of the port
+// TestUpKeepsValidToken starts muster up with a valid saved login, and expects the login to be kept. A change of the
+// port must not matter.
 func TestUpKeepsValidToken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	u, s := newTestUp(t, path)

@@ -5,7 +5,8 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 )
 
-// valueLoad returns the load of the pipeline of values: the counters of its stages, its workers, and the costs of items.
+// valueLoad returns the load of the pipeline that processes item values. It has the counters of its stages, its
+// workers, and the costs of items.
 func (p *pipeline) valueLoad(most int) items.Load {
 	applied, stored, rules := p.metrics.Counts(), p.series.Counts(), p.rules.Counts()
 	_, waits := p.stepTurns.Counts()

@@ -12,28 +12,29 @@ import (
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
-// reducers holds the reducers that stand on a shard beside the event reducer.
+// reducers holds the reducers of a view, the parts that compute state from the journal. The reducer of events is
+// apart.
 type reducers struct {
 	metrics     *metric.View
 	compliance  *compliance.View
 	inventories *inventory.View
 }
 
-// addReducers adds all reducers except the event reducer to the shard of the live view, or of a second view that
-// replays the journal. Both have the same snapshot sections. Only the reducers of the live view write values and
-// history; the history of a second view is nil.
+// addReducers adds the parts that compute state from the journal (reducers) to the workers. The reducer of events is
+// apart; the workers are of the live view, or of a second view for a replay. Both have the same snapshot sections.
+// Only the reducers of the live view write values and history; the history of a second view is nil.
 func addReducers(to *shard.Shard, values metric.Options, history *compliancelog.Store) reducers {
 	return reducers{metrics: metric.New(to, values), compliance: compliance.New(to, history), inventories: inventory.New(to)}
 }
 
-// gates returns the conditions for a snapshot of each reducer: its stores must have everything before the snapshot. The
-// inventory reducer writes to none.
+// gates returns, for each computed state, the condition that must hold before its snapshot. The stores of its reducer,
+// the part that computes the state, must have everything before the snapshot. The inventory reducer writes to none.
 func (p *pipeline) gates() []snapshot.Gate {
 	return []snapshot.Gate{{Reducer: "events", Wait: p.waitRecorded}, {Reducer: "metrics", Wait: p.syncValues}, {Reducer: "compliance", Wait: p.flushCompliance}}
 }
 
-// usedDefinitions returns the ids of the compiled definitions (checks, Templates, directives) that event states,
-// items or policy results still refer to. Inventories refer to none.
+// usedDefinitions returns the ids of the compiled definitions that event states, items or policy results still need.
+// Checks, Templates and directives have definitions. Inventories refer to none.
 func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
 	used := p.view.Definitions()
 	maps.Copy(used, p.metrics.Definitions())

@@ -33,7 +33,8 @@ const (
 	responseHeader = 30 * time.Second // from request to the header of the response
 )
 
-// Options has the folder of archives, and functions that read the declared Assets and report errors
+// Options has the settings of an Archive. They are the folder of the archives, and functions that read the declared
+// Assets and report errors.
 type Options struct {
 	Dir      string // folder of the store
 	Assets   func(ctx context.Context) ([]model.Resource, error)
@@ -45,9 +46,9 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Archive stores the archives of Assets (programs for checks and handlers) on the server's disk, and downloads
-// missing ones. It fetches those with an address, and removes those that no Asset names any more. Safe for concurrent
-// use.
+// Archive stores the archives of Assets on the server's disk. Assets are programs for checks and handlers. Archive
+// downloads missing archives. It fetches those with an address, and removes those that no Asset names any more. Safe
+// for concurrent use.
 type Archive struct {
 	o     Options
 	store *asset.Store
@@ -59,14 +60,14 @@ type Archive struct {
 	failed           map[asset.Sum]fetchFailure
 }
 
-// fetchFailure has the error of an archive's last failed download, and the time of the next attempt.
+// fetchFailure has the error of an archive's last download, and the time of the next attempt.
 type fetchFailure struct {
 	text  string
 	wait  time.Duration
 	retry time.Time
 }
 
-// Open opens the store of archives in a folder. Call Run to fetch.
+// Open opens the store in a folder for the archives of Assets. Call Run to fetch.
 func Open(o Options) (*Archive, error) {
 	store, err := asset.Open(asset.Options{Dir: o.Dir, Now: o.Now})
 	if err != nil {
@@ -79,7 +80,7 @@ func Open(o Options) (*Archive, error) {
 	return &Archive{o: o, store: store, http: &http.Client{Transport: transport, CheckRedirect: o.Outbound.CheckRedirect}, fetching: map[asset.Sum]bool{}, failed: map[asset.Sum]fetchFailure{}}, nil
 }
 
-// Run downloads missing archives that Assets name and deletes archives that no Asset names, until ctx ends.
+// Run downloads the missing archives of Assets and deletes unused archives, until ctx ends.
 func (a *Archive) Run(ctx context.Context) error {
 	var fetches sync.WaitGroup
 	defer fetches.Wait()
@@ -115,7 +116,7 @@ func (a *Archive) Run(ctx context.Context) error {
 	}
 }
 
-// readAssets reads the declared Assets and returns their archives with the download addresses
+// readAssets reads the declared Assets, and returns their archives with the download addresses.
 func (a *Archive) readAssets(ctx context.Context) error {
 	all, err := a.o.Assets(ctx)
 	if err != nil {
@@ -146,7 +147,7 @@ func (a *Archive) readAssets(ctx context.Context) error {
 	return nil
 }
 
-// isNamed reports whether an Asset refers to the archive with this SHA-512
+// isNamed reports whether any Asset names the archive with the given SHA-512.
 func (a *Archive) isNamed(sum asset.Sum) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,7 +155,7 @@ func (a *Archive) isNamed(sum asset.Sum) bool {
 	return ok
 }
 
-// takeDueFetches returns the archives to download now and marks their downloads as running.
+// takeDueFetches returns the archives whose download is due now, and marks their downloads as running.
 func (a *Archive) takeDueFetches(now time.Time) (list []asset.Sum) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -168,7 +169,7 @@ func (a *Archive) takeDueFetches(now time.Time) (list []asset.Sum) {
 	return list
 }
 
-// fetchFromAnyAddress fetches an archive from the first of its addresses that has it.
+// fetchFromAnyAddress downloads an archive from the first of its addresses that works.
 func (a *Archive) fetchFromAnyAddress(ctx context.Context, sum asset.Sum) {
 	a.mu.Lock()
 	urls := a.addressesOfNamed[sum]
@@ -193,7 +194,7 @@ func (a *Archive) fetchFromAnyAddress(ctx context.Context, sum asset.Sum) {
 	a.o.Log.Warn("cannot download an asset's archive; trying again", "sha512", asset.Short(sum), "in", wait, "err", err)
 }
 
-// fetchFromAddress downloads an archive from one URL into the store.
+// fetchFromAddress downloads an archive from one URL and stores the archive on the server.
 func (a *Archive) fetchFromAddress(ctx context.Context, sum asset.Sum, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -218,7 +219,7 @@ func (a *Archive) fetchFromAddress(ctx context.Context, sum asset.Sum, url strin
 	return nil
 }
 
-// Open opens a stored archive for reading; the error says why the archive is missing. Open serves as
+// Open opens the stored archive of an Asset for reading. If the archive is missing, the error says why. Open serves as
 // muster.Config.Assets.
 func (a *Archive) Open(sum asset.Sum) (io.ReadSeekCloser, error) {
 	state := a.State(sum)
@@ -233,7 +234,7 @@ func (a *Archive) Open(sum asset.Sum) (io.ReadSeekCloser, error) {
 	return nil, model.Errorf(model.NotFound, "the server does not have the archive %s: upload it", asset.Short(sum)).WithHint("muster asset add NAME FILE")
 }
 
-// Put stores an uploaded archive, if its content has the given SHA-512.
+// Put stores an uploaded archive of an Asset if the archive has the right SHA-512.
 func (a *Archive) Put(sum asset.Sum, r io.Reader) (int64, error) {
 	size, err := a.store.Put(sum, r)
 	if err == nil {
@@ -242,7 +243,7 @@ func (a *Archive) Put(sum asset.Sum, r io.Reader) (int64, error) {
 	return size, err
 }
 
-// OpenChecked opens a stored archive for reading after comparing it with its SHA-512. OpenChecked serves as
+// OpenChecked compares a stored archive with its SHA-512, and opens the archive for reading. OpenChecked serves as
 // tools.Options.Archive.
 func (a *Archive) OpenChecked(sum asset.Sum) (io.ReadSeekCloser, error) {
 	if _, here := a.store.Size(sum); here {
@@ -271,7 +272,7 @@ func (a *Archive) State(sum asset.Sum) v1.Archive {
 	return out
 }
 
-// ServeHTTP answers muster doctor with the missing and damaged archives of Assets
+// ServeHTTP answers muster doctor with the missing and damaged archives of Assets.
 func (a *Archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), doctor.LookAtAssets)
 	defer cancel()
@@ -284,8 +285,8 @@ func (a *Archive) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(report) // an error means that the client went away
 }
 
-// examineArchives verifies the SHA-512 of each stored archive until ctx ends; Unread counts the archives not verified
-// yet.
+// examineArchives verifies the SHA-512 of each stored archive until ctx ends. The field Unread counts the archives
+// that are not verified yet.
 func (a *Archive) examineArchives(ctx context.Context) (out doctor.Assets, err error) {
 	all, err := a.o.Assets(context.WithoutCancel(ctx))
 	if err != nil {
@@ -320,8 +321,9 @@ func (a *Archive) examineArchives(ctx context.Context) (out doctor.Assets, err e
 // notRead is the trouble of an archive that examineArchives had no time to read.
 const notRead = "not read"
 
-// archiveTrouble returns the reason why agents cannot get an archive, or "" if they can or a download is running.
-// fetched means that an Asset has an address for the archive. read means to compare a stored archive with its sum.
+// archiveTrouble returns the reason why agents cannot download an archive of an Asset. The reason is empty if agents
+// can get the archive, or a download is running. fetched means that an Asset has an address for the archive. read
+// means to compare a stored archive with its sum.
 func (a *Archive) archiveTrouble(sum asset.Sum, fetched, read bool) string {
 	if _, here := a.store.Size(sum); here {
 		if !read {
@@ -344,8 +346,8 @@ func (a *Archive) archiveTrouble(sum asset.Sum, fetched, read bool) string {
 	return "nobody has uploaded it"
 }
 
-// machinesOfBuild formats the platform of an Asset's archive, such as "linux amd64", or returns "" if it is for all
-// platforms.
+// machinesOfBuild formats the operating system and processor for which an archive was built, such as "linux amd64".
+// For all platforms it returns "".
 func machinesOfBuild(b *model.AssetBuild) string {
 	return strings.Join(strings.Fields(strings.Join([]string{b.OS, b.Arch, b.Distribution, b.DistributionVersion}, " ")), " ")
 }

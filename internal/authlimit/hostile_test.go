@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestAttemptsAreCountedByNetwork expects attempts from all addresses of one network (an IPv4 address or an IPv6 /64)
-// to share one limit.
+// TestAttemptsAreCountedByNetwork expects all addresses of one network to share one limit of attempts. A network is an
+// IPv4 address or an IPv6 /64.
 func TestAttemptsAreCountedByNetwork(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })
@@ -51,8 +51,8 @@ func TestAttemptsAreCountedByNetwork(t *testing.T) {
 	}
 }
 
-// TestTableOfNetworksIsBounded expects that attempts from very many networks neither fill the memory nor give any
-// network a full limit again.
+// TestTableOfNetworksIsBounded makes attempts from very many networks, and expects the table of networks to stay
+// small. No network gets a full limit again.
 func TestTableOfNetworksIsBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })
@@ -77,8 +77,8 @@ func TestTableOfNetworksIsBounded(t *testing.T) {
 	}
 }
 
-// TestConcurrentAttemptsAreLimitedLikeSequentialOnes sends ten thousand wrong secrets at once, and expects ten of
-// them to be checked and one report of the exhausted network. Other networks do not wait.
+// TestConcurrentAttemptsAreLimitedLikeSequentialOnes sends ten thousand wrong secrets at the same time, and expects
+// the server to check only ten. The exhausted network is reported once. Other networks do not wait.
 func TestConcurrentAttemptsAreLimitedLikeSequentialOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now)
@@ -125,8 +125,8 @@ func TestConcurrentAttemptsAreLimitedLikeSequentialOnes(t *testing.T) {
 	})
 }
 
-// TestRightSecretsAreNeverRefused sends right secrets concurrently, and expects them to wait for each other and none
-// to be refused. A caller whose context ends stops waiting.
+// TestRightSecretsAreNeverRefused sends many right secrets at the same time, and expects none to be refused. The
+// senders wait for each other. A caller whose context ends stops waiting.
 func TestRightSecretsAreNeverRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now)
@@ -166,8 +166,8 @@ func TestRightSecretsAreNeverRefused(t *testing.T) {
 	})
 }
 
-// TestAttemptOfTheOverflowBucket reserves an attempt in the limit that all surplus networks share, and expects it to
-// be returned to the same limit.
+// TestAttemptOfTheOverflowBucket makes an attempt from a network beyond the size of the table, where networks share
+// one limit. The attempt must be returned to the same limit.
 func TestAttemptOfTheOverflowBucket(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limiter limits attempts with wrong secrets (passwords, tokens) per network, which is an IPv4 address or an IPv6
-// /64.
+// Limiter limits the attempts with wrong secrets from each network. Secrets are passwords and tokens; a network is an
+// IPv4 address or an IPv6 /64.
 type Limiter struct {
 	now      func() time.Time
 	mu       sync.Mutex // guards the fields below and all networks
@@ -27,8 +27,8 @@ type Limiter struct {
 	swept    time.Time      // time of the last sweep
 }
 
-// networkBucket has the remaining attempts of a network (a token bucket) and the number of its attempts that are
-// being checked.
+// networkBucket counts the remaining attempts of a network with a token bucket. It also has the number of attempts
+// that are being checked now.
 type networkBucket struct {
 	*rate.Limiter
 	checking int           // attempts between Acquire and release
@@ -44,24 +44,25 @@ const (
 	maxNetworks = 10_000
 )
 
-// New returns a Limiter in which no network has used an attempt yet.
+// New returns a Limiter in which all networks have all their attempts left.
 func New(now func() time.Time) *Limiter {
 	return &Limiter{now: now, networks: map[netip.Prefix]*networkBucket{}, overflow: newBucket()}
 }
 
-// newBucket returns a token bucket with all attempts left.
+// newBucket returns a token bucket from which no attempt was taken yet.
 func newBucket() *networkBucket {
 	return &networkBucket{Limiter: rate.NewLimiter(rate.Every(Interval), Burst)}
 }
 
-// Allow takes one attempt from the network of an address, and reports whether the network had one left.
+// Allow uses up one of the attempts that the network of an address has left. It reports whether the network had an
+// attempt left.
 func (l *Limiter) Allow(address string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.bucketOf(Network(address)).AllowN(l.now(), 1)
 }
 
-// bucketOf returns the bucket of a network; the caller holds mu.
+// bucketOf returns the token bucket with the remaining attempts of a network. The caller holds mu.
 func (l *Limiter) bucketOf(prefix netip.Prefix) *networkBucket {
 	if n := l.networks[prefix]; n != nil {
 		return n
@@ -82,8 +83,8 @@ func (l *Limiter) bucketOf(prefix netip.Prefix) *networkBucket {
 	return n
 }
 
-// Network returns the address range that one client is assumed to control: an IPv4 address, or an IPv6 /64. All texts
-// that are not an address belong to the zero Prefix.
+// Network returns the network of an address, for example an IPv6 /64, which one client probably controls. The range is
+// an IPv4 address or an IPv6 /64. All texts that are not an address belong to the zero Prefix.
 func Network(address string) netip.Prefix {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {
@@ -101,11 +102,11 @@ func Network(address string) netip.Prefix {
 // ErrExhausted means that a network has no attempts left for now.
 var ErrExhausted = errors.New("too many wrong secrets from this network")
 
-// Acquire reserves one attempt to check a secret for the network of an address, and waits while others of this
-// network are being checked. Of one network at most its remaining attempts are checked at the same time: of ten
-// thousand concurrent attempts, ten are checked. The caller calls release once, with the outcome; a right secret
-// costs no attempt. Acquire fails with ErrExhausted if the network has no attempts left, and first is true for the
-// first such failure since its burst was full; or with the error of ctx.
+// Acquire reserves one attempt to check a secret (password or token) for the network of an address. It waits while
+// other attempts of this network are being checked. Of one network at most its remaining attempts are checked at the
+// same time: of ten thousand concurrent attempts, ten are checked. The caller calls release once, with the outcome; a
+// right secret costs no attempt. Acquire fails with ErrExhausted if the network has no attempts left, and first is
+// true for the first such failure since its burst was full; or with the error of ctx.
 func (l *Limiter) Acquire(ctx context.Context, address string) (release func(wrong bool), first bool, err error) {
 	for {
 		n, wait, first := l.startAttempt(address)
@@ -123,9 +124,9 @@ func (l *Limiter) Acquire(ctx context.Context, address string) (release func(wro
 	}
 }
 
-// startAttempt reserves an attempt in the token bucket of the address's network and returns the bucket. If all
-// remaining attempts are being checked, it returns wait instead, a channel that is closed when one of them is
-// released. If no attempts remain, it returns neither.
+// startAttempt reserves one attempt for the network of an address, and returns the network's counter. If all remaining
+// attempts are being checked, it returns wait instead, a channel that is closed when one of them is released. If no
+// attempts remain, it returns neither.
 func (l *Limiter) startAttempt(address string) (n *networkBucket, wait <-chan struct{}, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,7 +149,8 @@ func (l *Limiter) startAttempt(address string) (n *networkBucket, wait <-chan st
 	return nil, n.released, false
 }
 
-// endAttempt ends a reserved attempt and takes a token from the network's bucket if the secret was wrong.
+// endAttempt ends the check of one secret, and counts the attempt if the secret was wrong. If the secret was wrong, it
+// takes a token from the network's bucket.
 func (l *Limiter) endAttempt(n *networkBucket, wrong bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

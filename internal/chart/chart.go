@@ -10,7 +10,7 @@ package chart
 
 import "math"
 
-// Chart holds the lines, axes, bands and marks of one diagram, and its texts.
+// Chart is one diagram with its lines, axes, bands, marks and texts.
 type Chart struct {
 	ID      string // of the element; unique on its page
 	Title   string
@@ -23,7 +23,7 @@ type Chart struct {
 	Marks   []Mark
 }
 
-// Axis describes the horizontal or vertical axis of a chart: its name, scale, range and number format.
+// Axis describes the horizontal or vertical axis of a chart. It has a name, scale, range and number format.
 type Axis struct {
 	Name     string // heads the column of the table
 	Scale    Scale
@@ -43,7 +43,8 @@ const (
 	Nines         // of percentiles: 90, 99, 99.9 are equally far apart
 )
 
-// Line is one series of points, in the order of X. Points are in the order of X; a Y that is not a number is a gap.
+// Line is one line of a chart, a series of points in the order of X. Points are in the order of X; a Y that is not a
+// number is a gap.
 type Line struct {
 	Name   string
 	Value  string // of the whole line, beside its name; may be empty
@@ -55,30 +56,30 @@ type Line struct {
 	Dots   bool // each point has a dot
 }
 
-// Point is one point of a line: its place on the horizontal axis, and its value.
+// Point is one point of a line in a chart. X is its place on the horizontal axis, and Y its value.
 type Point struct{ X, Y float64 }
 
-// Band is a range of the horizontal axis with a name.
+// Band is a named range of the horizontal axis, shown as a background band.
 type Band struct {
 	Name     string
 	Tone     string
 	From, To float64
 }
 
-// Mark is a moment on the horizontal axis, shown by a short sign at the upper edge of the chart.
+// Mark is a moment on the horizontal axis, shown by a short sign above the chart.
 type Mark struct {
 	Sign, Name string
 	Tone       string
 	At         float64
 }
 
-// Gap returns the value of an absent point.
+// Gap returns NaN, the value of a missing point in a line of a chart.
 func Gap() float64 { return math.NaN() }
 
-// absent reports whether a value is NaN or infinite, so that no point is drawn.
+// absent reports whether a point of a line is missing, that is, NaN or infinite.
 func absent(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
 
-// ranges returns the ranges that all lines cover in both directions.
+// ranges returns the ranges of values of all lines, horizontally and vertically.
 func (c *Chart) ranges() (x, y span) {
 	x, y = newSpan(c.X), newSpan(c.Y)
 	for _, l := range c.Lines {
@@ -92,10 +93,10 @@ func (c *Chart) ranges() (x, y span) {
 	return x, y
 }
 
-// span is a range of values.
+// span is a range of values on an axis.
 type span struct{ from, to float64 }
 
-// newSpan returns the least range of an axis, before the values of the lines widen it.
+// newSpan returns the range of values that an axis shows at least. The values of the lines widen the range later.
 func newSpan(a Axis) span {
 	if a.From != a.To {
 		return span{a.From, a.To}
@@ -106,7 +107,7 @@ func newSpan(a Axis) span {
 	return span{math.Inf(1), math.Inf(-1)}
 }
 
-// add widens the range so that it contains a value.
+// add widens the range to contain a value.
 func (s *span) add(v float64) { s.from, s.to = min(s.from, v), max(s.to, v) }
 
 // Text formats a value of the axis exactly.

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// plain formats a number in the shortest form.
+// plain formats a number for tests in the shortest form.
 func plain(v float64) string { return fmt.Sprintf("%g", v) }
 
-// TestAxesAreDividedAsPeopleCount checks the labels of axes with linear, logarithmic, time and percentile scales.
+// TestAxesAreDividedAsPeopleCount checks the labels of linear, logarithmic, time and percentile axes.
 func TestAxesAreDividedAsPeopleCount(t *testing.T) {
 	for _, c := range []struct {
 		scale    Scale
@@ -50,7 +50,7 @@ func TestAxesAreDividedAsPeopleCount(t *testing.T) {
 	}
 }
 
-// TestGapsStayGaps draws a line with a missing point, and expects that the path is interrupted there.
+// TestGapsStayGaps draws a line with a missing point, and expects a gap in the line.
 func TestGapsStayGaps(t *testing.T) {
 	d := Chart{X: Axis{Name: "x", Format: plain, From: 0, To: 3}, Y: Axis{Format: plain}, Lines: []Line{
 		{Name: "a", Filled: true, Points: []Point{{0, 1}, {1, 2}, {2, Gap()}, {3, 2}}},
@@ -74,7 +74,7 @@ func TestGapsStayGaps(t *testing.T) {
 	}
 }
 
-// Names beside lines that end together stand under each other, in the order of the ends.
+// Names beside lines with equal ends are written one below the other, in the order of the ends.
 func TestNamesDoNotCoverEachOther(t *testing.T) {
 	c := Chart{X: Axis{Format: plain}, Y: Axis{Format: plain, From: 0, To: 100}}
 	for i, end := range []float64{0, 1, 2, 100, 99} {
@@ -96,8 +96,8 @@ func TestNamesDoNotCoverEachOther(t *testing.T) {
 	}
 }
 
-// TestTemplateTakesADrawing executes the HTML template with a drawing, and looks for the escaped title and the data in
-// the result.
+// TestTemplateTakesADrawing executes the HTML template with a chart, and expects its title and data in the result. The
+// title must be escaped.
 func TestTemplateTakesADrawing(t *testing.T) {
 	set := template.Must(template.New("").Parse(Template()))
 	var b strings.Builder
@@ -113,7 +113,8 @@ func TestTemplateTakesADrawing(t *testing.T) {
 	}
 }
 
-// TestSignsDoNotCoverEachOther draws marks close together, and expects their signs side by side, and a line for each.
+// TestSignsDoNotCoverEachOther draws signs of nearly equal moments, and expects all signs to be readable. The signs
+// are side by side, and each has a line.
 func TestSignsDoNotCoverEachOther(t *testing.T) {
 	c := Chart{X: Axis{Format: plain, From: 0, To: 100}, Y: Axis{Format: plain}}
 	for i, at := range []float64{50, 10, 10, 11, 30, 200} {

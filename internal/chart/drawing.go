@@ -12,12 +12,12 @@ import (
 //go:embed chart.html
 var source string
 
-// Template returns the html/template that defines "chart": a Drawing as a figure. The page that takes it brings style
-// and, for values under the pointer, script.
+// Template returns the HTML template named "chart", which shows a Drawing as a figure. The page that takes it brings
+// style and, for values under the pointer, script.
 func Template() string { return source }
 
-// Drawing is a chart with positions: percentages from the left and from
-// the top.
+// Drawing is a chart with the computed positions of its parts. Positions are percentages from the left and from the
+// top.
 type Drawing struct {
 	Chart
 	Across, Up []Label
@@ -28,7 +28,7 @@ type Drawing struct {
 	Rows       []Row
 }
 
-// Label is one division of an axis.
+// Label is the label of one division of an axis.
 type Label struct {
 	At   float64
 	Text string
@@ -44,27 +44,27 @@ type Curve struct {
 	At         float64 // of its name, which stands beside its end
 }
 
-// Stretch is a band in a drawing, a named part of the horizontal axis. Room names the least width that has space for
-// its name: any, wide or none.
+// Stretch is a band in a drawing, that is, a named range of the horizontal axis. Room names the least width that has
+// space for its name: any, wide or none.
 type Stretch struct {
 	Band
 	Start, Width float64
 	Room         string
 }
 
-// Moment is a mark and its place on the horizontal axis, in percent of the width.
+// Moment is a marked moment in a drawing, with its place on the horizontal axis in percent.
 type Moment struct {
 	Mark
 	At float64
 }
 
-// Row is one row of the table; At is its place on the horizontal axis.
+// Row is one row of the table below a chart. At is its place on the horizontal axis.
 type Row struct {
 	At    float64
 	Cells []string
 }
 
-// Draw computes the positions.
+// Draw computes the positions of all parts of the chart.
 func (c Chart) Draw() Drawing {
 	d := Drawing{Chart: c}
 	xs, ys := c.ranges()
@@ -88,7 +88,8 @@ func (c Chart) Draw() Drawing {
 // signRoom is the width of one letter of a sign on a narrow screen, in percent of the drawing.
 const signRoom = 2.5
 
-// marks places the marks within the range of the axis. Signs without room beside the sign before them stand together.
+// marks computes where the short signs of marked moments stand on the horizontal axis. Signs without room beside the
+// sign before them stand together.
 func (d *Drawing) marks(across ruler, x span) {
 	marks := slices.SortedStableFunc(slices.Values(d.Marks), func(a, b Mark) int { return cmp.Compare(a.At, b.At) })
 	last := -1 // with a sign
@@ -127,7 +128,8 @@ func (d *Drawing) label(across, up ruler) {
 	}
 }
 
-// room is a CSS class: "wide" if the name of the band fits on a wide screen, "any" if it fits on a phone too.
+// room returns the CSS class for the screen widths at which a band name is shown. The class is "wide" if the name fits
+// on a wide screen, and "any" if it fits on a phone too.
 func room(name string, percent float64, chart bool) string {
 	need := 7*float64(len([]rune(name))) + 6 // pixels
 	switch {

@@ -31,7 +31,7 @@ func (d *Drawing) spreadNames() {
 	}
 }
 
-// table makes the table of the chart's values, with one row for each X of a point.
+// table makes the table of the chart's values. The table has one row for each X of a point.
 func (d *Drawing) table(across ruler) {
 	d.Head = []string{d.X.Name}
 	var xs []float64

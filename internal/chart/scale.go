@@ -8,14 +8,14 @@ type tick struct {
 	label bool
 }
 
-// ruler maps the values of an axis to places between 0 and 1, and holds the division lines.
+// ruler maps the values of an axis to places between 0 and 1. It also holds the division lines.
 type ruler struct {
 	scale    Scale
 	from, to float64 // as projected
 	ticks    []tick
 }
 
-// newRuler divides the range of an axis into about n parts, and widens the range to whole parts if widen is set.
+// newRuler divides the range of an axis into about n parts. If widen is set, the range grows to whole parts.
 func newRuler(a Axis, s span, n int, widen bool) ruler {
 	if math.IsInf(s.from, 0) || math.IsInf(s.to, 0) {
 		s = span{0, 1}
@@ -45,7 +45,7 @@ func (r *ruler) project(v float64) float64 {
 	return v
 }
 
-// place returns the place of a value on the axis, from 0 at its start to 1 at its end.
+// place returns the place of a value on the axis, between 0 (start) and 1 (end).
 func (r *ruler) place(v float64) float64 {
 	if r.to == r.from {
 		return 0.5
@@ -67,7 +67,8 @@ func (r *ruler) divideEvenly(s span, step float64, widen bool) {
 	}
 }
 
-// decades divides a logarithmic axis at powers of ten, and also at 2 and 5 times these if they are few.
+// decades divides a logarithmic axis at powers of ten. A short range is also divided at 2 and 5 times each power of
+// ten.
 func (r *ruler) decades(s span) {
 	s.from = max(s.from, 1e-6)
 	s.to = max(s.to, s.from*1.01)
@@ -99,7 +100,8 @@ func (r *ruler) nines(s span) {
 	}
 }
 
-// niceStep returns the smallest step that is at least about and is 1, 2, 2.5 or 5 times a power of ten.
+// niceStep returns the smallest round step for an axis that is not smaller than `about`. Round steps are 1, 2, 2.5 and
+// 5 times a power of ten.
 func niceStep(about float64) float64 {
 	if about <= 0 || math.IsNaN(about) || math.IsInf(about, 0) {
 		return 1
@@ -113,7 +115,8 @@ func niceStep(about float64) float64 {
 	return 10 * unit
 }
 
-// clockStep returns the smallest step of whole seconds, minutes or hours that is not shorter than the duration `about`, all in seconds.
+// clockStep returns the smallest usual time step, in seconds, that is not shorter than `about`. Usual steps are whole
+// seconds, minutes, hours and days.
 func clockStep(about float64) float64 {
 	steps := []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 6 * 3600, 12 * 3600, 86400}
 	for _, s := range steps {

@@ -19,10 +19,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// changeFlags has the flags of every command that changes resources: --message, --dry-run, --yes, --max-affected.
+// changeFlags has the flags of every command that changes resources, such as --message and --dry-run.
 type changeFlags struct{ v1.ChangeOptions }
 
-// registerFlags adds the flags of commands that change resources: --message, --dry-run, --yes, --max-affected.
+// registerFlags adds the flags of commands that change resources, such as --message and --dry-run.
 func (f *changeFlags) registerFlags(flags *pflag.FlagSet) {
 	registerMessageFlag(flags, &f.Message, "reason, recorded with the change (MUSTER_MESSAGE)")
 	flags.BoolVar(&f.DryRun, "dry-run", false, "show the effect and change nothing")
@@ -120,7 +120,7 @@ func (f *applyFlags) readResources(c *commandCall) ([]declaredResource, error) {
 	return docs, findOtherOwners(docs, f.owner).Err()
 }
 
-// applyOrPreview sends the resources to the server; with --dry-run the server only returns the effect.
+// applyOrPreview sends the resources to the server. With --dry-run the server only returns the effect.
 func (f *applyFlags) applyOrPreview(c *commandCall) (v1.Applied, error) {
 	request := v1.ApplyRequest{
 		ChangeOptions: c.changeOptions(&f.changeFlags), Namespace: c.namespace,
@@ -161,15 +161,15 @@ func planCommand(s *commandLine) *cobra.Command {
 	}, printResourceChanges)
 }
 
-// diffCommand makes the command muster diff, which shows the differences that apply would make.
+// diffCommand makes the command muster diff, which shows what an apply would change.
 func diffCommand(s *commandLine) *cobra.Command {
 	return previewCommand(s, command{
 		use: "diff -f FILE...", oneNamespace: true, short: "Show the differences that apply would make",
 	}, printResourceDiffs)
 }
 
-// previewCommand adds the common parts of the commands muster plan and muster diff, which show the effect of apply
-// without applying it
+// previewCommand makes the commands muster plan and muster diff with their common parts. Both show the effect of apply
+// without applying it.
 func previewCommand(s *commandLine, d command, print func(*commandCall, v1.Applied) error) *cobra.Command {
 	f := &applyFlags{}
 	d.flags, d.check = f.registerPreviewFlags, f.validate
@@ -192,7 +192,7 @@ func previewCommand(s *commandLine, d command, print func(*commandCall, v1.Appli
 	return s.buildCommand(d)
 }
 
-// printApplyResult prints the changes that the server made, or its reason to refuse them.
+// printApplyResult prints the changes by the server, or the server's reason for a refusal.
 func (c *commandCall) printApplyResult(done v1.Applied, err error) error {
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (c *commandCall) printApplyResult(done v1.Applied, err error) error {
 	return printResourceChanges(c, done)
 }
 
-// printResourceChanges writes one line per applied resource: its change, and the number of its nodes
+// printResourceChanges writes one line per applied resource, with its change and the number of its nodes.
 func printResourceChanges(c *commandCall, applied v1.Applied) error {
 	if c.Format.IsForPrograms() {
 		return c.WriteValue(applied)
@@ -230,7 +230,8 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 	return nil
 }
 
-// printUnitImpact prints the nodes that would get, lose or change a unit, and the differences of its definition.
+// printUnitImpact prints the nodes that would get, lose or change a check, policy directive or Template. It also
+// prints the differences of its definition.
 func printUnitImpact(c *commandCall, u *v1.UnitImpact) {
 	var parts []string
 	for _, p := range []struct {
@@ -254,15 +255,15 @@ func printUnitImpact(c *commandCall, u *v1.UnitImpact) {
 	}
 }
 
-// printTimings prints the time of each step of the planner.
+// printTimings prints the time of each step in which the server compiles changed resources.
 func printTimings(c *commandCall, applied v1.Applied) {
 	for _, step := range applied.Timings {
 		c.Printf("%10.3f ms  %s\n", float64(step.Microseconds)/1000, step.Step)
 	}
 }
 
-// printNewlyNotifiedProblems prints which handlers are notified of problems that were already open before a change of
-// routes.
+// printNewlyNotifiedProblems prints the handlers that are notified of older problems after a change of routes. The
+// problems were already open before the change.
 func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 	for _, t := range applied.AffectedProblems {
 		var handlers []string
@@ -364,8 +365,8 @@ func printApplyRefusal(c *commandCall, applied v1.Applied) {
 	}
 }
 
-// previewExitError returns the exit code of muster plan or diff: the error's own code if apply would be refused, 20 if apply
-// would change something, else 0.
+// previewExitError returns the exit code of muster plan or muster diff. It is the error's own code if apply would be
+// refused, 20 if apply would change something, and else 0.
 func previewExitError(applied v1.Applied) error {
 	if r := applied.Refused; r != nil {
 		for class := model.Internal; class <= model.Stale; class++ {
@@ -447,7 +448,7 @@ func editResource(c *commandCall, k kind.Kind, name string, f *changeFlags) erro
 	return printResourceChanges(c, applied)
 }
 
-// replaceWithEditedText replaces a resource by the text that the user edited; kind, name and namespace must be
+// replaceWithEditedText replaces a resource by the text that the user edited. Kind, name and namespace must be
 // unchanged.
 func replaceWithEditedText(
 	c *commandCall, k kind.Kind, f *changeFlags, path string, before, after []byte, tag string,

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestApplyOwnedFolder applies a folder with --owner and --prune, and expects that only resources of that owner are
-// deleted.
+// TestApplyOwnedFolder applies a folder with --owner and --prune, and expects deletions only of that owner's
+// resources.
 func TestApplyOwnedFolder(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02")
@@ -83,8 +83,8 @@ func TestApplyOwnedFolder(t *testing.T) {
 	x.expectOutput("", "audit --limit 1", 0, "watch the web servers")
 }
 
-// TestLintListsFlawsAsJSON expects muster lint -o json to list each error (flaw) with file, line and column, and an
-// empty list for valid files.
+// TestLintListsFlawsAsJSON lints files with -o json, and expects each error with file, line and column. Valid files
+// give an empty list.
 func TestLintListsFlawsAsJSON(t *testing.T) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
@@ -109,7 +109,7 @@ func TestArgumentsAcceptKindSlashName(t *testing.T) {
 	}
 }
 
-// TestDeleteIsAllOrNothing deletes several resources and expects either all deleted or none, with one confirmation
+// TestDeleteIsAllOrNothing deletes several resources, and expects all or none to be deleted. One confirmation counts
 // for all affected nodes.
 func TestDeleteIsAllOrNothing(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
@@ -125,8 +125,8 @@ func TestDeleteIsAllOrNothing(t *testing.T) {
 	x.expectOutput("", "audit --limit 2", 0, "changed 2 resources")
 }
 
-// TestDeleteSelections deletes resources by labels, by file and by --all, and expects that a non-empty namespace is
-// deleted only with --cascade
+// TestDeleteSelections deletes resources by labels, by file and by --all, and expects exactly the selected resources
+// to go. A non-empty namespace needs --cascade.
 func TestDeleteSelections(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.writeFile("disk.yaml", disk)
@@ -141,7 +141,7 @@ func TestDeleteSelections(t *testing.T) {
 		want string
 	}{
 		{"delete", model.Invalid, "muster delete KIND NAME"}, {"delete nodes", model.Invalid, "the name of the object is missing"},
-		{"delete nodes d1 --all", model.Invalid, "exclude"}, {"delete -f DIR/disk.yaml nodes", model.Invalid, "-f excludes names"},
+		{"delete nodes d1 --all", model.Invalid, "cannot be combined with --all"}, {"delete -f DIR/disk.yaml nodes", model.Invalid, "-f cannot be combined with names"},
 		{"delete events --all", model.Invalid, "by name"}, {"delete event web01/disk --dry-run", model.Invalid, "--dry-run does not apply to events"},
 		{"delete node web01 --cascade", model.Invalid, "--cascade applies only to namespaces"}, {"delete nodes --all -l env=test", model.Invalid, "exclude each other"},
 

@@ -38,7 +38,7 @@ func assetAddCommand(s *commandLine) *cobra.Command {
 		check: func(c *commandCall) (err error) {
 			switch {
 			case len(c.args) == 2 && (build.URL != "" || build.SHA512 != ""):
-				return model.Errorf(model.Invalid, "the argument FILE excludes --url and --sha512").WithHint("leave these flags out")
+				return model.Errorf(model.Invalid, "the argument FILE cannot be combined with --url or --sha512").WithHint("leave these flags out")
 			case len(c.args) == 1 && (build.URL == "" || build.SHA512 == ""):
 				return model.Errorf(model.Invalid, "the archive file of the asset is missing").WithHint("%s %s FILE, or --url and --sha512", c.cmd.CommandPath(), c.args[0])
 			case len(c.args) == 2:
@@ -80,7 +80,7 @@ func sha512OfFile(path string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// addBuildToAsset adds a build (the archive for one platform) to the spec of an asset, or replaces the build for the
+// addBuildToAsset adds a build, the archive for one platform, to the spec of an asset. It replaces a build for the
 // same platform. A concurrent change of the asset is a conflict.
 func addBuildToAsset(c *commandCall, f *changeFlags, name string, build model.AssetBuild) (v1.Applied, error) {
 	k := kind.Asset()
@@ -120,8 +120,8 @@ func addBuildToAsset(c *commandCall, f *changeFlags, name string, build model.As
 	})
 }
 
-// assetBuildRow is one row of muster asset list: a build (the archive for one platform) of an asset, and the state of
-// its archive
+// assetBuildRow is one row of muster asset list, a build of an asset with its archive's state. A build is the archive
+// for one platform.
 type assetBuildRow struct {
 	Namespace string           `json:"namespace"`
 	Name      string           `json:"name"`

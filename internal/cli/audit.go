@@ -83,8 +83,8 @@ func noChangesText(kind, namespace, name string) string {
 		textWhen(namespace != "", " in namespace "+namespace)
 }
 
-// groupChangesByRevision groups audit records by revision of the declared resources, so that the changes of one
-// command stay together
+// groupChangesByRevision groups audit records by revision of the declared resources. The changes of one command so
+// stay together.
 func groupChangesByRevision(changes []v1.Change) (groups [][]v1.Change) {
 	for i, c := range changes {
 		if i == 0 || c.Revision != changes[i-1].Revision {
@@ -95,8 +95,8 @@ func groupChangesByRevision(changes []v1.Change) (groups [][]v1.Change) {
 	return groups
 }
 
-// printChangesOfRevision writes the changes that one command made: a single one in one line, several below a line
-// with their author
+// printChangesOfRevision writes the changes that one command made. A single change is one line; several stand below a
+// line with their author.
 func printChangesOfRevision(c *commandCall, changes []v1.Change, diff bool, most int) {
 	head := changes[0]
 	c.Printf("%6d  %s  ", head.Revision, c.DateAndTime(head.At))
@@ -120,7 +120,7 @@ func printChangesOfRevision(c *commandCall, changes []v1.Change, diff bool, most
 	}
 }
 
-// changeAuthor formats user, address and owner of an audit record: "pipeline from 10.0.0.7 for team-a".
+// changeAuthor formats user, address and owner of an audit record, such as "pipeline from 10.0.0.7 for team-a".
 func changeAuthor(c v1.Change) string {
 	return c.User + textWhen(c.Address != "" && c.Address != "local", " from "+c.Address) + textWhen(c.Owner != "", " for "+c.Owner)
 }
@@ -130,7 +130,7 @@ func appendReason(text string, c v1.Change) string {
 	return text + textWhen(c.Message != "", ": "+c.Message)
 }
 
-// changeText formats an audit record as one line: "admin from 10.0.0.7 updated check/disk: less noise".
+// changeText formats an audit record as one line. Example: "admin from 10.0.0.7 updated check/disk: less noise".
 func changeText(c v1.Change) string {
 	if c.Kind == "run" {
 		return changeAuthor(c) + " ran " + c.Message
@@ -138,7 +138,7 @@ func changeText(c v1.Change) string {
 	return appendReason(changeAuthor(c)+" "+changeActionText(c), c)
 }
 
-// changeActionText formats the action and object of an audit record: "updated check/disk".
+// changeActionText formats the action and object of an audit record, such as "updated check/disk".
 func changeActionText(c v1.Change) string {
 	verb := strings.TrimSuffix(c.Op, "e") + "ed"
 	if c.Was != "" {
@@ -147,7 +147,7 @@ func changeActionText(c v1.Change) string {
 	return verb + " " + resourceRefText(c.Kind, c.Namespace, c.Name) + textWhen(c.More > 0, fmt.Sprintf(" and %d more", c.More))
 }
 
-// printPatch prints the differences of a change (a unified diff) in colours, without the lines that name the files.
+// printPatch prints the differences of a change (a unified diff) in colours. Lines with file names are left out.
 func printPatch(c *commandCall, patch string) {
 	for line := range strings.Lines(patch) {
 		cell := screen.Cell{Text: strings.TrimRight(line, "\n")}
@@ -183,7 +183,7 @@ func whyCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// printCheckTrace prints the trace of a check on a node: each step, with its causes indented below it
+// printCheckTrace prints the trace of a check on a node. Below each step stand its causes, indented.
 func printCheckTrace(c *commandCall, trace v1.Trace) {
 	c.Printf("%s in namespace %s\n\n", trace.Node+textWhen(trace.Check != "", "/"+trace.Check), trace.Namespace)
 	last := ""
@@ -198,7 +198,7 @@ func printCheckTrace(c *commandCall, trace v1.Trace) {
 	}
 }
 
-// printTraceStep prints one step of a check's trace, with the steps that caused it indented below it
+// printTraceStep prints one step of a check's trace, with its causes indented below.
 func printTraceStep(c *commandCall, before string, link v1.Link) {
 	text := screen.Cell{Text: "  " + link.Text}
 	if !link.At.IsZero() {

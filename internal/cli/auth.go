@@ -31,8 +31,8 @@ const (
 	bindHelp   = "roles in single namespaces, NAMESPACE=ROLE, comma-separated: viewer, operator or admin"
 )
 
-// userRightsText returns the rights of a user or token: its role, its roles in single namespaces, and the right to
-// run commands.
+// userRightsText returns the rights of a user or token as text. They are its role, its roles in single namespaces, and
+// the right to run commands.
 func userRightsText(role string, bindings map[string]string, run bool) string {
 	var parts []string
 	if role != "" {

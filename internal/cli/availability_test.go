@@ -20,8 +20,8 @@ type journaledResult struct {
 	status model.Status
 }
 
-// availabilityOf computes the seconds that an event spent in each status from its results in the journal, to verify
-// the availability report
+// availabilityOf computes the seconds of an event in each status from its results in the journal. The test compares
+// the availability report with them.
 func availabilityOf(results []journaledResult, since, until time.Time) (seconds [4]float64, nothing float64) {
 	nothing = until.Sub(since).Seconds()
 	for i, r := range results {
@@ -40,8 +40,8 @@ func availabilityOf(results []journaledResult, since, until time.Time) (seconds 
 	return seconds, nothing
 }
 
-// TestAvailabilityAgreesWithJournal compares the availability report with the seconds per status that the test
-// computes from the results in the journal.
+// TestAvailabilityAgreesWithJournal compares the availability report with the results in the journal. The test itself
+// computes the seconds per status.
 func TestAvailabilityAgreesWithJournal(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.RunDispatcher()

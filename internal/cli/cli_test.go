@@ -31,8 +31,7 @@ func runCommandLine(t *testing.T, stdin string, args ...string) (code int, stdou
 	return code, out.String(), errs.String()
 }
 
-// TestLintReportsEveryFlaw expects muster lint to report all errors in all files of a folder, and the number of valid
-// resources.
+// TestLintReportsEveryFlaw lints a folder, and expects all errors in all files and the number of valid resources.
 func TestLintReportsEveryFlaw(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -51,8 +50,7 @@ func TestLintReportsEveryFlaw(t *testing.T) {
 	}
 }
 
-// TestLintNotesSensuKinds expects muster lint to note the Sensu kinds in a file once, with a link to the
-// documentation.
+// TestLintNotesSensuKinds lints a file with Sensu kinds, and expects one note with a link to the documentation.
 func TestLintNotesSensuKinds(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "old.yaml")
@@ -75,8 +73,8 @@ func TestLintNotesSensuKinds(t *testing.T) {
 	}
 }
 
-// TestExplainCommand runs muster explain for a field, and for an unknown kind, where it expects the nearest kind as
-// suggestion.
+// TestExplainCommand runs muster explain for a field and an unknown kind, and expects the right texts. For the unknown
+// kind, it suggests the nearest kind.
 func TestExplainCommand(t *testing.T) {
 	code, stdout, _ := runCommandLine(t, "", "explain", "check.alert")
 	if code != 0 || !strings.Contains(stdout, "  failAfter (whole number)\n") || !strings.HasPrefix(stdout, "check.spec.alert: mapping\n") {
@@ -88,8 +86,8 @@ func TestExplainCommand(t *testing.T) {
 	}
 }
 
-// TestDoctorTakesServerSettings expects muster doctor to use the settings of the running server, unless flags or
-// another data folder are given.
+// TestDoctorTakesServerSettings runs muster doctor, and expects the settings of the running server. Flags or another
+// data folder come before them.
 func TestDoctorTakesServerSettings(t *testing.T) {
 	own, other := t.TempDir(), t.TempDir()
 	settings := map[string]string{"data": own, "journal": "/fast/disk", "journal-budget": "7GiB"}
@@ -121,8 +119,8 @@ func TestDoctorTakesServerSettings(t *testing.T) {
 	}
 }
 
-// FuzzArguments parses random command-line values such as times, statuses and targets, and expects a value or an
-// error with a message.
+// FuzzArguments parses random command-line values, and expects a value or an error with a message. Times, statuses and
+// targets are such values.
 func FuzzArguments(f *testing.F) {
 	for _, text := range []string{"03:00", "24h", "2026-12-24 18:00", "0", "critical,2", `web01,group:web,where:node.labels.env == "a,b"`, "kind: Check\nmetadata: {name: disk}\nspec: {interval: 60s, command: x}\n", `{"items": [{"kind": "Check", "metadata": {"name": "disk"}}, {"namespace": "shop", "node": "web01", "check": "disk"}]}`, "shop/web01/disk"} {
 		f.Add(text)
@@ -157,7 +155,7 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// TestReadShadowLimit reads notifications of shadow namespaces up to a limit and expects a note about those left out
+// TestReadShadowLimit reads notifications of shadow namespaces up to a limit, and expects a note about the rest.
 func TestReadShadowLimit(t *testing.T) {
 	until := time.Unix(1e9, 0)
 	for _, c := range []struct{ there, pages, held int }{{0, 1, 0}, {250, 3, 250}, {1000, 10, 1000}, {1001, 10, 1000}, {1e9, 10, 1000}} {

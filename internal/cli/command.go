@@ -25,8 +25,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// command describes one command of the command line: usage, help, flags, completion and run function. Its description
-// and examples stand in help.md.
+// command describes one command of the command line. It has usage, help, flags, completion and run function. Its
+// description and examples stand in help.md.
 type command struct {
 	use, short   string
 	aliases      []string
@@ -42,7 +42,8 @@ type command struct {
 	commands     []*cobra.Command         // below this one
 }
 
-// commandCall is one execution of a command: its flags and arguments, the API client, and the screen to write to.
+// commandCall is one execution of a command. It has the flags, the arguments, the API client, and the screen to write
+// to.
 type commandCall struct {
 	*commandLine
 	*screen.Screen
@@ -75,7 +76,7 @@ func (s *commandLine) buildCommand(d command) *cobra.Command {
 		case d.oneNamespace && s.allNamespaces:
 			return model.Errorf(model.Invalid, "%s does not accept -A, because it writes to one namespace only", c.CommandPath()).WithHint("name the namespace: %s -n NAMESPACE", c.CommandPath())
 		case slices.Contains(args, ""):
-			return model.Errorf(model.Invalid, "one of the arguments is an empty text").WithHint("%s --help", c.CommandPath())
+			return model.Errorf(model.Invalid, "one of the arguments is empty").WithHint("%s --help", c.CommandPath())
 		}
 		if d.check != nil {
 			if err := d.check(x); err != nil {
@@ -110,7 +111,7 @@ func setHelp(c *cobra.Command) {
 	}
 }
 
-// printValue writes a value as JSON or YAML for programs, or calls the function that prints it for people.
+// printValue writes a value as JSON or YAML for programs. For people, it calls a print function.
 func (c *commandCall) printValue(value any, people func()) error {
 	if c.Format.IsForPrograms() {
 		return c.WriteValue(value)
@@ -119,8 +120,8 @@ func (c *commandCall) printValue(value any, people func()) error {
 	return nil
 }
 
-// fetchAndPrint returns the run function of a command that reads one value from the server, and prints it as JSON or
-// YAML for programs or as text for people.
+// fetchAndPrint returns the run function of a command that reads and prints one value. Programs get JSON or YAML, and
+// people get text.
 func fetchAndPrint[T any](fetch func(*commandCall) (T, error), print func(*commandCall, T)) func(*commandCall) error {
 	return func(c *commandCall) error {
 		value, err := fetch(c)
@@ -131,7 +132,7 @@ func fetchAndPrint[T any](fetch func(*commandCall) (T, error), print func(*comma
 	}
 }
 
-// readAndPrintList returns the run function of a command that reads one list from the server and prints it.
+// readAndPrintList returns the run function of a command that reads and prints one list.
 func readAndPrintList[T any](read func(*commandCall) (listOutput[T], error)) func(*commandCall) error {
 	return func(c *commandCall) error {
 		l, err := read(c)
@@ -142,8 +143,8 @@ func readAndPrintList[T any](read func(*commandCall) (listOutput[T], error)) fun
 	}
 }
 
-// forEachArgument returns the run function of a command that handles its arguments one by one, and prints the text
-// done after each.
+// forEachArgument returns the run function of a command that handles its arguments one by one. After each argument it
+// prints the text done.
 func forEachArgument(do func(*commandCall, string) error, done string) func(*commandCall) error {
 	return func(c *commandCall) error {
 		for _, arg := range c.args {
@@ -173,7 +174,7 @@ func convertEach[A, B any](list []A, convert func(A) B) []B {
 	return out
 }
 
-// listOutput is the output of a list command: table rows for people, and one JSON or YAML value for programs
+// listOutput is the output of a list command. People get table rows, and programs get one JSON or YAML value.
 type listOutput[T any] struct {
 	value   any // for programs
 	items   []T
@@ -183,7 +184,7 @@ type listOutput[T any] struct {
 	notes   []string      // lines below the table; empty ones are left out
 }
 
-// sortRows sorts items in place by the value at a JSON path; an empty path keeps their order
+// sortRows sorts items in place by the value at a JSON path. An empty path keeps their order.
 func sortRows[T any](path string, items []T) error {
 	if path == "" {
 		return nil
@@ -199,7 +200,7 @@ func sortRows[T any](path string, items []T) error {
 	return nil
 }
 
-// WriteValue prints a value in the format of flag -o: as JSON, as YAML, or as the names of its objects only
+// WriteValue prints a value in the format of flag -o. It is JSON, YAML, or only the names of the objects.
 func (c *commandCall) WriteValue(value any) error {
 	if c.Format != screen.Name {
 		return c.Screen.WriteValue(value)
@@ -214,8 +215,8 @@ func (c *commandCall) WriteValue(value any) error {
 	return nil
 }
 
-// WriteDocument writes a value as one of several JSON or YAML documents; with -o name it writes the name of the
-// object
+// WriteDocument writes a value as one of several JSON or YAML documents. With -o name it writes the name of the
+// object.
 func (c *commandCall) WriteDocument(value any) error {
 	if c.Format == screen.Name {
 		return c.WriteValue(value)
@@ -223,7 +224,7 @@ func (c *commandCall) WriteDocument(value any) error {
 	return c.Screen.WriteDocument(value)
 }
 
-// print prints the list in the format that -o asks for: a table, or JSON, YAML and the like for scripts.
+// print prints the list in the format of flag -o. It is a table for people, or JSON, YAML and the like for scripts.
 func (l listOutput[T]) print(c *commandCall) error {
 	if err := sortRows(c.sortBy, l.items); err != nil {
 		return err
@@ -244,7 +245,7 @@ func (l listOutput[T]) print(c *commandCall) error {
 	return nil
 }
 
-// listFlags holds the flags that several list commands share; each command registers those that it needs.
+// listFlags holds the flags that several list commands share. Each command registers the flags for its own list.
 type listFlags struct {
 	v1.RowFilter
 	limit int
@@ -255,13 +256,13 @@ func (f *listFlags) registerLimit(flags *pflag.FlagSet, rows int) {
 	flags.IntVar(&f.limit, "limit", rows, "maximum number of rows (0: all)")
 }
 
-// registerSelector adds the flag -l (label selector) to a command; `of` begins its help text
+// registerSelector adds the flag -l (label selector) to a command. Parameter `of` begins its help text.
 func (f *listFlags) registerSelector(flags *pflag.FlagSet, of string) {
 	flags.StringVarP(&f.Selector, "selector", "l", "", of+": env=prod,tier!=db,owner,!old")
 }
 
-// registerWhere adds the flag --where (CEL condition) to a command; `over` describes the variables of the condition
-// in the help text
+// registerWhere adds the flag --where (CEL condition) to a command. Parameter `over` describes the condition's
+// variables in the help text.
 func (f *listFlags) registerWhere(flags *pflag.FlagSet, over string) {
 	flags.StringVar(&f.Where, "where", "", "CEL over "+over)
 }
@@ -269,8 +270,8 @@ func (f *listFlags) registerWhere(flags *pflag.FlagSet, over string) {
 // hasFilter reports whether the flag -l or --where is set, so that the list may be incomplete
 func (f *listFlags) hasFilter() bool { return f.RowFilter != (v1.RowFilter{}) }
 
-// whereRowHelp returns the help text about the variable row of the flag --where, for lists of other objects than
-// events and resources.
+// whereRowHelp returns the help text of flag --where about the variable row. Lists of events and resources have help
+// texts of their own.
 func whereRowHelp(example string) string { return "row, as -o json shows it: " + example }
 
 // emptyText returns the line to print for an empty list, such as "no nodes match". hint tells how the first row
@@ -285,12 +286,13 @@ func (f *listFlags) emptyText(plural string, narrowed bool, namespace, hint stri
 	return "no " + plural + " in namespace " + namespace + ". All namespaces: -A. " + hint
 }
 
-// registerMessageFlag adds the flag -m to a command: the reason that the audit records.
+// registerMessageFlag adds the flag -m to a command, for the reason in the audit log.
 func registerMessageFlag(flags *pflag.FlagSet, to *string, usage string) {
 	flags.StringVarP(to, "message", "m", "", usage)
 }
 
-// commandLine holds the state that all commands of one command line share: environment, server address and namespace
+// commandLine holds the state that all commands of one command line share. It includes the environment, the server
+// address and the namespace.
 type commandLine struct {
 	*Env
 	server, ca, contextFile string
@@ -304,8 +306,8 @@ func (s *commandLine) screen() *screen.Screen {
 	return &screen.Screen{Out: s.Stdout, Err: s.Stderr, Width: s.Width, Colours: s.Colour, Zone: s.Zone, Now: s.Now, Format: screen.Narrow, Program: s.Program}
 }
 
-// clientContext returns the server, CA and token to use: flags first, then environment variables, then the context
-// file
+// clientContext returns the server, CA and token for a command. Flags come first, then environment variables, then the
+// context file.
 func (s *commandLine) clientContext() (client.Context, error) {
 	path, err := s.contextPath()
 	if err != nil && s.server == "" && s.Getenv("MUSTER_SERVER") == "" {
@@ -339,7 +341,8 @@ func (s *commandLine) contextPath() (string, error) {
 	return client.ContextPath(s.Getenv)
 }
 
-// connect makes the API client, and sets the namespace to the one of the context file if -n is not given.
+// connect returns a client of the API for the server in the flags, environment or context file. Without -n, it takes
+// the namespace from the context file.
 func (s *commandLine) connect() (*client.Client, error) {
 	c, err := s.clientContext()
 	if err != nil {
@@ -363,7 +366,7 @@ func (s *commandLine) objectNamespace() string {
 	return cmp.Or(s.namespace, model.DefaultNamespaceName)
 }
 
-// listNamespace returns the namespace that a list command reads; empty means all namespaces (-A).
+// listNamespace returns the namespace that a list command reads. An empty text means all namespaces (-A).
 func (s *commandLine) listNamespace() string {
 	if s.allNamespaces {
 		return ""
@@ -371,8 +374,8 @@ func (s *commandLine) listNamespace() string {
 	return s.objectNamespace()
 }
 
-// kindNamespace returns the namespace in which a command lists objects of a kind, or "" for all namespaces and for a
-// kind without namespaces.
+// kindNamespace returns the namespace in which a command lists objects of a kind. It is "" for all namespaces, and for
+// a kind without namespaces.
 func (s *commandLine) kindNamespace(k model.KindInfo) string {
 	if !k.Namespaced {
 		return ""
@@ -380,8 +383,8 @@ func (s *commandLine) kindNamespace(k model.KindInfo) string {
 	return s.listNamespace()
 }
 
-// Env holds everything that a command line gets from its process: arguments, standard streams, environment
-// variables, clock and terminal.
+// Env holds everything that a command line gets from its process. Examples are arguments, standard streams,
+// environment variables, clock and terminal.
 type Env struct {
 	Program string         // the name that the program was called by, for hints; empty: muster
 	Args    []string       // without the program's name
@@ -400,7 +403,7 @@ type Env struct {
 	Edit func(path string) error
 }
 
-// NewProcessEnv returns the Env of this process.
+// NewProcessEnv returns the Env of the running process.
 func NewProcessEnv() *Env {
 	e := &Env{
 		Program: os.Args[0], Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,

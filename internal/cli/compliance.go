@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/parquet"
 )
 
-// getCompliance lists directives on nodes with the outcome of their last runs, least compliant first
+// getCompliance lists policy directives on nodes with the outcome of their last runs, least compliant first
 func getCompliance(c *commandCall, names []string, g *getFlags) error {
 	namespace, err := c.takeNamespace(&g.node)
 	if err != nil {
@@ -67,7 +67,7 @@ func getCompliance(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// percentOf returns a percentage as a number for sorting; a directive without counted components sorts last.
+// percentOf returns a percentage as a number for sorting. A directive without counted components sorts last.
 func percentOf(text string) float64 {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -76,7 +76,7 @@ func percentOf(text string) float64 {
 	return f
 }
 
-// percentText formats a percentage; the text is - if no component counts.
+// percentText formats a percentage. If no component counts, the text is -.
 func percentText(text string) string {
 	if text == "" {
 		return "-"
@@ -84,8 +84,8 @@ func percentText(text string) string {
 	return text + " %"
 }
 
-// complianceCell returns a table cell with the worst status and the number of components that have it, in the colour
-// of the status.
+// complianceCell returns a table cell with the worst status and its number of components. The cell has the colour of
+// the status.
 func complianceCell(worst string, counts map[string]int) screen.Cell {
 	total := 0
 	for _, n := range counts {
@@ -115,7 +115,7 @@ func countsText(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeCompliance prints the components of a directive on a node
+// describeCompliance prints the components of a policy directive on a node
 func describeCompliance(c *commandCall, name string) error {
 	n, err := c.findEvent(name)
 	if err != nil {
@@ -176,7 +176,7 @@ func complianceCommand(s *commandLine) *cobra.Command {
 				return model.Errorf(model.Invalid, "--since and --until need --by day").WithHint("muster report compliance --by day --since 30d; one time: --at 2d")
 			}
 			if by == "day" && at != "" {
-				return model.Errorf(model.Invalid, "--at excludes --by day").WithHint("muster report compliance --by day --since 30d")
+				return model.Errorf(model.Invalid, "--at cannot be combined with --by day").WithHint("muster report compliance --by day --since 30d")
 			}
 			return nil
 		},
@@ -221,7 +221,7 @@ func complianceCommand(s *commandLine) *cobra.Command {
 	return c
 }
 
-// sumCounts returns how many components count as compliant and how many do not, without pending and waived ones.
+// sumCounts returns the numbers of compliant and of other components, without pending and waived components.
 func sumCounts(counts map[string]int) (compliant, other int) {
 	for name, n := range counts {
 		switch name {

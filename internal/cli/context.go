@@ -72,7 +72,7 @@ func listContexts(s *commandLine) ([]client.NamedContext, error) {
 	return client.Contexts(path)
 }
 
-// findContext returns the context (saved server login) with this name, and the file path of the context in use
+// findContext returns the context (saved server login) of a name. It also returns the file path of the context in use.
 func findContext(s *commandLine, name string) (x client.NamedContext, path string, err error) {
 	list, err := listContexts(s)
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// bundleWriter collects the files of one debug bundle and packs them.
+// bundleWriter collects the files of one debug bundle into one archive.
 type bundleWriter struct {
 	out, admin, data string
 	seconds          int           // of profiles
@@ -60,7 +60,7 @@ func bundleCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// writeBundle collects the files of a debug bundle and writes them into one archive.
+// writeBundle collects the files of a debug bundle, and writes one archive with all files.
 func writeBundle(c *commandCall, b bundleWriter) (err error) {
 	if b.seconds < 1 || b.seconds > 60 {
 		return model.Errorf(model.Invalid, "--seconds %d: expected 1 to 60", b.seconds)
@@ -101,7 +101,7 @@ func writeBundle(c *commandCall, b bundleWriter) (err error) {
 	return nil
 }
 
-// bundleFiles returns all files of a debug bundle: from the admin listener, from the API, and from this machine.
+// bundleFiles returns all files of a debug bundle. They come from the admin listener, the API, and the user's machine.
 func (b *bundleWriter) bundleFiles() []bundleFile {
 	window := strconv.Itoa(b.seconds)
 	profiled := b.timeout + time.Duration(b.seconds)*time.Second
@@ -184,7 +184,7 @@ func (b *bundleWriter) endOfLogFile(context.Context) ([]byte, error) {
 	const most = 1 << 20 // bytes
 	f, err := os.Open(filepath.Join(b.data, "muster.log"))
 	if err != nil {
-		return nil, fmt.Errorf("%w; for the log of a service: journalctl -u muster", err)
+		return nil, fmt.Errorf("%w; if the server is a systemd service, read its log with journalctl -u muster", err)
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.Size() > most {
@@ -237,8 +237,8 @@ type bundleFile struct {
 // maxPart limits one file, in bytes. The rest is cut off, and the part is listed as missing.
 const maxPart = 64 << 20
 
-// writeArchive reads all files of a debug bundle at the same time, and writes them with a README into one tar.gz
-// archive. It returns an error only if writing to w fails.
+// writeArchive reads all files of a debug bundle in parallel, and writes one tar.gz archive. The archive also has a
+// README. It returns an error only if writing to w fails.
 func writeArchive(ctx context.Context, w io.Writer, folder, title string, at time.Time, parts []bundleFile) error {
 	var all sync.WaitGroup
 	for i := range parts {
@@ -296,7 +296,7 @@ func (p *bundleFile) fetchContent(ctx context.Context) {
 	p.content = r.data[:min(len(r.data), maxPart)]
 }
 
-// bundleReadme returns the README of a debug bundle: its files, and the missing files with the reasons.
+// bundleReadme returns the README of a debug bundle. It lists the files, and the missing files with the reasons.
 func bundleReadme(title string, at time.Time, parts []bundleFile) []byte {
 	missing, here := "", ""
 	for _, p := range parts {

@@ -58,14 +58,14 @@ type valueRates struct {
 	Nodes    []valueCost  `json:"nodes"`
 }
 
-// stageRate is the rate of a stage, and its count since the start of the server.
+// stageRate is the rate of one processing stage of item values, with its total count.
 type stageRate struct {
 	Name      string  `json:"name"`
 	PerSecond float64 `json:"perSecond"`
 	Total     uint64  `json:"total"`
 }
 
-// workerLoad is the load of one worker.
+// workerLoad is the load of one worker that processes item values.
 type workerLoad struct {
 	Number int     `json:"number"`
 	CPU    float64 `json:"cpu"` // share of one CPU
@@ -82,8 +82,8 @@ type valueCost struct {
 	Seconds   float64 `json:"seconds"`   // seconds of one value or evaluation
 }
 
-// compareValueLoads computes the rates between two readings of the counters of the value pipeline, and takes the
-// largest costs of each kind from the later reading.
+// compareValueLoads computes the rates between two readings of the counters of the value pipeline. The largest costs
+// of each kind come from the later reading.
 func compareValueLoads(before, now *v1.ValueLoad, most int) *valueRates {
 	r := &valueRates{Seconds: max(now.At.Sub(before.At).Seconds(), 0.001), Items: []valueCost{}, Steps: []valueCost{}, Triggers: []valueCost{}, Nodes: []valueCost{}}
 	for _, s := range now.Stages {
@@ -128,7 +128,7 @@ func printValueRates(c *commandCall, r *valueRates) error {
 	return err
 }
 
-// costRow returns the table cells of one cost: of an item, a step, a trigger or a node.
+// costRow returns the table cells of one cost, of an item, a step, a trigger or a node.
 func costRow(cost valueCost) []any {
 	each := time.Duration(cost.Seconds * 1e9).Round(10 * time.Nanosecond)
 	return []any{costName(cost.Template, cost.Name), strconv.FormatFloat(cost.PerSecond, 'f', 0, 64), percentOfOne(cost.CPU), each}

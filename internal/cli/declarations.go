@@ -55,7 +55,8 @@ func (s *commandLine) readFiles(paths []string) ([]declaredResource, error) {
 	return r.docs, nil
 }
 
-// readFilesWithResources reads files as readFiles does; files without any resource are an error.
+// readFilesWithResources reads files and folders like readFiles, and returns an error if no resource is found. Files
+// without any resource are an error.
 func (s *commandLine) readFilesWithResources(paths []string) ([]declaredResource, error) {
 	docs, err := s.readFiles(paths)
 	if err == nil && len(docs) == 0 {
@@ -76,7 +77,7 @@ func noResourcesError(paths []string) error {
 	return model.Errorf(model.Invalid, "no resources in %s", strings.Join(paths, ", ")).WithHint("%s", hint)
 }
 
-// fileReader collects the resources of many files and all errors in them, so that people see all errors at once
+// fileReader collects the resources of many files, and all errors in the files. People so see all errors at once.
 type fileReader struct {
 	*commandLine
 	docs  []declaredResource
@@ -115,8 +116,8 @@ func (r *fileReader) readPath(path string) error {
 	return err
 }
 
-// readFolder reads a folder and the folders in it, sorted by name, without files and folders that begin with
-// a dot. A link to a folder is an error: --prune would delete the resources behind it.
+// readFolder reads a folder and its subfolders, sorted by name. Files and folders that begin with a dot are left out.
+// A link to a folder is an error: --prune would delete the resources behind it.
 func (r *fileReader) readFolder(root string) error {
 	root = strings.TrimRight(root, "/") + "/" // follows a link that root itself is
 	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
@@ -161,8 +162,8 @@ func (s *commandLine) readFile(path string) (name string, data []byte, err error
 	return path, data, err
 }
 
-// decodeDocuments decodes the resources of a YAML or JSON text; a document may also be a list of resources, as
-// muster get prints. Its error has every flaw that shows without a server, with file and line.
+// decodeDocuments decodes the resources of a YAML or JSON text. A document may also be a list of resources, like the
+// output of muster get. Its error has every flaw that shows without a server, with file and line.
 func (s *commandLine) decodeDocuments(name string, data []byte) ([]declaredResource, error) {
 	if len(data) > maxFile {
 		return nil, model.Errorf(model.TooLarge, "%s is larger than %s", name, model.Size(maxFile))
@@ -182,7 +183,7 @@ func (s *commandLine) decodeDocuments(name string, data []byte) ([]declaredResou
 	return docs, nil
 }
 
-// separateFlaws returns the errors in files (flaws) that an error contains, or any other error unchanged.
+// separateFlaws returns the errors in files (flaws) from an error, or another error unchanged.
 func separateFlaws(err error) (model.Flaws, error) {
 	var flaws model.Flaws
 	if errors.As(err, &flaws) {
@@ -202,7 +203,7 @@ func findOtherOwners(docs []declaredResource, owner string) (flaws model.Flaws) 
 	return flaws
 }
 
-// sensuNotes returns one note per file that has resources of kinds which exist for users of Sensu only.
+// sensuNotes returns one note per file with resources of Sensu kinds. Such kinds exist only for users of Sensu.
 func (s *commandLine) sensuNotes(docs []declaredResource) (notes []string) {
 	parts, files := map[string][]string{}, []string{}
 	for _, d := range docs {
@@ -319,7 +320,7 @@ func importRudderCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// filesIn replaces each folder in a list of paths by the files inside it that have one of the extensions, sorted.
+// filesIn replaces each folder in a list of paths by its files with certain extensions, sorted.
 func filesIn(paths []string, extensions ...string) (files []string, err error) {
 	for _, path := range paths {
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {
@@ -342,7 +343,7 @@ func filesIn(paths []string, extensions ...string) (files []string, err error) {
 	return files, nil
 }
 
-// readImportFiles reads the files to import; hint says how to make smaller files if they are too large.
+// readImportFiles reads the files to import. For a file that is too large, hint tells how to make smaller files.
 func readImportFiles(c *commandCall, hint string) (files []conversion.File, err error) {
 	for _, path := range c.args {
 		name, data, err := c.readFile(path)
@@ -357,7 +358,7 @@ func readImportFiles(c *commandCall, hint string) (files []conversion.File, err 
 	return files, nil
 }
 
-// importOutput is the output of an import in human-readable form: the converted resources as YAML, and notes about
+// importOutput is the result of an import, as shown to people. It has the converted resources as YAML, and notes about
 // parts that were not converted.
 type importOutput struct {
 	*conversion.Result
@@ -415,7 +416,7 @@ func printImport(c *commandCall, result *importOutput, out string, strict bool) 
 	return strictError(result, strict)
 }
 
-// strictError returns the error of the flag --strict: a part of the files could not be imported.
+// strictError returns the error of the flag --strict if a part of the files was not imported.
 func strictError(result *importOutput, strict bool) error {
 	if strict && result.LostCount() > 0 {
 		return &exitError{20}

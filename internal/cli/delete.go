@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// deleteFlags holds the flags that select the resources to delete; without them, the arguments name the resources
+// deleteFlags holds the flags that select the resources to delete. Without them, the arguments name the resources.
 type deleteFlags struct {
 	changeFlags
 	resourceSelection
@@ -32,7 +32,7 @@ func (f *deleteFlags) validate(c *commandCall) error {
 	path := c.cmd.CommandPath()
 	switch {
 	case len(f.files) > 0 && (len(c.args) > 0 || !f.selectsByName() || f.cascade):
-		return model.Errorf(model.Invalid, "-f excludes names, -l, --all and --cascade").WithHint("%s -f %s", path, f.files[0])
+		return model.Errorf(model.Invalid, "-f cannot be combined with names, -l, --all or --cascade").WithHint("%s -f %s", path, f.files[0])
 	case len(f.files) > 0:
 		return nil
 	case len(c.args) == 0:
@@ -69,8 +69,8 @@ func deleteCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// eventsToDelete returns the events that the arguments of muster delete event name, or none if the command deletes
-// resources.
+// eventsToDelete returns the names of the events in the arguments of muster delete. For a command that deletes
+// resources, it returns none.
 func eventsToDelete(c *commandCall, f *deleteFlags) ([]string, error) {
 	if len(f.files) > 0 || !f.selectsByName() {
 		return nil, nil

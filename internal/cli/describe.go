@@ -61,8 +61,8 @@ func (c *commandCall) printItem(name, format string, args ...any) {
 	c.Field(fieldColumns+2, "  "+name, format, args...)
 }
 
-// describeResource prints a resource: its fields, its effect, related events or nodes, latest changes and
-// declaration.
+// describeResource prints a resource for muster describe. It prints its fields, effect, related events or nodes,
+// latest changes and declaration.
 func describeResource(c *commandCall, k kind.Kind, name string) error {
 	namespace, name, err := c.findObject(k.KindInfo, name)
 	if err != nil {
@@ -93,7 +93,7 @@ func describeResource(c *commandCall, k kind.Kind, name string) error {
 	return err
 }
 
-// describeDeclared prints which nodes a declared resource applies to, and the details that its kind defines.
+// describeDeclared prints the nodes of a declared resource, and the details that its kind defines.
 func describeDeclared(c *commandCall, k kind.Kind, view kind.View) (err error) {
 	r := view.Resource
 	if view.State, err = c.api.Resources.State(c.ctx, k.KindInfo, r.Metadata.Namespace, r.Metadata.Name); err != nil {
@@ -167,7 +167,7 @@ func describeChanges(c *commandCall, k kind.Kind, namespace, name string) error 
 	return nil
 }
 
-// printDeclaration writes the resource as YAML that apply accepts, without fields that the server sets
+// printDeclaration writes a resource as YAML for apply, without fields of the server.
 func printDeclaration(c *commandCall, k kind.Kind, r *model.Resource) error {
 	data, err := json.Marshal(model.Resource{APIVersion: r.APIVersion, Kind: r.Kind, Metadata: r.Metadata, Spec: k.Declared(r.Spec)})
 	if err != nil {
@@ -185,7 +185,8 @@ func printDeclaration(c *commandCall, k kind.Kind, r *model.Resource) error {
 	return nil
 }
 
-// handlersWithFaults formats names of handlers; after a handler that cannot notify of a removed node follows the reason.
+// handlersWithFaults formats the names of handlers, each with the reason if the handler cannot notify. After a handler
+// that cannot notify of a removed node follows the reason.
 func handlersWithFaults(c *commandCall, namespace string, refs []string) (string, error) {
 	notes := make([]string, len(refs))
 	for i, ref := range refs {
@@ -214,7 +215,8 @@ func handlersWithFaults(c *commandCall, namespace string, refs []string) (string
 	return strings.Join(notes, ", "), nil
 }
 
-// describeEvent shows an event: its fields, output, hooks, problem, deliveries and history.
+// describeEvent shows an event for muster describe. It prints its fields, output, hooks, problem, deliveries and
+// history.
 func describeEvent(c *commandCall, name string) error {
 	n, err := c.findEvent(name)
 	if err != nil {
@@ -258,7 +260,7 @@ func describeEvent(c *commandCall, name string) error {
 	return nil
 }
 
-// printEventFields prints the fields of an event: times, severity, counts.
+// printEventFields prints the fields of an event, such as times, severity and counts.
 func printEventFields(c *commandCall, e *v1.Event) {
 	c.printField("namespace", "%s", e.Namespace)
 	if e.Status != model.OK {
@@ -309,8 +311,8 @@ func printHooks(c *commandCall, e *v1.Event) {
 	}
 }
 
-// printHolds prints why messages about a problem are not sent now: its acknowledgement, silences and other reasons,
-// each with its end.
+// printHolds prints why messages about a problem are not sent now. Its acknowledgement, silences and other reasons are
+// printed, each with its end.
 func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 	if ack != nil {
 		text := ack.By + ", " + c.TimeAndAge(ack.At) + textWhen(ack.Note != "", ": "+ack.Note)
@@ -328,8 +330,8 @@ func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 	}
 }
 
-// fieldNameOfFirst returns the field name for the first of several values, and "" for the values in the lines below
-// it.
+// fieldNameOfFirst returns the name of a field beside the first of its values. For the values in the lines below, it
+// returns "".
 func fieldNameOfFirst(i int, name string) string { return textWhen(i == 0, name) }
 
 // printDefinition prints the display name, runbook and other texts that a check or trigger declares for people.
@@ -339,8 +341,8 @@ func printDefinition(c *commandCall, d *v1.Definition) {
 	}
 }
 
-// definitionTexts returns the display name, runbook and other texts that a check or trigger declares, with their
-// field names.
+// definitionTexts returns the texts for people that a check or trigger declares, with their field names. The display
+// name and the runbook are such texts.
 func definitionTexts(d *v1.Definition) [][2]string {
 	if d == nil {
 		return nil
@@ -361,8 +363,8 @@ func printDeliveries(c *commandCall, problem string) error {
 	return nil
 }
 
-// printUnsentOfLastProblem prints the undelivered notifications about the last, closed problem of an event, such as the
-// notification of its recovery
+// printUnsentOfLastProblem prints the undelivered notifications about the last, closed problem of an event. The
+// notification of its recovery can be among them.
 func printUnsentOfLastProblem(c *commandCall, n eventName) error {
 	last, err := c.api.Problems.List(c.ctx, n.namespace, n.node, n.check, false, 1, "", v1.RowFilter{})
 	if err != nil || len(last.Items) == 0 {
@@ -379,7 +381,7 @@ func printUnsentOfLastProblem(c *commandCall, n eventName) error {
 	return nil
 }
 
-// printDeliveryList prints notifications: handler, state, attempts and last error
+// printDeliveryList prints notifications with handler, state, attempts and last error.
 func printDeliveryList(c *commandCall, list []v1.Delivery) {
 	for i, d := range list {
 		text := fmt.Sprintf("%s (%s): %s", d.Handler, d.Kind, d.State)
@@ -394,7 +396,8 @@ func printDeliveryList(c *commandCall, list []v1.Delivery) {
 	}
 }
 
-// describeProblem prints a problem: its fields, the reasons why notifications wait, its timeline and its output.
+// describeProblem prints a problem for muster describe. It prints its fields, the reasons why notifications wait, its
+// timeline and its output.
 func describeProblem(c *commandCall, name string) error {
 	id, err := c.findProblemID(name)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// describeNode prints a node: state, agent, machine, lifecycle, limits, and the origin of its groups, labels and
-// properties
+// describeNode prints a node for muster describe. It prints its state, agent, machine, lifecycle and limits, and the
+// origin of its groups, labels and properties.
 func describeNode(c *commandCall, r *model.Resource, spec *model.NodeSpec) error {
 	l, err := c.api.Nodes.States(c.ctx, v1.NodeFilter{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name, Limit: 1})
 	if err != nil {
@@ -69,7 +69,7 @@ func describeNode(c *commandCall, r *model.Resource, spec *model.NodeSpec) error
 	return nil
 }
 
-// agentStateText returns whether the agent of a node is connected, and the reason if it is not.
+// agentStateText returns whether the agent of a node is connected, or why not.
 func agentStateText(n v1.NodeState, spec *model.NodeSpec) string {
 	switch {
 	case n.Proxy:
@@ -117,8 +117,8 @@ var namedFacts = [...]string{
 	"virtualisation", "cloud", "cloudInstance", "cloudRegion", "cloudZone", "cloudType", "agentVersion",
 }
 
-// describeFacts prints the facts of a node: host, system, hardware, cloud and addresses in one field each, and the
-// other facts by name.
+// describeFacts prints the facts of a node. Host, system, hardware, cloud and addresses have one field each, and the
+// other facts follow by name.
 func describeFacts(c *commandCall, facts map[string]string) {
 	var others []string
 	for _, name := range slices.Sorted(maps.Keys(facts)) {
@@ -218,8 +218,8 @@ func describeLimits(c *commandCall, limits []v1.LimitUse) {
 	}
 }
 
-// describeGroups prints why the node belongs to each of its groups, and the groups that its agent requested and that
-// the server refused.
+// describeGroups prints the groups of the node with the reason for each. Groups that its agent requested and the
+// server refused follow.
 func describeGroups(c *commandCall, o *v1.NodeOrigins, node string) {
 	if len(o.Groups) == 0 && len(o.RequestedGroups) == 0 {
 		return

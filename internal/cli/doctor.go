@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// doctorCommand makes the command muster doctor, which finds faults of this machine.
+// doctorCommand makes the command muster doctor, which finds faults of the user's machine.
 func doctorCommand(s *commandLine) *cobra.Command {
 	p := doctor.Target{}
 	var admin string
@@ -52,8 +52,8 @@ func doctorCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// completeDoctorTarget fills in unset settings of muster doctor: from flags, environment and settings file, then the
-// context file, then the running server
+// completeDoctorTarget finds the server and the folders that muster doctor examines. It takes flags, environment and
+// settings file first, then the context file, then the running server.
 func completeDoctorTarget(c *commandCall, p *doctor.Target, admin string) error {
 	cfg, err := config.Load(c.cmd.Flags(), c.Getenv)
 	if err != nil {
@@ -90,8 +90,8 @@ func completeDoctorTarget(c *commandCall, p *doctor.Target, admin string) error 
 // defaultAdmin is the default address of a server's admin listener.
 const defaultAdmin = "127.0.0.1:8444"
 
-// usualDataFolder returns the usual data folder of a server on this machine: muster-data in this folder for muster
-// up, /var/lib/muster for the service.
+// usualDataFolder returns the usual data folder of a server on the user's machine. It is muster-data in the current
+// folder for muster up, or /var/lib/muster for the service.
 func usualDataFolder() string {
 	const up, service = "./muster-data", "/var/lib/muster"
 	for _, folder := range []string{up, service} {
@@ -102,8 +102,8 @@ func usualDataFolder() string {
 	return up
 }
 
-// takeServerSettings fills in unset settings of muster doctor from the running server on this machine, if it uses the
-// same data folder. isSet reports settings that the user chose.
+// takeServerSettings fills in unset settings of muster doctor from the server on the same machine. The server must use
+// the same data folder. isSet reports settings that the user chose.
 func takeServerSettings(ctx context.Context, admin string, p *doctor.Target, isSet func(setting string) bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

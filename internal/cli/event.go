@@ -35,7 +35,7 @@ var eventVerbs = [...]eventAction{
 	{"delete", "", "Delete events; the next result creates them again", "delete", "deleted", client.Events.Delete},
 }
 
-// eventFlags holds the flags of an action on events, which may select events by a filter instead of by name
+// eventFlags holds the flags of an action on events. The flags may select events by a filter instead of by name.
 type eventFlags struct {
 	v1.BulkRequest
 	length model.Duration // of an acknowledgement; 0: until its problem closes
@@ -84,8 +84,8 @@ func eventActionCommand(s *commandLine, verb eventAction) *cobra.Command {
 	return s.buildCommand(d)
 }
 
-// eventNotifyCommand makes the command muster event notify, which notifies handlers of problems that opened before a
-// route matched them.
+// eventNotifyCommand makes the command muster event notify, which notifies handlers of older problems. Such a problem
+// opened before a route matched it.
 func eventNotifyCommand(s *commandLine) *cobra.Command {
 	var note string
 	return s.buildCommand(command{
@@ -131,7 +131,7 @@ func (f *eventFlags) validate(c *commandCall) error {
 	path, selects := c.cmd.CommandPath(), f.All || f.Selector+f.Where+f.Status+f.Check+f.Node+f.Group != ""
 	switch {
 	case len(c.args) > 0 && selects:
-		return model.Errorf(model.Invalid, "event names exclude -l, --where, --status, --check, --node, --group and --all").WithHint("%s --check disk, or %s NODE/CHECK...", path, path)
+		return model.Errorf(model.Invalid, "event names cannot be combined with -l, --where, --status, --check, --node, --group or --all").WithHint("%s --check disk, or %s NODE/CHECK...", path, path)
 	case len(c.args) > 0 && f.DryRun:
 		return model.Errorf(model.Invalid, "--dry-run works only with flags that select events, not with event names").WithHint("see the event: muster describe event %s", c.args[0])
 	case len(c.args) == 0 && !selects:
@@ -153,7 +153,7 @@ func (f *eventFlags) resultText(verb eventAction, n int) string {
 	return "acknowledged until their problems close"
 }
 
-// untilTime returns the end of an acknowledgement, or zero if it has none.
+// untilTime returns the end of an acknowledgement, or zero for an acknowledgement without an end.
 func (f *eventFlags) untilTime(c *commandCall) (until time.Time) {
 	if f.length > 0 {
 		until = c.Now().Add(time.Duration(f.length))
@@ -161,7 +161,7 @@ func (f *eventFlags) untilTime(c *commandCall) (until time.Time) {
 	return until
 }
 
-// actOnEvents performs an action on each named event; it stops at the first failure.
+// actOnEvents performs an action on each named event. It stops at the first failure.
 func actOnEvents(c *commandCall, names []string, done string, act func(eventName) error) error {
 	events := make([]eventName, len(names)) // all names are found before the first action
 	for i, name := range names {
@@ -179,7 +179,7 @@ func actOnEvents(c *commandCall, names []string, done string, act func(eventName
 	return nil
 }
 
-// actOnSelection lists the events that the flags select, then performs the action on all of them in one request.
+// actOnSelection lists the events that the flags select, and performs one action on all. One request has all events.
 func actOnSelection(c *commandCall, verb eventAction, f *eventFlags) error {
 	r := f.BulkRequest
 	var err error
@@ -219,7 +219,7 @@ func actOnSelection(c *commandCall, verb eventAction, f *eventFlags) error {
 	}
 	for _, left := range done.Skipped {
 		if left.Failed {
-			return model.Errorf(model.Unavailable, "the action failed for %s of %d: %s", model.CountNoun(left.Count, "event"), done.Matched, left.Reason).WithHint("%s", repeat)
+			return model.Errorf(model.Unavailable, "the action failed for %s out of %d: %s", model.CountNoun(left.Count, "event"), done.Matched, left.Reason).WithHint("%s", repeat)
 		}
 	}
 	return nil
@@ -245,7 +245,7 @@ func printMatchingEvents(c *commandCall, found *v1.BulkDone, all bool) {
 	}
 }
 
-// bulkEventName returns the name of an event: NODE/CHECK, with its namespace in a list of all namespaces.
+// bulkEventName returns the name of an event as NODE/CHECK. In a list of all namespaces, its namespace comes first.
 func bulkEventName(e v1.BulkEvent, all bool) string {
 	name := e.Node + "/" + e.Check
 	if all {
@@ -254,7 +254,7 @@ func bulkEventName(e v1.BulkEvent, all bool) string {
 	return name
 }
 
-// printBulkResult prints how many events an action changed, and why it skipped others.
+// printBulkResult prints the number of events that an action changed, and the reasons for skipped events.
 func printBulkResult(c *commandCall, done *v1.BulkDone, result string) {
 	c.Printf("%s %s\n", model.CountNoun(done.Done, "event"), result)
 	for _, left := range done.Skipped {
@@ -293,7 +293,8 @@ func outputText(c *commandCall, output string) string {
 	return outputSummary(output)
 }
 
-// statusLetters formats statuses as one letter each, oldest first: ooowwc for OK, WARNING and CRITICAL.
+// statusLetters formats statuses as one letter each, oldest first, such as ooowwc. The letters stand for OK, WARNING,
+// CRITICAL and UNKNOWN.
 func statusLetters(statuses []int) string {
 	var b strings.Builder
 	for _, s := range statuses {
@@ -304,8 +305,8 @@ func statusLetters(statuses []int) string {
 	return screen.DashIfEmpty(b.String())
 }
 
-// holdText returns the reasons (holds) why the messages about an open problem wait, such as a silence, or an empty text
-// if none holds them.
+// holdText returns the reasons (holds) why the messages about an open problem wait. An example is a silence; without a
+// reason the text is empty.
 func holdText(c *commandCall, p *v1.OpenProblem) string {
 	if p == nil || !p.Closed.IsZero() {
 		return ""
@@ -329,8 +330,8 @@ func holdText(c *commandCall, p *v1.OpenProblem) string {
 // maxHeldText bounds the column HELD of tables.
 const maxHeldText = 40
 
-// heldCell returns the cell of the column HELD, the reasons why messages wait, cut to maxHeldText columns unless the table
-// is wide (-o wide).
+// heldCell returns the cell of the column HELD, the reasons why messages wait. The text is cut to maxHeldText columns,
+// except with -o wide.
 func heldCell(c *commandCall, p *v1.OpenProblem) string {
 	text := holdText(c, p)
 	if c.Format == screen.Wide {

@@ -65,7 +65,7 @@ func evidenceSaveCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// evidenceNodes returns the nodes that the arguments name, or all nodes with directives.
+// evidenceNodes returns the nodes in the arguments, or all nodes with policy directives.
 func evidenceNodes(c *commandCall) (nodes []nodeName, err error) {
 	for _, name := range c.args[1:] {
 		n, err := c.findNodeOrEvent(name)
@@ -136,9 +136,9 @@ func evidenceVerifyCommand(s *commandLine) *cobra.Command {
 			c.Printf("certificates are of the CA %s\n", strings.Join(authorities, ", "))
 			switch {
 			case ca != "" && !slices.Equal(authorities, []string{ca}):
-				return model.Errorf(model.Conflict, "the evidence is of another CA than %s", ca).WithHint("compare with the server: muster node ca")
+				return model.Errorf(model.Conflict, "the evidence belongs to another CA than %s", ca).WithHint("compare with the server: muster node ca")
 			case faults > 0:
-				return model.Errorf(model.Conflict, "the evidence has %s", model.CountNoun(faults, "fault")).WithHint("save it again, and compare")
+				return model.Errorf(model.Conflict, "the verification of the evidence found %s", model.CountNoun(faults, "fault")).WithHint("save it again, and compare")
 			}
 			return nil
 		},

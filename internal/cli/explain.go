@@ -35,7 +35,8 @@ func explainCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// completeFields completes the path of a field: kinds and, after a dot, the fields of a kind or field.
+// completeFields offers the paths of fields for shell completion. It offers kinds and, after a dot, the fields of a
+// kind or field.
 func (s *commandLine) completeFields(_ *cobra.Command, _ []string, typed string) (words []string, _ cobra.ShellCompDirective) {
 	at := strings.LastIndex(typed, ".")
 	if at < 0 {
@@ -91,7 +92,7 @@ func printExplanation(c *commandCall, e *kind.Explanation) {
 	}
 }
 
-// printExplainedFields prints the fields of a kind with their explanations, nested ones indented.
+// printExplainedFields prints the fields of a kind with their explanations. Nested fields are indented.
 func printExplainedFields(c *commandCall, e *kind.Explanation, indent string) {
 	for i := range e.Fields {
 		f := &e.Fields[i]
@@ -132,7 +133,7 @@ func lintCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// printFlaws prints the errors in files as JSON or YAML; files without errors give an empty list.
+// printFlaws prints the errors in files as JSON or YAML. Files without errors give an empty list.
 func printFlaws(c *commandCall, err error) error {
 	flaws, other := separateFlaws(err)
 	if other != nil {

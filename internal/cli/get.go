@@ -95,11 +95,11 @@ func getCommand(s *commandLine) *cobra.Command {
 	return c
 }
 
-// getSeveralKinds prints the lists of several kinds, one after another; as JSON it prints one object with a list for
+// getSeveralKinds prints the lists of several kinds, one after another. As JSON it prints one object with a list for
 // each kind.
 func getSeveralKinds(c *commandCall, words, names []string, g *getFlags) error {
 	if len(names) > 0 || g.watch {
-		return model.Errorf(model.Invalid, "a list of several kinds excludes names and -w").WithHint("muster get %s", words[0])
+		return model.Errorf(model.Invalid, "a list of several kinds cannot be combined with names or -w").WithHint("muster get %s", words[0])
 	}
 	out, objects := c.Out, map[string]json.RawMessage{}
 	for i, word := range words {
@@ -169,14 +169,14 @@ func validateGetFlags(c *commandCall, list string) (err error) {
 	return err
 }
 
-// getResources lists the declared resources of a kind, or shows the named ones.
+// getResources lists the declared resources of a kind, or shows the named resources.
 func getResources(c *commandCall, k kind.Kind, names []string, g *getFlags) (err error) {
 	var items []json.RawMessage
 	var states []v1.State
 	next := ""
 	switch {
 	case len(names) > 0 && g.watch:
-		return model.Errorf(model.Invalid, "-w watches a list of nodes: it excludes names of single nodes").WithHint("muster get events -w --node %s", names[0])
+		return model.Errorf(model.Invalid, "-w watches a list of nodes: it cannot be combined with names of single nodes").WithHint("muster get events -w --node %s", names[0])
 	case len(names) > 0:
 		for _, name := range names {
 			namespace, name, err := c.findObject(k.KindInfo, name)
@@ -265,8 +265,8 @@ func getResources(c *commandCall, k kind.Kind, names []string, g *getFlags) (err
 	}.print(c)
 }
 
-// resourceCells returns the table cells of a resource: its namespace and name, the columns of its kind, and the age
-// of its last change
+// resourceCells returns the table cells of a resource. They are its namespace and name, the columns of its kind, and
+// the age of its last change.
 func resourceCells(c *commandCall, k kind.Kind, v kind.View) []any {
 	row := []any{v.Resource.Metadata.Namespace, v.Resource.Metadata.Name}
 	for _, column := range k.Columns {
@@ -297,7 +297,7 @@ func printDocuments(c *commandCall, items []json.RawMessage) error {
 	return nil
 }
 
-// newResourceView decodes a resource for a table, with the present time and the time zone that its columns need.
+// newResourceView decodes a resource for a table. The present time and time zone are for the columns.
 func newResourceView(c *commandCall, data []byte) (kind.View, error) {
 	r, err := c.Kinds.DecodeResource(data)
 	return kind.View{Resource: r, Now: c.Now(), Zone: c.Zone}, err

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// getEvents lists events, worst first, or watches them.
+// getEvents lists events, worst first, or watches the changes of events.
 func getEvents(c *commandCall, names []string, g *getFlags) error {
 	namespace, err := c.takeNamespace(&g.group, &g.node, &g.check)
 	if err != nil {
@@ -57,7 +57,7 @@ func getEvents(c *commandCall, names []string, g *getFlags) error {
 	return printEvents(c, list, g)
 }
 
-// readEvents reads events from the server, page by page, up to the limit (0: all).
+// readEvents reads events from the server, page by page, up to the limit. With limit 0, it reads all.
 func readEvents(c *commandCall, f v1.EventFilter, limit int) (list v1.EventList, err error) {
 	list.Items, list.Next, err = client.Pages(limit, func(size int, after string) ([]v1.Event, string, error) {
 		f.Limit, f.After = size, after
@@ -76,8 +76,8 @@ func printEvents(c *commandCall, list v1.EventList, g *getFlags) error {
 	return eventList(c, list, g, eventsLeftOutText(list, g), others).print(c)
 }
 
-// eventList returns the table of events; the column HELD is shown only if messages about some event are held back,
-// such as by a silence.
+// eventList returns the table of events. It has the column HELD only if messages about some event wait, for example
+// because of a silence.
 func eventList(c *commandCall, l v1.EventList, g *getFlags, notes ...string) listOutput[v1.Event] {
 	wide := c.Format == screen.Wide
 	empty := "no events match"
@@ -124,8 +124,8 @@ func eventsLeftOutText(list v1.EventList, g *getFlags) string {
 	return "more events match: --limit 0 shows all"
 }
 
-// otherNamespacesText returns a line that names the namespaces whose events are not in the list, because the user did
-// not choose a namespace.
+// otherNamespacesText returns a line about namespaces whose events are not in the list. It is empty if the user chose
+// a namespace.
 func otherNamespacesText(others []v1.NamespaceEvents) string {
 	if len(others) == 0 {
 		return ""
@@ -141,7 +141,7 @@ func namespaceText(n v1.NamespaceEvents) string {
 // getEventsAt lists events with the status that each had at a past time
 func getEventsAt(c *commandCall, f v1.EventFilter, g *getFlags) error {
 	if g.watch || g.problem {
-		return model.Errorf(model.Invalid, "--at shows a past state: it excludes --watch and --problem").WithHint("closed problems are listed, too: muster get problems")
+		return model.Errorf(model.Invalid, "--at shows a past state: it cannot be combined with --watch or --problem").WithHint("closed problems are listed, too: muster get problems")
 	}
 	at, err := parsePastTime(c.commandLine, "at", g.at)
 	if err != nil {
@@ -188,7 +188,7 @@ func nodeNameOrDeleted(name string, gone time.Time) string {
 	return name + textWhen(!gone.IsZero(), " (gone)")
 }
 
-// statusRank returns the sort rank of a status by urgency: critical first, then unknown, warning and ok.
+// statusRank returns the sort rank of a status by urgency. CRITICAL comes first, then UNKNOWN, WARNING and OK.
 func statusRank(s model.Status) int {
 	return [...]int{model.OK: 0, model.Warning: 1, model.Critical: 3, model.Unknown: 2}[s&3]
 }
@@ -219,7 +219,7 @@ type eventWatch struct {
 	day       string // of the last line
 }
 
-// eventKey identifies an event: the ids of its node and check.
+// eventKey identifies an event by the ids of its node and check.
 type eventKey struct{ node, check uint32 }
 
 // eventState holds the last printed status and problem of an event, so that a watch prints only changes
@@ -228,7 +228,7 @@ type eventState struct {
 	problem string // id of the open one
 }
 
-// watchEvents prints the events, then each change as the server streams it (get events -w).
+// watchEvents prints the events, and then each change from the server (get events -w).
 func watchEvents(c *commandCall, f v1.EventFilter, g *getFlags) error {
 	w := &eventWatch{commandCall: c, flags: g, last: map[eventKey]eventState{}, day: c.Now().In(c.Zone).Format(time.DateOnly)}
 	list := func() error {
@@ -261,7 +261,8 @@ func (w *eventWatch) printList(list v1.EventList) error {
 	return nil
 }
 
-// storeEventState stores the present state of an event and returns its previous state; ok is false if none is known.
+// storeEventState stores the present state of an event, and returns its previous state. If no previous state is known,
+// known is false.
 func (w *eventWatch) storeEventState(e v1.Event) (before eventState, known bool) {
 	key := eventKey{uint32(e.NodeID), uint32(e.CheckID)}
 	now := eventState{status: e.Status}
@@ -273,7 +274,7 @@ func (w *eventWatch) storeEventState(e v1.Event) (before eventState, known bool)
 	return before, known
 }
 
-// eventName returns the name of an event: NODE/CHECK, with its namespace in a watch of all namespaces.
+// eventName returns the name of an event as NODE/CHECK. In a watch of all namespaces, its namespace comes first.
 func (w *eventWatch) eventName(e v1.Event) string {
 	name := e.Node + "/" + e.Check
 	if w.allNamespaces {
@@ -282,8 +283,8 @@ func (w *eventWatch) eventName(e v1.Event) string {
 	return screen.Clean(name)
 }
 
-// widenNameColumn widens the column of event names so that a name fits, unless the name is longer than half of the
-// terminal's width.
+// widenNameColumn widens the column of event names so that a name fits. A name longer than half of the terminal's
+// width does not count.
 func (w *eventWatch) widenNameColumn(name string) {
 	if n := screen.TextWidth(name); w.Width == 0 || n <= w.Width/2 {
 		w.nameWidth = max(w.nameWidth, n)

@@ -42,7 +42,7 @@ func getNodes(c *commandCall, g *getFlags) error {
 	return listNodes(c, g, filter)
 }
 
-// listNodes prints the nodes that the flags select, and the number of nodes that the limit cut off.
+// listNodes prints the nodes that the flags select, and the number of further nodes.
 func listNodes(c *commandCall, g *getFlags, filter v1.NodeFilter) error {
 	l, err := c.api.Nodes.States(c.ctx, filter)
 	if err != nil {
@@ -79,7 +79,8 @@ func nodeList(c *commandCall, l v1.NodeStateList, empty string, notes ...string)
 	}
 }
 
-// nodeStatus returns the worst status of a node's events, or the state of its agent if the node has no events.
+// nodeStatus returns the worst status of a node's events. For a node without events, it returns the state of its
+// agent.
 func nodeStatus(n v1.NodeState) screen.Cell {
 	switch {
 	case n.Silent:
@@ -113,7 +114,7 @@ func labelText(labels map[string]string) string {
 	return strings.Join(names, ",")
 }
 
-// getAgents lists agents: the oldest version first, and within a version the agents with problems first.
+// getAgents lists agents, oldest version first. Within a version, agents with problems come first.
 func getAgents(c *commandCall, names []string, g *getFlags) (err error) {
 	var l v1.AgentList
 	if len(names) == 0 {
@@ -162,7 +163,7 @@ func getAgents(c *commandCall, names []string, g *getFlags) (err error) {
 // summaryVersions is how many versions the summary of agents names.
 const summaryVersions = 5
 
-// agentSummary returns a line with the number of agents by version, and the number of agents that have problems.
+// agentSummary returns a line with the number of agents by version. It also has the number of agents with problems.
 func agentSummary(l v1.AgentList) string {
 	var parts []string
 	for i, v := range l.Versions {
@@ -200,8 +201,8 @@ func agentCells(c *commandCall, a v1.Agent) []any {
 		strings.Join(s.Refuses, ", "))
 }
 
-// sessionCell returns a table cell with the age of an agent's session, or the time since its last message if it has
-// none
+// sessionCell returns a table cell with the age of an agent's session. Without a session, the cell has the time since
+// the agent's last message.
 func sessionCell(c *commandCall, a v1.Agent) screen.Cell {
 	switch {
 	case a.Connected && a.Session != nil:
@@ -230,7 +231,7 @@ func sizeTextIfKnown[T int64 | uint64](bytes T) string {
 	return model.Size(bytes).Approximate()
 }
 
-// rateText returns a rate per minute, with a decimal place if it is small.
+// rateText returns a rate per minute. A small rate has a decimal place.
 func rateText(rate float64) string {
 	if rate < 10 && rate != math.Trunc(rate) {
 		return fmt.Sprintf("%.1f", rate)

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// getProblems lists problems; for people all open ones come before the newest closed ones.
+// getProblems lists problems, open problems first. Lists for programs have the server's order.
 func getProblems(c *commandCall, names []string, g *getFlags) error {
 	if len(names) == 1 {
 		id, err := c.findProblemID(names[0])
@@ -34,7 +34,7 @@ func getProblems(c *commandCall, names []string, g *getFlags) error {
 	return listProblems(c, namespace, g)
 }
 
-// listProblems prints the problems that the flags select, open ones before closed ones.
+// listProblems prints the problems that the flags select, open problems before closed problems.
 func listProblems(c *commandCall, namespace string, g *getFlags) error {
 	items, next, err := readProblems(c, namespace, g, g.open)
 	if err != nil {
@@ -64,7 +64,7 @@ func listProblems(c *commandCall, namespace string, g *getFlags) error {
 	return l.print(c)
 }
 
-// readProblems reads problems from the server, page by page, up to the limit of the flags (0: all).
+// readProblems reads problems from the server, page by page, up to the limit of the flags. With limit 0, it reads all.
 func readProblems(c *commandCall, namespace string, g *getFlags, open bool) ([]v1.Problem, string, error) {
 	return client.Pages(g.limit, func(size int, after string) ([]v1.Problem, string, error) {
 		page, err := c.api.Problems.List(c.ctx, namespace, g.node, g.check, open, size, after, g.RowFilter)
@@ -72,8 +72,8 @@ func readProblems(c *commandCall, namespace string, g *getFlags, open bool) ([]v
 	})
 }
 
-// problemList returns the table of problems; the column HELD is shown only if messages about some problem are held
-// back, such as by a silence.
+// problemList returns the table of problems. It has the column HELD only if messages about some problem wait, for
+// example because of a silence.
 func problemList(c *commandCall, value any, items []v1.Problem) listOutput[v1.Problem] {
 	held := slices.ContainsFunc(items, func(p v1.Problem) bool { return holdText(c, &p.OpenProblem) != "" })
 	return listOutput[v1.Problem]{
@@ -92,8 +92,8 @@ func problemList(c *commandCall, value any, items []v1.Problem) listOutput[v1.Pr
 	}
 }
 
-// problemState returns the state of a problem for a table: OPEN, ACK, closed, or the reason why its messages are held
-// back, such as silenced.
+// problemState returns the state of a problem for a table. It is OPEN, ACK, closed, or the reason why its messages
+// wait, such as silenced.
 func problemState(c *commandCall, p *v1.Problem) screen.Cell {
 	word := "OPEN"
 	switch {
@@ -107,7 +107,7 @@ func problemState(c *commandCall, p *v1.Problem) screen.Cell {
 	return screen.Cell{Text: word + " " + p.Status.String(), Colour: statusCell(p.Status).Colour}
 }
 
-// getQueues lists the server's bounded queues, or only those that names choose.
+// getQueues lists the server's bounded queues, or only the named queues.
 func getQueues(c *commandCall, names []string, g *getFlags) error {
 	if g.Selector != "" {
 		return model.Errorf(model.Invalid, "-l does not apply to queues, because queues have no labels").WithHint("muster get queues --where 'row.depth > 0'")
@@ -133,7 +133,7 @@ func getQueues(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// findQueuesByName returns the queues with these names, or an error for an unknown name
+// findQueuesByName returns the queues of the given names. An unknown name is an error.
 func findQueuesByName(all []v1.Queue, names []string) (found []v1.Queue, err error) {
 	for _, name := range names {
 		i := slices.IndexFunc(all, func(q v1.Queue) bool { return q.Name == name })

@@ -155,8 +155,8 @@ func TestEventsAndAvailabilityOfThePast(t *testing.T) {
 	x.replayTranscript("past_events.golden")
 }
 
-// newFailingFleet returns a test server with nodes web01…web60, on all of which the check disk is critical and the
-// check load is OK.
+// newFailingFleet returns a test server with 60 nodes on which the check disk is critical. The check load is OK on all
+// nodes.
 func newFailingFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 	rig, x := openLoggedInTerminal(t)
 	web := numberedNames("web%02d", 60)
@@ -172,8 +172,8 @@ func newFailingFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 	return rig, x
 }
 
-// TestBulkActions acknowledges many events in one command: it lists them first, needs --yes, and writes one audit
-// line.
+// TestBulkActions acknowledges many events in one command, and expects first their list, then one audit record. The
+// command needs --yes.
 func TestBulkActions(t *testing.T) {
 	rig, x := newFailingFleet(t)
 	x.replayTranscript("bulk.golden")
@@ -182,8 +182,8 @@ func TestBulkActions(t *testing.T) {
 	}
 }
 
-// TestOperatorsCannotDeleteEvents expects that operators may acknowledge and resolve events but only administrators
-// may delete them.
+// TestOperatorsCannotDeleteEvents acts on events as an operator, and expects a refusal of deletions only. Operators
+// may acknowledge and resolve events.
 func TestOperatorsCannotDeleteEvents(t *testing.T) {
 	rig, x := newFailingFleet(t)
 	for role, want := range map[string]map[string]int{"operator": {"ack": 0, "resolve": 0, "delete": 6}, "viewer": {"ack": 6, "delete": 6}} {
@@ -198,8 +198,8 @@ func TestOperatorsCannotDeleteEvents(t *testing.T) {
 	}
 }
 
-// TestGroupAvailability expects the availability of a group by worst node, mean, all nodes and any node, with deleted
-// nodes counted until their deletion
+// TestGroupAvailability computes the availability of a group by worst node, mean, all nodes and any node. Deleted
+// nodes must count until their deletion.
 func TestGroupAvailability(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "old01")

@@ -95,7 +95,7 @@ func watchNodes(c *commandCall, filter v1.NodeFilter, printList func() error) er
 	})
 }
 
-// beginWatch prints the whole list before a watch prints its changes; output for programs has only the changes.
+// beginWatch prints the whole list before a watch prints its changes. Output for programs has only the changes.
 func beginWatch(c *commandCall, printList func() error) error {
 	if c.Format.IsForPrograms() {
 		return nil
@@ -107,7 +107,7 @@ func beginWatch(c *commandCall, printList func() error) error {
 	return nil
 }
 
-// printChangedObject prints one changed object during a watch: as a document for programs, as one line for people
+// printChangedObject prints one changed object during a watch. Programs get a document, and people get one line.
 func printChangedObject(c *commandCall, object any, at time.Time, state screen.Cell, name, text string) error {
 	if c.Format.IsForPrograms() {
 		return c.WriteDocument(object)

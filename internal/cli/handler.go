@@ -46,8 +46,8 @@ func handlerTestCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// printHandlerTest prints the request and the answer of a handler test, and whether the server counts the answer as
-// success
+// printHandlerTest prints the request and the answer of a handler test. It also prints whether the server counts the
+// answer as success.
 func printHandlerTest(c *commandCall, name string, t *v1.HandlerTestResult) {
 	for _, part := range []struct{ title, text string }{{"sent", t.Sent}, {"answered", t.Answer}} {
 		if text := strings.TrimSpace(part.text); text != "" {
@@ -171,7 +171,7 @@ func routeTestCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// printRouteTest prints a route test: the routes of the assumed problem with their steps.
+// printRouteTest prints a route test, the routes and steps for an assumed problem.
 func printRouteTest(c *commandCall, t v1.RouteTest) {
 	c.Printf("%s in namespace %s, %s (severity %s), starting at %s\n", t.Node+"/"+t.Check, t.Namespace, t.StatusName, t.SeverityName, c.DateTimeAndZone(t.At))
 	c.Wrapf(0, "%s", t.Reason)
@@ -191,7 +191,7 @@ func printRouteTest(c *commandCall, t v1.RouteTest) {
 	}
 }
 
-// printRouteStep prints one step of a tested route: the time after the opening of the problem, and the handlers.
+// printRouteStep prints one step of a tested route. It prints the time of the step and the handlers.
 func printRouteStep(c *commandCall, step *v1.RouteTestStep, opened time.Time) {
 	text := strings.Join(convertEach(step.Handlers, func(h v1.RouteHandler) string {
 		return h.Name + textWhen(h.Missing, " (the handler does not exist)")

@@ -23,8 +23,8 @@ type handlerCreateFlags struct {
 	onlyNew                                                                                 bool
 }
 
-// handlerCreateCommand makes the command muster handler create, which creates and tests a handler and adds it to a
-// route
+// handlerCreateCommand makes the command muster handler create, which creates and tests a handler. After a successful
+// test, the handler joins a route.
 func handlerCreateCommand(s *commandLine) *cobra.Command {
 	f := &handlerCreateFlags{}
 	return s.buildCommand(command{
@@ -91,8 +91,8 @@ func (f *handlerCreateFlags) spec() *model.HandlerSpec {
 	return s
 }
 
-// createHandler applies the handler and sends a test message, and adds the handler to its route only if the test
-// succeeds
+// createHandler applies the handler and sends a test message. Only if the test succeeds, the handler is added to its
+// route.
 func createHandler(c *commandCall, name string, f *handlerCreateFlags) error {
 	apply := func(r model.Resource) error {
 		r.APIVersion = model.APIVersion

@@ -96,7 +96,7 @@ func TestUserCommands(t *testing.T) {
 	x.expectOutput("", "auth user delete ada", 4, "last administrator")
 }
 
-// TestHandlerCreate creates a handler and expects it in a route only if its test notification succeeds.
+// TestHandlerCreate creates a handler, and expects a route only after a successful test notification.
 func TestHandlerCreate(t *testing.T) {
 	_, x := openLoggedInTerminal(t)
 	status := http.StatusOK

@@ -19,7 +19,7 @@ import (
 // getInventory prints the entries of a node's inventory, or of one section, or the changes since a time.
 func getInventory(c *commandCall, names []string, g *getFlags) error {
 	if len(names) == 0 || len(names) > 2 {
-		return model.Errorf(model.Invalid, "expected a node, and a section or none: NODE [SECTION]; got %d names", len(names)).
+		return model.Errorf(model.Invalid, "expected one or two arguments, NODE [SECTION], got %d", len(names)).
 			WithHint(`search in all nodes: muster get nodes --where 'inventory.packages.exists(p, p.name == "openssl")'`)
 	}
 	namespace, node, err := c.findObject(kind.Node().KindInfo, names[0])
@@ -73,7 +73,8 @@ func getInventory(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// fieldsText formats the fields of an inventory entry except its name: a single field as its value, several as NAME=VALUE.
+// fieldsText formats the fields of an inventory entry except its name. A single field is its value; several are
+// NAME=VALUE.
 func fieldsText(e *v1.InventoryEntry) string {
 	form, _ := inventory.FormNamed(e.Section)
 	var parts []string
@@ -89,8 +90,8 @@ func fieldsText(e *v1.InventoryEntry) string {
 	return strings.Join(parts, " ")
 }
 
-// inventoryChangeText describes the change of an inventory entry: "new", "gone", or the fields with their old and new
-// values.
+// inventoryChangeText describes the change of an inventory entry. The text starts with new or gone, or has the fields
+// with old and new values.
 func inventoryChangeText(d v1.InventoryChange) string {
 	switch {
 	case d.Before == nil:

@@ -42,7 +42,7 @@ func itemTestCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// run runs muster item test: it reads the files and passes the values through the item.
+// run runs muster item test, which passes values through an item of a Template file.
 func (f *itemTestFlags) run(c *commandCall) error {
 	if f.key == "" || len(f.values) == 0 {
 		return model.Errorf(model.Invalid, "the item or a value is missing").WithHint("muster item test -f FILE --item KEY --value TEXT")
@@ -101,7 +101,7 @@ func (f *itemTestFlags) findTemplate(c *commandCall) (*model.TemplateSpec, error
 	return nil, model.Errorf(model.Invalid, "the files contain several templates: %s", names).WithHint("choose one: --template NAME")
 }
 
-// itemTest has the compiled items and triggers of a Template, and the state that they keep between values.
+// itemTest has the compiled items and triggers of a Template under test. It also has their state between values.
 type itemTest struct {
 	items      []model.Item // sorted by key, with those of discovery rules
 	rules      map[string]*discovery.Rule
@@ -190,7 +190,7 @@ func (t *itemTest) keys() (keys []string) {
 	return keys
 }
 
-// find returns the index of the item with a key; macros in the key may be written as such or as their values.
+// find returns the index of the item with a key. Macros in the key may be written as such or as their values.
 func (t *itemTest) find(key string) (int, bool) {
 	i := slices.IndexFunc(t.items, func(i model.Item) bool {
 		expanded, err := t.macros.Expand(i.Key)
@@ -199,8 +199,8 @@ func (t *itemTest) find(key string) (int, bool) {
 	return i, i >= 0
 }
 
-// apply passes a value through the preprocessing steps of an item, prints the output of each step, and continues with
-// the dependent items. above has the masters of the item.
+// apply passes a value through the preprocessing steps of an item, and prints each output. Then it continues with the
+// dependent items. above has the masters of the item.
 func (t *itemTest) apply(c *commandCall, at int, in *prep.Parsed, now int64, above []int) error {
 	of := &t.items[at]
 	typ, _ := of.ValueType()
@@ -267,7 +267,7 @@ func (t *itemTest) apply(c *commandCall, at int, in *prep.Parsed, now int64, abo
 	return nil
 }
 
-// discover applies a list of entities, as an agent would send it, to a discovery rule, and prints the entities with their
+// discover passes a list of found things, such as file systems, to a discovery rule. It prints the entities with their
 // items and triggers.
 func (t *itemTest) discover(c *commandCall, rule *discovery.Rule, list string, now int64) error {
 	traced, err := rule.Trace(list)
@@ -307,7 +307,7 @@ func (t *itemTest) discover(c *commandCall, rule *discovery.Rule, list string, n
 	return nil
 }
 
-// entityText formats the macros of an entity.
+// entityText formats the macros of a discovered thing, such as a file system, as NAME=VALUE.
 func entityText(macros, values []string) string {
 	var list []string
 	for i, macro := range macros {
@@ -350,8 +350,8 @@ func stepText(r *prep.StepResult) string {
 	return output
 }
 
-// calculate computes each calculated item whose formula reads an item with a new value, then each whose formula reads
-// such a result, and so on.
+// calculate computes the calculated items whose formulas read a new value. Results can be new values for other
+// formulas, and so on.
 func (t *itemTest) calculate(c *commandCall, now int64) error {
 	for range t.formulas { // a chain of formulas is not longer
 		for i := range t.formulas {

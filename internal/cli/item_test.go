@@ -32,8 +32,8 @@ spec:
     - {name: down, expression: "last(//up)=0"}
 `
 
-// TestItemTestShowsEachStep passes values through an item with dependents and triggers, and expects each step with its output, failures
-// with their reasons, and the results of the triggers that got a value.
+// TestItemTestShowsEachStep passes values through an item with dependent items and triggers, and expects each step
+// with its output. Failures must show their reasons, and triggers with a value their results.
 func TestItemTestShowsEachStep(t *testing.T) {
 	for _, c := range []struct {
 		args []string

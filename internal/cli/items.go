@@ -83,7 +83,8 @@ func plotCommand(i *v1.ItemState) string {
 	return fmt.Sprintf(`muster query '{node=%q,check=%q,item=%q}' --range 1h`, i.Node, i.Check, i.Key)
 }
 
-// itemRank returns the sort rank of an item in a list: unsupported items first, then items without a value, then all others.
+// itemRank returns the sort rank of an item in a list. Unsupported items come first, then items without a value, then
+// all others.
 func itemRank(i *v1.ItemState) int {
 	return slices.Index([]string{"unsupported", "waiting", "ok", "notCollected"}, i.State)
 }
@@ -113,8 +114,8 @@ func failureText(reason string) string {
 	return screen.FirstLine(reason)
 }
 
-// findItem returns the node and key that the name of an item has: NODE/KEY or NAMESPACE/NODE/KEY. A key may contain
-// slashes, which do not count within its parameters.
+// findItem returns the node and key from the name of an item. The name is NODE/KEY or NAMESPACE/NODE/KEY. A key may
+// contain slashes, which do not count within its parameters.
 func (c *commandCall) findItem(text string) (namespace, node, key string, err error) {
 	node, key, _ = strings.Cut(text, "/")
 	names, _, _ := strings.Cut(key, "[")
@@ -133,7 +134,7 @@ func itemNotFound(node, key string) error {
 	return model.Errorf(model.NotFound, "node %s has no item %s", node, key).WithHint("list the node's items: muster get items --node %s", node)
 }
 
-// describeItem prints one item (a metric of a node): value, time, Template and triggers
+// describeItem prints one item, a metric of a node, with its value, time, Template and triggers.
 func describeItem(c *commandCall, name string) error {
 	namespace, node, key, err := c.findItem(name)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
 )
 
-// TestQueryHelpsWithNamesAndTimes runs muster query with an item key, an unknown metric, a time of day and an item of
-// two Templates, and expects the right expression, the nearest name and the values
+// TestQueryHelpsWithNamesAndTimes runs muster query with an item key or a wrong metric name, and expects a helpful
+// hint. The hint has the right expression or the nearest name; a time of day and an item of two Templates must work.
 func TestQueryHelpsWithNamesAndTimes(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "db1")
@@ -26,8 +26,8 @@ func TestQueryHelpsWithNamesAndTimes(t *testing.T) {
 	x.expectOutput("", "get events --at 03:00", 0)
 }
 
-// TestItemsOfTwoTemplatesShowTheTemplate lists an item that two Templates declare, and expects a column with their names; the
-// column is absent where each key has one Template
+// TestItemsOfTwoTemplatesShowTheTemplate lists an item that two Templates declare, and expects a column with their
+// names. Without such an item, the column is absent.
 func TestItemsOfTwoTemplatesShowTheTemplate(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "db1")

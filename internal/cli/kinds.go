@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// serverStateList is a list that muster get shows but nobody declares, such as events: the server computes it.
+// serverStateList is a list of muster get that the server computes, such as events. Nobody declares its objects.
 type serverStateList struct {
 	name, words string // events; event ev: its singular and short name
 	argument    string // names one object of it in commands: NODE/CHECK
@@ -22,7 +22,7 @@ type serverStateList struct {
 	describe    func(c *commandCall, name string) error // nil: its objects have no description
 }
 
-// serverStateLists returns all lists that the server computes, in the order in which help and completion show them.
+// serverStateLists returns all lists that the server computes. Help and completion show the lists in the same order.
 func serverStateLists() []serverStateList {
 	return []serverStateList{
 		{"events", "event ev", "NODE/CHECK", "watch node check status group problem at", getEvents, describeEvent},
@@ -38,8 +38,8 @@ func serverStateLists() []serverStateList {
 	}
 }
 
-// findServerStateList finds a list that the server computes, such as events, by its plural, singular or short name,
-// in any case.
+// findServerStateList finds a list that the server computes, such as events. It accepts the plural, singular or short
+// name, in any case.
 func findServerStateList(word string) (list serverStateList, known bool) {
 	word = strings.ToLower(word)
 	for _, list := range serverStateLists() {
@@ -64,8 +64,8 @@ func (s *commandLine) listWords() (words []string) {
 	return append(words, s.kindWords()...)
 }
 
-// kindWords returns the plural names of resource kinds for help and completion, without the kinds that exist only for
-// Sensu
+// kindWords returns the plural names of resource kinds for help and completion. Kinds that exist only for Sensu are
+// left out.
 func (s *commandLine) kindWords() (words []string) {
 	for _, k := range s.Kinds.Kinds() {
 		if !k.Sensu {
@@ -87,7 +87,7 @@ func (s *commandLine) findKind(word string) (kind.Kind, error) {
 		return kind.Kind{}, model.Errorf(model.Invalid, "an agent is not a resource; it belongs to its node").
 			WithHint("list agents: muster get agents. See one: muster describe node NAME")
 	default:
-		return kind.Kind{}, model.Errorf(model.Invalid, "the kind %s is state of the server, not a declared resource", list.name).
+		return kind.Kind{}, model.Errorf(model.Invalid, "the kind %s shows the server's state, and is not a declared resource", list.name).
 			WithHint("list: muster get %s. Resolve or delete an event: muster event --help", list.name)
 	}
 }
@@ -120,8 +120,8 @@ var foreignKinds = []foreignWordHint{
 	{"result results", "the latest result of each check: muster get events"},
 }
 
-// hintForForeignWord returns a hint with the Muster command for a word of another program, such as host or alert, or
-// "" if there is none.
+// hintForForeignWord returns a hint with the Muster command for a word of another program, or "". Host and alert are
+// such words.
 func hintForForeignWord(word string, hints []foreignWordHint) string {
 	for _, h := range hints {
 		if slices.Contains(strings.Fields(h.words), word) {
@@ -219,8 +219,8 @@ func (p *timeRange) parseTimes(s *commandLine) (since, until time.Time, err erro
 // pastTimes describes the times that parsePastTime accepts.
 const pastTimes = "an age such as 24h, or a time such as 03:00 (the last), \"2026-12-24 18:00\" (your time zone) or 2026-12-24T18:00:00Z"
 
-// parsePastTime parses an age such as 24h, which means 24 hours before now, or a time as parseTime does; a time of day
-// is its last occurrence
+// parsePastTime parses an age such as 24h, which means 24 hours before now, or a time. A time of day means its last
+// occurrence.
 func parsePastTime(s *commandLine, flag, text string) (time.Time, error) {
 	now := s.Now()
 	if text == "" {
@@ -243,8 +243,8 @@ func parsePastTime(s *commandLine, flag, text string) (time.Time, error) {
 	return t.Time, nil
 }
 
-// parseTime parses a time given by the user: a time of day (its next occurrence) or a date with time, in the user's
-// zone unless a zone offset follows.
+// parseTime parses a time from the user. It is a time of day, which means its next occurrence, or a date with time;
+// without an offset it is in the user's zone.
 func (s *commandLine) parseTime(text string, after time.Time) (time.Time, error) {
 	if at, err := time.ParseInLocation("15:04", text, s.Zone); err == nil {
 		y, m, d := after.In(s.Zone).Date()
@@ -266,7 +266,7 @@ func (s *commandLine) parseTime(text string, after time.Time) (time.Time, error)
 // maxLifetime is the longest lifetime of a token that ends at all.
 const maxLifetime = 3650 * 24 * time.Hour
 
-// parseLifetime parses a lifetime such as 30d and returns it in seconds, or 0 if it has no end.
+// parseLifetime parses a lifetime such as 30d into seconds. A lifetime without an end is 0.
 func parseLifetime(flag, text string) (int64, error) {
 	if text == "0" || text == "" {
 		return 0, nil

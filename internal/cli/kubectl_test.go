@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestGetAsKubectl runs muster get with the output and sort options of kubectl, such as -o name and several kinds.
+// TestGetAsKubectl runs muster get with options of kubectl, and expects the output of kubectl. Several kinds and -o
+// name are such options.
 func TestGetAsKubectl(t *testing.T) {
 	rig, x := newNamedFleet(t)
 	rig.RecordResult("default", "web01", "disk", model.OK, "DISK OK")
@@ -31,7 +32,7 @@ func TestGetAsKubectl(t *testing.T) {
 		{"get nodes --sort-by .metadata.name", "NAME", 0},
 		{"get checks -A --no-headers --sort-by {.metadata.namespace}", "default", 0},
 		{"get checks --sort-by .nope", "--sort-by .nope: no row has this field", 2},
-		{"get checks,nodes web01", "a list of several kinds excludes names and -w", 2},
+		{"get checks,nodes web01", "a list of several kinds cannot be combined with names or -w", 2},
 		{"get checks,nope", `unknown kind "nope"`, 2},
 		{"get checks,nodes -o json", `"checks": [`, 0},
 		{"whoami", "did you mean: ./bin/muster auth whoami", 2},
@@ -89,7 +90,7 @@ func TestLabelAndAnnotate(t *testing.T) {
 		{"label checks -A --all row=10", `the label row of check/disk already has the value "9"`, 4},
 		{"get checks -A -l row=10", "no checks match", 0},
 		{"label nodes -l rack=7 a=b", "no nodes with labels rack=7 in namespace default: nothing to change", 0},
-		{"label nodes web01 --all a=b", "resource names exclude --all and -l", 2},
+		{"label nodes web01 --all a=b", "resource names cannot be combined with --all or -l", 2},
 		{"label nodes a=b", "the name of the object is missing", 2},
 		{"label a=b web01", "KEY=VALUE is missing", 2},
 		{"annotate checks -A -l !nope ticket=7 --overwrite", "check/team-a/disk updated", 0},

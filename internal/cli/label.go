@@ -24,8 +24,8 @@ func annotateCommand(s *commandLine) *cobra.Command {
 	return metadataCommand(s, "annotate", "annotation", func(m *model.Metadata) *map[string]string { return &m.Annotations })
 }
 
-// metadataCommand makes the command label or annotate, which changes the labels or annotations of named resources, of all
-// resources of a kind, or of those that a selector matches
+// metadataCommand makes the command label or annotate, which changes labels or annotations of resources. It acts on
+// named resources, all resources of a kind, or resources that a selector matches.
 func metadataCommand(s *commandLine, name, field string, of func(*model.Metadata) *map[string]string) *cobra.Command {
 	f, selection, overwrite := &changeFlags{}, &resourceSelection{}, false
 	var objects, changes []string

@@ -8,8 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// trustNotes returns a note for each policy in some files that selects nodes for an enforcing directive by values that the machine can
-// choose. It judges only directives and groups of the files; apply judges all.
+// trustNotes returns a note for each policy whose node selection a machine itself could influence. Such a policy
+// selects nodes for an enforcing directive by values that the machine can choose. It judges only directives and groups
+// of the files; apply judges all.
 func trustNotes(docs []declaredResource) (notes []string) {
 	directives, groups := map[string]*model.DirectiveSpec{}, map[string]*model.GroupSpec{}
 	namespace := func(r *kind.LocatedResource) string { return cmp.Or(r.Metadata.Namespace, model.DefaultNamespaceName) }

@@ -139,8 +139,7 @@ func passwordCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// readPassword reads a password from a file (-: standard input) or, without a file, asks for it on the terminal. flag
-// names the file.
+// readPassword reads a password from a file or the terminal. The file - is standard input. flag names the file.
 func (s *commandLine) readPassword(prompt, file, flag string) (string, error) {
 	var data []byte
 	var err error
@@ -164,7 +163,7 @@ func (s *commandLine) readPassword(prompt, file, flag string) (string, error) {
 	return strings.TrimRight(string(data), "\r\n"), nil
 }
 
-// readNewPassword reads a new password from a file, or asks for it twice.
+// readNewPassword reads a new password from a file, or asks for the password twice.
 func (s *commandLine) readNewPassword(prompt, file string) (string, error) {
 	password, err := s.readPassword(prompt, file, "--password-file")
 	switch {

@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// ExtraCommand is a command that package main adds, because it needs packages that package cli must not import.
+// ExtraCommand is a command that package main adds to the command line. It needs packages that package cli must not
+// import.
 type ExtraCommand struct {
 	Parent  string // the parent, for example "auth"; empty: the root
 	Command func(*Env) *cobra.Command
@@ -47,7 +48,7 @@ func Main(ctx context.Context, env *Env, extras ...ExtraCommand) int {
 	return model.ClassOf(err).Exit()
 }
 
-// exitError is an error that ends the program with an exit code, after the command has printed its result
+// exitError is an error that ends the program with an exit code. The command has printed its result before.
 type exitError struct{ code int }
 
 // Error returns the text "exit code" with the number
@@ -73,7 +74,7 @@ func printError(s *screen.Screen, err error) {
 // commandMaker is a function that makes one command of the command line.
 type commandMaker = func(*commandLine) *cobra.Command
 
-// group returns a function that makes a command which only has subcommands, such as muster node.
+// group returns a function that makes a command with subcommands only, such as muster node.
 func group(name, short string, commands ...commandMaker) commandMaker {
 	return func(s *commandLine) *cobra.Command {
 		return s.buildCommand(command{use: name, short: short, commands: convertEach(commands, func(make commandMaker) *cobra.Command { return make(s) })})
@@ -154,7 +155,7 @@ func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 	return root
 }
 
-// helpCommand makes the command muster help COMMAND; an unknown command is an error.
+// helpCommand makes the command muster help COMMAND. An unknown command is an error.
 func (s *commandLine) helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Explain a command: purpose, flags, example",

@@ -20,7 +20,7 @@ import (
 // eventName names an event, or a node if check is empty.
 type eventName struct{ namespace, node, check string }
 
-// String returns the name as tables print it.
+// String returns the name of an event or node in the form of tables.
 func (n eventName) String() string {
 	return nameWithNamespace(n.namespace, n.node) + textWhen(n.check != "", "/"+n.check)
 }
@@ -82,7 +82,7 @@ func (c *commandCall) findObject(k model.KindInfo, text string) (namespace, name
 	return found[0], text, nil
 }
 
-// namespacesWith returns the namespaces that contain an object with this kind and name.
+// namespacesWith returns the namespaces that contain an object with a given kind and name.
 func (c *commandCall) namespacesWith(k model.KindInfo, name string) (found []string, err error) {
 	if k == kind.Node().KindInfo {
 		l, err := c.api.Nodes.States(c.ctx, v1.NodeFilter{Where: fmt.Sprintf("node.name == %q", name), Limit: maxRows})
@@ -110,7 +110,7 @@ func (c *commandCall) checkNamespaceFlag(namespace, text string) error {
 // problemID matches the ids of problems.
 var problemID = regexp.MustCompile(`^[2-9a-km-np-z]{16}$`)
 
-// findProblem returns the problem whose id is this argument; ok is false if the argument is no id of a problem.
+// findProblem returns the problem whose id is the argument. If the argument is no id of a problem, found is false.
 func (c *commandCall) findProblem(text string) (p v1.Problem, found bool, err error) {
 	if !problemID.MatchString(text) {
 		return p, false, nil
@@ -121,8 +121,8 @@ func (c *commandCall) findProblem(text string) (p v1.Problem, found bool, err er
 	return p, err == nil, err
 }
 
-// findProblemID returns the id of the problem that an argument names: the id itself, or NODE/CHECK, which names the
-// open problem of the event, else its last one.
+// findProblemID returns the id of the problem that an argument names. The argument is the id itself or NODE/CHECK,
+// which means the event's open problem or else its last one.
 func (c *commandCall) findProblemID(text string) (string, error) {
 	if !strings.Contains(text, "/") {
 		return text, nil
@@ -140,8 +140,8 @@ func (c *commandCall) findProblemID(text string) (string, error) {
 	return "", model.Errorf(model.NotFound, "event %s has had no problem", n).WithHint("its changes: muster get history %s", n)
 }
 
-// findEventToChange returns the event that an argument names, and refuses the id of a problem that has closed: the
-// action would concern a later problem of the event.
+// findEventToChange returns the event that an argument names for an action. It refuses the id of a closed problem,
+// because the action would concern a later problem of the event.
 func (c *commandCall) findEventToChange(text string) (eventName, error) {
 	p, found, err := c.findProblem(text)
 	if err == nil && found && !p.Closed.IsZero() {
@@ -188,8 +188,8 @@ func (c *commandCall) findNodeOrEvent(text string) (n eventName, err error) {
 	return c.findEvent(text)
 }
 
-// findNodeOrEventOfList finds the node or event that an argument names in a list of past states; with -A it accepts
-// deleted nodes and returns an empty namespace
+// findNodeOrEventOfList finds the node or event that an argument names in a list of past states. With -A it accepts
+// deleted nodes, and returns an empty namespace.
 func (c *commandCall) findNodeOrEventOfList(text string) (n eventName, err error) {
 	first, second, _ := model.CutRef(text)
 	if _, _, three := model.CutRef(second); !c.allNamespaces || problemID.MatchString(text) || second != "" && (three || c.nodeExists(first, second)) {
@@ -198,14 +198,14 @@ func (c *commandCall) findNodeOrEventOfList(text string) (n eventName, err error
 	return eventName{node: first, check: second}, nil
 }
 
-// nodeExists reports whether a node exists and the user may see it.
+// nodeExists reports whether a node exists and is visible to the user.
 func (c *commandCall) nodeExists(namespace, name string) bool {
 	_, _, err := c.api.Resources.Get(c.ctx, kind.Node().KindInfo, namespace, name)
 	return err == nil
 }
 
-// namesOfObjects returns the names of the objects in a JSON value for -o name: KIND/NAME, or for users, tokens and
-// pending machines the argument of their commands
+// namesOfObjects returns the names of the objects in a JSON value, for -o name. A name is KIND/NAME; users, tokens and
+// pending machines are written like the arguments of their commands.
 func namesOfObjects(value any) ([]string, error) {
 	type object struct {
 		Items     []json.RawMessage `json:"items"`
@@ -265,8 +265,8 @@ func namesOfObjects(value any) ([]string, error) {
 	return names, nil
 }
 
-// targetNamespace returns the namespace of the nodes that a silence or a run selects; with -A it returns shared,
-// which stands for the nodes of all namespaces.
+// targetNamespace returns the namespace for the nodes of a silence or a run. With -A it returns shared, which stands
+// for all namespaces.
 func (c *commandCall) targetNamespace() string {
 	if c.allNamespaces {
 		return model.SharedNamespaceName
@@ -274,7 +274,7 @@ func (c *commandCall) targetNamespace() string {
 	return c.objectNamespace()
 }
 
-// takeNamespace removes the prefix NAMESPACE/ from the names in list flags such as --node, and returns that namespace, or
+// takeNamespace removes the prefix NAMESPACE/ from names in list flags such as --node. It returns that namespace, or
 // without a prefix the namespace of -n or -A. Objects of namespace shared are in every namespace.
 func (c *commandCall) takeNamespace(group *string, names ...*string) (string, error) {
 	namespace, named := c.listNamespace(), ""

@@ -14,8 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// newNamedFleet returns a test server that has objects with the same name in several namespaces, and objects with
-// unique names.
+// newNamedFleet returns a test server with equal names in several namespaces. Other objects have unique names.
 func newNamedFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 	rig, x := openLoggedInTerminal(t)
 	rig.Apply("kind: Namespace\nmetadata: {name: team-a}\nspec: {}\n")
@@ -105,8 +104,7 @@ var (
 	}
 )
 
-// TestPrintedNamesAreAccepted passes each name that a table prints to the commands that take such names, and expects
-// them to accept it
+// TestPrintedNamesAreAccepted passes names from tables to commands, and expects every command to accept the names.
 func TestPrintedNamesAreAccepted(t *testing.T) {
 	rig, x := newNamedFleet(t)
 	rig.Apply(`{kind: Asset, metadata: {name: plugins, namespace: team-a}, spec: {builds: [{os: linux, url: "https://files.example.org/p.tar.gz", sha512: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}]}}`)
@@ -222,8 +220,8 @@ func TestPrintedNamesAreAccepted(t *testing.T) {
 	}
 }
 
-// TestIDsOfProblemsNameEvents names an event by the id of its problem, and expects an action to be refused once the
-// problem has closed; describe problem NODE/CHECK shows the open problem, else the last one
+// TestIDsOfProblemsNameEvents names an event by the id of its problem, and expects refusals after the problem's end.
+// The command describe problem NODE/CHECK shows the open problem, or else the last one.
 func TestIDsOfProblemsNameEvents(t *testing.T) {
 	rig, x := newNamedFleet(t)
 	id := strings.TrimPrefix(strings.TrimSpace(x.expectOutput("", "get problems -n team-a --node web01 --check load --open -o name", 0)), "problem/")
@@ -244,8 +242,8 @@ func TestIDsOfProblemsNameEvents(t *testing.T) {
 	x.expectOutput("", "describe problem default/db/load", model.NotFound.Exit(), "db")
 }
 
-// TestNamesOfSeveralParts expects NAME/NAME to mean NODE/CHECK if such a node exists, and an error if -n contradicts
-// a namespace in the name.
+// TestNamesOfSeveralParts expects NAME/NAME to mean NODE/CHECK if such a node exists. A namespace in the name that
+// contradicts -n must be an error.
 func TestNamesOfSeveralParts(t *testing.T) {
 	_, x := newNamedFleet(t)
 	for _, c := range []struct {
@@ -272,8 +270,8 @@ func TestNamesOfSeveralParts(t *testing.T) {
 	}
 }
 
-// TestUnknownNamesNeverAnswerWithPath passes unknown names to every command that has names as arguments, and expects errors
-// without an API path. Each answer is about a name: none shows a path of the API, and none is an internal error.
+// TestUnknownNamesNeverAnswerWithPath passes unknown names to every command with names, and expects errors without an
+// API path. Each answer is about a name: none shows a path of the API, and none is an internal error.
 func TestUnknownNamesNeverAnswerWithPath(t *testing.T) {
 	_, x := newNamedFleet(t)
 	commands := slices.Concat(commandsOfNodes, commandsOfEvents, []string{

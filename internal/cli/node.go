@@ -174,7 +174,7 @@ func nodeUnblockCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// joinFlags holds the flags with the groups and labels that machines get when they join
+// joinFlags holds the flags with the groups and labels of joining machines.
 type joinFlags struct{ groups, labels []string }
 
 // registerFlags adds the flags --groups and --labels for joining machines.
@@ -183,7 +183,7 @@ func (f *joinFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.labels, "labels", nil, "labels of the machines, NAME=VALUE, comma-separated")
 }
 
-// parseLabels parses the flag --labels: NAME=VALUE, several separated by commas.
+// parseLabels parses the flag --labels, a list of NAME=VALUE with commas between.
 func (f *joinFlags) parseLabels() (map[string]string, error) {
 	var labels map[string]string
 	for _, pair := range f.labels {

@@ -18,7 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// joinTokenCommand makes the command group muster node token, which manages the tokens that let machines join.
+// joinTokenCommand makes the command group muster node token, which manages join tokens. A machine needs a join token
+// to join.
 func joinTokenCommand(s *commandLine) *cobra.Command {
 	create := joinTokenCreateCommand(s)
 	token := s.buildCommand(create)
@@ -78,7 +79,7 @@ func (f *joinTokenFlags) buildRequest(namespace string) (r v1.JoinTokenRequest, 
 	return r, nil
 }
 
-// joinTokenCreateCommand makes the command muster node token create, which prints the command that joins machines.
+// joinTokenCreateCommand makes the command muster node token create, which prints the command for a joining machine.
 func joinTokenCreateCommand(s *commandLine) command {
 	f := &joinTokenFlags{}
 	var r v1.JoinTokenRequest
@@ -110,8 +111,8 @@ func printJoinToken(c *commandCall, t *v1.JoinToken, groups []string) {
 	printTokenAddresses(c, t.Token)
 }
 
-// printTokenAddresses prints the addresses at which machines reach the server, and warns if only this machine can
-// reach them
+// printTokenAddresses prints the addresses at which machines reach the server. It warns if only the server's machine
+// can reach them.
 func printTokenAddresses(c *commandCall, text string) {
 	token, err := pki.ParseToken(text)
 	if err != nil {
@@ -172,7 +173,7 @@ func listPendingMachines(c *commandCall, g *getFlags) error {
 	return c.printValue(l, func() { printPendingMachines(c, l.Items, g.hasFilter()) })
 }
 
-// printPendingMachines prints the machines that wait to be accepted, and the commands that accept them.
+// printPendingMachines prints the waiting machines, and the commands for their acceptance.
 func printPendingMachines(c *commandCall, machines []v1.Pending, narrowed bool) {
 	switch {
 	case len(machines) == 0 && narrowed:
@@ -258,7 +259,7 @@ func nodeAcceptCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// acceptReturningMachines accepts all pending machines that were nodes of this server before.
+// acceptReturningMachines accepts all pending machines that were nodes before.
 func acceptReturningMachines(c *commandCall, r v1.PendingReturning) error {
 	done, err := c.api.Enrolment.AcceptReturning(c.ctx, r)
 	if err != nil {

@@ -76,8 +76,8 @@ func (f *queryFlags) run(c *commandCall) error {
 // itemKey matches an expression that is the key of an item, such as vfs.fs.size[/,used].
 var itemKey = regexp.MustCompile(`^[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)+(\[.*\])?$`)
 
-// itemKeyHint adds a hint to the error about an expression that is an item key: the PromQL expression for the item's
-// series.
+// itemKeyHint adds a hint to the error about an expression that is an item key. The hint has the PromQL expression for
+// the item's series.
 func itemKeyHint(err error, expression string) error {
 	var refused *model.Error
 	if !errors.As(err, &refused) || refused.Class != model.Invalid || !itemKey.MatchString(expression) {
@@ -92,8 +92,8 @@ var notMetrics = regexp.MustCompile("\"[^\"]*\"|'[^']*'|`[^`]*`|\\{[^}]*\\}|\\[[
 // metricName matches a name of a metric.
 var metricName = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
 
-// unknownMetricHint returns a hint with the name nearest to a metric that no series has, or "" if no hint is needed
-// or possible.
+// unknownMetricHint returns a hint with the name nearest to an unknown metric. If no hint is needed or possible, the
+// text is empty.
 func unknownMetricHint(c *commandCall, expression string) (hint string, err error) {
 	names, err := c.api.MetricNames(c.ctx, c.listNamespace())
 	for _, name := range metricName.FindAllString(notMetrics.ReplaceAllString(expression, " "), -1) {
@@ -162,7 +162,7 @@ func seriesNames(rows []v1.SeriesRow) func(metric map[string]string) string {
 	}
 }
 
-// seriesName returns a series as PromQL writes it, with or without its label template.
+// seriesName returns a series in the notation of PromQL, with or without its label template.
 func seriesName(metric map[string]string, template bool) string {
 	var parts []string
 	for _, label := range slices.Sorted(maps.Keys(metric)) {
@@ -180,8 +180,8 @@ const (
 	plotLetters = "abcdefghijklmnopqrstuvwxyz"
 )
 
-// drawPlot draws series as a chart of letters, one letter per series; the first series is on top, and the scale is on
-// the left.
+// drawPlot draws series as a chart with one letter per series. The first series is on top, and the scale is on the
+// left.
 func drawPlot(c *commandCall, rows []v1.SeriesRow, start, end time.Time) error {
 	low, high := math.Inf(1), math.Inf(-1)
 	type dot struct{ seconds, value float64 }

@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestDrawPlot draws a rising and a constant series, and values at the limits of float64, and compares the plots.
+// TestDrawPlot draws rising, constant and extreme series, and compares the plots. Extreme values are at the limits of
+// float64.
 func TestDrawPlot(t *testing.T) {
 	var out bytes.Buffer
 	c := &commandCall{Screen: &screen.Screen{Out: &out, Zone: time.UTC}}
@@ -49,7 +50,7 @@ b  {node="db2"}
 	testenv.NoError(t, drawPlot(c, rows[:1], start, start.Add(time.Hour)))
 }
 
-// FuzzParsePositiveDuration expects that a duration is positive.
+// FuzzParsePositiveDuration parses random durations, and expects an error or a positive duration.
 func FuzzParsePositiveDuration(f *testing.F) {
 	for _, seed := range []string{"1h", "0s", "-1s", "9999999d"} {
 		f.Add(seed)
@@ -61,8 +62,8 @@ func FuzzParsePositiveDuration(f *testing.F) {
 	})
 }
 
-// TestSeriesOfTwoTemplatesShowTheTemplate names series that differ in their Template alone, and expects the label template in
-// their names and in no other.
+// TestSeriesOfTwoTemplatesShowTheTemplate names series that differ only in their Template, and expects the label
+// template in their names. Other names must not have the label.
 func TestSeriesOfTwoTemplatesShowTheTemplate(t *testing.T) {
 	series := func(node, template string) v1.SeriesRow {
 		return v1.SeriesRow{Metric: map[string]string{"__name__": "load", "item": "load", "node": node, "template": template}}

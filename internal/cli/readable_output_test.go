@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestMaintenanceWindowCountsNodes expects plan, apply and describe to show how many nodes a maintenance window covers, and a warning
-// about a window that covers none.
+// TestMaintenanceWindowCountsNodes expects plan, apply and describe to show the node count of a maintenance window. A
+// window without nodes must give a warning.
 func TestMaintenanceWindowCountsNodes(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02", "web03")
@@ -23,8 +23,8 @@ func TestMaintenanceWindowCountsNodes(t *testing.T) {
 	x.expectOutput(`{kind: Window, metadata: {name: night}, spec: {spans: [{during: "22:00-07:00"}]}}`, "plan -f -", 0)
 }
 
-// TestWhyKeepaliveSaysWhenProblemOpens expects muster why of a keepalive that is OK to show the time at which a silent agent
-// opens a problem, or the reason why none opens.
+// TestWhyKeepaliveSaysWhenProblemOpens asks muster why about a keepalive that is OK, and expects the time of a
+// possible problem. A silent agent opens the problem at that time; if none can open, the answer gives the reason.
 func TestWhyKeepaliveSaysWhenProblemOpens(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
@@ -39,8 +39,8 @@ func TestWhyKeepaliveSaysWhenProblemOpens(t *testing.T) {
 	x.expectOutput("", "why web01/keepalive", 0, "a user stopped the agent, so the server expects no heartbeat")
 }
 
-// TestHeldColumnIsNarrow expects a long reason of a silence to be cut in the column HELD of a table, and to be whole with -o wide and in
-// describe.
+// TestHeldColumnIsNarrow lists an event under a silence with a long reason, and expects a cut text. With -o wide and
+// in describe, the text must be whole.
 func TestHeldColumnIsNarrow(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")

@@ -35,7 +35,7 @@ func (f *reportFlags) validate(c *commandCall) (err error) {
 	return err
 }
 
-// buildQuery returns the query of a report: namespace, condition and period.
+// buildQuery returns the query of a report with namespace, condition and period.
 func (f *reportFlags) buildQuery(c *commandCall) v1.ReportQuery {
 	return v1.ReportQuery{Namespace: c.listNamespace(), Where: f.Where, Since: f.since, Until: f.until}
 }
@@ -139,7 +139,7 @@ func readAvailability(c *commandCall, q v1.AvailabilityQuery) (l v1.Availability
 	return l, err
 }
 
-// sumAvailability adds up the availability of events by node or by check, and sorts the rows, the worst first.
+// sumAvailability adds up the availability of events by node or by check. The rows are sorted, the worst first.
 func sumAvailability(items []v1.Availability, by string) []v1.Availability {
 	type key struct {
 		namespace, node, check string
@@ -201,8 +201,7 @@ func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityLi
 	}.print(c)
 }
 
-// exactSpan formats seconds as a duration that is exact to the second, so that the rows of a report add up to its
-// total
+// exactSpan formats seconds as a duration that is exact to the second. The rows of a report so add up to its total.
 func exactSpan(seconds float64) string {
 	span, days := (time.Duration(seconds * float64(time.Second))).Round(time.Second), ""
 	if n := span / (24 * time.Hour); n > 0 && span%(24*time.Hour) != 0 {
@@ -211,7 +210,8 @@ func exactSpan(seconds float64) string {
 	return days + model.Duration(span).String()
 }
 
-// availabilityTotalText returns the last line of the report: the availability of all rows together, and the period.
+// availabilityTotalText returns the last line of the availability report. It has the availability of all rows
+// together, and the period.
 func availabilityTotalText(c *commandCall, total v1.Availability, l v1.AvailabilityList) string {
 	period := fmt.Sprintf("from %s to %s", c.DateAndTime(l.Since), c.DateAndTime(l.Until))
 	if total.Covered() == 0 {
@@ -224,7 +224,7 @@ func availabilityTotalText(c *commandCall, total v1.Availability, l v1.Availabil
 // reportGroupAvailability prints the availability of whole groups of nodes.
 func reportGroupAvailability(c *commandCall, f *availabilityFlags, q v1.AvailabilityQuery) error {
 	if q.Node != "" || f.hasFilter() {
-		return model.Errorf(model.Invalid, "--by group reports whole groups: it excludes --node, -l and --where").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
+		return model.Errorf(model.Invalid, "--by group reports whole groups: it cannot be combined with --node, -l or --where").WithHint("muster report availability --by group --check %s", cmp.Or(q.Check, "http"))
 	}
 	l, err := c.api.Reports.GroupAvailability(c.ctx, q)
 	if err != nil {
@@ -262,7 +262,7 @@ func availabilityPercentText(share float64) string {
 	return fmt.Sprintf("%.3f %%", float64(int64(share*100_000))/1000)
 }
 
-// noiseCommand makes the command muster report noise, which lists the checks and routes with the most problems and
+// noiseCommand makes the command muster report noise. The report lists checks and routes with the most problems and
 // messages.
 func noiseCommand(s *commandLine) *cobra.Command {
 	f := &reportFlags{}
@@ -306,7 +306,7 @@ func printNoise(c *commandCall, f *reportFlags, n *v1.Noise) error {
 	return nil
 }
 
-// printReportSection writes one table of a report below its title, unless it is empty.
+// printReportSection writes one table of a report below its title. A table without rows is left out.
 func printReportSection[T any](c *commandCall, f *reportFlags, title string, rows []T, columns screen.Columns, row func(T) []any) error {
 	if len(rows) == 0 {
 		return nil
@@ -316,7 +316,7 @@ func printReportSection[T any](c *commandCall, f *reportFlags, title string, row
 	return listOutput[T]{items: shown, columns: columns.HideUnless(c.allNamespaces, "NAMESPACE"), row: row, notes: []string{cutRowsText(more)}}.print(c)
 }
 
-// countOrEmpty formats a count for a table cell; zero gives an empty cell.
+// countOrEmpty formats a count for a table cell. Zero gives an empty cell.
 func countOrEmpty(n int) any { return screen.ValueIf(n != 0, n) }
 
 // countsByWeek formats one count per week, separated by blanks.
@@ -342,8 +342,8 @@ func printNoisyRoutes(c *commandCall, f *reportFlags, n *v1.Noise) error {
 		})
 }
 
-// nameWithoutNamespace returns the name of an object, with its namespace only if that differs from the namespace of
-// the report
+// nameWithoutNamespace removes the report's own namespace from the name of an object. The namespace is added if the
+// report has another namespace.
 func nameWithoutNamespace(c *commandCall, name string) string {
 	return strings.TrimPrefix(name, c.objectNamespace()+"/")
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// shadowReportFlags holds the flags of muster report shadow, which lists notifications that namespaces in shadow mode
-// did not send
+// shadowReportFlags holds the flags of muster report shadow. The report lists notifications that namespaces in shadow
+// mode did not send.
 type shadowReportFlags struct {
 	reportFlags
 	everyMessage bool
@@ -27,8 +27,8 @@ type shadowReportFlags struct {
 // shadowKeys are the properties by which the report may group messages.
 var shadowKeys = []string{"day", "handler", "route", "check", "node"}
 
-// shadowCommand makes the command muster report shadow, which lists notifications that namespaces in shadow mode did
-// not send
+// shadowCommand makes the command muster report shadow, about the notifications of namespaces in shadow mode. Such a
+// namespace records its notifications and sends none.
 func shadowCommand(s *commandLine) *cobra.Command {
 	f := &shadowReportFlags{}
 	c := s.buildCommand(command{
@@ -105,8 +105,8 @@ func readShadowMessages(q v1.ReportQuery, most int, read func(v1.ReportQuery) (v
 	}
 }
 
-// shadowMessageCounts counts the unsent notifications of one row of the shadow report, such as of one handler and
-// route.
+// shadowMessageCounts counts the unsent notifications of one row of the shadow report. A row is about one handler and
+// route, for example.
 type shadowMessageCounts struct {
 	Namespace    string    `json:"namespace,omitempty"`
 	Handler      string    `json:"handler,omitempty"`
@@ -126,8 +126,8 @@ type shadowMessageCounts struct {
 // countPages returns the number of unsent notifications that would have paged a person.
 func (r *shadowMessageCounts) countPages() int { return r.Opened + r.Reminded }
 
-// countShadowMessages counts the notifications that namespaces in shadow mode did not send, by a key such as handler
-// and route, or day
+// countShadowMessages counts the notifications of namespaces in shadow mode, by handler, route, day or other keys.
+// These notifications were not sent.
 func countShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.ShadowMessage) []shadowMessageCounts {
 	byKey := map[shadowMessageCounts]*shadowMessageCounts{}
 	notified := map[[4]string]bool{} // by handler and event
@@ -230,8 +230,8 @@ func printShadowCSV(c *commandCall, items []v1.ShadowMessage) error {
 	return writeCSV(c, rows)
 }
 
-// escapeFormula quotes a text that a spreadsheet would execute as a formula, such as a check output that begins with
-// =
+// escapeFormula quotes a text that a spreadsheet would execute as a formula. A check output with = at its start is an
+// example.
 func escapeFormula(text string) string {
 	if text = screen.Clean(text); text != "" && strings.ContainsRune("=+-@", rune(text[0])) {
 		return "'" + text

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// recordProblem writes a problem into the history: it opened the duration `ago` before now, and closed after the
-// duration `lasted`; a zero `lasted` leaves it open.
+// recordProblem writes a problem into the history of the test. It opened `ago` before now and closed after `lasted`;
+// with a zero `lasted` it is open.
 func (w *historyWriter) recordProblem(namespace, node, check string, ago, lasted time.Duration) string {
 	w.t.Helper()
 	w.number++
@@ -57,7 +57,7 @@ func (w *historyWriter) recordMark(kind history.EntryKind, namespace, node, chec
 	w.recordEntry(history.Entry{Kind: kind, Namespace: namespace, Node: node, NodeID: id, SourceName: check, Source: model.CheckSource(checkID)}, -ago)
 }
 
-// newShadowFleet returns a namespace in shadow mode with two weeks of problems: disk pages often and is
+// newShadowFleet returns a test namespace in shadow mode with two weeks of problems. The check disk pages often and is
 // never acknowledged, load is acknowledged, swap has no problem, and two checks run nowhere.
 func newShadowFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 	rig, x := openLoggedInTerminal(t)
@@ -104,8 +104,8 @@ func TestTranscriptOfNoiseAndShadowReports(t *testing.T) {
 	x.replayTranscript("reports.golden")
 }
 
-// TestShadowReportReadsEveryPageOnce reads a shadow report of several pages and expects each row once; CSV output
-// escapes formulas.
+// TestShadowReportReadsEveryPageOnce reads a shadow report of several pages, and expects each row once. CSV output
+// must escape formulas.
 func TestShadowReportReadsEveryPageOnce(t *testing.T) {
 	rig, x := newShadowFleet(t)
 	w := &historyWriter{t: t, rig: rig}

@@ -11,14 +11,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// getRules lists the rules of RuleGroups with the outcome of their last evaluation: failing and firing ones first, then the
-// slowest.
+// getRules lists the rules of RuleGroups with the outcome of their last evaluation. Failing and firing rules come
+// first, then the slowest.
 func getRules(c *commandCall, names []string, g *getFlags) error {
 	if len(names) > 0 {
-		return model.Errorf(model.Invalid, "the list of rules excludes names").WithHint("muster describe rulegroup %s", names[0])
+		return model.Errorf(model.Invalid, "the list of rules cannot be combined with names").WithHint("muster describe rulegroup %s", names[0])
 	}
 	if g.Selector != "" || g.Where != "" {
-		return model.Errorf(model.Invalid, "the list of rules excludes -l and --where").WithHint("muster get rules")
+		return model.Errorf(model.Invalid, "the list of rules cannot be combined with -l or --where").WithHint("muster get rules")
 	}
 	rules, err := c.api.Rules(c.ctx, c.listNamespace())
 	if err != nil {
@@ -44,7 +44,8 @@ func getRules(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// ruleRank returns the sort rank of a rule in the list: failing rules first, then firing, then pending, then all others.
+// ruleRank returns the sort rank of a rule in the list. Failing rules come first, then firing, then pending, then all
+// others.
 func ruleRank(r *v1.RuleState) int {
 	switch ruleState(r) {
 	case "failing":

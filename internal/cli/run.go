@@ -23,7 +23,7 @@ const (
 	exitNotRun = 21 // a run did not start, or its end is unknown
 )
 
-// runFlags has the flags of muster run, and the request built from them.
+// runFlags has the flags of muster run, and the request from the flags.
 type runFlags struct {
 	v1.RunRequest
 	command, timeout string
@@ -107,8 +107,8 @@ func (f *runFlags) buildRequest(c *commandCall) (err error) {
 	return nil
 }
 
-// findNames finds the namespaces of the check, nodes and groups in the flags, and sets the run's namespace ("shared"
-// for several)
+// findNames finds the named check, nodes and groups, and the namespace for the run. The run gets that namespace, or
+// "shared" for several.
 func (f *runFlags) findNames(c *commandCall) error {
 	type ref struct {
 		kind model.KindInfo
@@ -151,8 +151,8 @@ func (f *runFlags) findNames(c *commandCall) error {
 	return nil
 }
 
-// runPrinter prints the output of a run on many nodes: each line after its node's name, or with --together equal
-// outputs only once. Programs get one line of JSON per line of the server.
+// runPrinter prints the output of a run on many nodes. Each line follows its node's name, or with --together equal
+// outputs are printed only once. Programs get one line of JSON per line of the server.
 type runPrinter struct {
 	*commandCall
 	oneOutput bool
@@ -169,7 +169,7 @@ type nodeRunProgress struct {
 	end     *v1.RunLine
 }
 
-// printServerLine prints one line of the server's response: output of a node, or the end of its run.
+// printServerLine prints one line of the server's response about a run. It is output of a node, or the end of its run.
 func (p *runPrinter) printServerLine(l v1.RunLine) error {
 	if l.Type == v1.RunSummary && l.Summary != nil {
 		p.counts = *l.Summary
@@ -210,8 +210,8 @@ func (p *runPrinter) printServerLine(l v1.RunLine) error {
 	return nil
 }
 
-// progressOfNode returns the state of the run on the node that a line of the answer is about, or nil if the line
-// names no node.
+// progressOfNode returns the state of the run on one node, or nil without a node. The name comes from a line of the
+// answer.
 func (p *runPrinter) progressOfNode(name string) *nodeRunProgress {
 	n := p.nodes[name]
 	if n == nil && name != "" {
@@ -230,8 +230,8 @@ func (p *runPrinter) printNodeLine(node, format string, args ...any) {
 	p.Printf("%s%s  %s\n", screen.Cell{Text: node, Colour: screen.Faint}, screen.PadToColumn(screen.Clean(node), p.nameWidth), p.Sprintf(format, args...))
 }
 
-// runEndText returns a text about the end of a run on one node, such as an exit code or a time-out, or "" if the run
-// was OK and its output was printed.
+// runEndText returns a text about the end of a run on one node, such as an exit code. It is "" if the run was OK and
+// its output was printed.
 func (p *runPrinter) runEndText(l *v1.RunLine, printed, duration bool) screen.PaintedText {
 	switch {
 	case l.Type == v1.RunRefused || l.Type == v1.RunLost:
@@ -244,7 +244,7 @@ func (p *runPrinter) runEndText(l *v1.RunLine, printed, duration bool) screen.Pa
 	return p.Sprintf("%s%s", statusCell(*l.Status), text)
 }
 
-// printSummary prints how many nodes ended the run with each result; with the flag --together it first prints all
+// printSummary prints the number of nodes for each result of the run. With the flag --together it first prints all
 // outputs.
 func (p *runPrinter) printSummary() {
 	if p.oneOutput {
@@ -283,8 +283,8 @@ func (p *runPrinter) printSummary() {
 	p.Printf("\n")
 }
 
-// printEqualOutputs prints each different output once, with the names of all nodes that have it, starting with the
-// most frequent output
+// printEqualOutputs prints each different output once, with the names of its nodes. The most frequent output comes
+// first.
 func (p *runPrinter) printEqualOutputs() {
 	nodes := map[string][]string{} // by output
 	for _, name := range p.names {
@@ -308,7 +308,7 @@ func (p *runPrinter) printEqualOutputs() {
 	}
 }
 
-// firstNodeNames formats the first names of a list of nodes, and the number of the remaining ones
+// firstNodeNames formats the first names of a list of nodes, and the number of the others.
 func firstNodeNames(names []string) string { return model.ListFirst(names, 8) }
 
 // nodesStillRunning returns the nodes on which the run has begun and not ended
@@ -319,8 +319,8 @@ func (p *runPrinter) nodesStillRunning() []string {
 // targetsHelp is the grammar of --on and --except.
 const targetsHelp = "NODE, group:NAME, where:CONDITION or all; several with commas, or repeat the flag"
 
-// parseTargets parses the values of a flag such as --on and returns the nodes that they select together, or nil if
-// there are no values. A comma within quotes or brackets belongs to a condition.
+// parseTargets parses the values of a flag such as --on to the selected nodes. Without values it returns nil. A comma
+// within quotes or brackets belongs to a condition.
 func parseTargets(flag string, values []string) (*model.Targets, error) {
 	t, found := &model.Targets{}, false
 	for _, value := range values {

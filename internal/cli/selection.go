@@ -11,8 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// resourceSelection has the flags that select resources of one kind; without any of them, the arguments name the
-// resources.
+// resourceSelection has the flags that select resources of one kind. Without them, the arguments name the resources.
 type resourceSelection struct {
 	selector string
 	all      bool
@@ -35,7 +34,7 @@ func (f *resourceSelection) validate(c *commandCall, args []string) error {
 	case f.all && f.selector != "":
 		return model.Errorf(model.Invalid, "--all and -l exclude each other").WithHint("%s %s -l %s", path, word, f.selector)
 	case !f.selectsByName() && (len(args) > 1 || slashed):
-		return model.Errorf(model.Invalid, "resource names exclude --all and -l").WithHint("%s %s --all", path, word)
+		return model.Errorf(model.Invalid, "resource names cannot be combined with --all or -l").WithHint("%s %s --all", path, word)
 	case f.selectsByName() && len(args) == 1 && !slashed:
 		return c.missingNameError(c.cmd, word)
 	}
@@ -82,7 +81,7 @@ func (f *resourceSelection) readResources(c *commandCall, args []string) (list [
 	return list, nil
 }
 
-// printNothingSelected prints that the flags --all or -l select no resource, which is not an error
+// printNothingSelected prints that the flags --all or -l select no resource. An empty selection is not an error.
 func (f *resourceSelection) printNothingSelected(c *commandCall, word, act string) error {
 	k, err := c.findKind(word)
 	if err != nil {
@@ -121,8 +120,8 @@ func parseResourceRefs(c *commandCall, args []string) (refs []v1.Ref, err error)
 	return refs, nil
 }
 
-// listResources returns all resources of a kind in a namespace (empty: all namespaces) that have the labels of the
-// selector.
+// listResources returns all resources of a kind that have the labels of the selector. The search is in one namespace,
+// or with an empty one in all.
 func (s *commandLine) listResources(ctx context.Context, api *client.Client, k model.KindInfo, namespace, selector string) ([]*model.Resource, error) {
 	list, _, err := client.Pages(0, func(size int, after string) (list []*model.Resource, _ string, _ error) {
 		page, err := api.Resources.List(ctx, k, namespace, v1.ResourceFilter{Selector: selector}, false, size, after)

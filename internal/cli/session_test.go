@@ -54,8 +54,7 @@ func newTerminal(t *testing.T, rig *apitest.Server) *testTerminal {
 	return &testTerminal{t: t, rig: rig, dir: t.TempDir(), env: map[string]string{}, edit: func(string) error { return nil }}
 }
 
-// openLoggedInTerminal returns a test server, and a helper that runs muster commands as a user who is logged in to
-// it.
+// openLoggedInTerminal returns a test server and a helper for muster commands of a logged-in user.
 func openLoggedInTerminal(t *testing.T) (*apitest.Server, *testTerminal) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
@@ -97,8 +96,7 @@ func (x *testTerminal) runCommandLines(lines ...string) {
 	}
 }
 
-// expectOutput runs one command line, and fails the test unless the exit code is this one and the output contains
-// these texts
+// expectOutput runs one command line, and compares the exit code and parts of the output.
 func (x *testTerminal) expectOutput(stdin, line string, code int, want ...string) string {
 	x.t.Helper()
 	began := x.text.Len()
@@ -140,8 +138,8 @@ func (x *testTerminal) replayTranscript(name string) (succeeded []string) {
 	return succeeded
 }
 
-// assertWidth fails the test if an output line is wider than this number of columns, except lines that begin with the
-// given prefix
+// assertWidth fails the test if an output line has more than a number of columns. Lines that begin with the given
+// prefix may be wider.
 func (x *testTerminal) assertWidth(output string, columns int, except string) {
 	x.t.Helper()
 	for line := range strings.Lines(output) {
@@ -334,8 +332,8 @@ spec:
 	x.expectOutput("", "get nodes --group web", 0, "164 more;")
 }
 
-// TestTablesFitTheTerminalWidth prints every table at 80, 120 and 200 columns and expects no line beyond that width
-// and no truncated name
+// TestTablesFitTheTerminalWidth prints every table at 80, 120 and 200 columns, and expects no line beyond the width.
+// No name may be truncated.
 func TestTablesFitTheTerminalWidth(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01.fra.example.org", "db01")

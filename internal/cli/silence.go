@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// silenceFlags has the flags of muster silence: problems to match, start and end.
+// silenceFlags has the flags of muster silence about problems to match, start and end.
 type silenceFlags struct {
 	request             v1.SilenceRequest // without namespace and silence
 	silence             model.SilenceSpec // without nodes and times
@@ -78,7 +78,7 @@ func (f *silenceFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.request.Yes, "yes", false, "confirm a silence of any number of nodes")
 }
 
-// silence is a silence to create: the request to the server, and the spec that the request will contain.
+// silence is a silence to create. It has the request to the server, and the spec for the request.
 type silence struct {
 	request v1.SilenceRequest
 	spec    model.SilenceSpec
@@ -104,8 +104,8 @@ func createSilences(c *commandCall, list []*silence) error {
 	return c.printValue(made, func() {})
 }
 
-// printSilence prints a created silence: the nodes and checks that it matches, its end, and the problems whose
-// notifications it stops
+// printSilence prints a created silence. It prints the matching nodes and checks, its end, and the problems whose
+// notifications stop.
 func printSilence(c *commandCall, s *v1.Silenced, spec *model.SilenceSpec) {
 	verb := "silences"
 	if spec.Begin.After(c.Now()) {
@@ -141,7 +141,8 @@ func printSilence(c *commandCall, s *v1.Silenced, spec *model.SilenceSpec) {
 	}
 }
 
-// buildSilences returns the silences to create: one for all nodes of the same namespace with the same checks.
+// buildSilences returns the silences to create. One silence covers all nodes of the same namespace with the same
+// checks.
 func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([]*silence, error) {
 	request := f.request
 	request.Namespace = c.targetNamespace()
@@ -152,7 +153,7 @@ func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([
 		return []*silence{{request, *base}}, f.requireChecks(c, request.Namespace, base.Checks)
 	}
 	if base.Targets != nil {
-		return nil, model.Errorf(model.Invalid, "node names exclude --group and --where").WithHint("create two silences, or name the node within --where: node.name == %q", c.args[0])
+		return nil, model.Errorf(model.Invalid, "node names cannot be combined with --group or --where").WithHint("create two silences, or name the node within --where: node.name == %q", c.args[0])
 	}
 	var list []*silence
 	for _, arg := range c.args {
@@ -186,8 +187,7 @@ func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([
 	return list, nil
 }
 
-// requireObject returns an error if the object that a silence names does not exist, because the silence would match
-// nothing.
+// requireObject returns an error if the object in a silence does not exist. The silence would match nothing.
 func (f *silenceFlags) requireObject(c *commandCall, k model.KindInfo, namespace, name string) error {
 	_, _, err := c.api.Resources.Get(c.ctx, k, namespace, name)
 	var missing *model.Error
@@ -197,8 +197,8 @@ func (f *silenceFlags) requireObject(c *commandCall, k model.KindInfo, namespace
 	return model.Errorf(model.NotFound, "%s", missing.Message).WithHint("%s; a %s that does not exist yet: --future", missing.Hint, strings.ToLower(k.Name))
 }
 
-// requireTrigger returns an error if a Template of the namespace, or of namespace shared, has no trigger with this name.
-// A Template that does not exist is no error here.
+// requireTrigger returns an error if a Template has no trigger of a given name. The Template is in the namespace, or
+// in namespace shared. A Template that does not exist is no error here.
 func requireTrigger(c *commandCall, namespace, template, trigger string) error {
 	for _, in := range []string{namespace, model.SharedNamespaceName} {
 		text, _, err := c.api.Resources.Get(c.ctx, kind.Template().KindInfo, in, template)
@@ -218,8 +218,9 @@ func requireTrigger(c *commandCall, namespace, template, trigger string) error {
 	return nil
 }
 
-// requireChecks returns an error if a check, or the Template or RuleGroup of a trigger or alert, that a silence names exists neither in the
-// namespace nor in namespace shared. A silence of namespace shared may name checks of all namespaces.
+// requireChecks returns an error if a check in a silence exists nowhere. The check, or the Template or RuleGroup of a
+// trigger or alert, must be in the namespace or in namespace shared. A silence of namespace shared may name checks of
+// all namespaces.
 func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []string) error {
 	for _, name := range names {
 		k := kind.Check().KindInfo
@@ -253,7 +254,8 @@ func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []s
 	return nil
 }
 
-// requireAll returns an error that lists all missing parts of a silence: its problems, its reason and its end.
+// requireAll returns an error that lists all missing parts of a silence. The parts are its problems, its reason and
+// its end.
 func (f *silenceFlags) requireAll(c *commandCall, s *model.SilenceSpec) error {
 	var missing, hints []string
 	if len(c.args)+len(f.targets.Groups)+len(s.Checks) == 0 && f.targets.Where+f.labels == "" && !f.allEvents {

@@ -45,7 +45,7 @@ func statusCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// statusExitCode returns the exit code of muster status --exit-code, by which programs learn whether the fleet is well,
+// statusExitCode returns the exit code of muster status --exit-code. It tells programs whether the fleet is well,
 // nearly well (only warnings or faults) or not well.
 func statusExitCode(s v1.Status) int {
 	switch {
@@ -57,7 +57,7 @@ func statusExitCode(s v1.Status) int {
 	return 0
 }
 
-// listServerAndAgentFaults returns a text for each fault of the server or of agents, without events
+// listServerAndAgentFaults lists the faults of the server and of agents, but not the failing events of checks
 func listServerAndAgentFaults(s v1.Status) (list []string) {
 	if s.Faulty > 0 {
 		list = append(list, model.CountNoun(s.Faulty, "node")+" with errors")
@@ -81,7 +81,7 @@ func listServerAndAgentFaults(s v1.Status) (list []string) {
 	return list
 }
 
-// printStatusLine prints one line of muster status: a name and its value
+// printStatusLine prints one line of muster status with a name and its value.
 func (c *commandCall) printStatusLine(name, format string, args ...any) {
 	c.Field(10, name, format, args...)
 }
@@ -129,7 +129,7 @@ func printStatus(c *commandCall, s v1.Status) {
 	}
 }
 
-// statusSummary returns the first line of muster status: whether the fleet and the server are well
+// statusSummary returns the first line of muster status, about the health of fleet and server.
 func statusSummary(c *commandCall, s v1.Status) screen.Cell {
 	var failing []string
 	for _, part := range []struct {
@@ -170,8 +170,8 @@ func statusSummary(c *commandCall, s v1.Status) screen.Cell {
 	return screen.Cell{Text: fmt.Sprintf("All is well: %s, no problem.", model.CountNoun(s.Events, "event")), Colour: screen.Green}
 }
 
-// notificationWarnings returns warnings about notifications that do not reach people: failing handlers, and problems
-// without a handler.
+// notificationWarnings returns warnings about notifications that do not reach people. Failing handlers and problems
+// without a handler are the causes.
 func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 	for _, u := range s.Unsent {
 		if u.Failing+u.Dead == 0 {
@@ -189,8 +189,8 @@ func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 	return list
 }
 
-// problemRows returns the table rows of open problems that need attention: first silent nodes, then one row per check
-// with the number of its failing nodes.
+// problemRows returns the table rows of open problems that need attention. Silent nodes come first, then one row per
+// check with the number of its failing nodes.
 func problemRows(c *commandCall, s v1.Status) (rows [][]any) {
 	for _, n := range s.SilentNow {
 		heard, age := "no heartbeat yet", model.Age(c.Now(), n.Since)
@@ -209,7 +209,7 @@ func problemRows(c *commandCall, s v1.Status) (rows [][]any) {
 	return rows
 }
 
-// exampleNamesText formats the first of n node names for a message: web01, web02, …
+// exampleNamesText formats the first of n node names for a message, such as web01, web02, ….
 func exampleNamesText[N int | uint64](examples []string, n N) string {
 	return strings.Join(examples, ", ") + textWhen(n > N(len(examples)), ", …")
 }
@@ -222,7 +222,7 @@ func nodesWithExamplesText(n int, examples []string) string {
 	return fmt.Sprintf("%s (%s)", model.CountNoun(n, "node"), exampleNamesText(examples, n))
 }
 
-// printNodeStatus prints the lines of muster status about stopped nodes, and nodes with errors in their assignment
+// printNodeStatus prints the lines of muster status about stopped nodes, and about nodes whose checks have errors
 func printNodeStatus(c *commandCall, s v1.Status) {
 	if s.Stopped > 0 {
 		c.printStatusLine("stopped", "%s, on purpose: no alarm", nodesWithExamplesText(s.Stopped, s.StoppedNow))
@@ -277,8 +277,8 @@ func problemCountsText(s v1.Status) (parts []string) {
 	return parts
 }
 
-// printAgentStatus prints the lines of muster status about agents: how many are connected, reconnecting or sending
-// stored results.
+// printAgentStatus prints the lines of muster status about agents. They count connected and reconnecting agents, and
+// agents that send stored results.
 func printAgentStatus(c *commandCall, s v1.Status) {
 	switch {
 	case c.namespace != "":
@@ -307,7 +307,7 @@ func printAgentStatus(c *commandCall, s v1.Status) {
 // usualLag is how many commits are always on their way from the journal to the view.
 const usualLag = 10
 
-// printServerStatus prints the lines of muster status about the server: journal, queues, backups.
+// printServerStatus prints the lines of muster status about the server, such as journal, queues and backups.
 func printServerStatus(c *commandCall, s v1.Status) {
 	if j := s.Journal; j.BudgetBytes > 0 {
 		text := fmt.Sprintf("%s of %s (%d %%)", model.Size(j.SizeBytes).Approximate(), model.Size(j.BudgetBytes).Approximate(), j.SizeBytes*100/j.BudgetBytes)
@@ -339,8 +339,8 @@ func printServerStatus(c *commandCall, s v1.Status) {
 	c.printStatusLine("server", "%s, %s, up %s", c.api.Server(), s.Server, model.Age(s.Now, s.Started))
 }
 
-// namespaceFlagOfStatus returns the flag -A or -n NAMESPACE that a suggested command needs to cover the same
-// namespaces as this muster status.
+// namespaceFlagOfStatus returns the flag -A or -n NAMESPACE for a suggested command. The command then covers the same
+// namespaces as the running muster status.
 func namespaceFlagOfStatus(c *commandCall) string {
 	if c.namespace == "" {
 		return " -A"
@@ -354,7 +354,8 @@ type setupAdvice struct {
 	next [][2]string // command and purpose
 }
 
-// adviseSetup returns suggestions for the next steps on a new server, or nil if the server already checks machines.
+// adviseSetup returns suggestions for the next steps on a new server. If the server already checks machines, it
+// returns nil.
 func adviseSetup(c *commandCall, s v1.Status) *setupAdvice {
 	var next [][2]string
 	const starter, starterPurpose = "muster apply -f docs/examples/starter.yaml", "declares eight checks, and a route into a log file"

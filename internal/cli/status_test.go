@@ -80,8 +80,8 @@ func TestStatusOfManyFaults(t *testing.T) {
 	}
 }
 
-// TestStatusInEveryStateOfTheServer runs muster status on a server that has no nodes, is healthy, has just started,
-// is not ready, and is stopped
+// TestStatusInEveryStateOfTheServer runs muster status in five states of the server, and compares the output. The
+// server has no nodes, is healthy, has just started, is not ready, or is stopped.
 func TestStatusInEveryStateOfTheServer(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.wide = 80
@@ -149,8 +149,8 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 	}
 }
 
-// TestStatusCountsHandledProblemsApart expects muster status to count acknowledged, silenced and maintained problems
-// apart from those that need attention.
+// TestStatusCountsHandledProblemsApart counts problems in muster status, and expects handled problems apart from
+// others. Acknowledged, silenced and maintained problems are handled.
 func TestStatusCountsHandledProblemsApart(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.wide = 100
@@ -194,8 +194,8 @@ func TestStatusCountsHandledProblemsApart(t *testing.T) {
 	}
 }
 
-// TestDescribeNode expects muster describe node to show why the node has each group, label and property, within 80
-// columns.
+// TestDescribeNode expects muster describe node to show the reasons for groups, labels and properties. The output must
+// fit in 80 columns.
 func TestDescribeNode(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.Apply(`

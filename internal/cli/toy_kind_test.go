@@ -28,7 +28,7 @@ type ToySpec struct {
 // Kind returns the name of the resource kind, Toy.
 func (*ToySpec) Kind() string { return "Toy" }
 
-// toyKind returns a kind of resource that exists only in tests, to prove that one file is enough for a new kind.
+// toyKind returns a kind of resource that exists only in tests. It proves that one file is enough for a new kind.
 func toyKind() kind.Kind {
 	return kind.Define(kind.Definition[*ToySpec]{
 		KindInfo: model.KindInfo{Name: "Toy", Plural: "toys", Short: "to", Namespaced: true},
@@ -44,8 +44,8 @@ func toyKind() kind.Kind {
 	})
 }
 
-// TestToyKind declares a new kind of resource in one file and expects it in apply, get, describe, explain, lint and
-// the API
+// TestToyKind declares a new kind of resource in one file, and expects all commands to know the kind. The API must
+// know it, too.
 func TestToyKind(t *testing.T) {
 	kinds := kind.All().With(toyKind())
 	rig := apitest.NewServerWithKinds(t, kinds)

@@ -47,8 +47,8 @@ spec:
 	x.assertTranscript("why.golden")
 }
 
-// TestWhyNamesReasonOfMissingStep expects muster why to give the reason for each step that did not happen, from
-// declaration to notification.
+// TestWhyNamesReasonOfMissingStep asks muster why about missing steps, and expects the reason for each. The steps go
+// from the declaration to the notification.
 func TestWhyNamesReasonOfMissingStep(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02", "web03", "web04", "web05", "web06")
@@ -141,8 +141,8 @@ func nodeID(t *testing.T, rig *apitest.Server, name string) model.NodeID {
 	return id
 }
 
-// recordFailedDelivery records a message of this age whose one attempt failed; the next attempt follows after the
-// duration retry.
+// recordFailedDelivery records a message whose one attempt failed, with a given age. The next attempt follows after
+// the duration retry.
 func recordFailedDelivery(t *testing.T, rig *apitest.Server, problem string, age, retry time.Duration, failure string) {
 	t.Helper()
 	d := history.Delivery{Key: "d", Problem: problem, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened",
@@ -157,8 +157,8 @@ func recordFailedDelivery(t *testing.T, rig *apitest.Server, problem string, age
 	testenv.NoError(t, rig.History.RecordAttempts(t.Context(), history.DeliveryAttempt{ID: due[0].ID, Attempt: attempt}))
 }
 
-// TestTextsOfTheDefinitionStandWithTheProblem expects why, describe event and describe problem to show the display
-// name, the runbook and the conditions that the check or trigger declares. After the recovery, describe event shows
+// TestTextsOfTheDefinitionStandWithTheProblem runs muster why and muster describe, and expects the texts of the check
+// or trigger. The texts are the display name, the runbook and the conditions. After the recovery, describe event shows
 // the messages that its handler has not accepted.
 func TestTextsOfTheDefinitionStandWithTheProblem(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)

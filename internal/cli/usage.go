@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// explainWrongArguments makes all commands answer wrong arguments with an error of class Invalid and a hint with the
-// nearest correct command
+// explainWrongArguments makes all commands answer wrong arguments with an error and a hint. The hint has the nearest
+// correct command.
 func (s *commandLine) explainWrongArguments(c *cobra.Command) {
 	check := c.Args
 	switch {
@@ -77,8 +77,8 @@ var foreignCommands = []foreignWordHint{
 	{"whoami", "did you mean: muster auth whoami"},
 }
 
-// commandForForeignWord returns the Muster command to suggest for a command or kind of another program, such as
-// kubectl or sensuctl.
+// commandForForeignWord returns the Muster command for a command or kind of another program. Other programs are
+// kubectl or sensuctl, for example.
 func (s *commandLine) commandForForeignWord(word string, args []string) string {
 	rest := strings.Join(append([]string{""}, args...), " ")
 	if hint := hintForForeignWord(word, foreignCommands); hint != "" {
@@ -144,8 +144,8 @@ func (s *commandLine) kindsOfCommand(command string) []string {
 	return s.kindWords()
 }
 
-// refuseSingleDash returns an error for a long flag with only one dash, because pflag would read -limit as -l with
-// the value imit
+// refuseSingleDash returns an error for a long flag with only one dash. Package pflag would read -limit as -l with the
+// value imit.
 func refuseSingleDash(root *cobra.Command, args []string) error {
 	c, _, err := root.Find(args)
 	if err != nil || c.DisableFlagParsing {
@@ -163,7 +163,7 @@ func refuseSingleDash(root *cobra.Command, args []string) error {
 	return nil
 }
 
-// flagError replaces pflag's error by one that suggests the nearest flag, or the values that the flag accepts
+// flagError replaces pflag's error by an error with the nearest flag or the accepted values.
 func flagError(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
@@ -210,8 +210,8 @@ func flagValueError(e *pflag.InvalidValueError) error {
 	return e.Unwrap()
 }
 
-// flagTypeText returns the type of a flag in words, and an example: its default, unless that is empty. An unknown
-// type has no name.
+// flagTypeText returns the type of a flag in words, and an example. The example is the flag's default, unless that is
+// empty. An unknown type has no name.
 func flagTypeText(f *pflag.Flag) (name, example string) {
 	switch f.Value.Type() {
 	case "int", "int64":
@@ -231,8 +231,8 @@ func flagTypeText(f *pflag.Flag) (name, example string) {
 	return name, example
 }
 
-// nearestFlag returns the flag that the user probably meant: by a word of another program, by the same beginning, or
-// by a typing error
+// nearestFlag returns the flag that the user probably meant. It compares words of other programs, beginnings and
+// typing errors.
 func nearestFlag(c *cobra.Command, word string) string {
 	for _, foreign := range [][3]string{{"json", "output", "-o json"}, {"yaml", "output", "-o yaml"}, {"wide", "output", "-o wide"},
 		{"force", "yes", "--yes"}, {"filename", "file", "--file"}, {"labels", "selector", "--selector"}} {
@@ -265,12 +265,12 @@ type completion = func(c *cobra.Command, args []string, typed string) ([]string,
 
 const noFiles = cobra.ShellCompDirectiveNoFileComp
 
-// completeFiles completes the names of files with resources
+// completeFiles makes the shell offer the names of YAML and JSON files
 func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// completeTargets completes the node or group after the last comma in the value of --on or --except
+// completeTargets offers nodes and groups for the shell completion of --on and --except
 func (s *commandLine) completeTargets(c *cobra.Command, args []string, typed string) (words []string, _ cobra.ShellCompDirective) {
 	at := strings.LastIndex(typed, ",") + 1
 	before, last := typed[:at], typed[at:]
@@ -300,7 +300,7 @@ func completeFirstArgument(words completion) completion {
 	}
 }
 
-// completeObjects completes kinds, then the names of the chosen kind, up to a number of names
+// completeObjects offers kinds for shell completion, and after a kind the names of its objects
 func (s *commandLine) completeObjects(most int) completion {
 	return func(c *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -329,7 +329,7 @@ func (s *commandLine) completeObjects(most int) completion {
 	}
 }
 
-// completeNames completes the names of the existing resources of one kind
+// completeNames offers the names of existing resources of one kind for shell completion
 func (s *commandLine) completeNames(k model.KindInfo) completion {
 	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
@@ -339,7 +339,8 @@ func (s *commandLine) completeNames(k model.KindInfo) completion {
 	}
 }
 
-// completeEvents completes the argument NODE/CHECK: first names of nodes, then the checks of the node.
+// completeEvents completes the argument NODE/CHECK for the shell. First come names of nodes, then the checks of the
+// node.
 func (s *commandLine) completeEvents(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 	node, _, named := strings.Cut(typed, "/")
 	if !named {
@@ -355,8 +356,8 @@ func (s *commandLine) completeEvents(c *cobra.Command, _ []string, typed string)
 	})
 }
 
-// completeFromServer completes a word from a list that it reads from the server. Words that came before the time-out
-// are better than none.
+// completeFromServer completes a word from a list that the server returns. Words that came before the time-out are
+// better than none.
 func (s *commandLine) completeFromServer(c *cobra.Command, typed string, list func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	api, err := s.connect()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// startWatch runs a watch command until the test ends, and returns the channel of the lines that it prints
+// startWatch runs a watch command until the test ends, and returns a channel of its lines.
 func (x *testTerminal) startWatch(line string) <-chan string {
 	x.t.Helper()
 	x.env["MUSTER_CONTEXT"] = filepath.Join(x.dir, "context.yaml")
@@ -60,8 +60,8 @@ func awaitLine(t *testing.T, lines <-chan string, text string, act func()) strin
 	}
 }
 
-// TestWatchesPrintChanges watches events, problems and nodes, and expects a list and then changed lines for people,
-// only the changes for programs
+// TestWatchesPrintChanges watches events, problems and nodes, and expects a list and then changed lines for people.
+// Programs must get only the changes.
 func TestWatchesPrintChanges(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02")
@@ -99,8 +99,8 @@ func TestWatchesPrintChanges(t *testing.T) {
 	x.expectOutput("", "get problems -w --where row.open", 2, "--where does not apply to a watch of problems")
 }
 
-// TestSilenceNamesAllMissingFlags runs muster silence without nodes, reason and end, and expects one error that names
-// all of them, and one for each that is missing alone.
+// TestSilenceNamesAllMissingFlags runs muster silence without nodes, reason and end, and expects one error about all
+// three. One missing part alone must also be an error.
 func TestSilenceNamesAllMissingFlags(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")

@@ -27,7 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Client calls the API of one server; its fields (such as Events and Nodes) group the operations by subject. It is
+// Client calls the API of one server. Its fields (such as Events and Nodes) group the operations by subject. It is
 // safe for concurrent use, except that Access.Login changes its token.
 type Client struct {
 	Events        Events
@@ -42,7 +42,7 @@ type Client struct {
 	c             *connection
 }
 
-// connection has the address of a server, the CA to trust and the token to send with each request.
+// connection has the address of a server, the trusted CA and the token for each request.
 type connection struct {
 	base    *url.URL
 	http    *http.Client
@@ -51,7 +51,7 @@ type connection struct {
 	now     func() time.Time
 }
 
-// newClient returns a Client whose operations use this connection.
+// newClient returns a Client that uses the given connection for all operations.
 func newClient(c *connection) *Client {
 	return &Client{Events{c}, Problems{c}, Resources{c}, Nodes{c}, Enrolment{c}, Access{c}, Notifications{c}, Reports{c}, Rollouts{c}, c}
 }
@@ -92,13 +92,14 @@ func New(c Context) (*Client, error) {
 	return newClient(&connection{base: base, http: &http.Client{Transport: transport}, token: c.Token, trusted: trusted, now: time.Now}), nil
 }
 
-// isLoopback reports whether a host is this machine's loopback address.
+// isLoopback reports whether a host is a loopback address of the local machine.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// loadRoots returns the CA certificates to trust and the fingerprint of the first one; nil means the system's CAs.
+// loadRoots returns the trusted CA certificates and the fingerprint of the first certificate. Nil means the system's
+// CAs.
 func (c Context) loadRoots() (*x509.CertPool, string, error) {
 	pem := []byte(c.CA)
 	if len(pem) == 0 && c.CAFile != "" {
@@ -120,7 +121,7 @@ func (c Context) loadRoots() (*x509.CertPool, string, error) {
 // Server returns the address (URL) of the server that the client calls.
 func (c *Client) Server() string { return c.c.base.String() }
 
-// Status returns the status of the server and its nodes; an empty namespace means all namespaces.
+// Status returns the status of the server and its nodes. An empty namespace means all namespaces.
 func (c *Client) Status(ctx context.Context, namespace string) (v1.Status, error) {
 	return getJSON[v1.Status](ctx, c.c, "/status", buildQuery("namespace", namespace))
 }
@@ -135,8 +136,8 @@ func (c *Client) Queues(ctx context.Context, narrow ...v1.RowFilter) (v1.QueueLi
 	return getJSON[v1.QueueList](ctx, c.c, "/queues", buildQuery(narrow))
 }
 
-// Run runs a check or command on nodes and calls fn with each line of the answer, the summary last. When ctx ends,
-// the server cancels the runs that have not ended.
+// Run runs a check or command on nodes, and calls fn with each line of the answer. The summary comes last. When ctx
+// ends, the server cancels the runs that have not ended.
 func (c *Client) Run(ctx context.Context, r v1.RunRequest, fn func(v1.RunLine) error) error {
 	complete, err := readStream(ctx, c.c, http.MethodPost, "/runs", nil, r, nil, func(l v1.RunLine) (last bool, err error) {
 		return l.Type == v1.RunSummary, fn(l)
@@ -161,8 +162,8 @@ func InProcess(api http.Handler, from, token string) *Client {
 	return newClient(&connection{base: &url.URL{Scheme: "https", Host: "muster"}, http: &http.Client{Transport: inProcessTransport{api, from}}, token: token, now: time.Now})
 }
 
-// inProcessTransport is an http.RoundTripper that passes requests to an http.Handler in the same process; `from` is
-// the caller's address
+// inProcessTransport is an http.RoundTripper that passes requests to an http.Handler in the same process. `from` is
+// the caller's address.
 type inProcessTransport struct {
 	api  http.Handler
 	from string
@@ -207,8 +208,8 @@ func (w *responseRecorder) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// refusalError converts an HTTP answer with a status of 300 or more to an error of package model, with its class and
-// hint.
+// refusalError converts an HTTP answer with a status of 300 or more to an error. The error has the class and hint of
+// the answer.
 func (c *connection) refusalError(answer *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	problem := v1.Error{Status: answer.StatusCode}

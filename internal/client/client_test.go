@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestContextBackupOverwritesNoOther backs up a context file (saved login), and expects the file itself and earlier
-// backups of other contexts to remain.
+// TestContextBackupOverwritesNoOther backs up a context file (saved login), and expects all earlier backups to remain.
+// The file itself remains, too.
 func TestContextBackupOverwritesNoOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	c := Context{Server: "https://muster.example.org:8443", Token: "one"}
@@ -71,8 +71,7 @@ func TestFileNameOfServerIsPortable(t *testing.T) {
 	}
 }
 
-// TestRefusedConnectionHintsAtThePort connects to an address without a port and expects an error with a hint that
-// names the usual port
+// TestRefusedConnectionHintsAtThePort connects to an address without a port, and expects a hint with the usual port.
 func TestRefusedConnectionHintsAtThePort(t *testing.T) {
 	refused := &url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}}
 	for server, want := range map[string]string{
@@ -135,8 +134,8 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzContext parses random bytes as a context file and expects each accepted context to be unchanged after writing
-// and reading
+// FuzzContext parses random bytes as a context file (saved login), and expects no change after writing and reading.
+// Only accepted contexts count.
 func FuzzContext(f *testing.F) {
 	f.Add([]byte("server: https://muster.example:8443\nca: |\n  -----BEGIN CERTIFICATE-----\ntoken: x\nuser: admin\nnamespace: default\nadmin: 127.0.0.1:9443\ndata: /var/lib/muster\n"))
 	f.Add([]byte("a: &a [*a]"))

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Context is the content of a context file: server address, CA, token and default namespace. `muster up` and `muster
-// login` write it.
+// Context is the content of a context file, the saved login to a server. It has the server address, CA, token and
+// default namespace. `muster up` and `muster login` write it.
 type Context struct {
 	Server    string `yaml:"server"`              // https://host:8443
 	CA        string `yaml:"ca,omitempty"`        // PEM of the server's CA; empty: the CAs of the system
@@ -29,8 +29,8 @@ type Context struct {
 	Data      string `yaml:"data,omitempty"`      // data folder, if the server is on this machine
 }
 
-// ContextPath returns the path of the context file: $MUSTER_CONTEXT, else context.yaml in the user's configuration
-// folder.
+// ContextPath returns the path of the context file (saved login). It is $MUSTER_CONTEXT, else context.yaml in the
+// user's configuration folder.
 func ContextPath(getenv func(string) string) (string, error) {
 	if path := getenv("MUSTER_CONTEXT"); path != "" {
 		return path, nil
@@ -50,7 +50,7 @@ func ContextPath(getenv func(string) string) (string, error) {
 	return filepath.Join(dir, "muster", "context.yaml"), nil
 }
 
-// LoadContext reads a context file (saved login); a missing file gives an empty context
+// LoadContext reads a context file (saved login). A missing file gives an empty context.
 func LoadContext(path string) (Context, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,11 +67,11 @@ func LoadContext(path string) (Context, error) {
 	return c, nil
 }
 
-// decodeContext parses a context file.
+// decodeContext parses a context file (saved login).
 func decodeContext(data []byte) (c Context, err error) { return c, yaml.Unmarshal(data, &c) }
 
-// SaveContext writes the context file, readable only by its owner. It replaces the old file in one step: a failure
-// leaves the old one.
+// SaveContext writes the context file (saved login), readable only by its owner. It replaces the old file in one step:
+// a failure leaves the old one.
 func SaveContext(path string, c Context) error {
 	data, err := yaml.Marshal(c)
 	if err != nil {
@@ -84,7 +84,7 @@ func SaveContext(path string, c Context) error {
 	return nil
 }
 
-// replaceFile replaces a file atomically: it writes a temporary file, syncs it and renames it.
+// replaceFile replaces a file atomically. It writes a temporary file, syncs it and renames it.
 func replaceFile(path string, data []byte) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -104,8 +104,8 @@ func replaceFile(path string, data []byte) error {
 	return err
 }
 
-// WithEnv returns the context with the variables MUSTER_SERVER, MUSTER_TOKEN and MUSTER_CA applied. The token of the
-// file is never sent to another server than the file names.
+// WithEnv returns the context (saved login), overridden by the variables MUSTER_SERVER, MUSTER_TOKEN and MUSTER_CA.
+// The token of the file is never sent to another server than the file names.
 func (c Context) WithEnv(getenv func(string) string) Context {
 	if server := getenv("MUSTER_SERVER"); server != "" {
 		c = c.ForServer(server)
@@ -119,7 +119,7 @@ func (c Context) WithEnv(getenv func(string) string) Context {
 	return c
 }
 
-// ForServer returns the context (CA, token and namespace) to use with a server address: this one if it belongs to the
+// ForServer returns the saved login (context) for a server address. It is the present context if that belongs to the
 // server, else a new one. For another server it keeps only the namespace of c.
 func (c Context) ForServer(server string) Context {
 	if server != c.Server {
@@ -128,9 +128,9 @@ func (c Context) ForServer(server string) Context {
 	return c
 }
 
-// BackUpContext copies the context file at `path` to a backup before another server's context replaces it. The copy
-// lies in the same folder; its name ends with the name of c's server. A different copy is never overwritten: the new
-// copy gets a number. The file at path stays.
+// BackUpContext copies the context file (saved login) at `path` before another server's context replaces the file. The
+// copy lies in the same folder; its name ends with the name of c's server. A different copy is never overwritten: the
+// new copy gets a number. The file at path stays.
 func BackUpContext(path string, c Context) (backup string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -155,7 +155,7 @@ func BackUpContext(path string, c Context) (backup string, err error) {
 	}
 }
 
-// ContextBackups returns the paths at which backups of the context file at `path` may exist
+// ContextBackups returns the possible paths for backups of the context file (saved login) at `path`
 func ContextBackups(path, server string) (list []string) {
 	entries, err := os.ReadDir(filepath.Dir(path))
 	if err != nil {
@@ -183,8 +183,8 @@ func (x NamedContext) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"name": x.Name, "current": x.Current, "server": x.Server, "user": x.User, "namespace": x.Namespace})
 }
 
-// Contexts returns the context in a file, and the contexts in the backups that BackUpContext has made of this file. Each has
-// the name of its server.
+// Contexts returns the saved login (context) in a file, and the contexts in the file's backups. Each has the name of
+// its server.
 func Contexts(path string) (list []NamedContext, err error) {
 	current, err := LoadContext(path)
 	if err != nil {
@@ -209,7 +209,8 @@ func Contexts(path string) (list []NamedContext, err error) {
 	return list, nil
 }
 
-// UseContext copies a saved context into the context file at `path`, and keeps the replaced context as a backup file
+// UseContext copies a saved context (login) into the context file at `path`. The replaced context is kept as a backup
+// file.
 func UseContext(path string, x NamedContext) error {
 	current, err := LoadContext(path)
 	if err != nil {
@@ -226,7 +227,7 @@ func UseContext(path string, x NamedContext) error {
 	return x.Delete()
 }
 
-// Delete deletes the file of a context.
+// Delete deletes the file of a context (saved login).
 func (x NamedContext) Delete() error {
 	if err := os.Remove(x.file); err != nil {
 		return fmt.Errorf("delete context: %w", err)
@@ -247,7 +248,7 @@ func serverFileName(server string) string {
 	}, server[:min(len(server), 100)])
 }
 
-// createFile creates a file that only its owner can read; an existing file is an error.
+// createFile creates a file that only its owner can read. An existing file is an error.
 func createFile(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {

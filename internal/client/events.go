@@ -22,7 +22,7 @@ func (e Events) List(ctx context.Context, f v1.EventFilter) (v1.EventList, error
 	return getJSON[v1.EventList](ctx, e.c, "/events", buildQuery(f))
 }
 
-// ListAt returns a page of events with the status that each had at a past time
+// ListAt returns a page of events with their statuses at a past time
 func (e Events) ListAt(ctx context.Context, f v1.EventFilter, at time.Time) (v1.PastEventList, error) {
 	return getJSON[v1.PastEventList](ctx, e.c, "/history/events", buildQuery(f, "at", at))
 }
@@ -32,7 +32,7 @@ func (e Events) Get(ctx context.Context, namespace, node, check string) (v1.Even
 	return getJSON[v1.Event](ctx, e.c, eventPath(namespace, node, check), nil)
 }
 
-// History returns the last entries of one event, newest first.
+// History returns the newest history entries of one event.
 func (e Events) History(ctx context.Context, namespace, node, check string, limit int) (v1.EntryList, error) {
 	return getJSON[v1.EntryList](ctx, e.c, eventPath(namespace, node, check)+"/history", buildQuery("limit", limit))
 }
@@ -42,8 +42,8 @@ func (e Events) Entries(ctx context.Context, q v1.HistoryQuery) (v1.EntryList, e
 	return getJSON[v1.EntryList](ctx, e.c, "/history", buildQuery(q))
 }
 
-// Trace returns the steps from the declaration of a check to its notifications on a node; an empty check means the
-// whole node.
+// Trace returns the steps from a check's declaration to its notifications on a node. An empty check means the whole
+// node.
 func (e Events) Trace(ctx context.Context, namespace, node, check string) (v1.Trace, error) {
 	path := escapePath("why", namespace, node)
 	if check != "" {
@@ -57,8 +57,8 @@ func (e Events) Resolve(ctx context.Context, namespace, node, check, note string
 	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/resolve", nil, v1.Action{Note: note})
 }
 
-// Acknowledge acknowledges the problem of an event until a time (zero: until the problem closes). The method returns
-// when the change is durable.
+// Acknowledge acknowledges the problem of an event, until the given end. The time zero means until the problem closes.
+// The method returns when the change is durable.
 func (e Events) Acknowledge(ctx context.Context, namespace, node, check, note string, until time.Time) error {
 	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/acknowledge", nil, v1.Acknowledgement{Note: note, Until: until})
 }
@@ -68,7 +68,7 @@ func (e Events) Unacknowledge(ctx context.Context, namespace, node, check, note 
 	return requestWithoutAnswer(ctx, e.c, http.MethodPost, eventPath(namespace, node, check)+"/unacknowledge", nil, v1.Action{Note: note})
 }
 
-// Notify notifies the handlers in an event's routes of its open problem, unless they have been notified already
+// Notify notifies the handlers of an event about its open problem, unless the handlers know already.
 func (e Events) Notify(ctx context.Context, namespace, node, check, note string) (v1.RoutingEffect, error) {
 	return postJSON[v1.RoutingEffect](ctx, e.c, eventPath(namespace, node, check)+"/notify", v1.Action{Note: note})
 }
@@ -78,13 +78,13 @@ func (e Events) Delete(ctx context.Context, namespace, node, check, note string)
 	return requestWithoutAnswer(ctx, e.c, http.MethodDelete, eventPath(namespace, node, check), buildQuery("note", note), nil)
 }
 
-// Bulk applies an action to all events of a selection; verb is acknowledge, unacknowledge, resolve or delete. The
+// Bulk applies an action to all events of a selection. verb is acknowledge, unacknowledge, resolve or delete. The
 // method returns when the change is durable.
 func (e Events) Bulk(ctx context.Context, verb string, r v1.BulkRequest) (v1.BulkDone, error) {
 	return postJSON[v1.BulkDone](ctx, e.c, "/events/"+verb, r)
 }
 
-// Watch streams changed events to fn until ctx or the connection ends, and calls `opened` at the start of the stream.
+// Watch streams changed events to fn until ctx or the connection ends. It calls `opened` at the start of the stream.
 // Changes during opened wait in the connection, so a list that opened requests misses no change.
 func (e Events) Watch(ctx context.Context, f v1.EventFilter, opened func() error, fn func(v1.Event) error) error {
 	_, err := readStream(ctx, e.c, http.MethodGet, "/events/watch", buildQuery(f), nil, opened, func(event v1.Event) (bool, error) { return false, fn(event) })
@@ -112,12 +112,13 @@ func (c *Client) Texts(ctx context.Context, f v1.TextFilter) (v1.TextList, error
 	return getJSON[v1.TextList](ctx, c.c, "/texts", buildQuery(f))
 }
 
-// ValueLoad returns the load of the pipeline of values.
+// ValueLoad returns the load of the server's processing of item values.
 func (c *Client) ValueLoad(ctx context.Context) (v1.ValueLoad, error) {
 	return getJSON[v1.ValueLoad](ctx, c.c, "/items/load", nil)
 }
 
-// Compliance returns a page of directives on nodes with the outcome of their last runs, sorted by node and directive
+// Compliance returns a page of policy directives on nodes with the outcome of their last runs. It is sorted by node
+// and directive.
 func (c *Client) Compliance(ctx context.Context, f v1.ComplianceFilter, limit int, after string, narrow ...v1.RowFilter) (v1.ComplianceList, error) {
 	return getJSON[v1.ComplianceList](ctx, c.c, "/compliance", buildQuery(f, "after", after, "limit", limit, narrow))
 }
@@ -156,7 +157,7 @@ func (n Notifications) EndSilence(ctx context.Context, namespace, name, note str
 	return postJSON[v1.Silenced](ctx, n.c, escapePath("silences", namespace, name, "end"), v1.Action{Note: note})
 }
 
-// TestRoute asks the server which notifications an assumed problem would cause; status and severity may be empty, and
+// TestRoute asks the server which notifications an assumed problem would cause. status and severity may be empty, and
 // the time zero.
 func (n Notifications) TestRoute(ctx context.Context, namespace, node, check string, at time.Time, status, severity string) (v1.RouteTest, error) {
 	return getJSON[v1.RouteTest](ctx, n.c, escapePath("routetest", namespace, node, check), buildQuery("status", status, "severity", severity, "at", at.UTC()))
@@ -180,15 +181,15 @@ func (n Notifications) ReplayHandler(ctx context.Context, namespace, name string
 	return postJSON[v1.HandlerReplayed](ctx, n.c, handlerPath(namespace, name)+"/replay", r)
 }
 
-// Rollouts has the operations on roll-outs of directives
+// Rollouts has the operations on roll-outs of policy directives
 type Rollouts struct{ c *connection }
 
-// List returns the last roll-out of each directive that has had one, those under way first.
+// List returns the last roll-out of each policy directive. Directives with a running roll-out come first.
 func (r Rollouts) List(ctx context.Context, namespace string) (v1.RolloutList, error) {
 	return getJSON[v1.RolloutList](ctx, r.c, "/rollouts", buildQuery("namespace", namespace))
 }
 
-// Get returns the last roll-out of a directive.
+// Get returns the last roll-out of a policy directive.
 func (r Rollouts) Get(ctx context.Context, namespace, name string) (v1.Rollout, error) {
 	return getJSON[v1.Rollout](ctx, r.c, escapePath("rollouts", namespace, name), nil)
 }
@@ -203,7 +204,7 @@ func (r Rollouts) Request(ctx context.Context, id string) (v1.ReviewRequest, err
 	return getJSON[v1.ReviewRequest](ctx, r.c, escapePath("review-requests", id), nil)
 }
 
-// Do approves, starts, pauses, stops or undoes (the verb) the roll-out of a directive.
+// Do approves, starts, pauses, stops or undoes (the verb) the roll-out of a policy directive.
 func (r Rollouts) Do(ctx context.Context, verb, namespace, name string, a v1.RolloutAction) (v1.Rollout, error) {
 	return postJSON[v1.Rollout](ctx, r.c, escapePath("rollouts", namespace, name, verb), a)
 }
@@ -216,8 +217,8 @@ func (r Reports) Shadow(ctx context.Context, q v1.ReportQuery) (v1.ShadowList, e
 	return getJSON[v1.ShadowList](ctx, r.c, "/reports/shadow", buildQuery(q))
 }
 
-// Noise returns the noise report: how often each check and route paged people, and which checks and silences have no
-// effect
+// Noise returns the noise report about checks, routes and silences. It says how often each check and route paged
+// people, and which checks and silences have no effect.
 func (r Reports) Noise(ctx context.Context, q v1.ReportQuery) (v1.Noise, error) {
 	return getJSON[v1.Noise](ctx, r.c, "/reports/noise", buildQuery(q))
 }
@@ -227,8 +228,8 @@ func (r Reports) Availability(ctx context.Context, q v1.AvailabilityQuery) (v1.A
 	return getJSON[v1.AvailabilityList](ctx, r.c, "/availability", buildQuery(q))
 }
 
-// Compliance returns compliance by policy, directive, node or group, least compliant first,
-// up to a time (zero: now)
+// Compliance returns the compliance by policy, directive, node or group, least compliant first. It counts up to a
+// time, where zero means now.
 func (r Reports) Compliance(ctx context.Context, namespace, by string, at time.Time) (v1.ComplianceReport, error) {
 	return getJSON[v1.ComplianceReport](ctx, r.c, "/reports/compliance", buildQuery("namespace", namespace, "by", by, "at", at))
 }
@@ -238,7 +239,8 @@ func (r Reports) ComplianceDays(ctx context.Context, namespace string, since, un
 	return getJSON[v1.ComplianceDays](ctx, r.c, "/reports/compliance/days", buildQuery("namespace", namespace, "since", since, "until", until))
 }
 
-// Evidence returns the history of the directive runs of a node with its signatures. A zero time is the server's default.
+// Evidence returns the history of a node's runs of policy directives, with its signatures. A zero time is the server's
+// default.
 func (r Reports) Evidence(ctx context.Context, namespace, node string, since, until time.Time) (v1.Evidence, error) {
 	return getJSON[v1.Evidence](ctx, r.c, "/reports/compliance/evidence", buildQuery("namespace", namespace, "node", node, "since", since, "until", until))
 }

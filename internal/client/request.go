@@ -23,7 +23,7 @@ const (
 	maxStreamLineBytes = 16 << 20  // bytes of one line of a stream: an event with its output as JSON
 )
 
-// escapePath escapes the segments of an API path, so that no name, not even one with a slash, leads to another path
+// escapePath escapes the segments of an API path. So no name, not even one with a slash, leads to another path.
 func escapePath(segments ...string) string {
 	var b strings.Builder
 	for _, name := range segments {
@@ -37,7 +37,7 @@ func escapePath(segments ...string) string {
 	return b.String()
 }
 
-// getJSON sends a GET request to a path below the API's root and decodes the answer as a T
+// getJSON sends a GET request below the API's root, and decodes the answer as a T.
 func getJSON[T any](ctx context.Context, c *connection, path string, query url.Values) (T, error) {
 	return requestJSON[T](ctx, c, http.MethodGet, path, query, nil)
 }
@@ -47,13 +47,13 @@ func postJSON[T any](ctx context.Context, c *connection, path string, in any) (T
 	return requestJSON[T](ctx, c, http.MethodPost, path, nil, in)
 }
 
-// requestJSON sends one request and decodes the answer as a T; in may be nil.
+// requestJSON sends one request and decodes the answer as a T. The body `in` may be nil.
 func requestJSON[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any) (out T, err error) {
 	_, err = c.exchangeJSON(ctx, method, path, query, nil, in, &out)
 	return out, err
 }
 
-// requestWithoutAnswer sends one request and ignores the body of the answer; in may be nil.
+// requestWithoutAnswer sends one request and ignores the body of the answer. The body `in` may be nil.
 func requestWithoutAnswer(ctx context.Context, c *connection, method, path string, query url.Values, in any) error {
 	_, err := c.exchangeJSON(ctx, method, path, query, nil, in, nil)
 	return err
@@ -129,9 +129,9 @@ func isStreamReadError(err error) bool {
 	return errors.As(err, &broken)
 }
 
-// readStream decodes Server-Sent Events as values of type T and passes them to fn; complete reports that the stream's
-// last message was read. readStream calls opened, which may be nil, with the first line, which proves that the server
-// streams.
+// readStream decodes Server-Sent Events as values of type T and passes each value to fn. complete reports that the
+// stream's last message was read. readStream calls opened, which may be nil, with the first line, which proves that
+// the server streams.
 func readStream[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any, opened func() error, fn func(T) (last bool, err error)) (complete bool, err error) {
 	var body io.Reader
 	if in != nil {
@@ -172,8 +172,8 @@ func readStream[T any](ctx context.Context, c *connection, method, path string, 
 	return false, nil
 }
 
-// Pages reads pages of a list, each of at most 500 items, until it has limit items; limit 0 means all. The result
-// next is the page token of the next page, empty at the end of the list.
+// Pages reads pages of a list, each of at most 500 items, up to the limit. The limit 0 means all. The result next is
+// the page token of the next page, empty at the end of the list.
 func Pages[T any](limit int, read func(size int, after string) (items []T, next string, err error)) (all []T, next string, err error) {
 	const most = 500
 	for {
@@ -224,7 +224,7 @@ func addFilter(query url.Values, filter reflect.Value) {
 	}
 }
 
-// addParameter adds one query parameter unless its value is zero; a time is formatted by RFC 3339.
+// addParameter adds one query parameter, unless its value is zero. A time is formatted by RFC 3339.
 func addParameter(query url.Values, name string, value reflect.Value) {
 	at, isTime := value.Interface().(time.Time)
 	switch {

@@ -14,7 +14,7 @@ import (
 // Resources has the operations on declared resources, their changes and archives.
 type Resources struct{ c *connection }
 
-// resourcePath returns the API path of a resource, or of all of its kind if the name is empty.
+// resourcePath returns the API path of a resource. For an empty name it is the path of the resource's kind.
 func resourcePath(k model.KindInfo, namespace, name string) string {
 	path := "/" + k.Plural
 	if name == "" {
@@ -43,18 +43,18 @@ func (r Resources) State(ctx context.Context, k model.KindInfo, namespace, name 
 	return getJSON[v1.State](ctx, r.c, resourcePath(k, namespace, name)+"/state", nil)
 }
 
-// List returns a page of resources of a kind; an empty namespace means all. If state is true, the page also holds the
+// List returns a page of resources of a kind. An empty namespace means all. If state is true, the page also holds the
 // state of each resource.
 func (r Resources) List(ctx context.Context, k model.KindInfo, namespace string, f v1.ResourceFilter, state bool, limit int, after string) (v1.ResourceList, error) {
 	return getJSON[v1.ResourceList](ctx, r.c, resourcePath(k, "", ""), buildQuery(f, "namespace", namespace, "state", state, "after", after, "limit", limit))
 }
 
-// Put replaces one resource if its ETag is unchanged; an empty ETag replaces any revision.
+// Put replaces one resource if its ETag is unchanged. An empty ETag replaces any revision.
 func (r Resources) Put(ctx context.Context, k model.KindInfo, namespace, name string, body json.RawMessage, etag string, o v1.ChangeOptions) (v1.Applied, error) {
 	return r.changeResource(ctx, http.MethodPut, resourcePath(k, namespace, name), body, etag, o)
 }
 
-// Delete deletes a resource if its ETag is unchanged; an empty ETag deletes any revision.
+// Delete deletes a resource if its ETag is unchanged. An empty ETag deletes any revision.
 func (r Resources) Delete(ctx context.Context, k model.KindInfo, namespace, name, etag string, o v1.ChangeOptions) (v1.Applied, error) {
 	return r.changeResource(ctx, http.MethodDelete, resourcePath(k, namespace, name), nil, etag, o)
 }
@@ -78,7 +78,7 @@ func (r Resources) DeleteMany(ctx context.Context, in v1.DeleteRequest) (v1.Appl
 	return postJSON[v1.Applied](ctx, r.c, "/delete", in)
 }
 
-// Changes returns a page of the audit, newest first.
+// Changes returns a page of the audit log of changes, newest first.
 func (r Resources) Changes(ctx context.Context, kind, namespace, name string, limit int, after string, narrow ...v1.RowFilter) (v1.ChangeList, error) {
 	query := buildQuery("limit", limit, "kind", kind, "namespace", namespace, "name", name, "after", after, narrow)
 	return getJSON[v1.ChangeList](ctx, r.c, "/changes", query)
@@ -129,7 +129,8 @@ func (n Nodes) Retire(ctx context.Context, r v1.NodeRetire) (v1.Applied, error) 
 	return postJSON[v1.Applied](ctx, n.c, "/retire", r)
 }
 
-// Inventory returns the inventory of a node, or of one section; since a time that is not zero, its changes.
+// Inventory returns the inventory of a node, or one section. With a time `since`, it returns the changes after that
+// time.
 func (n Nodes) Inventory(ctx context.Context, namespace, name, section string, since time.Time) (v1.Inventory, error) {
 	return getJSON[v1.Inventory](ctx, n.c, nodePath(namespace, name)+"/inventory", buildQuery("section", section, "since", since))
 }
@@ -225,7 +226,7 @@ func (e Enrolment) Tokens(ctx context.Context, narrow ...v1.RowFilter) (v1.JoinT
 	return getJSON[v1.JoinTokenList](ctx, e.c, "/jointokens", buildQuery(narrow))
 }
 
-// DeleteToken deletes a join token; nodes that joined with it stay.
+// DeleteToken deletes a join token. Nodes that joined with the token stay.
 func (e Enrolment) DeleteToken(ctx context.Context, id string) error {
 	return requestWithoutAnswer(ctx, e.c, http.MethodDelete, escapePath("jointokens", id), nil, nil)
 }
@@ -240,7 +241,8 @@ func (e Enrolment) Accept(ctx context.Context, r v1.PendingAccept) (v1.Member, e
 	return postJSON[v1.Member](ctx, e.c, "/pending/accept", r)
 }
 
-// AcceptReturning accepts all pending machines that prove by a certificate of this server that they were enrolled before.
+// AcceptReturning accepts all pending machines that were nodes of the server before. Each proves that by a certificate
+// of the server.
 func (e Enrolment) AcceptReturning(ctx context.Context, r v1.PendingReturning) (v1.AcceptedMachines, error) {
 	return postJSON[v1.AcceptedMachines](ctx, e.c, "/pending/accept-returning", r)
 }

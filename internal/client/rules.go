@@ -8,7 +8,8 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 )
 
-// Rules returns the rules of a namespace (empty: of all that the caller may see) with the outcome of their last evaluation.
+// Rules returns the rules of a namespace with the outcome of their last evaluation. An empty namespace means all that
+// the caller may see.
 func (c *Client) Rules(ctx context.Context, namespace string) ([]v1.RuleState, error) {
 	a, err := getJSON[struct {
 		Data struct {

@@ -12,8 +12,8 @@ import (
 // promRoot is the path of Prometheus' API.
 const promRoot = "/prometheus/api/v1"
 
-// QuerySeries evaluates a PromQL expression over the series of a namespace (empty: of all that the caller may see) at a
-// time.
+// QuerySeries evaluates a PromQL expression over the series of a namespace at a time. An empty namespace means all
+// that the caller may see.
 func (c *Client) QuerySeries(ctx context.Context, namespace, expression string, at time.Time) (v1.SeriesResult, error) {
 	return c.querySeries(ctx, "/query", buildQuery("query", expression, "namespace", namespace, "time", unixSeconds(at)))
 }
@@ -24,8 +24,7 @@ func (c *Client) QuerySeriesRange(ctx context.Context, namespace, expression str
 		"step", strconv.FormatFloat(step.Seconds(), 'f', -1, 64)))
 }
 
-// MetricNames returns the names of all metrics in a namespace, or in all namespaces that the caller may see if the name is
-// empty.
+// MetricNames returns the names of all metrics in a namespace. An empty namespace means all that the caller may see.
 func (c *Client) MetricNames(ctx context.Context, namespace string) ([]string, error) {
 	a, err := getJSON[struct {
 		Data []string `json:"data"`

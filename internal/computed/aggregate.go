@@ -32,13 +32,13 @@ type calculation struct {
 	surveys    map[string]*survey // by namespace
 }
 
-// aggregateKey identifies an aggregate over several nodes by its compiled formula and namespace.
+// aggregateKey identifies an aggregate over several nodes by its formula and namespace.
 type aggregateKey struct {
 	program   *trigger.Program
 	namespace string
 }
 
-// computedValue is a value, or the reason why there is none.
+// computedValue is a computed value, or the error of its computation.
 type computedValue struct {
 	item.Value
 	err error
@@ -75,7 +75,7 @@ func (c *calculation) aggregate(ctx context.Context, program *trigger.Program, n
 	return program.Aggregate(values, c.now.UnixNano())
 }
 
-// selected returns the value of each item of a selection.
+// selected returns the value of each item that a formula selects.
 func (c *calculation) selected(ctx context.Context, s *trigger.Selection, namespace string) (list []float64, err error) {
 	from, to := s.Period(c.now.UnixNano())
 	from, to = from/1e6+1, to/1e6
@@ -119,7 +119,7 @@ func (c *calculation) selected(ctx context.Context, s *trigger.Selection, namesp
 	return list, set.Err()
 }
 
-// selectionFilter tells which series an aggregate selects by the groups of their nodes and the tags of their items.
+// selectionFilter selects the series for an aggregate, by group of the node and tag of the item.
 type selectionFilter struct {
 	directory Directory
 	namespace string
@@ -127,12 +127,12 @@ type selectionFilter struct {
 	templates map[string]*model.TemplateDefinition
 }
 
-// newSelectionFilter returns a selectionFilter for the nodes and Templates of a namespace.
+// newSelectionFilter returns a selectionFilter for one namespace.
 func (c *calculation) newSelectionFilter(namespace string) *selectionFilter {
 	return &selectionFilter{c.engine.opts.Directory, namespace, map[string]map[model.NodeID]bool{}, map[string]*model.TemplateDefinition{}}
 }
 
-// selects reports whether the filter of an aggregate selects a series, given its labels and item key.
+// selects reports whether the filter of an aggregate selects the series with the given labels and item key.
 func (m *selectionFilter) selects(s *trigger.Selection, of labels.Labels, key string) bool {
 	return s.Matches(func(group string) bool {
 		members := m.groups[group]
@@ -151,7 +151,7 @@ func (m *selectionFilter) selects(s *trigger.Selection, of labels.Labels, key st
 	})
 }
 
-// tags returns the tags of an item of a Template. Discovered items have none.
+// tags returns the tags of an item in a Template. Discovered items have none.
 func (m *selectionFilter) tags(template, key string) map[string]string {
 	c, known := m.templates[template]
 	if !known {

@@ -19,10 +19,11 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testDirectory has nodes 1 and 2 with a Template, and node 3 of another namespace.
+// testDirectory replaces the planner's index of nodes in a test, with three nodes. Nodes 1 and 2 have a Template, and
+// node 3 is in another namespace.
 type testDirectory struct{ unit *directory.Unit }
 
-// Revision returns a constant.
+// Revision returns a constant revision.
 func (testDirectory) Revision() int64 { return 1 }
 
 // Nodes returns the nodes of a namespace.
@@ -33,10 +34,10 @@ func (testDirectory) Nodes(namespace string) []model.NodeID {
 	return []model.NodeID{1, 2}
 }
 
-// UnitNodes returns all nodes.
+// UnitNodes returns all nodes of the test.
 func (testDirectory) UnitNodes(model.UnitID) []model.NodeID { return []model.NodeID{1, 2, 3} }
 
-// Node returns the record of a node.
+// Node returns what the directory knows about a node.
 func (testDirectory) Node(id model.NodeID) *directory.Node {
 	name := route.Name{Namespace: "default", Name: string('a' + rune(id) - 1)}
 	if id == 3 {
@@ -45,12 +46,12 @@ func (testDirectory) Node(id model.NodeID) *directory.Node {
 	return &directory.Node{Name: name, ID: id, UID: uuid.UUID{byte(id)}}
 }
 
-// For returns the assignment of a node.
+// For returns the assignment (checks and Templates) of a test node.
 func (d testDirectory) For(id model.NodeID) *directory.Assignment {
 	return &directory.Assignment{Node: id, UID: uuid.UUID{byte(id)}, Definitions: []*model.Definition{d.unit.Definition}}
 }
 
-// GroupMembers returns node 1 for the group web.
+// GroupMembers returns node 1 as the only member of group web.
 func (testDirectory) GroupMembers(_, name string) []model.NodeID {
 	if name == "web-servers" {
 		return []model.NodeID{1}
@@ -58,24 +59,23 @@ func (testDirectory) GroupMembers(_, name string) []model.NodeID {
 	return nil
 }
 
-// NodeByName returns the number of a node by its letter.
+// NodeByName returns the id of a node by its letter.
 func (testDirectory) NodeByName(_, name string) (model.NodeID, bool) {
 	return model.NodeID(name[0] - 'a' + 1), true
 }
 
-// NamespaceByName returns a constant.
+// NamespaceByName returns a constant namespace id.
 func (testDirectory) NamespaceByName(string) (model.NamespaceID, bool) { return 1, true }
 
-// UnitByName returns the Template.
+// UnitByName returns the Template of the test.
 func (testDirectory) UnitByName(_, namespace, _ string) (model.UnitID, bool) {
 	return 1000, namespace == "default"
 }
 
-// SourceUnit returns the Template.
+// SourceUnit returns the Template of the test.
 func (d testDirectory) SourceUnit(model.Source) *directory.Unit { return d.unit }
 
-// TestEngineComputes lets an engine compute aggregates and internal items of three nodes, and compares the values in
-// the journal entries.
+// TestEngineComputes computes aggregates and internal items of three nodes, and compares the values in the journal.
 func TestEngineComputes(t *testing.T) {
 	items := []model.Item{
 		{Key: "avg", Interval: 1e9, Formula: "avg(last_foreach(/*/load))"},
@@ -141,7 +141,8 @@ func TestEngineComputes(t *testing.T) {
 	}
 }
 
-// TestTagsOfDeletedTemplate asks for the tags of a Template that is deleted between two questions to the directory.
+// TestTagsOfDeletedTemplate reads the tags of a deleted Template, and expects none. The Template was deleted between
+// two look-ups in the directory.
 func TestTagsOfDeletedTemplate(t *testing.T) {
 	m := selectionFilter{directory: testDirectory{}, namespace: "default", templates: map[string]*model.TemplateDefinition{}}
 	if tags := m.tags("t", "load"); tags != nil {
@@ -168,7 +169,7 @@ func (q namespaceQuerier) Select(ctx context.Context, sorted bool, hints *storag
 	return q.Querier.Select(ctx, sorted, hints, append(matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelNamespace, q.namespace))...)
 }
 
-// decodeEntry returns the node of a journal entry and its values by item key.
+// decodeEntry decodes a journal entry, and returns its node and its values by item key.
 func decodeEntry(t *testing.T, entry journal.Entry, items []model.Item) (model.NodeID, map[string]string) {
 	var r wire.Record
 	testenv.NoError(t, r.Decode(entry.Data))

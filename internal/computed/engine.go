@@ -23,7 +23,7 @@ import (
 // tick is the time between two searches for due items.
 const tick = time.Second
 
-// Options holds the services that an Engine calls.
+// Options has the parts of the server that an Engine of computed items calls.
 type Options struct {
 	Templates func() []*directory.Unit
 	Directory Directory
@@ -34,7 +34,7 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Directory looks up the nodes, groups and items that formulas of computed items read; *directory.Directory implements it.
+// Directory looks up nodes, groups and items for the formulas of computed items. *directory.Directory implements it.
 type Directory interface {
 	Revision() int64
 	Nodes(namespace string) []model.NodeID
@@ -48,8 +48,7 @@ type Directory interface {
 	SourceUnit(s model.Source) *directory.Unit
 }
 
-// Engine computes the items that the server calculates from other items, such as totals over several nodes. Any
-// goroutine may call Count.
+// Engine computes items from other items, such as totals over several nodes. Any goroutine may call Count.
 type Engine struct {
 	opts    Options
 	forms   []*form
@@ -57,13 +56,13 @@ type Engine struct {
 	trouble bool // the journal refused the last values
 }
 
-// New returns an engine; Run computes.
+// New returns an engine that computes nothing until Run is called.
 func New(o Options) *Engine { return &Engine{opts: o} }
 
-// Count returns the number of written values since the start of the server.
+// Count returns the number of computed values that were written since the server's start.
 func (e *Engine) Count() uint64 { return e.written.Load() }
 
-// form is a Template's computed items, compiled with one set of macro values, and the nodes with these values.
+// form is one Template's compiled formulas for one set of macro values. It also has the nodes with these values.
 type form struct {
 	definition *model.TemplateDefinition
 	macros     string // as in wire.ValueBlock
@@ -96,7 +95,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// newForms reads the Templates with computed items.
+// newForms returns the compiled formulas of all Templates that have computed items.
 func (e *Engine) newForms() (forms []*form) {
 	type formKey struct {
 		definition model.DefinitionID
@@ -132,12 +131,12 @@ func (e *Engine) newForms() (forms []*form) {
 	return slices.DeleteFunc(forms, func(f *form) bool { return len(f.items) == 0 })
 }
 
-// hasComputed reports whether a Template has items that the server computes.
+// hasComputed reports whether a Template has computed items.
 func hasComputed(c *model.TemplateDefinition) bool {
 	return slices.ContainsFunc(c.Items, func(i model.Item) bool { return i.Computed() })
 }
 
-// newForm compiles the computed items of a Template but those that the metric view computes.
+// newForm compiles the computed items of a Template. Items that the metric view computes are left out.
 func newForm(c *model.TemplateDefinition, macros string, set map[string]string) *form {
 	f, values := &form{definition: c, macros: macros}, c.MacroValues(set)
 	for i := range c.Items {
@@ -165,7 +164,7 @@ func newForm(c *model.TemplateDefinition, macros string, set map[string]string) 
 // maxEntries bounds the entries of one append to the journal.
 const maxEntries = 1000
 
-// compute computes the items that have become due since the last tick, and writes their values to the journal.
+// compute computes the items due since the last tick, and writes their values to the journal.
 func (e *Engine) compute(ctx context.Context, last, now time.Time) {
 	var entries []journal.Entry
 	values := 0
@@ -208,7 +207,7 @@ func (e *Engine) compute(ctx context.Context, last, now time.Time) {
 	write()
 }
 
-// entryOfNode returns a journal entry with the values of those items on a node that are due now.
+// entryOfNode returns a journal entry with the computed values of a node. It has the items in due.
 func (e *Engine) entryOfNode(ctx context.Context, c *calculation, f *form, due []*computedItem, node model.NodeID) (journal.Entry, bool) {
 	n := e.opts.Directory.Node(node)
 	namespace, ok := e.opts.Directory.NamespaceByName(n.Namespace)

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Server holds values about the running server that internal items report.
+// Server holds values about the running server for internal items, such as its uptime.
 type Server struct {
 	Version string
 	Started time.Time
@@ -17,7 +17,7 @@ type Server struct {
 	Queued  func() int    // commits that wait for the workers of values
 	// EachItem calls each for the items of a node: with the time of the last value or failure in Unix ns.
 	EachItem func(node model.NodeID, each func(of *model.Item, at int64, unsupported bool))
-	// Triggers returns the number of triggers of a node.
+	// Triggers returns the number of triggers on a node.
 	Triggers func(node model.NodeID) int
 	// Available returns the state of a node's keepalive; ok is false while it has none.
 	Available func(node model.NodeID) (status model.Status, ok bool)
@@ -30,8 +30,8 @@ type survey struct {
 	late                         []model.Duration
 }
 
-// add counts the items of a node: their number, unsupported ones, values per second and delays. The delay of an item is
-// the time since its next value was due.
+// add counts the items of a node, and collects the delays of late items. It also counts unsupported items and values
+// per second. The delay of an item is the time since its next value was due.
 func (s *survey) add(server *Server, node model.NodeID, now time.Time) {
 	server.EachItem(node, func(of *model.Item, at int64, unsupported bool) {
 		s.items++
@@ -49,7 +49,7 @@ func (s *survey) add(server *Server, node model.NodeID, now time.Time) {
 	s.triggers += server.Triggers(node)
 }
 
-// survey returns the item counts of a namespace, counted once per calculation.
+// survey returns the numbers of items and triggers in a namespace. The numbers are counted once per calculation.
 func (c *calculation) survey(namespace string) *survey {
 	s := c.surveys[namespace]
 	if s == nil {
@@ -69,8 +69,7 @@ const (
 	unavailable         = 2
 )
 
-// internal returns the value of an internal item, such as the uptime of the server or the number of items in the
-// namespace.
+// internal returns the value of an internal item, such as the uptime of the server.
 func (c *calculation) internal(k *model.InternalKey, namespace string, node model.NodeID) (item.Value, error) {
 	server := &c.engine.opts.Server
 	count := func(n int) (item.Value, error) { return item.FromUnsigned(uint64(max(n, 0))), nil }

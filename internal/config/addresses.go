@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// CertificateNames returns the host names and addresses that the server's certificate contains: --advertise (by
-// default those of this machine) and --agent-servers.
+// CertificateNames returns the host names and addresses for the server's certificate. They come from --agent-servers
+// and --advertise; the default of --advertise is all names of this machine.
 func (s *Server) CertificateNames(ctx context.Context) []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	add := func(address string) {
@@ -48,8 +48,8 @@ func (s *Server) CertificateNames(ctx context.Context) []string {
 	return names
 }
 
-// fullHostName returns the fully qualified name of this machine from the hosts file or DNS, or its short host name if
-// neither knows it. A resolver that does not answer delays the start by a second.
+// fullHostName returns the full name of the machine, from the hosts file or DNS. If neither has a full name, it
+// returns the short host name. A resolver that does not answer delays the start by a second.
 func fullHostName(ctx context.Context, host string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -60,8 +60,8 @@ func fullHostName(ctx context.Context, host string) string {
 	return full
 }
 
-// AgentAddresses returns the addresses that join tokens contain, by which machines reach this server. listener is the
-// address of its listener for agents, names are the names of its certificate.
+// AgentAddresses returns the addresses of the server for join tokens. Agents on other machines connect to one of these
+// addresses. listener is the address of its listener for agents, names are the names of its certificate.
 func (s *Server) AgentAddresses(listener net.Addr, names []string) []string {
 	if len(s.AgentServers) > 0 {
 		return s.AgentServers
@@ -86,8 +86,8 @@ func (s *Server) AgentAddresses(listener net.Addr, names []string) []string {
 	return out
 }
 
-// sortForAgents sorts the server's addresses so that those that other machines can probably reach come first. bound
-// is the address of the listener; containers has the addresses that only this machine's containers reach.
+// sortForAgents sorts the server's addresses for agents. Addresses that other machines can probably reach come first.
+// bound is the address of the listener; containers has the addresses that only this machine's containers reach.
 func sortForAgents(bound net.IP, names []string, containers map[string]bool) []string {
 	if bound != nil && !bound.IsUnspecified() {
 		return []string{bound.String()}
@@ -122,7 +122,7 @@ func sortForAgents(bound net.IP, names []string, containers map[string]bool) []s
 	return out
 }
 
-// containerAddresses returns the addresses of this machine's bridges for containers and virtual machines.
+// containerAddresses returns the addresses of the machine's bridges for containers and virtual machines.
 func containerAddresses() map[string]bool {
 	out := map[string]bool{}
 	list, _ := net.Interfaces() // after an error the list is empty

@@ -19,7 +19,8 @@ func TestCertificateNames(t *testing.T) {
 	}
 }
 
-// TestSortForAgents expects a join token to list first the addresses that other machines can probably reach
+// TestSortForAgents expects a join token to list well reachable addresses first. Other machines can probably reach
+// these addresses.
 func TestSortForAgents(t *testing.T) {
 	names := []string{"localhost", "127.0.0.1", "::1", "tower", "tower.example.org", "172.17.0.1", "fd00::2", "192.0.2.2", "2001:db8::2", "10.0.0.2"}
 	inside := map[string]bool{"172.17.0.1": true}

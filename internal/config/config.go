@@ -99,7 +99,7 @@ type Server struct {
 	LogFile   string `name:"log-file" doc:"File for the log; SIGHUP opens it again, for logrotate. Default: standard error; for muster up, muster.log in the data folder."`
 }
 
-// Proxies returns the networks of load balancers that the setting proxy-from lists.
+// Proxies returns the load balancers' networks in the setting proxy-from.
 func (s *Server) Proxies() []netip.Prefix {
 	list, err := model.ParseNetworks(s.ProxyFrom)
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Server) Proxies() []netip.Prefix {
 	return list
 }
 
-// validate returns an error for each group of settings that contradict each other.
+// validate returns an error for each group of contradicting settings.
 func (s *Server) validate() []error {
 	var problems []error
 	wrong := func(is bool, format string, args ...any) {

@@ -21,8 +21,8 @@ import (
 
 const referencePage = "../../docs/reference/configuration.md"
 
-// TestReferencePageIsUpToDate compares docs/reference/configuration.md with the settings; make docs writes it with
-// -update.
+// TestReferencePageIsUpToDate compares docs/reference/configuration.md with the settings of the server. The flag
+// -update, used by make docs, writes the page.
 func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, referencePage, Reference())
 }
@@ -44,8 +44,8 @@ func writeSettingsFile(t *testing.T, text string) string {
 	return path
 }
 
-// TestFlagsOverrideEnvironmentOverridesFile sets one setting by flag, environment and file, and expects the flag to
-// win over the environment, and that over the file
+// TestFlagsOverrideEnvironmentOverridesFile sets one setting by flag, environment and file. The flag must win over the
+// environment, and the environment over the file.
 func TestFlagsOverrideEnvironmentOverridesFile(t *testing.T) {
 	path := writeSettingsFile(t, "log-level: debug\nlisten: ':1'\nnode-states: 7\nadvertise: [a, b]\nkeepalive-timeout: 3m\n")
 	s, err := loadSettings(t, map[string]string{"MUSTER_LISTEN": ":2", "MUSTER_NODE_STATES": "8"}, "--config", path, "--node-states", "9")
@@ -56,7 +56,7 @@ func TestFlagsOverrideEnvironmentOverridesFile(t *testing.T) {
 	}
 }
 
-// TestAllErrorsReportedTogether loads several invalid settings and expects one error with all of them.
+// TestAllErrorsReportedTogether loads several invalid settings, and expects one error that lists every problem.
 func TestAllErrorsReportedTogether(t *testing.T) {
 	path := writeSettingsFile(t, "listn: ':1'\nkeepalive-timeout: 5\nlog-level: loud\nseries-range: 5s\nseries-retention: 8s\n")
 	_, err := loadSettings(t, map[string]string{"MUSTER_NODE_STATES": "many"}, "--config", path, "--listen-plain", "0.0.0.0:1")
@@ -97,7 +97,7 @@ func TestAddressSettingsAreValidated(t *testing.T) {
 	}
 }
 
-// TestSettingsHidePasswords expects no passwords in the addresses of databases that Server.Settings returns
+// TestSettingsHidePasswords expects Server.Settings to return database addresses without passwords.
 func TestSettingsHidePasswords(t *testing.T) {
 	for _, given := range []string{"postgres://muster:secret@db/muster", "postgresql://db/muster?password=secret", "postgres://secret%zz@db/muster"} {
 		s, err := loadSettings(t, nil, "--intent-db", given)
@@ -131,8 +131,8 @@ func TestDefaultsEqualModelLimits(t *testing.T) {
 	}
 }
 
-// TestMisspeltVariablesAreFound sets the misspelt variable MUSTER_LISTN and variables of other programs, and expects
-// a suggestion for the first only.
+// TestMisspeltVariablesAreFound sets the misspelt variable MUSTER_LISTN, and expects the suggestion MUSTER_LISTEN.
+// Variables of other programs must give no suggestion.
 func TestMisspeltVariablesAreFound(t *testing.T) {
 	got := Misspelt([]string{"MUSTER_LISTN=:1", "MUSTER_LISTEN=:2", "MUSTER_ADVERTISED=a", "MUSTER_TOKEN=x", "MUSTER_SERVER=x", "MUSTER_LEFT_OUT=x", "LISTN=x", "HOME=/"})
 	want := map[string]string{"MUSTER_LISTN": "MUSTER_LISTEN", "MUSTER_ADVERTISED": "MUSTER_ADVERTISE"}
@@ -141,8 +141,8 @@ func TestMisspeltVariablesAreFound(t *testing.T) {
 	}
 }
 
-// FuzzSettingsFile parses random bytes as a settings file, and expects valid settings or an error that names the
-// wrong line.
+// FuzzSettingsFile parses random bytes as a settings file, and expects valid settings or an error. An error has a
+// text.
 func FuzzSettingsFile(f *testing.F) {
 	for _, text := range []string{
 		"", "listen: ':1'\nnode-states: 7\nadvertise: [a, b]\n", "listn: x", "keepalive-timeout: 5", "- a\n- b", "a: &x [*x]",

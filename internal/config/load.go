@@ -16,14 +16,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Field describes one setting of the server (name, default and help), read from the struct tags
+// Field describes one setting of the server by its name, default and help text. They are read from the struct tags.
 type Field struct {
 	Name, Default, Unit, Doc string
 	Reload                   bool
 	index                    int
 }
 
-// Env returns the name of the environment variable that sets this setting.
+// Env returns the name of the environment variable for the setting.
 func (f Field) Env() string { return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")) }
 
 // Fields returns all settings, in the order of the fields of the struct Server.
@@ -40,7 +40,7 @@ func Fields() []Field {
 	return fields
 }
 
-// Flags adds --config and a flag for every setting to a flag set, or, if `only` is given, flags for those settings
+// Flags adds --config and a flag for every setting to a flag set. If `only` is given, only those settings get a flag.
 func Flags(flags *pflag.FlagSet, only ...string) {
 	flags.String("config", "", "file with settings (YAML); see docs/reference/configuration.md")
 	for _, f := range Fields() {
@@ -56,8 +56,8 @@ func Flags(flags *pflag.FlagSet, only ...string) {
 	}
 }
 
-// Load merges the settings from all sources: flags win over the environment, this over the file of --config or
-// MUSTER_CONFIG, and this over defaults. The error names every problem with its place.
+// Load reads the settings from flags, environment, file and defaults. The first of these sources that has a setting
+// wins; --config or MUSTER_CONFIG names the file. The error names every problem with its place.
 func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 	s := &Server{}
 	var problems []error
@@ -102,7 +102,7 @@ func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 // otherVariables are the endings of variables that Muster's other programs read.
 var otherVariables = [...]string{"CONFIG", "SERVER", "TOKEN", "CA", "CONTEXT", "MESSAGE", "FLAGS"}
 
-// Misspelt returns the environment variables that look like misspelt settings, each with the most similar setting.
+// Misspelt returns environment variables that look like misspelt settings. Each has the most similar setting.
 // Variables that resemble no setting belong to other programs.
 func Misspelt(environ []string) map[string]string {
 	known := otherVariables[:]
@@ -120,7 +120,7 @@ func Misspelt(environ []string) map[string]string {
 	return meant
 }
 
-// parseSettingsFile parses a YAML file of settings and calls set for each.
+// parseSettingsFile parses a YAML file of settings, and calls set for each setting.
 func parseSettingsFile(path string, data []byte, set func(f Field, text, where string)) []error {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
@@ -164,7 +164,7 @@ func parseSettingsFile(path string, data []byte, set func(f Field, text, where s
 	return problems
 }
 
-// setFieldFromText parses a text by the type of a setting and stores it in the Server.
+// setFieldFromText parses a text by the type of a setting, and stores the value in the setting.
 func setFieldFromText(v reflect.Value, text string) error {
 	switch p := v.Addr().Interface().(type) {
 	case *string:

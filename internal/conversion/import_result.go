@@ -11,13 +11,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// File is one file to import, with the name by which notes refer to it.
+// File is one file with the content that a user wants to import. Notes refer to the file by its name.
 type File struct {
 	Name string
 	Data []byte
 }
 
-// Note is a remark about one part of a file.
+// Note is a remark about one part of an imported file.
 type Note struct {
 	Where       string `json:"where"`   // FILE:LINE, or FILE
 	Subject     string `json:"subject"` // CheckConfig default/disk, technique ntp
@@ -33,14 +33,14 @@ type Note struct {
 	line int
 }
 
-// Result holds the resources and the notes of an import.
+// Result holds what an import has produced, the resources and the notes for the user.
 type Result struct {
 	Resources []*model.Resource `json:"resources"` // each valid
 	Notes     []Note            `json:"notes,omitempty"`
 }
 
-// AddNote adds a note about a part that begins at a line of a file, and returns it. Line 0 stands for the whole file. lost: the part
-// was not imported.
+// AddNote adds a note about one part of a file, and returns the note. The part begins at the given line. Line 0 stands
+// for the whole file. lost: the part was not imported.
 func (r *Result) AddNote(file string, line int, what string, lost bool, format string, args ...any) *Note {
 	n := Note{Where: file, Subject: what, Text: fmt.Sprintf(format, args...), NotImported: lost, file: file, line: line}
 	if line > 0 {
@@ -55,7 +55,7 @@ func (r *Result) SortNotes() {
 	slices.SortStableFunc(r.Notes, func(a, b Note) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line)) })
 }
 
-// LostCount returns the number of notes about parts that were not imported.
+// LostCount returns the number of notes about parts that the import had to leave out.
 func (r *Result) LostCount() (n int) {
 	for i := range r.Notes {
 		if r.Notes[i].NotImported {

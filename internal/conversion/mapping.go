@@ -11,15 +11,15 @@ import (
 // maxDocument bounds a file, in bytes. It bounds the values of the file, too.
 const maxDocument = 64 << 20
 
-// Mapping is one mapping of a file, such as an item or a directive, with the names of the fields that an import has
-// read.
+// Mapping is one mapping (object) of an imported file, such as an item or a directive. It remembers the names of the
+// fields that the import has read.
 type Mapping struct {
 	*document.Tree
 	File string
 	read map[string]bool
 }
 
-// ReadMappings returns the documents of a file in YAML or JSON. Each must be a mapping.
+// ReadMappings returns the YAML or JSON documents of a file as mappings. Each must be a mapping.
 func ReadMappings(f File) (list []*Mapping, err error) {
 	if len(f.Data) > maxDocument {
 		return nil, model.Errorf(model.TooLarge, "%s has %d bytes, the limit is %d", f.Name, len(f.Data), maxDocument).WithHint("export fewer parts at a time")
@@ -36,7 +36,7 @@ func ReadMappings(f File) (list []*Mapping, err error) {
 		case t.IsMapping():
 			list = append(list, NewMapping(f.Name, t))
 		default:
-			return nil, model.Errorf(model.Invalid, "%s:%d: expected a mapping, not %s", f.Name, t.Line(), t.Kind())
+			return nil, model.Errorf(model.Invalid, "%s:%d: expected a mapping (object), not %s", f.Name, t.Line(), t.Kind())
 		}
 	}
 	if len(list) == 0 {
@@ -45,15 +45,17 @@ func ReadMappings(f File) (list []*Mapping, err error) {
 	return list, nil
 }
 
-// NewMapping returns a mapping of a file, of which no field is read.
+// NewMapping returns a Mapping around a mapping (object) of a file, with no field read yet. The import has read no
+// field yet.
 func NewMapping(file string, t *document.Tree) *Mapping {
 	return &Mapping{Tree: t, File: file, read: map[string]bool{}}
 }
 
-// Place returns the place of the mapping as FILE:LINE.
+// Place returns the place of the mapping in its file as FILE:LINE.
 func (m *Mapping) Place() string { return fmt.Sprintf("%s:%d", m.File, m.Line()) }
 
-// Field returns the value of a field, or nil if it is absent or null, and marks the field as read.
+// Field returns the value of a field, and records that the importer has read the field. An absent or null field gives
+// nil.
 func (m *Mapping) Field(name string) *document.Tree {
 	m.read[name] = true
 	if t := m.Get(name); t != nil && !t.IsNull() {
@@ -62,10 +64,11 @@ func (m *Mapping) Field(name string) *document.Tree {
 	return nil
 }
 
-// HasField reports whether a field is present, and marks it as read.
+// HasField reports whether the mapping has a field, and records that the importer has read the field.
 func (m *Mapping) HasField(name string) bool { return m.Field(name) != nil }
 
-// TextOf returns a scalar field as text, or an empty text if it is absent or no scalar.
+// TextOf returns the text, number or boolean in a field as text. A field that is absent, or not a scalar, gives an
+// empty text.
 func (m *Mapping) TextOf(name string) string {
 	if t := m.Field(name); t != nil {
 		return t.Text()
@@ -73,7 +76,7 @@ func (m *Mapping) TextOf(name string) string {
 	return ""
 }
 
-// Child returns a field that is a mapping, or nil if it is absent.
+// Child returns the mapping (object) in a field of the mapping, or nil if the field is absent.
 func (m *Mapping) Child(name string) *Mapping {
 	if t := m.Field(name); t != nil && t.IsMapping() {
 		return NewMapping(m.File, t)
@@ -81,7 +84,7 @@ func (m *Mapping) Child(name string) *Mapping {
 	return nil
 }
 
-// List returns the mappings in a list.
+// List returns the elements of a list field that are mappings (objects).
 func (m *Mapping) List(name string) (list []*Mapping) {
 	if t := m.Field(name); t != nil {
 		for _, one := range t.Items() {
@@ -93,7 +96,7 @@ func (m *Mapping) List(name string) (list []*Mapping) {
 	return list
 }
 
-// Texts returns the scalars in a list; null gives an empty text.
+// Texts returns the texts, numbers and booleans in a list field as texts. A null gives an empty text.
 func (m *Mapping) Texts(name string) (list []string) {
 	if t := m.Field(name); t != nil {
 		for _, one := range t.Items() {
@@ -103,14 +106,14 @@ func (m *Mapping) Texts(name string) (list []string) {
 	return list
 }
 
-// IgnoreFields marks fields as read that have no meaning in Muster, so that no note mentions them.
+// IgnoreFields marks fields as read although Muster has no use for their values. Then no note mentions these fields.
 func (m *Mapping) IgnoreFields(names ...string) {
 	for _, name := range names {
 		m.read[name] = true
 	}
 }
 
-// UnreadFields returns the names of the fields that have a value and were not read.
+// UnreadFields returns the names of all fields with a value that no code has read.
 func (m *Mapping) UnreadFields() (names []string) {
 	for _, name := range m.Names() {
 		if !m.read[name] && !m.Get(name).IsEmpty() {

@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestReadMappings reads a JSON file with more values than the API takes, and expects the fields that nobody read.
+// TestReadMappings reads a JSON file, and expects a list of the fields that the importer ignored. The file has more
+// values than the API takes.
 func TestReadMappings(t *testing.T) {
 	list, err := ReadMappings(File{Name: "x", Data: []byte(`{"name": "\ud83d\ude00", "parts": [{"id": 1}, 2], "empty": [], "none": null, "flag": false, "many": [0` + strings.Repeat(",0", 150_000) + "]}")})
 	testenv.NoError(t, err)

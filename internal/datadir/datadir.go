@@ -28,8 +28,8 @@ import (
 // lockFile is the file in the data folder whose lock keeps a second process from using the folder.
 const lockFile = "LOCK"
 
-// Lock creates the data folder if it is missing, and locks it until the returned lock is closed. If another process
-// has the lock, the error has the class Conflict.
+// Lock creates the data folder if necessary, and locks the folder for the process. The lock ends when the returned
+// value is closed. If another process has the lock, the error has the class Conflict.
 func Lock(dir string) (io.Closer, error) {
 	if err := makeFolder(dir); err != nil {
 		return nil, err
@@ -43,8 +43,8 @@ func Lock(dir string) (io.Closer, error) {
 	return held, err
 }
 
-// LockStopped locks the data folder of a stopped server, for a command that repairs it; a folder that is missing or
-// empty gives an error.
+// LockStopped locks the data folder of a stopped server, for a repair command. A folder that is missing or empty gives
+// an error.
 func LockStopped(dir string) (io.Closer, error) {
 	names, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
@@ -56,7 +56,7 @@ func LockStopped(dir string) (io.Closer, error) {
 	return Lock(dir)
 }
 
-// makeFolder creates a folder and its parents, and syncs them to the disk.
+// makeFolder creates a folder and its missing parents, and syncs the parents to the disk.
 func makeFolder(dir string) error {
 	if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -71,8 +71,8 @@ func makeFolder(dir string) error {
 	return disk.OS{}.SyncDir(up)
 }
 
-// Explain adds a hint to a file-system error: the owner of the file or the state of the disk, and the command to
-// type. It returns other errors unchanged.
+// Explain adds to a file-system error its cause and the shell command that solves the problem. The cause is the owner
+// of the file or the state of the disk. It returns other errors unchanged.
 func Explain(err error, data string) error {
 	var path *fs.PathError
 	var explained *model.Error
@@ -98,7 +98,7 @@ func Explain(err error, data string) error {
 	return err
 }
 
-// nearestExisting returns the path itself or the nearest parent folder that exists.
+// nearestExisting returns the path and file information of the path or of its nearest existing parent folder.
 func nearestExisting(path string) (string, fs.FileInfo) {
 	for {
 		info, err := os.Stat(path)
@@ -110,7 +110,7 @@ func nearestExisting(path string) (string, fs.FileInfo) {
 	}
 }
 
-// userOf returns the name of the user that owns a file.
+// userOf returns the name of the user to whom a file belongs, from the file information.
 func userOf(info fs.FileInfo) string {
 	if info == nil {
 		return "another user"
@@ -133,10 +133,11 @@ func userName(uid int) string {
 // Snapshots returns the path of the folder of snapshots
 func Snapshots(cfg *config.Server) string { return filepath.Join(cfg.Data, "snapshots") }
 
-// Series returns the path of the folder with the series store (numeric values of items).
+// Series returns the path of the folder with the series store, that is, items' numbers.
 func Series(cfg *config.Server) string { return filepath.Join(cfg.Data, "series") }
 
-// RemoteWrite returns the path of the folder with the samples that wait for remote write.
+// RemoteWrite returns the path of the folder for unsent samples of Prometheus remote write. It holds samples that are
+// not sent yet.
 func RemoteWrite(cfg *config.Server) string { return filepath.Join(cfg.Data, "remote-write") }
 
 // Journal returns the folder of the journal.
@@ -147,18 +148,19 @@ func Journal(cfg *config.Server) string {
 	return filepath.Join(cfg.Data, "journal")
 }
 
-// IntentDB returns the address of the database of declared resources (intent): a file in the data folder or a
-// PostgreSQL server.
+// IntentDB returns the file path or PostgreSQL URL of the database with declared resources. Another word for declared
+// resources is intent.
 func IntentDB(cfg *config.Server) string {
 	return cmp.Or(cfg.IntentDB, filepath.Join(cfg.Data, "intent.db"))
 }
 
-// HistoryDB returns the address of the history database: a file in the data folder or a PostgreSQL server.
+// HistoryDB returns the file path or PostgreSQL URL of the history database.
 func HistoryDB(cfg *config.Server) string {
 	return cmp.Or(cfg.HistoryDB, filepath.Join(cfg.Data, "history.db"))
 }
 
-// ComplianceDB returns the data source name of the history of directive runs: a file of its own, or the PostgreSQL database of history.
+// ComplianceDB returns the file path or PostgreSQL URL of the database with the history of directive runs. It is a
+// file of its own, or the PostgreSQL database of history.
 func ComplianceDB(cfg *config.Server) string {
 	if strings.Contains(cfg.HistoryDB, "://") {
 		return cfg.HistoryDB
@@ -169,7 +171,8 @@ func ComplianceDB(cfg *config.Server) string {
 // TextDB returns the path of the file with the text and log values of items.
 func TextDB(cfg *config.Server) string { return filepath.Join(cfg.Data, "text.db") }
 
-// JournalOptions returns the options with which the server, and the commands that repair its journal, open the journal.
+// JournalOptions returns the options for opening the journal. The server and the commands that repair the journal use
+// the same options.
 func JournalOptions(cfg *config.Server) journal.Options {
 	return journal.Options{
 		Budget: int64(cfg.JournalBudget), Reserve: int64(cfg.JournalReserve), Partitions: model.Partitions,
@@ -178,7 +181,8 @@ func JournalOptions(cfg *config.Server) journal.Options {
 	}
 }
 
-// DoctorCommand returns a muster doctor command line for this data folder, to be run while the server is stopped.
+// DoctorCommand returns a muster doctor command line for the server's data folder. The command is to be run while the
+// server is stopped.
 func DoctorCommand(cfg *config.Server, verb string) string {
 	command := "muster doctor " + verb + " --data " + cfg.Data
 	for _, flag := range [...]struct{ name, value string }{{"journal", cfg.Journal}, {"intent-db", cfg.IntentDB}, {"history-db", cfg.HistoryDB}} {
@@ -193,8 +197,8 @@ func DoctorCommand(cfg *config.Server, verb string) string {
 	return command
 }
 
-// BecomeOwner switches a process that root has started to the user that owns the data folder, so that the server can
-// later read the files that the process writes. A process of another user stays unchanged.
+// BecomeOwner changes the user of a process from root to the owner of the data folder. Then the server can read the
+// files that the process writes. A process of another user stays unchanged.
 func BecomeOwner(data string) error {
 	info, err := os.Stat(data)
 	if err != nil || os.Geteuid() != 0 {
@@ -211,7 +215,7 @@ func BecomeOwner(data string) error {
 		}
 	}
 	if _, err := os.ReadDir(data); err != nil {
-		return model.Errorf(model.Forbidden, "%s belongs to user %s, which cannot open a folder above it: %w", data, name, err).
+		return model.Errorf(model.Forbidden, "%s belongs to user %s, who cannot open a parent folder: %w", data, name, err).
 			WithHint("move the data folder to /var/lib/muster, or make root its owner: chown -R root: %s", data)
 	}
 	return nil

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// FileWatch notices that a file in the data folder was deleted or replaced while the server has it open. The zero
-// value watches no file.
+// FileWatch reports files of the data folder that were deleted or replaced while the server runs. The zero value
+// watches no file.
 type FileWatch struct {
 	Missing func() []string // paths of further files that are gone; nil: none. Set before Changed is called
 
@@ -17,13 +17,14 @@ type FileWatch struct {
 	opened []openedFile
 }
 
-// openedFile has the path of a file and its file information from the time at which the server opened it
+// openedFile has a watched file's path, and its file information when the watch began.
 type openedFile struct {
 	path string
 	info fs.FileInfo
 }
 
-// Add records files that exist now, so that Changed can report later that one was deleted or replaced.
+// Add starts watching the existing files among the given paths. Changed reports later if one of the files was deleted
+// or replaced.
 func (w *FileWatch) Add(paths ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -34,14 +35,15 @@ func (w *FileWatch) Add(paths ...string) {
 	}
 }
 
-// AddDatabase records the files of a SQLite database; a PostgreSQL database has no files here.
+// AddDatabase starts watching the files of a SQLite database for deletion or replacement. For a PostgreSQL database it
+// does nothing.
 func (w *FileWatch) AddDatabase(dsn string) {
 	if !strings.Contains(dsn, "://") {
 		w.Add(dsn, dsn+"-wal")
 	}
 }
 
-// Changed returns a sentence for each recorded file that was deleted or replaced since the server opened it
+// Changed returns a sentence for each recorded file that was deleted or replaced.
 func (w *FileWatch) Changed() (list []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +66,7 @@ func (w *FileWatch) Changed() (list []string) {
 	return list
 }
 
-// describeChange returns a sentence about the deletion or replacement of a file while the server runs
+// describeChange describes the deletion or replacement of a file in one sentence.
 func describeChange(path, verb string) string {
 	return fmt.Sprintf("%s was %s while the server runs: what the server writes to it is lost when the server stops. "+
 		"Move the file back, or stop the server, restore the file from a backup and start again", path, verb)

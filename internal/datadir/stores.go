@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Stores has the server's open databases (declared resources and history) together with the journal that belongs to
-// them. The journal's last mark names them, so that a store that was lost, replaced, or restored from an older copy
-// is found.
+// Stores has the databases and the journal of a server, to detect a replaced database. The databases hold declared
+// resources and history. The journal's last mark names them, so that a store that was lost, replaced, or restored from
+// an older copy is found.
 type Stores struct {
 	Config  *config.Server
 	Journal *journal.Log
@@ -31,8 +31,8 @@ type Stores struct {
 // pkiFolder returns the folder of the certificate authority.
 func (s *Stores) pkiFolder() string { return filepath.Join(s.Config.Data, "pki") }
 
-// Mark returns the ids and versions of the open databases and of the CA, to be recorded in the journal. revision is
-// the intent revision in force.
+// Mark returns the ids and versions of the databases and of the CA, to record in the journal. revision is the intent
+// revision in force.
 func (s *Stores) Mark(revision int64) wire.IntentMark {
 	return wire.IntentMark{
 		Revision: revision, Incarnation: s.Journal.Incarnation().ID, Intent: s.Intent.Identity(), LastID: s.Intent.LastID(),
@@ -40,9 +40,9 @@ func (s *Stores) Mark(revision int64) wire.IntentMark {
 	}
 }
 
-// Differences returns a sentence for each database or CA that was replaced by another one, or by an older copy, since
-// the journal recorded its id and version. A mark of an earlier incarnation refuses nothing: the operator has
-// accepted the stores.
+// Differences returns a sentence for each database or CA that somebody replaced since the journal's last record. An
+// older copy of a database also counts; the comparison is with the ids and versions that the journal has recorded. A
+// mark of an earlier incarnation refuses nothing: the operator has accepted the stores.
 func (s *Stores) Differences(ctx context.Context, last wire.IntentMark) (list []string, err error) {
 	life, err := s.Intent.Incarnation(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Stores) Differences(ctx context.Context, last wire.IntentMark) (list []
 	return list, nil
 }
 
-// Refuse returns an error if the databases or the CA differ from the ids and versions that the journal recorded last.
+// Refuse returns an error if a database or the CA differs from the last record in the journal.
 func (s *Stores) Refuse(ctx context.Context, last wire.IntentMark) error {
 	list, err := s.Differences(ctx, last)
 	if err != nil || len(list) == 0 {
@@ -98,9 +98,9 @@ func (s *Stores) Refuse(ctx context.Context, last wire.IntentMark) error {
 		WithHint("put the right file back, or restore the whole data folder from a backup; to continue with these files: %s", DoctorCommand(s.Config, "repair"))
 }
 
-// RecordIncarnation stores the id of the journal in the databases at a start of the server; a restored journal has a
-// new id. With a new incarnation the intent passes over ids and revisions of the last mark, and a history that is
-// older than the mark withholds what may have been sent before unknownUntil.
+// RecordIncarnation stores the journal's id in the databases when the server starts. A restored journal has a new id.
+// With a new incarnation the intent passes over ids and revisions of the last mark, and a history that is older than
+// the mark withholds what may have been sent before unknownUntil.
 func (s *Stores) RecordIncarnation(ctx context.Context, last wire.IntentMark) (unknownUntil time.Time, err error) {
 	incarnation := s.Journal.Incarnation().ID
 	if err := s.Intent.RecordIncarnation(ctx, incarnation, intent.KnownIntent{Revision: last.Revision, LastID: last.LastID}); err != nil {

@@ -14,8 +14,8 @@ import (
 
 // Look-ups that only concern units of kind Check.
 
-// PassiveCheck returns the passive check with this name (its results come from outside, such as alerts); ok is false
-// if this sender has no such check. The Definition is nil if agents run the check.
+// PassiveCheck returns a passive check by its name. The results of a passive check come from outside, such as alerts.
+// ok is false if the namespace has no such check. The Definition is nil if agents run the check.
 func (d *Directory) PassiveCheck(namespace, name string) (c PassiveCheck, ok bool) {
 	u := d.now.Load().unit(checkKind, route.Name{Namespace: namespace, Name: name})
 	if u.Unit == nil {
@@ -28,8 +28,8 @@ func (d *Directory) PassiveCheck(namespace, name string) (c PassiveCheck, ok boo
 	return c, true
 }
 
-// PassiveChecks returns the passive checks of a namespace (their results come from outside) for one kind of sender,
-// or for all if the sender is empty
+// PassiveChecks returns the checks of a namespace with results from one kind of sender, such as Alertmanager. Their
+// results come from outside, such as alerts. An empty sender stands for all senders.
 func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID) {
 	for id, u := range d.now.Load().units.All() {
 		if u.Passive && (namespace == "" || u.Namespace == namespace) && (source == "" || u.Labels[model.SourceLabel] == source) {
@@ -39,7 +39,8 @@ func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID
 	return ids
 }
 
-// AssignedCheck returns the definition of a check in a node's assignment, or nil if the node does not run the check.
+// AssignedCheck returns the compiled definition of a check from the assignment of a node. It is nil if the node does
+// not run the check.
 func AssignedCheck(d *Directory, node model.NodeID, check model.CheckID) *model.CheckDefinition {
 	if a := d.For(node); a != nil {
 		if i := slices.IndexFunc(a.Definitions, func(c *model.Definition) bool { return c.Unit == check }); i >= 0 {
@@ -49,7 +50,7 @@ func AssignedCheck(d *Directory, node model.NodeID, check model.CheckID) *model.
 	return nil
 }
 
-// UnitsOf returns the units of a kind, such as all RuleGroups, sorted by namespace and name.
+// UnitsOf returns all assignable resources of one kind, such as RuleGroup, sorted by namespace and name.
 func UnitsOf(d *Directory, kind string) (list []*Unit) {
 	for _, u := range d.now.Load().units.All() {
 		if u.Kind == kind {
@@ -62,8 +63,8 @@ func UnitsOf(d *Directory, kind string) (list []*Unit) {
 	return list
 }
 
-// RoundRobins returns the round-robin checks (in each interval one member of a group runs the check) that are
-// assigned to at least one node, sorted by id
+// RoundRobins returns the round-robin checks with at least one assigned node, sorted by id. In each interval one
+// member of a group runs such a check.
 func (d *Directory) RoundRobins() (list []RoundRobin) {
 	now := d.now.Load()
 	for _, u := range now.units.All() {
@@ -90,8 +91,8 @@ func (d *Directory) RoundRobins() (list []RoundRobin) {
 	return list
 }
 
-// FilterContext returns the records about an event's node and check that only handlers and expressions imported from
-// Sensu read
+// FilterContext returns the node and check of an event, as input for filter expressions imported from Sensu.
+// Expressions imported from Sensu read these records too.
 func (d *Directory) FilterContext(node, runner model.NodeID, check model.CheckID) (c FilterContext) {
 	now := d.now.Load()
 	c.Node, c.Runner, c.Check = now.nodes.Value(node).Node, now.nodes.Value(runner).Node, now.units.Value(check).Unit
@@ -103,9 +104,9 @@ func (d *Directory) FilterContext(node, runner model.NodeID, check model.CheckID
 	return c
 }
 
-// Keepalive returns the keepalive check of a node, with the node's own handlers and pipelines. Names that come from
-// the node's agent count only if the resources exist. A handler that reads Sensu's events is replaced by the pipeline
-// that the import made for it.
+// Keepalive returns the keepalive check of a node, with the handlers and pipelines that the node names. Names that
+// come from the node's agent count only if the resources exist. A handler that reads Sensu's events is replaced by the
+// pipeline that the import made for it.
 func (d *Directory) Keepalive(id model.NodeID) *model.CheckDefinition {
 	c := model.BuiltinDefinitionOf(model.BuiltinDefinition(model.KeepaliveCheck))
 	now := d.now.Load()
@@ -145,14 +146,15 @@ func (d *Directory) Keepalive(id model.NodeID) *model.CheckDefinition {
 	return c
 }
 
-// These bounds limit a problem's dependencies, and the wait until the failure of a dependency is noticed.
+// These bounds limit the number of a problem's dependencies, and the wait for a dependency's failure.
 const (
 	maxDependencies = 32
 	maxSettle       = 2 * time.Minute
 )
 
-// Dependencies lists the checks on which the problems of a check on a node depend: upstream nodes first, the farthest
-// before the nearer, then dependsOn. For a trigger dependsOn names triggers. It leaves out checks and triggers that do not exist.
+// Dependencies lists the checks and triggers whose failure explains a problem of a check on a node. The checks of
+// upstream nodes come first, the farthest node before the nearer ones, then the checks that dependsOn names. For a
+// trigger dependsOn names triggers. It leaves out checks and triggers that do not exist.
 func (d *Directory) Dependencies(node model.NodeID, source model.Source) (list []route.Dependency) {
 	now := d.now.Load()
 	n := now.nodes.Value(node).Node
@@ -195,7 +197,8 @@ func (d *Directory) Dependencies(node model.NodeID, source model.Source) (list [
 	return list
 }
 
-// dependency returns the dependency on a check of the given node, and false if the check does not exist.
+// dependency describes a check on a node as something on which other checks depend. It returns false if the check does
+// not exist.
 func (s *snapshot) dependency(node *Node, check route.Name) (route.Dependency, bool) {
 	m := route.Dependency{Node: node.ID, Name: route.Name{Namespace: node.Namespace, Name: node.Name.Name + "/" + check.Name}, Settle: maxSettle}
 	if id := model.BuiltinCheck(check.Name); id != 0 {

@@ -11,13 +11,14 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Selector is a parsed label selector: a list of requirements that must all be fulfilled.
+// Selector is a parsed label selector, which is a list of requirements. A node must fulfil all requirements.
 //
 //	env=prod   env!=prod (also without the label)   os in (linux,bsd)   os notin (a,b)
 //	owner (there is such a label)   !owner (there is none)
 type Selector struct{ requirements []requirement }
 
-// requirement is one requirement of a label selector: a key, its values, and whether they are excluded
+// requirement is one requirement of a label selector, such as env=prod. It has a key and values; negated means that
+// the values are excluded.
 type requirement struct {
 	key     string
 	values  []string // none: the requirement is about the key alone
@@ -31,7 +32,7 @@ func ParseSelector(text string) (Selector, error) {
 		part = strings.TrimSpace(part)
 		r, ok := parseRequirement(part)
 		if !ok {
-			return Selector{}, model.Errorf(model.Invalid, "selector %q: cannot read %q", text, part).
+			return Selector{}, model.Errorf(model.Invalid, "label selector %q: cannot parse the part %q", text, part).
 				WithHint("write KEY=VALUE, KEY!=VALUE, KEY in (A,B), KEY notin (A,B), KEY or !KEY, with commas between")
 		}
 		s.requirements = append(s.requirements, r)
@@ -88,7 +89,7 @@ func parseRequirement(part string) (requirement, bool) {
 	return requirement{key: strings.TrimSpace(key), negated: not}, isLabelKey(strings.TrimSpace(key))
 }
 
-// newRequirement returns the selector requirement key=value, or key!=value if `not` is true
+// newRequirement makes the selector requirement key=value, or key!=value if `not` is true
 func newRequirement(key, value string, not bool) (requirement, bool) {
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	return requirement{key: key, values: []string{value}, negated: not}, isLabelKey(key) && !strings.ContainsAny(value, "=!()")
@@ -97,7 +98,7 @@ func newRequirement(key, value string, not bool) (requirement, bool) {
 // isLabelKey reports whether a text may be the key of a label.
 func isLabelKey(key string) bool { return key != "" && !strings.ContainsAny(key, " \t=!(),") }
 
-// Matches reports whether the selector matches a set of labels.
+// Matches reports whether a set of labels fulfils the selector.
 func (s Selector) Matches(labels map[string]string) bool {
 	for _, r := range s.requirements {
 		value, found := labels[r.key]
@@ -111,8 +112,8 @@ func (s Selector) Matches(labels map[string]string) bool {
 	return true
 }
 
-// Filter removes from a set of nodes those that the selector does not match. It reads the node sets of labels and
-// label keys, and visits no single node.
+// Filter removes the nodes without matching labels from a set of nodes. It reads the node sets of labels and label
+// keys, and visits no single node.
 func (s Selector) Filter(nodes *roaring.Bitmap, byLabel func(where.Pair) *roaring.Bitmap, byKey func(unique.Handle[string]) *roaring.Bitmap) *roaring.Bitmap {
 	for _, r := range s.requirements {
 		selected := roaring.New()

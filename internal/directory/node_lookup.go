@@ -23,9 +23,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Directory answers queries about names, nodes, checks, Templates and assignments from the snapshot that the planner
-// published last. It does not know deleted nodes and resources. The caller owns returned lists and maps; nobody may
-// change a specification. It is safe for concurrent use; readers take no lock.
+// Directory answers queries about nodes, checks, Templates and assignments from the planner's last published snapshot.
+// It does not know deleted nodes and resources. The caller owns returned lists and maps; nobody may change a
+// specification. It is safe for concurrent use; readers take no lock.
 type Directory struct {
 	now atomic.Pointer[snapshot]
 
@@ -38,7 +38,8 @@ var (
 	_ Reader      = (*Directory)(nil)
 )
 
-// New returns an empty directory and the draft of its next snapshot.
+// New returns an empty directory and the draft of its first real snapshot. The planner changes the draft and publishes
+// it.
 func New() (*Directory, *Draft) {
 	d := &Directory{}
 	draft := &Draft{of: d}
@@ -46,15 +47,16 @@ func New() (*Directory, *Draft) {
 	return d, draft
 }
 
-// Subscribe registers fn to be called after each later publication, with the list of changes.
+// Subscribe registers a function to call with each later change of the directory. The function gets the list of
+// changes.
 func (d *Directory) Subscribe(fn func(Change)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.subscribers = append(d.subscribers[:len(d.subscribers):len(d.subscribers)], fn)
 }
 
-// Revision returns the revision of the declared resources in the current snapshot of the directory. While the
-// revision stays, every answer of the directory stays.
+// Revision returns the revision (version number) of the declared resources in the directory. While the revision stays,
+// every answer of the directory stays.
 func (d *Directory) Revision() int64 { return d.now.Load().revision }
 
 // NamespaceByName returns the id of a namespace.
@@ -63,7 +65,7 @@ func (d *Directory) NamespaceByName(name string) (model.NamespaceID, bool) {
 	return n.ID, n.ID != 0
 }
 
-// namespace returns the record of a namespace, or an empty record if the name is unknown.
+// namespace returns the record of a namespace. It returns an empty record for an unknown name.
 func (s *snapshot) namespace(name string) Namespace {
 	if n := s.namespaces.Value(name); n != nil {
 		return *n
@@ -76,8 +78,8 @@ func (d *Directory) NamespaceName(id model.NamespaceID) (string, bool) {
 	return d.now.Load().namespaceNames.Get(id)
 }
 
-// NamespaceHandlers returns the handlers that a namespace declares for problems without handlers of their own. They
-// are notified of problems on its nodes whose check names no handler.
+// NamespaceHandlers returns the handlers that a namespace names for problems of checks without handlers. They are
+// notified of problems on its nodes whose check names no handler.
 func (d *Directory) NamespaceHandlers(name string) []string {
 	return d.now.Load().namespace(name).Handlers
 }
@@ -85,12 +87,14 @@ func (d *Directory) NamespaceHandlers(name string) []string {
 // Shadow reports whether a namespace is in shadow mode, in which notifications are recorded but not sent
 func (d *Directory) Shadow(namespace string) bool { return d.now.Load().namespace(namespace).Shadow }
 
-// ZabbixNamespaces returns the namespaces that allow Zabbix senders and agents at an address to send values of their nodes.
+// ZabbixNamespaces returns the namespaces that accept values from Zabbix senders and agents at an address. The values
+// are about nodes of the namespace.
 func ZabbixNamespaces(d *Directory, from netip.Addr) []string {
 	return senderNamespaces(d, from, func(n *Namespace) []netip.Prefix { return n.ZabbixFrom })
 }
 
-// RudderNamespaces returns the namespaces that allow Rudder's agents and relays at an address to send inventories and runs of their nodes.
+// RudderNamespaces returns the namespaces that accept reports from Rudder's agents and relays at an address. The
+// reports are inventories and runs of nodes of the namespace.
 func RudderNamespaces(d *Directory, from netip.Addr) []string {
 	return senderNamespaces(d, from, func(n *Namespace) []netip.Prefix { return n.RudderFrom })
 }
@@ -100,7 +104,8 @@ func RudderChangesOnly(d *Directory, namespace string) bool {
 	return d.now.Load().namespace(namespace).RudderChanges
 }
 
-// senderNamespaces returns the namespaces with a network that contains an address.
+// senderNamespaces returns the namespaces that accept values from senders at an address. Each namespace declares its
+// networks of allowed senders.
 func senderNamespaces(d *Directory, from netip.Addr, networks func(*Namespace) []netip.Prefix) (names []string) {
 	for _, n := range d.now.Load().withSenders {
 		if slices.ContainsFunc(networks(n), func(network netip.Prefix) bool { return network.Contains(from) }) {
@@ -118,10 +123,10 @@ func (d *Directory) NodeByName(namespace, name string) (model.NodeID, bool) {
 	return d.now.Load().nodeNames.Get(route.Name{Namespace: namespace, Name: name})
 }
 
-// unknownNode is the record of every unknown node.
+// unknownNode is the empty record that stands for every unknown node.
 var unknownNode = &Node{}
 
-// Node returns the record of a node, or an empty record if the node is unknown.
+// Node returns what the directory knows about a node. It returns an empty record for an unknown node.
 func (d *Directory) Node(id model.NodeID) *Node {
 	if n := d.now.Load().nodes.Value(id); n.Node != nil {
 		return n.Node
@@ -138,7 +143,8 @@ func (d *Directory) NodeName(id model.NodeID) (namespace, name string, ok bool) 
 	return n.Namespace, n.Name.Name, n != unknownNode
 }
 
-// NodeLabels returns the labels of a node; declared labels override labels of the agent, and those override facts
+// NodeLabels returns the labels of a node. Declared labels override labels of the agent, and labels of the agent
+// override facts.
 func (d *Directory) NodeLabels(id model.NodeID) map[string]string {
 	if n := d.Node(id); n != unknownNode {
 		return n.Labels.Map()
@@ -154,15 +160,16 @@ func (d *Directory) NodeFacts(id model.NodeID) map[string]string {
 	return nil
 }
 
-// Nodes returns the ids of all nodes in a namespace (empty: in all), ascending
+// Nodes returns the ids of all nodes in a namespace, ascending. An empty namespace stands for all namespaces.
 func (d *Directory) Nodes(namespace string) []model.NodeID {
 	return nodeIDs(d.now.Load().members.Value(namespace).bitmap())
 }
 
-// Machines returns the number of nodes that have an agent, without proxy nodes
+// Machines returns the number of nodes with an agent, that is, without proxy nodes
 func (d *Directory) Machines() int { return d.now.Load().machines }
 
-// NodesMatching returns the ids of the nodes in a namespace (empty: in all) that a label selector matches, ascending
+// NodesMatching returns the nodes of a namespace that match a label selector, ascending. An empty namespace stands for
+// all namespaces.
 func (d *Directory) NodesMatching(namespace string, s Selector) []model.NodeID {
 	now := d.now.Load()
 	set := now.members.Value(namespace)
@@ -181,8 +188,8 @@ func (d *Directory) NodeGroups(id model.NodeID) (list []string) {
 	return list
 }
 
-// TrustedGroup returns the name of a trusted group (one that machines cannot join by themselves) to which a node
-// belongs, or an empty text if the node belongs to none. Not ok: the node is unknown.
+// TrustedGroup returns the name of one trusted group to which a node belongs, or an empty text. Machines cannot join a
+// trusted group by themselves. The text is empty if the node belongs to no trusted group. Not ok: the node is unknown.
 func (d *Directory) TrustedGroup(id model.NodeID) (group string, ok bool) {
 	now := d.now.Load()
 	n, ok := now.nodes.Get(id)
@@ -212,8 +219,8 @@ func (d *Directory) UnitByName(kind, namespace, name string) (model.UnitID, bool
 	return d.now.Load().unitNames.Get(unitName{kind, route.Name{Namespace: namespace, Name: name}})
 }
 
-// SourceUnit returns the record of the check, Template, Directive or RuleGroup that a problem is about, or nil if it is unknown
-// or built into Muster.
+// SourceUnit returns the check, Template, Directive or RuleGroup that a problem is about. It returns nil if the source
+// is unknown or built into Muster.
 func (d *Directory) SourceUnit(s model.Source) *Unit {
 	kind := map[model.SourceKind]string{model.SourceCheck: checkKind, model.SourceTrigger: TemplateKind, model.SourceDirective: DirectiveKind, model.SourceRule: RuleGroupKind}[s.Kind]
 	if u := d.now.Load().units.Value(model.UnitID(s.ID)); u.Unit != nil && u.Kind == kind {
@@ -240,11 +247,12 @@ func (d *Directory) NodeUnits(node model.NodeID) []model.UnitID {
 	return append([]model.UnitID(nil), d.now.Load().nodes.Value(node).Units...)
 }
 
-// Override is a directive that does not run on a node, together with the directive of the same technique that runs
-// there instead.
+// Override pairs an overridden directive with the directive that runs on the node instead. Both have the same
+// technique.
 type Override struct{ Unit, By model.UnitID }
 
-// Overridden returns the directives of a node that have no effect because other directives override them, ascending.
+// Overridden returns the directives of a node that other directives override, ascending. Such directives have no
+// effect.
 func Overridden(d *Directory, node model.NodeID) (list []Override) {
 	now := d.now.Load()
 	n := now.nodes.Value(node)
@@ -263,7 +271,7 @@ func Overridden(d *Directory, node model.NodeID) (list []Override) {
 	return list
 }
 
-// NodeMode returns the mode of the directives on a node that has directives.
+// NodeMode returns the policy mode (audit or enforce) of a node, from the node's properties.
 func NodeMode(d *Directory, node model.NodeID) model.NodeMode {
 	n := d.now.Load().nodes.Value(node)
 	if n.Content == nil {
@@ -272,19 +280,20 @@ func NodeMode(d *Directory, node model.NodeID) model.NodeMode {
 	return model.NodePolicyModeOf(wire.PropertyLookup(n.Content.Properties))
 }
 
-// UnitNodes returns the nodes of a check or Template, ascending: nodes that run it, and proxy nodes that its results
-// are about
+// UnitNodes returns the ids of the nodes to which a check or Template is assigned, ascending. The list has the nodes
+// that run the check or Template, and the proxy nodes that its results are about.
 func (d *Directory) UnitNodes(unit model.UnitID) []model.NodeID {
 	return nodeIDs(d.now.Load().units.Value(unit).Nodes)
 }
 
-// RunsUnit reports whether a check or Template is assigned to a node
+// RunsUnit reports whether a node runs a check or Template (a unit)
 func (d *Directory) RunsUnit(node model.NodeID, unit model.UnitID) bool {
 	u := d.now.Load().units.Value(unit)
 	return u.Nodes != nil && u.Nodes.Contains(uint32(node))
 }
 
-// For returns the assignment of a node: all compiled checks, Templates and property values that its agent gets.
+// For returns the assignment of a node, with all its compiled checks and Templates. It has all compiled checks,
+// Templates and property values that the node's agent gets.
 func (d *Directory) For(id model.NodeID) *Assignment {
 	n := d.now.Load().nodes.Value(id)
 	if n.Content == nil {
@@ -296,8 +305,8 @@ func (d *Directory) For(id model.NodeID) *Assignment {
 	}
 }
 
-// VersionOn returns the version of a unit's definition that a node gets: during a roll-out either the old or the new
-// one.
+// VersionOn returns the compiled definition of a check or directive that one node has or will get. During a roll-out
+// the node has either the old or the new version.
 func VersionOn(d *Directory, u *Unit, node model.NodeID) *model.Definition {
 	if r := u.Rollout; r != nil && r.Old != r.New {
 		if a := d.For(node); a != nil && a.Definition(r.New.ID) != nil {
@@ -307,15 +316,15 @@ func VersionOn(d *Directory, u *Unit, node model.NodeID) *model.Definition {
 	return u.Definition
 }
 
-// Assignment returns the version of a node's assignment and the revision of the declared resources from which it was
-// compiled; ok is false if the node has none
+// Assignment returns only the version of a node's assignment, as a revision number. The version has the revision of
+// the declared resources from which the assignment was compiled. ok is false if the node has no assignment.
 func (d *Directory) Assignment(node model.NodeID) (revision uint64, ok bool) {
 	n := d.now.Load().nodes.Value(node)
 	return n.Generation.Revision, n.Content != nil
 }
 
-// Definition returns a compiled check or Template (definition) by its id. The directory keeps a definition as long as the journal or
-// a spool can name it, see Planner.Collect.
+// Definition returns a compiled check or Template by its id. The directory keeps a definition as long as the journal
+// or a spool can name it, see Planner.Collect.
 func (d *Directory) Definition(id model.DefinitionID) *model.Definition {
 	if builtin := model.BuiltinDefinitionOf(id); builtin != nil {
 		return &builtin.Definition
@@ -323,11 +332,11 @@ func (d *Directory) Definition(id model.DefinitionID) *model.Definition {
 	return d.now.Load().definitions.Value(id)
 }
 
-// Definitions returns the number of compiled checks and Templates (definitions) in the directory
+// Definitions returns the number of compiled checks and Templates in the directory
 func (d *Directory) Definitions() int { return d.now.Load().definitions.size }
 
-// Judgement returns the alert rules (severities, handlers, route) of a compiled check, or of one trigger of a
-// compiled Template, or nil if it is unknown.
+// Judgement returns the rules by which results of a check or Template trigger open and close problems. The alert rules
+// are severities, handlers and route. The result is nil if the definition is unknown.
 func (d *Directory) Judgement(id model.DefinitionID, instance string) *model.CheckDefinition {
 	return d.Definition(id).Judgement(instance)
 }
@@ -337,12 +346,13 @@ func (d *Directory) Handler(namespace, name string) (*model.HandlerSpec, bool) {
 	return resource[*model.HandlerSpec](d.now.Load(), "Handler", namespace, name)
 }
 
-// Secret returns the declaration of a secret with the storage of its value.
+// Secret returns the declaration of a secret, without the secret value. It says where the value is stored.
 func (d *Directory) Secret(namespace, name string) (*model.SecretSpec, bool) {
 	return resource[*model.SecretSpec](d.now.Load(), "Secret", namespace, name)
 }
 
-// Streams returns the handlers that receive every result (each as a stream of JSON lines).
+// Streams returns the handlers that are declared to receive every check result. Each such handler writes a stream of
+// JSON lines.
 func (d *Directory) Streams() map[route.Name]*model.HandlerSpec {
 	list := map[route.Name]*model.HandlerSpec{}
 	for name, spec := range d.Handlers() {
@@ -353,7 +363,7 @@ func (d *Directory) Streams() map[route.Name]*model.HandlerSpec {
 	return list
 }
 
-// Handlers returns the names of all handlers.
+// Handlers returns all handlers with their names.
 func (d *Directory) Handlers() iter.Seq2[route.Name, *model.HandlerSpec] {
 	return func(yield func(route.Name, *model.HandlerSpec) bool) {
 		for r, spec := range d.now.Load().resources.All() {
@@ -364,13 +374,14 @@ func (d *Directory) Handlers() iter.Seq2[route.Name, *model.HandlerSpec] {
 	}
 }
 
-// Placements is one immutable version of the nodes, directives and groups of a directory. Equal Placements are the same version.
+// Placements is one immutable version of all nodes, directives and groups in the directory. Equal Placements are the
+// same version.
 type Placements struct{ of *snapshot }
 
-// Placements returns the present version of nodes, directives and groups.
+// Placements returns the present snapshot of all nodes, directives and groups.
 func (d *Directory) Placements() Placements { return Placements{d.now.Load()} }
 
-// Nodes returns all nodes.
+// Nodes returns all nodes by id.
 func (p Placements) Nodes() iter.Seq2[model.NodeID, PlacedNode] { return p.of.nodes.All() }
 
 // NodeName returns the namespace and name of a node.
@@ -392,11 +403,11 @@ func (p Placements) Directives() map[model.UnitID]*Unit {
 	return directives
 }
 
-// GroupName returns the name of a group, preceded by its namespace if that is the shared one.
+// GroupName returns the name of a group in the form that messages show. A group of the shared namespace has the prefix
+// shared/.
 func (p Placements) GroupName(g GroupID) string { return p.of.groupName(g) }
 
-// Change lists the changes (of assignments, routes, dependencies …) that a newly published snapshot of the directory
-// has.
+// Change lists what a newly published snapshot of the directory changed, such as assignments and routes.
 type Change struct {
 	Revision int64 // intent revision of the new snapshot
 	// Assignments lists the nodes whose assignment changed, including deleted nodes.
@@ -410,9 +421,9 @@ type Change struct {
 	Receivers bool
 }
 
-// Reader has the methods by which the API looks up nodes, checks, groups, handlers and assignments in the Directory.
-// It does not know deleted nodes and resources. The caller owns returned lists and maps; nobody may change a
-// specification.
+// Reader has the methods by which the API looks up records in the Directory. The records are nodes, checks, groups,
+// handlers and assignments. It does not know deleted nodes and resources. The caller owns returned lists and maps;
+// nobody may change a specification.
 type Reader interface {
 	NamespaceByName(name string) (model.NamespaceID, bool)
 	NamespaceName(id model.NamespaceID) (string, bool)
@@ -442,14 +453,14 @@ type Reader interface {
 	Dependencies(node model.NodeID, source model.Source) []route.Dependency
 }
 
-// PassiveCheck is a check that no agent runs, because its results come from outside, such as alerts of Prometheus
+// PassiveCheck is a check with results from outside, such as alerts of Prometheus. No agent runs the check.
 type PassiveCheck struct {
 	Definition *model.CheckDefinition // definition that judges results now; nil: agents run this check
 	Disabled   bool                   // the server refuses results of this check
 	Source     string                 // the check's label source: the program that the check was made for; empty: any
 }
 
-// RoundRobin is a check that a group of nodes shares: in each interval one member runs it
+// RoundRobin is a check that a group of nodes shares. In each interval one member of the group runs the check.
 type RoundRobin struct {
 	Definition *model.CheckDefinition
 	Namespace  string
@@ -459,8 +470,8 @@ type RoundRobin struct {
 	Subjects []ProxyNode
 }
 
-// FilterContext has the records about an event's node and check that handlers and expressions imported from Sensu
-// read. Nobody may change them.
+// FilterContext has the node and the check of an event, for handlers imported from Sensu. Expressions imported from
+// Sensu read these records too. Nobody may change them.
 type FilterContext struct {
 	Node   *Node // nil: unknown
 	Runner *Node // the node that ran the check
@@ -468,22 +479,23 @@ type FilterContext struct {
 	Groups []string // groups that the check targets
 }
 
-// checkKind is the kind of the units whose results become events.
+// checkKind is the kind of checks. The results of checks become events.
 const checkKind = "Check"
 
-// TemplateKind is the kind of the units whose triggers become events.
+// TemplateKind is the kind of Templates. The triggers of Templates become events.
 const TemplateKind = "Template"
 
-// DirectiveKind is the kind of the units whose reports become events.
+// DirectiveKind is the kind of directives. The reports of directives become events.
 const DirectiveKind = "Directive"
 
-// RuleGroupKind is the kind of the units whose alerts become events.
+// RuleGroupKind is the kind of rule groups. The alerts of rule groups become events.
 const RuleGroupKind = "RuleGroup"
 
 // groupName formats the name of a group, with the namespace for groups of namespace shared
 func (s *snapshot) groupName(g GroupID) string { return GroupText(s.groupNames[g]) }
 
-// GroupText formats the name of a group for messages: NAME, or shared/NAME for a group of namespace shared.
+// GroupText formats the name of a group for people, with its namespace only if that is shared. A group of namespace
+// shared gets the text shared/NAME, another group only NAME.
 func GroupText(name route.Name) string {
 	if name.Namespace == model.SharedNamespaceName {
 		return name.Namespace + "/" + name.Name
@@ -491,27 +503,27 @@ func GroupText(name route.Name) string {
 	return name.Name
 }
 
-// unit returns the check or Template with this kind and name
+// unit returns the record of a check or Template (a unit) by its kind and name
 func (s *snapshot) unit(kind string, name route.Name) PlacedUnit {
 	return s.units.Value(s.unitNames.Value(unitName{kind, name}))
 }
 
-// resource returns the spec of a declared resource, such as a handler, that the directory stores without a record
-// type of its own.
+// resource returns the specification of a declared resource (such as a handler) of kind S from a snapshot. Such
+// resources have no record type of their own in the directory.
 func resource[S model.Spec](s *snapshot, kind, namespace, name string) (spec S, ok bool) {
 	spec, ok = s.resources.Value(Resource{kind, route.Name{Namespace: namespace, Name: name}}).(S)
 	return spec, ok
 }
 
-// nodesWithLabel returns the nodes that have a label with this value.
+// nodesWithLabel returns the nodes that have a given label and value.
 func (s *snapshot) nodesWithLabel(p where.Pair) *roaring.Bitmap { return s.byLabel.Value(p).bitmap() }
 
-// nodesWithLabelKey returns the nodes that have a label with this key.
+// nodesWithLabelKey returns the nodes that have a label with a given key.
 func (s *snapshot) nodesWithLabelKey(key unique.Handle[string]) *roaring.Bitmap {
 	return s.byLabelKey.Value(key).bitmap()
 }
 
-// bitmap returns the bitmap of node ids in the set, or nil for a missing set
+// bitmap returns the bitmap in which a set stores its node ids. It returns nil for a missing set.
 func (s *nodeSet) bitmap() *roaring.Bitmap {
 	if s == nil {
 		return nil
@@ -519,7 +531,7 @@ func (s *nodeSet) bitmap() *roaring.Bitmap {
 	return s.Bitmap
 }
 
-// nodeIDs returns the node ids in a bitmap, ascending.
+// nodeIDs returns the node ids of a bitmap as a list, ascending.
 func nodeIDs(b *roaring.Bitmap) []model.NodeID {
 	if b == nil {
 		return nil

@@ -15,13 +15,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// GroupID is the number of a group's name within this process, smaller and faster to compare than the name. Every
-// group name that a resource mentions has a number, even if no such group is declared.
+// GroupID is a number in place of a group's name, valid only in the running process. A number is smaller than a name
+// and faster to compare. Every group name that a resource mentions has a number, even if no such group is declared.
 type GroupID uint32
 
-// Records are immutable: after a change the node, unit, group or namespace gets a new record.
+// Records of the directory are immutable, so each change makes a new record. Records are of nodes, units, groups and
+// namespaces.
 type (
-	// Namespace is a declared namespace.
+	// Namespace is the directory's record of a declared namespace, with its limits and default handlers.
 	Namespace struct {
 		ID       model.NamespaceID
 		Name     string
@@ -52,11 +53,11 @@ type (
 		Keepalive   *Keepalive // receivers of the node's keepalive; nil: the node names none
 	}
 
-	// Upstream is a check on another node that must be OK for this node to be reachable, usually the keepalive of its
-	// router
+	// Upstream names a check on the node (such as a router) through which another node is reached. It is usually the
+	// keepalive of the node's router.
 	Upstream struct{ Node, Check route.Name }
 
-	// Keepalive has the handlers and pipelines that are notified of a node's keepalive problem
+	// Keepalive has the handlers and pipelines to notify when a node stops sending keepalives
 	Keepalive struct {
 		*model.KeepaliveReceivers
 		FromAgent bool // the node's agent named them: some may not exist
@@ -72,8 +73,8 @@ type (
 		Generation wire.Generation
 	}
 
-	// Content has the compiled checks and Templates (definitions) and property values of an assignment; nodes with equal
-	// assignments share one Content
+	// Content is the part of an assignment that several nodes can share, such as compiled checks. Nodes with equal
+	// assignments share one Content.
 	Content struct {
 		Hash        [32]byte // computed by wire.AssignmentHash
 		Definitions []*model.Definition
@@ -100,25 +101,26 @@ type (
 		Rollout     *Rollout // nil: changes reach all nodes at once
 	}
 
-	// Rollout is the roll-out of a directive, with the two versions that its nodes may have
+	// Rollout is the roll-out of a directive's change, with the old and the new version
 	Rollout struct {
 		model.Rollout
 		Old, New *model.Definition // equal while no change is under way
 	}
 
-	// PlacedUnit is a check or Template with its nodes: nodes that run it, and proxy nodes that its results are about
+	// PlacedUnit is a check or Template together with its assigned nodes. These are the nodes that run it, and the
+	// proxy nodes that its results are about.
 	PlacedUnit struct {
 		*Unit
 		Nodes *roaring.Bitmap
 	}
 
-	// Group is a declared group with the nodes that belong to it
+	// Group is a declared group with its member nodes
 	Group struct {
 		Members *roaring.Bitmap
 		Trusted bool // no machine can bring itself in
 	}
 
-	// Resource identifies a declared resource that the directory stores only as a spec, such as a handler.
+	// Resource is the key of a resource, such as a handler, in the directory.
 	Resource struct {
 		Kind string
 		route.Name
@@ -142,14 +144,15 @@ func (n *Node) LabelsWithoutFacts() map[string]string {
 	return labels
 }
 
-// ForeignName returns the node's name in Sensu, as its agent reported it, or an empty text if it has none.
+// ForeignName returns the name that a Sensu agent reported for its node. The text is empty if the agent reported no
+// name.
 func (n *Node) ForeignName() string {
 	name, _ := n.Facts.Get("sensuEntity")
 	return name
 }
 
-// Receivers returns the handlers and pipelines that are notified of the node's keepalive problem, or nil if the node
-// names none. For a Sensu agent that names no handler it returns the handler named keepalive, as Sensu's backend
+// Receivers returns the handlers and pipelines to notify when the node stops sending keepalives. It returns nil if the
+// node names none. For a Sensu agent that names no handler it returns the handler named keepalive, as Sensu's backend
 // does.
 func (n *Node) Receivers() *Keepalive {
 	k := n.Keepalive
@@ -162,8 +165,8 @@ func (n *Node) Receivers() *Keepalive {
 	return k
 }
 
-// Assignment has all compiled checks and Templates (definitions) and property values of one node. It is immutable; nodes
-// with the same units share the list Definitions.
+// Assignment has the compiled checks, Templates and property values that one node's agent gets. A compiled check or
+// Template is a definition. It is immutable; nodes with the same units share the list Definitions.
 type Assignment struct {
 	Node        model.NodeID
 	UID         uuid.UUID
@@ -174,7 +177,8 @@ type Assignment struct {
 	Proxied     *ProxyTargets       // proxy nodes of its proxy checks; nil: the node runs no proxy check
 }
 
-// Definition returns the definition of the assignment with this id, or nil if the assignment does not have it.
+// Definition returns the compiled check or Template with the given definition id from the assignment. It returns nil
+// if the assignment does not have it.
 func (a *Assignment) Definition(id model.DefinitionID) *model.Definition {
 	at, ok := slices.BinarySearchFunc(a.Definitions, id, func(d *model.Definition, id model.DefinitionID) int { return cmp.Compare(d.ID, id) })
 	if !ok {
@@ -183,7 +187,7 @@ func (a *Assignment) Definition(id model.DefinitionID) *model.Definition {
 	return a.Definitions[at]
 }
 
-// Assignments is the interface through which agents' sessions read assignments from the Directory.
+// Assignments is the interface by which connections of agents read assignments from the Directory.
 type Assignments interface {
 	// For returns the present assignment of a node; nil: the node is unknown, or a proxy node.
 	For(node model.NodeID) *Assignment
@@ -193,23 +197,23 @@ type Assignments interface {
 	Subscribe(fn func(Change))
 }
 
-// ProxyTargets has the proxy nodes (nodes without an agent) that each proxy check of an assignment reports about. It
-// is immutable; all nodes that run the same units share it.
+// ProxyTargets has, for each check of an assignment, the proxy nodes about which the check reports. A proxy node is a
+// node without an agent. It is immutable; all nodes that run the same units share it.
 type ProxyTargets struct {
 	wire.ProxyChecks
 	nodes  []ProxyNode                     // parallel to list.Nodes
 	byUnit map[model.UnitID][]model.NodeID // ascending
 }
 
-// ProxyNode has the id, uid and namespace of a proxy node, as journal records contain them.
+// ProxyNode has the id, uid and namespace of a proxy node. Journal records contain the same values.
 type ProxyNode struct {
 	ID        model.NodeID
 	UID       uuid.UUID
 	Namespace model.NamespaceID
 }
 
-// NewProxyTargets returns a table of the proxy nodes (nodes without an agent) that these compiled checks report
-// about. nodes must be the nodes of list, ascending.
+// NewProxyTargets returns a table of the proxy nodes that compiled checks report about. A proxy node is a node without
+// an agent. nodes must be the nodes of list, ascending.
 func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, definitions []*model.Definition) *ProxyTargets {
 	p := &ProxyTargets{ProxyChecks: list, nodes: nodes, byUnit: map[model.UnitID][]model.NodeID{}}
 	units := make(map[model.DefinitionID]model.UnitID, len(definitions))
@@ -224,7 +228,7 @@ func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, definitions []*mo
 	return p
 }
 
-// Wire converts the proxy nodes of an assignment to the type of the agent protocol; nil stays nil
+// Wire converts the proxy nodes of an assignment to the type of the agent protocol. nil stays nil.
 func (p *ProxyTargets) Wire() *wire.ProxyChecks {
 	if p == nil {
 		return nil
@@ -232,9 +236,10 @@ func (p *ProxyTargets) Wire() *wire.ProxyChecks {
 	return &p.ProxyChecks
 }
 
-// ProxyNode returns the proxy node with this id if a check of the assignment may report results about it. Not ok: the
-// assignment does not allow its agent to report about that node. A source of signals must call ProxyNode before it
-// accepts a result about a node other than the sender. The assignment may be nil.
+// ProxyNode returns a proxy node about which a check of the assignment may report results. A check of the assignment
+// must be allowed to report results about the node. Not ok: the assignment does not allow its agent to report about
+// that node. A source of signals must call ProxyNode before it accepts a result about a node other than the sender.
+// The assignment may be nil.
 func (a *Assignment) ProxyNode(unit model.UnitID, node model.NodeID) (ProxyNode, bool) {
 	if _, ok := slices.BinarySearch(a.ProxyNodes(unit), node); !ok {
 		return ProxyNode{}, false
@@ -246,7 +251,7 @@ func (a *Assignment) ProxyNode(unit model.UnitID, node model.NodeID) (ProxyNode,
 	return a.Proxied.nodes[at], true
 }
 
-// ProxyNodes returns the proxy nodes that the results of one check of the assignment are about, ascending.
+// ProxyNodes returns the proxy nodes about which one check of the assignment reports results, ascending.
 func (a *Assignment) ProxyNodes(unit model.UnitID) []model.NodeID {
 	if a == nil || a.Proxied == nil {
 		return nil
@@ -254,7 +259,7 @@ func (a *Assignment) ProxyNodes(unit model.UnitID) []model.NodeID {
 	return a.Proxied.byUnit[unit]
 }
 
-// ProxyUID returns the uid of a proxy node, computed from its id because a proxy node has no certificate. The id
+// ProxyUID returns the uid of a proxy node, computed from its id. A proxy node has no certificate with a uid. The id
 // decides the node's partition; no certificate can contain it.
 func ProxyUID(id model.NodeID) uuid.UUID {
 	return uuid.UUID{'p', 'r', 'o', 'x', 'y', 12: byte(id >> 24), 13: byte(id >> 16), 14: byte(id >> 8), 15: byte(id)}

@@ -9,10 +9,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// maxArrivals is how many arrivals a node keeps; older ones count as of the start of the server.
+// maxArrivals is the number of recorded assignment times per node. Older times count as the start of the server.
 const maxArrivals = 8
 
-// PlacementTimes has the times since which checks and directives are assigned to nodes, as far back as the start of the
+// PlacementTimes records when checks and directives were assigned to nodes. It knows no times before the start of the
 // server. It is safe for concurrent use.
 type PlacementTimes struct {
 	directory *Directory
@@ -23,19 +23,20 @@ type PlacementTimes struct {
 	nodes map[model.NodeID]*placements
 }
 
-// placements has the units (checks, directives) that are assigned to a node, and since when the latest ones are.
+// placements has the checks and directives that are assigned to one node, with the times of the assignments.
 type placements struct {
 	units    []model.UnitID // ascending; shared with the snapshot
 	arrivals []arrival      // ascending by time
 }
 
-// arrival is the time since which some units are assigned to a node; nodes with equal changes share the list.
+// arrival is the time of an assignment, with the checks and directives that a node got then. Nodes with equal changes
+// share the list.
 type arrival struct {
 	at    time.Time
 	units []model.UnitID // ascending
 }
 
-// NewPlacementTimes returns the PlacementTimes of a directory, which record its changes from now on.
+// NewPlacementTimes returns a PlacementTimes that records, from now on, when checks are assigned to nodes.
 func NewPlacementTimes(d *Directory, now func() time.Time) *PlacementTimes {
 	p := &PlacementTimes{directory: d, now: now, start: now(), nodes: map[model.NodeID]*placements{}}
 	for id, n := range d.now.Load().nodes.All() {
@@ -45,8 +46,9 @@ func NewPlacementTimes(d *Directory, now func() time.Time) *PlacementTimes {
 	return p
 }
 
-// Since returns the time of a unit's assignment to a node, or the server's start if that is later. It takes the present time
-// for a unit without a recorded time, because readers see a snapshot before its subscribers.
+// Since returns the time at which a check or directive was assigned to a node. For an assignment before the server's
+// start it returns the start. It takes the present time for a unit without a recorded time, because readers see a
+// snapshot before its subscribers.
 func (p *PlacementTimes) Since(node model.NodeID, unit model.UnitID) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +67,7 @@ func (p *PlacementTimes) Since(node model.NodeID, unit model.UnitID) time.Time {
 	return p.start
 }
 
-// update records the units that a change has assigned to nodes.
+// update records a published change's time for each check and directive that the change assigned to a node.
 func (p *PlacementTimes) update(c Change) {
 	snapshot, at := p.directory.now.Load(), p.now()
 	type list struct { // nodes with equal units share one
@@ -103,7 +105,7 @@ func (p *PlacementTimes) update(c Change) {
 	}
 }
 
-// missingIn returns the ids of the second list that the first list does not have; both are ascending.
+// missingIn returns the ids of the second list that the first list does not have. Both lists are ascending.
 func missingIn(first, second []model.UnitID) (missing []model.UnitID) {
 	for _, id := range second {
 		for len(first) > 0 && first[0] < id {

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestPlacementTimesAreThoseOfArrivals assigns random units to random nodes, and compares the recorded times with a
-// plain record of all changes.
+// TestPlacementTimesAreThoseOfArrivals assigns random checks to random nodes, and expects PlacementTimes to record
+// each assignment's time. The expected times come from a plain record of all changes.
 func TestPlacementTimesAreThoseOfArrivals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, draft := New()

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// snapshot is one immutable version of the directory, which readers use without a lock. Versions share the shards of
-// maps and the node sets that did not change: a Draft copies a shard or set of an older version before it changes it.
+// snapshot is one immutable version of the directory. Readers use it without a lock. Versions share the shards of maps
+// and the node sets that did not change: a Draft copies a shard or set of an older version before it changes it.
 type snapshot struct {
 	revision   int64
 	nodes      Map[model.NodeID, PlacedNode]
@@ -36,22 +36,23 @@ type snapshot struct {
 	definitions    Map[model.DefinitionID, *model.Definition]
 }
 
-// nodeSet is a set of node ids that several snapshots share. Only the draft that made the set may change it, and only
-// before it is published.
+// nodeSet is a set of node ids in one index of the directory. Several snapshots share the same set. Only the draft
+// that made the set may change it, and only before it is published.
 type nodeSet struct {
 	*roaring.Bitmap
 	draft uint64
 }
 
-// Draft collects the planner's changes of nodes, checks and groups for the next snapshot of the directory. The
-// planner alone changes it, from one goroutine at a time. Readers see the changes after Publish.
+// Draft collects the planner's changes for the next snapshot of the directory. The planner alone changes it, from one
+// goroutine at a time. Readers see the changes after Publish.
 type Draft struct {
 	snapshot
 	number uint64 // number of this draft, from 1; shards and sets with the number are not yet shared with readers
 	of     *Directory
 }
 
-// Publish makes the draft the snapshot that readers see, compiled from this revision of the declared resources.
+// Publish makes the draft the snapshot that readers see. revision is the revision of the declared resources from which
+// the draft was compiled.
 func (d *Draft) Publish(revision int64) {
 	d.revision = revision
 	d.number++
@@ -59,7 +60,7 @@ func (d *Draft) Publish(revision int64) {
 	d.of.now.Store(&now)
 }
 
-// Notify calls every function registered by Subscribe with a published change
+// Notify calls every function registered by Subscribe with the list of published changes
 func (d *Draft) Notify(c Change) {
 	d.of.mu.Lock()
 	subscribers := d.of.subscribers
@@ -69,7 +70,7 @@ func (d *Draft) Notify(c Change) {
 	}
 }
 
-// SetNode adds or replaces the record of a node.
+// SetNode adds or replaces the record of a node in the draft.
 func (d *Draft) SetNode(n PlacedNode) {
 	old, known := d.nodes.Get(n.ID)
 	d.nodes.set(n.ID, n, d.number)
@@ -85,7 +86,7 @@ func (d *Draft) SetNode(n PlacedNode) {
 	d.updateIndexSets(n.Node, old.Node, true)
 }
 
-// DeleteNode removes the record of a node.
+// DeleteNode removes the record of a node from the draft.
 func (d *Draft) DeleteNode(id model.NodeID) {
 	if old, known := d.nodes.Get(id); known {
 		d.nodes.delete(id, d.number)
@@ -93,7 +94,8 @@ func (d *Draft) DeleteNode(id model.NodeID) {
 	}
 }
 
-// removeFromIndexes removes a node from the indexes of names and labels that its new record does not have
+// removeFromIndexes removes a node from the indexes of its old names and labels. It keeps the names and labels that
+// the new record also has.
 func (d *Draft) removeFromIndexes(old, next *Node) {
 	if at, ok := d.nodeNames.Get(old.Name); ok && at == old.ID && next.Name != old.Name {
 		d.nodeNames.delete(old.Name, d.number)
@@ -101,8 +103,8 @@ func (d *Draft) removeFromIndexes(old, next *Node) {
 	d.updateIndexSets(old, next, false)
 }
 
-// updateIndexSets adds a node to the indexes of its namespace and labels, or removes it from them. It skips the sets
-// that the other record of the node also belongs to.
+// updateIndexSets adds a node to the indexes of its namespace and labels, or removes the node. It skips the sets that
+// the other record of the node also belongs to.
 func (d *Draft) updateIndexSets(n, other *Node, add bool) {
 	if other.ID == 0 {
 		changeIndexSet(d, &d.members, "", n.ID, add)
@@ -129,7 +131,7 @@ func (d *Draft) updateIndexSets(n, other *Node, add bool) {
 	}
 }
 
-// changeIndexSet adds a node to one set of an index, or removes it from the set
+// changeIndexSet adds a node to one set of an index, or removes the node
 func changeIndexSet[K comparable](d *Draft, index *Map[K, *nodeSet], key K, id model.NodeID, add bool) {
 	set := index.Value(key)
 	switch {
@@ -167,7 +169,8 @@ func (d *Draft) DeleteUnit(id model.UnitID) {
 	}
 }
 
-// forgetUnitName removes the name of a check or Template from the index, unless another one has taken the name
+// forgetUnitName removes the name of a check or Template from the index. It leaves the name if another check or
+// Template has taken it.
 func (d *Draft) forgetUnitName(u *Unit) {
 	if name := (unitName{u.Kind, u.Name}); d.unitNames.Value(name) == u.ID {
 		d.unitNames.delete(name, d.number)
@@ -177,26 +180,26 @@ func (d *Draft) forgetUnitName(u *Unit) {
 // SetGroup adds or replaces the record of a group in the draft. Nobody may change its members afterwards.
 func (d *Draft) SetGroup(name route.Name, g Group) { d.groups.set(name, g, d.number) }
 
-// SetGroupNames sets the list of group names in the draft, indexed by GroupID. Names may be added to the list, but
-// not changed.
+// SetGroupNames sets the list of group names in the draft. GroupID is the index in the list. Names may be added to the
+// list, but not changed.
 func (d *Draft) SetGroupNames(names []route.Name) { d.groupNames = names }
 
-// SetNamespace adds or replaces the record of a namespace.
+// SetNamespace adds or replaces the record of a namespace in the draft.
 func (d *Draft) SetNamespace(n *Namespace) {
 	d.setZabbix(n.ID, n)
 	d.namespaces.set(n.Name, n, d.number)
 	d.namespaceNames.set(n.ID, n.Name, d.number)
 }
 
-// DeleteNamespace removes a namespace.
+// DeleteNamespace removes the record of a namespace from the draft.
 func (d *Draft) DeleteNamespace(n *Namespace) {
 	d.setZabbix(n.ID, nil)
 	d.namespaces.delete(n.Name, d.number)
 	d.namespaceNames.delete(n.ID, d.number)
 }
 
-// setZabbix replaces a namespace in the list of namespaces that accept values from Zabbix senders (field zabbixFrom);
-// nil removes the namespace.
+// setZabbix updates one namespace in the list of namespaces with addresses of Zabbix or Rudder senders. Such a
+// namespace accepts values from outside (field zabbixFrom). A nil namespace only removes the entry.
 func (d *Draft) setZabbix(id model.NamespaceID, n *Namespace) {
 	list := slices.DeleteFunc(slices.Clone(d.withSenders), func(x *Namespace) bool { return x.ID == id })
 	if n != nil && len(n.ZabbixFrom)+len(n.RudderFrom) > 0 {
@@ -205,7 +208,7 @@ func (d *Draft) setZabbix(id model.NamespaceID, n *Namespace) {
 	d.withSenders = list
 }
 
-// SetResource adds or replaces a resource; a nil spec removes the resource.
+// SetResource adds or replaces a resource, such as a handler, in the draft. A nil specification removes the resource.
 func (d *Draft) SetResource(r Resource, spec model.Spec) {
 	if spec == nil {
 		d.resources.delete(r, d.number)
@@ -214,36 +217,38 @@ func (d *Draft) SetResource(r Resource, spec model.Spec) {
 	}
 }
 
-// SetDefinition adds a compiled check or Template (definition) to the draft of the next snapshot. A definition never changes.
+// SetDefinition adds a compiled check or Template to the draft. A definition never changes.
 func (d *Draft) SetDefinition(c *model.Definition) { d.definitions.set(c.ID, c, d.number) }
 
-// DeleteDefinition removes a compiled check or Template (definition) that no reader can request any more
+// DeleteDefinition removes a compiled check or Template from the draft. No reader can request such a definition any
+// more.
 func (d *Draft) DeleteDefinition(id model.DefinitionID) { d.definitions.delete(id, d.number) }
 
-// shards is the number of shards of a Map. A map of 20,000 nodes has about 80 entries in each shard.
+// shards is the number of parts of a persistent Map. A map of 20,000 nodes has about 80 entries in each shard.
 const shards = 256
 
 var seed = maphash.MakeSeed()
 
-// Map is a persistent map in 256 shards: a change copies one shard, and older versions stay valid. Only the draft
-// that is being written can change a Map; published versions are immutable. A change of n keys copies at most n
-// shards, for a map of any size. The zero Map is empty.
+// Map is a hash map in 256 parts whose older versions stay valid after a change. A change copies one shard, and older
+// versions stay valid. Only the draft that is being written can change a Map; published versions are immutable. A
+// change of n keys copies at most n shards, for a map of any size. The zero Map is empty.
 type Map[K comparable, V any] struct {
 	shards *[shards]shard[K, V]
 	draft  uint64 // number of the draft that made the array; zero: the array is missing
 	size   int
 }
 
-// shard is one of the 256 parts of a Map, with the number of the draft that may change it without copying
+// shard is one of the 256 parts of a Map, copied at a change of its entries. The draft with the number draft may
+// change the shard without copying it.
 type shard[K comparable, V any] struct {
 	entries map[K]V
 	draft   uint64
 }
 
-// shard returns the shard in which a key is stored
+// shard returns the part of the map in which a key is stored
 func (m *Map[K, V]) shard(key K) *shard[K, V] { return &m.shards[uint8(maphash.Comparable(seed, key))] }
 
-// Get returns the value of a key.
+// Get returns the value of a label or fact by its key.
 func (m *Map[K, V]) Get(key K) (v V, ok bool) {
 	if m.shards == nil {
 		return v, false
@@ -252,7 +257,7 @@ func (m *Map[K, V]) Get(key K) (v V, ok bool) {
 	return v, ok
 }
 
-// Value returns the value of a key, or the zero value if the map does not have the key.
+// Value returns the value of a key. It returns the zero value if the map does not have the key.
 func (m *Map[K, V]) Value(key K) V {
 	v, _ := m.Get(key)
 	return v
@@ -274,8 +279,8 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-// entriesToChange returns the entries of a key's shard for a change, and copies the shard before the draft's first
-// change of it. The draft may change them: the shard was copied if an older draft made it.
+// entriesToChange returns the entries of a key's part of the map, for a change. The first change in a draft copies the
+// part, which is a shard. The draft may change them: the shard was copied if an older draft made it.
 func (m *Map[K, V]) entriesToChange(key K, draft uint64) map[K]V {
 	if m.draft != draft {
 		next := new([shards]shard[K, V])

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// TestMapMatchesPlainMap makes random edits in a Map and in a Go map, and expects both to stay equal and published
-// versions to stay unchanged
+// TestMapMatchesPlainMap makes random edits in a Map and in a Go map, and expects equality. Published versions must
+// stay unchanged.
 func TestMapMatchesPlainMap(t *testing.T) {
 	type version struct {
 		of   Map[uint16, int]
@@ -56,8 +56,8 @@ func TestMapMatchesPlainMap(t *testing.T) {
 	})
 }
 
-// TestIndexesMatchTheNodes publishes random changes and expects that the name and label indexes of each snapshot
-// contain exactly its nodes.
+// TestIndexesMatchTheNodes publishes random changes, and expects correct name and label indexes. The indexes of each
+// snapshot must contain exactly its nodes.
 func TestIndexesMatchTheNodes(t *testing.T) {
 	type counts struct{ all, west, prod, env, machines int }
 	count := func(d *Directory) (c counts) {
@@ -118,8 +118,7 @@ func TestIndexesMatchTheNodes(t *testing.T) {
 	})
 }
 
-// FuzzParseSelector parses random label selectors and expects the same nodes by the label index and by the nodes'
-// labels
+// FuzzParseSelector parses random label selectors, and expects equal matches by index and by labels
 func FuzzParseSelector(f *testing.F) {
 	for _, text := range []string{"", "env=prod", "a!=b,c", "os in (linux, bsd)", "x notin (1)", "!old", "a==b", "(", "a in ()", ",,", "=,!"} {
 		f.Add(text)

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/trigger"
 )
 
-// fileSystems returns a discovery rule over file systems for tests; the function edit may change it.
+// fileSystems returns a discovery rule for file systems, for tests. The function edit may change the rule.
 func fileSystems(edit func(*model.DefinitionRule)) *model.DefinitionRule {
 	d := &model.DefinitionRule{
 		Key:          "vfs.fs.discovery",
@@ -27,14 +27,15 @@ func fileSystems(edit func(*model.DefinitionRule)) *model.DefinitionRule {
 	return d
 }
 
-// compileRule compiles a rule with one user macro.
+// compileRule compiles a discovery rule and fails the test on an error.
 func compileRule(t *testing.T, d *model.DefinitionRule) *Rule {
 	values, err := model.NewMacroValues(map[string]string{"{$TYPES}": "^(ext4|xfs)$"})
 	testenv.NoError(t, err)
 	return testenv.Value(Compile(d, values))(t)
 }
 
-// keysOf returns the item keys, and the names and severities of triggers, that a rule creates from its entities.
+// keysOf lists the item keys and trigger names that a discovery rule creates, for comparison in tests. It lists the
+// key of each item, and the name and severity of each trigger.
 func keysOf(r *Rule, s *State) (list []string) {
 	for i := range s.Entities {
 		for _, one := range r.Items(s, &s.Entities[i]) {
@@ -49,7 +50,7 @@ func keysOf(r *Rule, s *State) (list []string) {
 
 const mounts = `[{"{#FSNAME}":"/","{#FSTYPE}":"ext4"},{"{#FSNAME}":"/mnt","{#FSTYPE}":"xfs"},{"{#FSNAME}":"/proc","{#FSTYPE}":"proc"},{"{#FSNAME}":"/bare"}]`
 
-// TestRuleFindsEntities expects the items and triggers that Zabbix makes of the same lists, filters and overrides.
+// TestRuleFindsEntities runs discovery rules on lists, and expects the same items and triggers as in Zabbix.
 func TestRuleFindsEntities(t *testing.T) {
 	text := func(s string) *string { return &s }
 	yes, no := true, false
@@ -104,8 +105,8 @@ func TestRuleFindsEntities(t *testing.T) {
 	}
 }
 
-// TestLostEntities expects an entity that is no longer in the list to lose its trigger, then its item, then to be deleted, and to
-// be created again when it returns.
+// TestLostEntities removes an entity from the list, and expects the rule to disable and later delete the entity. When
+// the entity returns, it is created again.
 func TestLostEntities(t *testing.T) {
 	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) { d.DisableAfter = model.Duration(time.Minute) }))
 	s := r.Adopt(nil)
@@ -147,7 +148,7 @@ func TestLostEntities(t *testing.T) {
 	}
 }
 
-// TestRuleHasLimits finds 1,500 entities, and expects 1,000 to have items, and a reason why the others have none.
+// TestRuleHasLimits finds 1,500 entities, and expects items for only 1,000 and a reason for the rest.
 func TestRuleHasLimits(t *testing.T) {
 	r := compileRule(t, fileSystems(nil))
 	var rows []string
@@ -170,7 +171,7 @@ func TestRuleHasLimits(t *testing.T) {
 	}
 }
 
-// TestRuleWithoutItemsCounts expects a rule without prototypes to count the entities in its last list.
+// TestRuleWithoutItemsCounts expects a discovery rule that creates no items to still count the entities in its list.
 func TestRuleWithoutItemsCounts(t *testing.T) {
 	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) { d.Items, d.Triggers = nil, nil }))
 	s := r.Adopt(nil)
@@ -184,8 +185,8 @@ func TestRuleWithoutItemsCounts(t *testing.T) {
 	}
 }
 
-// TestInstanceReplacesMacros expects the values of an entity in place of macros in all texts of its items and triggers,
-// escaped where needed.
+// TestInstanceReplacesMacros expects the values of an entity in place of macros in all texts. The texts are those of
+// its items and triggers; values are escaped where needed.
 func TestInstanceReplacesMacros(t *testing.T) {
 	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) {
 		d.Items = append(d.Items, model.Item{Key: `x["{#FSNAME}", {$M:"{#FSNAME}"}, [{#FSNAME},b]]`, From: "vfs.fs.size[{#FSNAME},pused]", Unit: "{#UNIT}",
@@ -208,7 +209,7 @@ func TestInstanceReplacesMacros(t *testing.T) {
 	}
 }
 
-// FuzzUpdate runs a rule with a random formula on random lists: equal lists give equal states.
+// FuzzUpdate runs a rule with a random formula twice on a random list, and expects equal states.
 func FuzzUpdate(f *testing.F) {
 	f.Add(mounts, "A and not B", "ext", "$.name")
 	f.Add(`{"data":[{"name":"x"}]}`, "(A or B)", "^", "$['name']")

@@ -9,13 +9,13 @@ import (
 	"github.com/muster-fleet/muster/internal/prep"
 )
 
-// filter is a compiled filter that selects entities; a nil filter selects all.
+// filter is a compiled filter of a discovery rule. A nil filter selects all entities.
 type filter struct {
 	conditions []condition
 	formula    *formula // nil: by or for one macro, by and for several
 }
 
-// condition is a compiled condition on one macro.
+// condition is one compiled condition of a discovery filter, which tests the value of one macro.
 type condition struct {
 	macro   string
 	pattern prep.Matcher
@@ -23,7 +23,7 @@ type condition struct {
 	want    bool // expected result: the condition holds if it is the same
 }
 
-// compileFilter compiles a filter. values has the values of user macros in its patterns.
+// compileFilter compiles the filter of a discovery rule. values has the values of user macros in its patterns.
 func compileFilter(f *model.DiscoveryFilter, values *model.MacroValues) (*filter, error) {
 	if f == nil {
 		return nil, nil
@@ -74,7 +74,8 @@ func compileFilter(f *model.DiscoveryFilter, values *model.MacroValues) (*filter
 	return out, err
 }
 
-// letters returns the default id of the condition with index i, as in Zabbix: A to Z, then AA, AB and so on.
+// letters returns the default name of a filter's condition by its index, from A to Z, then AA. As in Zabbix, the ids
+// are A to Z, then AA, AB and so on.
 func letters(i int) string {
 	if i < 26 {
 		return string(rune('A' + i))
@@ -82,8 +83,8 @@ func letters(i int) string {
 	return letters(i/26-1) + string(rune('A'+i%26))
 }
 
-// match reports whether an entity passes the filter. missing names a macro that a pattern needs and the entity does not have;
-// err is about a pattern that takes too long.
+// match reports whether an entity passes the filter of a discovery rule. missing names a macro that a pattern needs
+// and the entity does not have; err is about a pattern that takes too long.
 func (f *filter) match(macro func(string) (string, bool)) (ok bool, missing string, err error) {
 	if f == nil || len(f.conditions) == 0 {
 		return true, "", nil
@@ -121,14 +122,15 @@ func (f *filter) match(macro func(string) (string, bool)) (ok bool, missing stri
 	return true, "", err
 }
 
-// formula is a node of a parsed formula: a condition, or the operator not, and, or or with its operands.
+// formula is a node in the syntax tree of a discovery filter's formula. A part is a condition, or the operator not,
+// and, or or with its operands.
 type formula struct {
 	operator  string // empty: a condition
 	condition int
 	parts     []*formula
 }
 
-// holds returns the result of the formula for these results of its conditions.
+// holds reports whether the formula is true for the given results of its conditions.
 func (f *formula) holds(conditions []bool) bool {
 	switch f.operator {
 	case "not":
@@ -141,7 +143,7 @@ func (f *formula) holds(conditions []bool) bool {
 	return conditions[f.condition]
 }
 
-// formulaParser parses a formula over the ids of conditions by recursive descent.
+// formulaParser parses the formula of a discovery filter. The formula combines the ids of conditions.
 type formulaParser struct {
 	words []string
 	ids   map[string]int
@@ -154,7 +156,8 @@ const (
 	maxDepth   = 64   // parentheses within each other
 )
 
-// parseFormula parses a formula such as A and (B or not C). ids has the conditions by their ids.
+// parseFormula parses the formula of a discovery filter, such as A and (B or not C). ids has the conditions by their
+// ids.
 func parseFormula(text string, ids map[string]int) (*formula, error) {
 	if len(text) > maxFormula {
 		return nil, fmt.Errorf("the formula is longer than %d bytes", maxFormula)
@@ -170,7 +173,7 @@ func parseFormula(text string, ids map[string]int) (*formula, error) {
 	return f, nil
 }
 
-// accept skips the next word and returns true if it is this one.
+// accept skips the next word and returns true if the word is equal to the given word. Otherwise it returns false.
 func (p *formulaParser) accept(word string) bool {
 	if len(p.words) == 0 || p.words[0] != word {
 		return false
@@ -179,7 +182,8 @@ func (p *formulaParser) accept(word string) bool {
 	return true
 }
 
-// binary parses operands that one operator connects; the operands of or are operands connected by and.
+// binary parses a chain of operands with the operator "and" or "or" between the operands. The operands of or are
+// operands connected by and.
 func (p *formulaParser) binary(operator string) (*formula, error) {
 	operand := p.operand
 	if operator == "or" {
@@ -194,10 +198,10 @@ func (p *formulaParser) binary(operator string) (*formula, error) {
 	return left, err
 }
 
-// operand parses one operand: an id, a formula in parentheses, or not with an operand.
+// operand parses one operand of a formula. It is an id, a formula in parentheses, or not with an operand.
 func (p *formulaParser) operand() (*formula, error) {
 	if p.depth++; p.depth > maxDepth {
-		return nil, fmt.Errorf("more than %d levels", maxDepth)
+		return nil, fmt.Errorf("more than %d levels of nesting", maxDepth)
 	}
 	defer func() { p.depth-- }()
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// values returns a function that returns the value of an entity's macro by the macro's name.
+// values returns a function that looks up the values of an entity's macros.
 func (s *State) values(e *Entity) func(string) (string, bool) {
 	return func(macro string) (string, bool) {
 		at, ok := slices.BinarySearch(s.Macros, macro)
@@ -22,13 +22,13 @@ func (s *State) values(e *Entity) func(string) (string, bool) {
 	}
 }
 
-// changes holds the overrides of items and triggers that apply to one entity.
+// changes has the changes (overrides) that a discovery rule makes to the items and triggers of one entity.
 type changes struct {
 	items    []model.ItemOverride
 	triggers []model.TriggerOverride
 }
 
-// changesOf returns the overrides that apply to an entity, in order.
+// changesOf returns the changes of items and triggers (overrides) that a discovery rule makes for an entity.
 func (r *Rule) changesOf(value func(string) (string, bool)) (c changes) {
 	for i := range r.Overrides {
 		if ok, _, _ := r.overrides[i].match(value); !ok {
@@ -43,7 +43,7 @@ func (r *Rule) changesOf(value func(string) (string, bool)) (c changes) {
 	return c
 }
 
-// Items returns the items that the rule makes for an entity, with the formulas of their prototypes.
+// Items returns the items that a discovery rule makes for an entity. Their formulas are still those of the prototypes.
 func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 	value := s.values(e)
 	c := r.changesOf(value)
@@ -91,12 +91,13 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 // maxKey bounds the key of an item, in bytes.
 const maxKey = 2048
 
-// Replacer replaces the macros of an entity in an expression; value returns the value of a macro, and key replaces
-// macros inside item keys. The server passes trigger.ReplaceEntityMacros. The agent evaluates no expressions and does
-// not link package trigger.
+// Replacer is a function that replaces the macros of a discovered entity in an expression. The function value returns
+// the value of a macro, and key replaces macros inside item keys. The server passes trigger.ReplaceEntityMacros. The
+// agent evaluates no expressions and does not link package trigger.
 type Replacer func(expression string, value func(macro string) (string, bool), key func(key string) string) (string, error)
 
-// SetFormulas writes the formulas of the items of an entity. A formula that does not parse stays as it is.
+// SetFormulas replaces the discovery macros in the formulas of an entity's items. A formula that does not parse stays
+// as it is.
 func SetFormulas(items []model.Item, s *State, e *Entity, replace Replacer) {
 	value := s.values(e)
 	for i := range items {
@@ -107,8 +108,8 @@ func SetFormulas(items []model.Item, s *State, e *Entity, replace Replacer) {
 	}
 }
 
-// TriggersOf returns the triggers that a rule makes for an entity. An expression that does not parse stays as it is and compiles
-// nowhere, so that the reason is shown.
+// TriggersOf returns the triggers that a discovery rule makes for an entity. An expression that does not parse stays
+// as it is and compiles nowhere, so that the reason is shown.
 func TriggersOf(r *Rule, s *State, e *Entity, replace Replacer) (list []model.DefinitionTrigger) {
 	if e.Disabled {
 		return nil
@@ -146,7 +147,7 @@ func TriggersOf(r *Rule, s *State, e *Entity, replace Replacer) (list []model.De
 	return list
 }
 
-// Instantiate returns a Template with the items and triggers of the entities of its rules. faults has, by rule, the
+// Instantiate returns a Template with real items and triggers for all discovered entities. faults has, by rule, the
 // reason why items or triggers were left out; it is nil if none was. A rule that does not compile is nil and makes
 // nothing.
 func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State, replace Replacer) (out *model.TemplateDefinition, faults []string) {
@@ -195,7 +196,8 @@ func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State, re
 	return out, faults
 }
 
-// Trim returns rule states with only the first entities, as many as have at most this many items together.
+// Trim drops the last entities of discovery rules, so that the number of items stays within a limit. The first
+// entities stay.
 func Trim(rules []*Rule, states []*State, items int) []*State {
 	out := slices.Clone(states)
 	for i, r := range rules {
@@ -212,8 +214,8 @@ func Trim(rules []*Rule, states []*State, items int) []*State {
 	return out
 }
 
-// ReplaceInKey returns an item key in which values replace the macros of an entity. A parameter whose value needs quotation marks
-// gets them.
+// ReplaceInKey returns an item key with values in place of an entity's macros. A parameter whose value needs quotation
+// marks gets them.
 func ReplaceInKey(key string, value func(string) (string, bool)) string {
 	if !strings.Contains(key, "{#") {
 		return key
@@ -261,8 +263,8 @@ func ReplaceInKey(key string, value func(string) (string, bool)) string {
 	return out.String()
 }
 
-// replaceInParameter replaces the macros of an entity in an unquoted parameter of a key, and adds quotation marks if the
-// result needs them.
+// replaceInParameter replaces the macros of an entity in an unquoted parameter of a key. If necessary, it adds
+// quotation marks.
 func replaceInParameter(text string, value, quoted func(string) (string, bool)) string {
 	if strings.Contains(text, "{$") { // the context of a user macro
 		return model.ReplaceEntityMacros(text, quoted)
@@ -274,8 +276,8 @@ func replaceInParameter(text string, value, quoted func(string) (string, bool)) 
 	return replaced
 }
 
-// replaceInSteps returns preprocessing steps in which values, escaped as each parameter needs it, replace the macros of an
-// entity.
+// replaceInSteps returns preprocessing steps with an entity's values in place of the macros. Values are escaped as
+// each parameter needs.
 func replaceInSteps(steps []model.Step, value func(string) (string, bool)) []model.Step {
 	if !slices.ContainsFunc(steps, func(s model.Step) bool {
 		return slices.ContainsFunc(s.Texts(), func(text string) bool { return strings.Contains(text, "{#") })
@@ -308,7 +310,8 @@ func replaceInSteps(steps []model.Step, value func(string) (string, bool)) []mod
 	return steps
 }
 
-// SampleSteps returns preprocessing steps in which 1 replaces the macros of an entity, so that the steps can be compiled.
+// SampleSteps returns preprocessing steps with the number 1 in place of each discovery macro. Such steps can be
+// compiled.
 func SampleSteps(steps []model.Step) []model.Step {
 	return replaceInSteps(steps, func(string) (string, bool) { return "1", true })
 }

@@ -22,7 +22,7 @@ const (
 	maxMacro    = 1024   // bytes of a macro's value
 )
 
-// Rule is a compiled discovery rule, with the values of user macros in its filters.
+// Rule is a compiled discovery rule. Its filters contain the values of user macros.
 type Rule struct {
 	*model.DefinitionRule
 	reader    *prep.EntityReader
@@ -32,7 +32,7 @@ type Rule struct {
 	overrides []*filter // of each override
 }
 
-// Compile returns the compiled form of a discovery rule, with these values of user macros in its filters.
+// Compile compiles a discovery rule. Its filter contains the given values of user macros.
 func Compile(d *model.DefinitionRule, values *model.MacroValues) (r *Rule, err error) {
 	r = &Rule{DefinitionRule: d, macros: macrosOf(d)}
 	for i := range d.Items {
@@ -59,7 +59,7 @@ func Compile(d *model.DefinitionRule, values *model.MacroValues) (r *Rule, err e
 	return r, nil
 }
 
-// macrosOf returns the discovery macros ({#NAME}) that the prototypes and overrides of a rule use, ascending.
+// macrosOf returns the discovery macros ({#NAME}) that a rule uses, sorted. They are in its prototypes and overrides.
 func macrosOf(d *model.DefinitionRule) (list []string) {
 	add := func(texts ...string) {
 		for _, text := range texts {
@@ -95,20 +95,21 @@ func macrosOf(d *model.DefinitionRule) (list []string) {
 	return slices.Compact(list)
 }
 
-// State has the entities that one rule has found on one node.
+// State has the entities that one discovery rule has found on one node.
 type State struct {
 	Macros   []string // names of the values of each entity, ascending
 	Entities []Entity // present ones in the order of the list, then lost ones
 }
 
-// Entity is one discovered thing, such as a file system.
+// Entity is one discovered object, such as a file system, with its macro values.
 type Entity struct {
 	Values   []string // by State.Macros; a macro that the entity does not have is its own value
 	LostAt   int64    // time of the first list without it, Unix ns; zero: the last list has it
 	Disabled bool     // it was lost for so long that nobody collects its items
 }
 
-// identity returns the text by which the rule recognises an entity in the next list: the values of the macros in item keys.
+// identity returns a text by which an entity is recognised in every later list. It consists of the values of the
+// macros in item keys.
 func (r *Rule) identity(e *Entity) string {
 	var b strings.Builder
 	for _, i := range r.keys {
@@ -118,8 +119,8 @@ func (r *Rule) identity(e *Entity) string {
 	return b.String()
 }
 
-// Adopt converts the state of the rule before an edit to a state of the edited rule. Entities without a macro in the keys of
-// its items are left out: the next value finds them again.
+// Adopt converts the stored state of a discovery rule after the rule was edited. Entities without a macro in the keys
+// of its items are left out: the next value finds them again.
 func (r *Rule) Adopt(old *State) *State {
 	s := &State{Macros: r.macros}
 	if old == nil {
@@ -145,9 +146,9 @@ func (r *Rule) Adopt(old *State) *State {
 	return s
 }
 
-// Update returns the state of the rule after a new list of entities (a value of its item) at a time in Unix ns. The
-// fault is the reason why entities were left out, or "" if none was. With an error (the value is no list of entities)
-// the old state stays.
+// Update compares a new list of entities with the rule's old state, and returns the new state. The list is a value of
+// the rule's item; the time is in Unix ns. The fault is the reason why entities were left out, or "" if none was. With
+// an error (the value is no list of entities) the old state stays.
 func (r *Rule) Update(old *State, value string, at int64) (s *State, fault string, err error) {
 	s = &State{Macros: r.macros}
 	seen := map[string]bool{}
@@ -204,13 +205,14 @@ func (r *Rule) Update(old *State, value string, at int64) (s *State, fault strin
 	return s, fault, nil
 }
 
-// TracedEntity is an entity of a tried-out rule, with its macros and whether the filter accepts it.
+// TracedEntity is one entity in the trial run of a discovery rule, with the filter's decision. It has the macros of
+// the entity and the decision of the filter.
 type TracedEntity struct {
 	Macros, Values []string // those that the filter, the prototypes and the overrides read; absent ones are left out
 	Accepted       bool
 }
 
-// Trace returns all entities in a list, each with the decision of the filter.
+// Trace returns all entities in a list, each with the filter's decision to keep or drop the entity.
 func (r *Rule) Trace(list string) (entities []TracedEntity, err error) {
 	macros := slices.Clone(r.macros)
 	if r.Filter != nil {
@@ -234,8 +236,9 @@ func (r *Rule) Trace(list string) (entities []TracedEntity, err error) {
 	return entities, err
 }
 
-// keepLost adds to a new state the old entities that are not in the new list, unless they have been lost for longer than the
-// rule allows. Where found and lost ones exceed the limit, the ones that were lost last stay.
+// keepLost adds to the new state the earlier entities that disappeared from the list. Entities that have been lost for
+// longer than the rule allows are left out. Where found and lost ones exceed the limit, the ones that were lost last
+// stay.
 func (r *Rule) keepLost(s, old *State, seen map[string]bool, at int64) {
 	found := len(s.Entities)
 	for _, e := range r.Adopt(old).Entities {
@@ -255,7 +258,7 @@ func (r *Rule) keepLost(s, old *State, seen map[string]bool, at int64) {
 	s.Entities = s.Entities[:min(len(s.Entities), MaxEntities)]
 }
 
-// Common returns the new state with only those entities that the old state also has.
+// Common returns the new state with only the entities that the old state also has.
 func (r *Rule) Common(s, old *State) *State {
 	known := map[string]bool{}
 	for i := range old.Entities {
@@ -270,7 +273,7 @@ func (r *Rule) Common(s, old *State) *State {
 	return out
 }
 
-// Equal reports whether two states have the same entities in the same order.
+// Equal reports whether two states of a discovery rule have the same entities in the same order.
 func (s *State) Equal(other *State) bool {
 	if len(s.Entities) == 0 && len(other.Entities) == 0 {
 		return true
@@ -283,7 +286,7 @@ func (s *State) Equal(other *State) bool {
 	})
 }
 
-// Counts returns the numbers of found and of lost entities.
+// Counts returns how many entities the last list contained and how many disappeared from the list.
 func (s *State) Counts() (found, lost int) {
 	for i := range s.Entities {
 		if s.Entities[i].LostAt != 0 {

@@ -14,10 +14,10 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// backlog is a queue of transitions (changes of events), limited in bytes, between the workers that keep event states
-// and a consumer such as history. A full backlog drops new transitions and remembers the position of the first
-// dropped one; it lags (see lag), and the consumer derives the dropped transitions from the journal again later. With
-// the queue policy block a full backlog lets the view wait instead, while a consumer runs.
+// backlog is a bounded queue of event changes (transitions). It stands between the workers that keep event states and
+// a consumer such as history; its limit is in bytes. A full backlog drops new transitions and remembers the position
+// of the first dropped one; it lags (see lag), and the consumer derives the dropped transitions from the journal again
+// later. With the queue policy block a full backlog lets the view wait instead, while a consumer runs.
 type backlog struct {
 	mu           sync.Mutex
 	items        []event.Transition // waiting transitions: a ring that grows up to the capacity and never shrinks
@@ -42,8 +42,7 @@ type backlog struct {
 	moved      chan struct{} // closed and replaced each time that transitions were recorded
 }
 
-// unrecordedCount counts the transitions (changes of events) of one partition that are not in the history database
-// yet.
+// unrecordedCount counts one partition's transitions (changes of events) that history does not have yet.
 type unrecordedCount struct {
 	count int // transitions that wait, or were taken and are not recorded yet
 	// first is the position of the oldest waiting transition, or of the last recorded one.
@@ -51,8 +50,8 @@ type unrecordedCount struct {
 	since int64 // receive time of the transition at first, Unix ns
 }
 
-// newBacklog returns an empty queue named "reactions" (its consumer writes history) or "pipelines" (its consumer
-// evaluates Sensu's pipelines).
+// newBacklog returns an empty queue of event changes (transitions). The queue "reactions" feeds history, and the queue
+// "pipelines" feeds Sensu's pipelines.
 func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
 	preset, policy := queues.Bounds(name)
 	b := &backlog{
@@ -75,7 +74,7 @@ func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
 // transitionBytes is the size of a transition in memory, without its texts.
 const transitionBytes = 256
 
-// transitionSize returns the size of a transition (change of an event) in memory, in bytes
+// transitionSize returns the size of an event change (transition) in memory, in bytes.
 func transitionSize(t *event.Transition) int64 {
 	n := transitionBytes + len(t.Output)
 	if t.Problem != nil {
@@ -87,8 +86,8 @@ func transitionSize(t *event.Transition) int64 {
 	return int64(n)
 }
 
-// setRunning records whether a consumer removes transitions from the queue; without a consumer, add never waits for a full
-// queue
+// setRunning records whether a consumer removes event changes from the queue. Without a consumer, add never waits for
+// a full queue.
 func (b *backlog) setRunning(running bool) {
 	b.mu.Lock()
 	b.running = running
@@ -96,7 +95,7 @@ func (b *backlog) setRunning(running bool) {
 	b.room.Broadcast()
 }
 
-// depth returns the number of transitions (changes of events) that are not recorded yet
+// depth returns the number of event changes (transitions) that are not recorded yet.
 func (b *backlog) depth() (n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +105,7 @@ func (b *backlog) depth() (n int) {
 	return n
 }
 
-// fullness returns the used share of the queue's capacity, or zero for a queue that drops transitions instead of
+// fullness returns the used share of the queue's capacity. It is zero for a queue that drops transitions instead of
 // making add wait.
 func (b *backlog) fullness() float64 {
 	b.mu.Lock()
@@ -117,8 +116,8 @@ func (b *backlog) fullness() float64 {
 	return float64(b.bytes) / float64(b.capacity)
 }
 
-// add copies transitions (changes of events) into the queue; the goroutines that apply results to events call it. After
-// a restart it skips transitions that the store already has, and returns the number of skipped ones.
+// add copies event changes (transitions) into the queue. The goroutines that apply results to events call it. After a
+// restart it skips transitions that the store already has, and returns the number of skipped ones.
 func (b *backlog) add(ts []event.Transition) (repeated int) {
 	b.mu.Lock()
 	for i := range ts {
@@ -154,17 +153,17 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 	return repeated
 }
 
-// accepts reports whether this queue stores transitions of this kind: the queue for pipelines has a copy of every event, the
-// queue for history has all other kinds.
+// accepts reports whether event changes of a kind belong in the queue. The queue for pipelines has a copy of every
+// event, and the queue for history has all other kinds.
 func (b *backlog) accepts(kind event.TransitionKind) bool {
 	return (kind == event.Observed) == b.observed
 }
 
-// hasRoom reports whether the queue has room for a transition of this size in bytes. An empty backlog takes even a
+// hasRoom reports whether the queue has room for an event change of a size in bytes. An empty backlog takes even a
 // transition that is larger than the capacity.
 func (b *backlog) hasRoom(size int64) bool { return b.bytes == 0 || b.bytes+size <= b.capacity }
 
-// waitForRoom blocks until the queue has room for a transition or the consumer stops.
+// waitForRoom waits until the queue has room for an event change, or the consumer stops.
 func (b *backlog) waitForRoom(size int64) {
 	for waited := false; b.running && !b.hasRoom(size); waited = true {
 		if !waited {
@@ -175,7 +174,7 @@ func (b *backlog) waitForRoom(size int64) {
 	}
 }
 
-// push appends a transition to the ring buffer, and doubles the size of a full buffer
+// push appends an event change to the ring buffer, and doubles a full buffer.
 func (b *backlog) push(t *event.Transition) {
 	if b.n == len(b.items) {
 		larger := make([]event.Transition, max(2*b.n, 1024))
@@ -190,8 +189,8 @@ func (b *backlog) push(t *event.Transition) {
 	}
 }
 
-// wait returns when the queue has enough transitions for a batch: n of them, half its capacity, a dropped one or, if
-// the parameter opened is true, an opened problem.
+// wait waits until the queue has enough event changes for a batch. Enough are n changes, half the queue's capacity, a
+// dropped change or, with parameter opened, an opened problem.
 func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	for {
 		b.mu.Lock()
@@ -209,7 +208,8 @@ func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	}
 }
 
-// takeBatch removes and returns the oldest transitions, at most one batch. They use capacity until release.
+// takeBatch removes and returns the oldest event changes from the queue, at most one batch. They use capacity until
+// release.
 func (b *backlog) takeBatch(most int) []event.Transition {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -229,7 +229,7 @@ func (b *backlog) takeBatch(most int) []event.Transition {
 	return out
 }
 
-// release frees the queue space of transitions that are recorded now
+// release frees the queue space of event changes that are recorded now.
 func (b *backlog) release(ts []event.Transition) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -244,14 +244,14 @@ func (b *backlog) release(ts []event.Transition) {
 	b.wakeRecordedWaiters()
 }
 
-// wakeRecordedWaiters wakes all callers that wait until transitions are recorded. The caller holds mu.
+// wakeRecordedWaiters wakes all callers that wait for the recording of event changes. The caller holds mu.
 func (b *backlog) wakeRecordedWaiters() {
 	close(b.moved)
 	b.moved = make(chan struct{})
 }
 
-// oldestUnrecorded returns the position and receive time (Unix ns) of the oldest transition that is not yet recorded in the
-// database, and a channel that closes when these change
+// oldestUnrecorded returns the position and receive time of the oldest event change that the database lacks. A
+// returned channel closes when these change.
 func (b *backlog) oldestUnrecorded() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -266,7 +266,8 @@ func (b *backlog) oldestUnrecorded() (at journal.Position, since int64, waits bo
 	return at, since, waits, b.moved
 }
 
-// Lag has the distance of the history database from the journal's end: in commits, bytes and time.
+// Lag is the distance between the last recorded event change and the end of the journal. It is measured in commits,
+// bytes and time.
 type Lag struct {
 	Changes    int           // transitions that wait in memory
 	Age        time.Duration // time since the oldest unrecordedCount transition was received
@@ -275,7 +276,7 @@ type Lag struct {
 	Overflowed bool          // the queue overflowed: dropped transitions are derived from the journal again
 }
 
-// Lag returns the distance between the last transition in the history database and the end of the journal.
+// Lag returns how far the history database is behind the end of the journal.
 func (r *Dispatcher) Lag() Lag {
 	oldest, since, waits, _ := r.backlog.oldestUnrecorded()
 	l := Lag{Changes: r.backlog.depth(), Overflowed: r.backlog.needsReplay()}
@@ -292,15 +293,16 @@ func (r *Dispatcher) Lag() Lag {
 	return l
 }
 
-// Fullness returns the used share of the queue "reactions", from 0 to 1, and more than 1 if one transition is larger
-// than the queue. It is zero with the policy rederive, by which a full queue blocks nobody.
+// Fullness returns the used share of the queue "reactions", from 0 to 1. The share exceeds 1 if one transition is
+// larger than the queue. It is zero with the policy rederive, by which a full queue blocks nobody.
 func (r *Dispatcher) Fullness() float64 { return r.backlog.fullness() }
 
-// overflowState describes a queue that was full: the position of the first dropped transition, and the progress of
-// the journal replay that computes the dropped ones again. The backlog takes no transitions until its consumer has
-// recorded the waiting ones and a replay of the journal (see Replay) has computed the dropped ones again. Near the end
-// of the journal the backlog collects: it takes new transitions again, which are recorded after the replay has reached
-// the first of them. If the backlog overflows meanwhile, it discards the collected transitions, and the replay goes on.
+// overflowState is the state of a queue after overflow, until the dropped event changes are recovered. It has the
+// position of the first dropped change, and the progress of the journal replay that computes dropped changes again.
+// The backlog takes no transitions until its consumer has recorded the waiting ones and a replay of the journal (see
+// Replay) has computed the dropped ones again. Near the end of the journal the backlog collects: it takes new
+// transitions again, which are recorded after the replay has reached the first of them. If the backlog overflows
+// meanwhile, it discards the collected transitions, and the replay goes on.
 type overflowState struct {
 	on        bool
 	from      journal.Position // history has all transitions before this position
@@ -310,7 +312,7 @@ type overflowState struct {
 	reached   journal.Position // the last commit that the replay has read
 }
 
-// recordDrop records that a transition was dropped because the queue was full. The caller holds mu.
+// recordDrop records that the full queue dropped an event change. The caller holds mu.
 func (b *backlog) recordDrop(t *event.Transition) {
 	b.overflow++
 	switch l := &b.lag; {
@@ -324,8 +326,8 @@ func (b *backlog) recordDrop(t *event.Transition) {
 	}
 }
 
-// discard removes all queued transitions, because a replay of the journal will compute them again. The caller holds
-// mu, and no transition is being recorded.
+// discard empties the queue without recording its event changes. A replay of the journal will compute them again. The
+// caller holds mu, and no transition is being recorded.
 func (b *backlog) discard() {
 	b.overflow += uint64(b.n)
 	clear(b.items)
@@ -335,14 +337,14 @@ func (b *backlog) discard() {
 	}
 }
 
-// needsReplay reports whether the full queue dropped transitions that still have to be read again from the journal.
+// needsReplay reports whether dropped event changes must still be read again from the journal.
 func (b *backlog) needsReplay() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lag.on
 }
 
-// beginReplay records that a replay of the journal starts at a position up to which history is complete
+// beginReplay records the start of a replay of the journal at a position. History is complete up to that position.
 func (b *backlog) beginReplay(at journal.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -366,15 +368,15 @@ func (b *backlog) endReplay() {
 	b.wakeRecordedWaiters()
 }
 
-// setReplayRead records the last commit (group of journal records) that the running replay of the journal has read.
+// setReplayRead records the last commit that the running replay of the journal has read.
 func (b *backlog) setReplayRead(at journal.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.reached = at
 }
 
-// setReplayRecorded records the last commit of the journal whose transitions the running replay has written to the
-// database, with the commit's receive time.
+// setReplayRecorded records the last commit of the journal that the running replay has written to the database. It
+// also records the commit's receive time.
 func (b *backlog) setReplayRecorded(at journal.Position, received int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -385,24 +387,24 @@ func (b *backlog) setReplayRecorded(at journal.Position, received int64) {
 	b.wakeRecordedWaiters()
 }
 
-// isBeyondReplay reports whether a commit (a group of journal records) lies after the position that the running
-// replay of the journal has reached.
+// isBeyondReplay reports whether a commit of the journal is later than the last commit the replay reads now. A commit
+// is a group of journal records.
 func (b *backlog) isBeyondReplay(at journal.Position) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lag.replaying && at.Number > b.lag.reached.Number+1 // the replay may be reading the next commit now
 }
 
-// acceptDuringReplay lets the queue take new transitions while a replay of the journal still computes the dropped
-// ones.
+// acceptDuringReplay lets the queue take new event changes again before a replay of the journal has ended. The replay
+// still computes the dropped changes again.
 func (b *backlog) acceptDuringReplay() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.collects = true
 }
 
-// endOverflow ends the overflow state after a replay of the journal, unless the queue has dropped another transition
-// since acceptDuringReplay. The replay must have reached the end that the journal had after that call.
+// endOverflow ends the overflow state after a replay of the journal. It does not if the queue has dropped another
+// transition since acceptDuringReplay. The replay must have reached the end that the journal had after that call.
 func (b *backlog) endOverflow() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// consumer reads transitions (changes of events) from a backlog, in order per partition, and writes them to the
-// database. It also derives the transitions that a full backlog dropped from the journal again. One consumer records
+// consumer reads event changes from a queue, and writes their effects to the database. The order is kept in each
+// partition. It also derives the transitions that a full backlog dropped from the journal again. One consumer records
 // history and problems, another one evaluates pipelines.
 type consumer struct {
 	recorder
@@ -26,7 +26,7 @@ type consumer struct {
 	yields  bool // a replay of this consumer ends when another consumer waits for one
 }
 
-// recorder is the interface by which a consumer writes transitions from its queue to the database
+// recorder is the interface by which a queue's reader writes event changes to the database.
 type recorder interface {
 	// persist records transitions, and repeats a write that fails. It returns only the context's error.
 	persist(ctx context.Context, ts []event.Transition) error
@@ -34,8 +34,8 @@ type recorder interface {
 	sendDueMessages(ctx context.Context) error
 }
 
-// replayLimiter lets only one consumer at a time replay the journal, because each replay keeps a second copy of all
-// event states in memory.
+// replayLimiter lets only one consumer at a time replay the journal. Each replay keeps a second copy of all event
+// states in memory.
 type replayLimiter struct {
 	admitted chan struct{} // capacity 1: full while a replay runs
 	wanted   atomic.Bool   // the consumer that does not yield waits for its replay
@@ -44,7 +44,8 @@ type replayLimiter struct {
 // errYield ends a replay because the other consumer waits for one.
 var errYield = errors.New("the replay of the other consumer goes first")
 
-// start makes a full queue block the workers that add transitions, until stop is called or ctx ends
+// start lets a full queue block its writers from now on, because the consumer empties the queue. The blocking ends
+// when stop is called or ctx ends.
 func (l *consumer) start(ctx context.Context) (stop func()) {
 	l.backlog.setRunning(true)
 	release := context.AfterFunc(ctx, func() { l.backlog.setRunning(false) })
@@ -54,7 +55,7 @@ func (l *consumer) start(ctx context.Context) (stop func()) {
 	}
 }
 
-// workOnce records one batch of queued transitions, or replays the journal if transitions were dropped. False: no
+// workOnce records one batch of queued event changes. After dropped event changes, it replays the journal. False: no
 // transitions waited.
 func (l *consumer) workOnce(ctx context.Context) (worked bool, err error) {
 	if ts := l.backlog.takeBatch(l.batch); len(ts) > 0 {
@@ -70,7 +71,8 @@ func (l *consumer) workOnce(ctx context.Context) (worked bool, err error) {
 	return false, nil
 }
 
-// awaitRecorded waits until all transitions up to and including this journal commit are in the database.
+// awaitRecorded waits until all event changes up to a commit of the journal are in the database. The commit itself is
+// included.
 func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error {
 	for {
 		oldest, _, waits, moved := l.backlog.oldestUnrecorded()
@@ -88,7 +90,7 @@ func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error
 	}
 }
 
-// age returns how long ago the oldest transition that is not yet recorded in the database was received
+// age returns how long ago the oldest unrecorded event change was received.
 func (l *consumer) age(now time.Time) time.Duration {
 	if _, since, waits, _ := l.backlog.oldestUnrecorded(); waits {
 		return max(0, now.Sub(time.Unix(0, since)))
@@ -96,7 +98,7 @@ func (l *consumer) age(now time.Time) time.Duration {
 	return 0
 }
 
-// retry calls a function until it returns no error, with growing pauses between the calls, and logs each error. It
+// retry calls a function repeatedly until success. The pauses between the calls grow, and each error is logged. It
 // returns only the context's error.
 func (l *consumer) retry(ctx context.Context, trouble string, transitions int, step func() error) error {
 	for attempt := 0; ; attempt++ {
@@ -116,7 +118,7 @@ func (l *consumer) retry(ctx context.Context, trouble string, transitions int, s
 	}
 }
 
-// recomputeDropped replays the journal to compute dropped transitions again, until history is complete
+// recomputeDropped reads the journal again to recover the event changes that the full queue dropped.
 func (l *consumer) recomputeDropped(ctx context.Context) error {
 	if l.opts.Rederive == nil {
 		panic("BUG: dispatch: dropped transitions cannot be derived again")
@@ -146,8 +148,8 @@ func (l *consumer) recomputeDropped(ctx context.Context) error {
 	}
 }
 
-// replay reads the journal to its end and records the transitions (changes of events) that history lacks. After a
-// read that found few transitions the next read is the last one: transitions emitted meanwhile fit in the backlog.
+// replay reads the journal to its end, and records the event changes that history lacks. After a read that found few
+// transitions the next read is the last one: transitions emitted meanwhile fit in the backlog.
 func (l *consumer) replay(ctx context.Context) error {
 	if !l.yields {
 		l.replays.wanted.Store(true)
@@ -191,7 +193,7 @@ const (
 	batchBytes = 4 << 20
 )
 
-// replayBatch collects the transitions that a replay of the journal computes, and records them in transactions.
+// replayBatch collects event changes from a replay of the journal, to write many in one transaction.
 type replayBatch struct {
 	*consumer
 	ctx       context.Context
@@ -203,7 +205,7 @@ type replayBatch struct {
 	startedAt time.Time
 }
 
-// addCommit adds the transitions of one commit to the batch, and records the batch when it is full.
+// addCommit adds the event changes of one journal commit to the batch, and writes the batch when full.
 func (s *replayBatch) addCommit(at journal.Position, received int64, ts []event.Transition) error {
 	if s.yields && s.replays.wanted.Load() {
 		return errYield
@@ -223,7 +225,7 @@ func (s *replayBatch) addCommit(at journal.Position, received int64, ts []event.
 	return s.record()
 }
 
-// record writes the collected transitions to history, then gives messages that are due to the deliverer.
+// record writes the collected event changes to history, and then starts the delivery of due messages.
 func (s *replayBatch) record() error {
 	for ts := s.ts; len(ts) > 0; {
 		n := batchLength(ts, s.batch)
@@ -242,7 +244,7 @@ func (s *replayBatch) record() error {
 	return err
 }
 
-// batchLength returns how many transitions of a list, from its start, fit in one transaction, at least one
+// batchLength returns how many event changes from the start of a list fit in one transaction. At least one fits.
 func batchLength(ts []event.Transition, most int) int {
 	bytes := int64(0)
 	for i := range ts {
@@ -253,8 +255,8 @@ func batchLength(ts []event.Transition, most int) int {
 	return len(ts)
 }
 
-// backoff returns a random pause before the next attempt: the upper bound doubles with each attempt, and the pause is at
-// least half of it.
+// backoff returns a random pause before the next attempt. The upper bound doubles with each attempt, and the pause is
+// at least half of it.
 func backoff(attempt int, first, most time.Duration) time.Duration {
 	d := min(first<<min(attempt, 20), most)
 	if d <= 0 {

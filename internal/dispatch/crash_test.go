@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// logAfterCrashes returns a crash log, as a server finds it at its start after this number of crashes during the work
-// with a key.
+// logAfterCrashes returns the crash log of a server that crashed several times during one piece of work. The key names
+// the work.
 func logAfterCrashes(t *testing.T, key string, crashes int) *attempt.Log {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "attempts")
@@ -27,8 +27,8 @@ func logAfterCrashes(t *testing.T, key string, crashes int) *attempt.Log {
 	return l
 }
 
-// TestDeliveryUnderWayAtCrashesIsGivenUp expects a delivery that was in progress at several server crashes to become
-// a dead letter, which a person can replay
+// TestDeliveryUnderWayAtCrashesIsGivenUp starts a delivery during which the server crashed several times, and expects
+// a dead letter. A person can replay a dead letter.
 func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
 	for crashes, want := range map[int]history.DeliveryState{0: history.Delivered, attempt.MaxCrashes - 1: history.Delivered, attempt.MaxCrashes: history.Dead} {
 		n, _ := newWebhookDirectory(t, "pager", nil)
@@ -52,8 +52,8 @@ func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestEventUnderWayAtCrashesIsADeadLetter expects an event whose filters ran while the server crashed several times
-// to become one dead letter per workflow of its pipelines, without running the filters again.
+// TestEventUnderWayAtCrashesIsADeadLetter evaluates an event after several crashes during its evaluation, and expects
+// the event to be given up. Each workflow of the event's pipelines leaves one dead letter.
 func TestEventUnderWayAtCrashesIsADeadLetter(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.definition.Handlers, n.definition.Pipelines = nil, []string{"alerts"}

@@ -34,8 +34,8 @@ func (r Retry) withDefaults() Retry {
 		cmp.Or(max(r.GiveUp, 0), 24*time.Hour), cmp.Or(max(r.PerHandler, 0), 4)}
 }
 
-// deliverer sends the messages in the outbox (a database table of messages to send), each at least once. The rows of
-// the outbox in SQL decide; the copy in memory only saves queries.
+// deliverer sends the messages in the outbox, a database table, each at least once. The rows of the outbox in SQL
+// decide; the copy in memory only saves queries.
 type deliverer struct {
 	opts              *Options
 	metrics           *metrics
@@ -60,7 +60,7 @@ func newDeliverer(o *Options, m *metrics) *deliverer {
 	return d
 }
 
-// countEnqueued counts new rows of the outbox (messages to send), and wakes the goroutine that sends messages.
+// countEnqueued adds new messages to the count of waiting messages, and wakes the sending goroutine.
 func (d *deliverer) countEnqueued(list []history.Delivery) {
 	d.outbox.add(list)
 	pause.Wake(d.wake)
@@ -167,15 +167,15 @@ func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 	}
 }
 
-// crashGuard refuses work, such as a delivery, that was in progress at several crashes of the server, because this work may
-// be the cause
+// crashGuard refuses work during which the server has crashed several times. Such work, for example a delivery, may be
+// the cause of the crashes.
 type crashGuard struct {
 	log *attempt.Log
 	mu  sync.Mutex // held during work that may cause the next, last crash: only the culprit has it on its account
 }
 
-// start records the start of work with a key and returns a function that records its end. An error
-// means that the work was in progress at too many crashes.
+// start marks a piece of work as begun, so that a crash during the work is counted. An error means that the work was
+// in progress at too many crashes.
 func (s *crashGuard) start(key string) (end func(), err error) {
 	switch crashes := s.log.Crashes(key); {
 	case crashes >= attempt.MaxCrashes:
@@ -191,7 +191,8 @@ func (s *crashGuard) start(key string) (end func(), err error) {
 // maxAnswer is the most bytes of an answer that history keeps.
 const maxAnswer = 200
 
-// outcomeOf converts the handler's answer, or the error of the attempt, to a row of history and a label for metrics.
+// outcomeOf converts a handler's answer or error to the attempt that history records. It also returns a label for
+// metrics.
 func (d *deliverer) outcomeOf(one *history.Delivery, receipt handler.Receipt, err error, now time.Time) (a history.Attempt, label string) {
 	a = history.Attempt{At: now, State: history.Delivered}
 	if err == nil {
@@ -271,14 +272,14 @@ func (d *deliverer) property(ctx context.Context, one *history.Delivery, name st
 func expandVariables(spec *model.HandlerSpec, values model.PropertyValues) (*model.HandlerSpec, error) {
 	out, err := spec.Expand(values)
 	if errors.As(err, new(*model.TemplateError)) {
-		return nil, handler.FinalError(fmt.Errorf("insert properties of the node into the settings of the handler: %w", err))
+		return nil, handler.FinalError(fmt.Errorf("replace variables in the settings of the handler: %w", err))
 	} else if err != nil {
-		return nil, fmt.Errorf("insert properties of the node into the settings of the handler: %w", err)
+		return nil, fmt.Errorf("replace variables in the settings of the handler: %w", err)
 	}
 	return out, nil
 }
 
-// openingOf returns the notification about the opening of a problem that the handler got, or nil if it got none.
+// openingOf returns the earlier notification to the same handler about the problem's opening, or nil.
 func (d *deliverer) openingOf(ctx context.Context, one *history.Delivery) (*handler.Notification, error) {
 	list, err := d.opts.Store.Deliveries(ctx, one.Problem)
 	if err != nil {
@@ -324,7 +325,7 @@ func (d *deliverer) removeOldHistory(ctx context.Context) {
 	}
 }
 
-// shutdown gives running deliveries a limited time to finish and to be recorded when the server stops. Without that
+// shutdown has the contexts that limit how long running deliveries may continue after the server's stop. Without that
 // time a command would be killed, and a message that was sent but not recorded would be sent again after the next
 // start.
 type shutdown struct {
@@ -333,8 +334,8 @@ type shutdown struct {
 	end       func()
 }
 
-// newShutdown returns two contexts, for sending and for recording: they end a fixed time after ctx, so that running
-// deliveries can finish.
+// newShutdown returns the contexts that let running deliveries finish when the server stops. Both end a fixed time
+// after ctx, so that running deliveries can finish.
 func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	recording, give := context.WithCancel(context.WithoutCancel(ctx))
@@ -347,9 +348,10 @@ func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 	return shutdown{sending, recording, func() { stop(); cut(); give() }}
 }
 
-// mutatedBody returns the body of a message for a program: the recorded notification or, for an event of a pipeline,
-// the output of the mutator. The mutator runs in each attempt of its delivery, so that a slow or failing mutator
-// delays only that delivery. hidden lists the secrets that logs must not show.
+// mutatedBody returns the bytes to send, either the recorded notification or a mutator's output. It is the recorded
+// notification or, for an event of a pipeline, the output of the mutator. The mutator runs in each attempt of its
+// delivery, so that a slow or failing mutator delays only that delivery. hidden lists the secrets that logs must not
+// show.
 func (d *deliverer) mutatedBody(ctx context.Context, note *handler.Notification, payload []byte) (body []byte, hidden []string, err error) {
 	switch {
 	case note.Event == nil:

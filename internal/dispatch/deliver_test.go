@@ -33,8 +33,8 @@ import (
 
 var fastRetry = Retry{First: time.Millisecond, Most: 2 * time.Millisecond, GiveUp: time.Hour, PerHandler: 2}
 
-// TestStatusCodeDecidesAboutTheNextAttempt answers webhooks with HTTP status codes and expects each delivery to be
-// retried, done or a dead letter
+// TestStatusCodeDecidesAboutTheNextAttempt answers webhooks with several HTTP status codes, and expects retries only
+// for temporary errors. A delivery is retried, done or a dead letter.
 func TestStatusCodeDecidesAboutTheNextAttempt(t *testing.T) {
 	for code, want := range map[int]history.DeliveryState{
 		200: history.Delivered, 204: history.Delivered, 302: history.Dead, 400: history.Dead, 404: history.Dead,
@@ -72,8 +72,8 @@ func TestStatusCodeDecidesAboutTheNextAttempt(t *testing.T) {
 	}
 }
 
-// TestFailingHandlerIsLoggedOnce lets a message fail three times, and expects one warning in the log when the handler
-// begins to fail and one line when it works again
+// TestFailingHandlerIsLoggedOnce lets a message fail three times, and expects two lines in the log. One is a warning
+// when the handler begins to fail, and one tells when the handler works again.
 func TestFailingHandlerIsLoggedOnce(t *testing.T) {
 	s := openSQLiteStore(t)
 	tries := 0
@@ -114,7 +114,8 @@ func TestRetryAfterDelaysTheNextAttempt(t *testing.T) {
 	}
 }
 
-// A time-out, an untrusted certificate or a refused connection is tried again, with its cause in the recorded error.
+// A connection that times out, is refused or has an untrusted certificate is tried again. The recorded error has the
+// cause.
 func TestTransportErrorsAreRetried(t *testing.T) {
 	hang := make(chan struct{})
 	hanging := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-hang }))
@@ -144,8 +145,8 @@ func TestTransportErrorsAreRetried(t *testing.T) {
 	}
 }
 
-// TestClosingWaitsForItsFailedOpening lets the message about an opened problem fail three times, and expects the
-// message about its closing to be sent after it.
+// TestClosingWaitsForItsFailedOpening lets the message about an opened problem fail, and expects the closing message
+// to wait.
 func TestClosingWaitsForItsFailedOpening(t *testing.T) {
 	s := openSQLiteStore(t)
 	tries := 0
@@ -164,8 +165,8 @@ func TestClosingWaitsForItsFailedOpening(t *testing.T) {
 	}
 }
 
-// TestExpiredDeliveryIsADeadLetter checks that a delivery that fails until its retry time is over becomes a dead
-// letter with the last error.
+// TestExpiredDeliveryIsADeadLetter lets a delivery fail until its retry time is over, and expects a dead letter. The
+// dead letter has the last error.
 func TestExpiredDeliveryIsADeadLetter(t *testing.T) {
 	s := openSQLiteStore(t)
 	spec, _ := newWebhook(t, func(webhookRequest) int { return 503 })
@@ -181,8 +182,8 @@ func TestExpiredDeliveryIsADeadLetter(t *testing.T) {
 	}
 }
 
-// TestDeliveriesBeyondTheLimitAreDeadLetters checks that messages beyond the limit of a stuck handler become dead
-// letters at once, and other handlers are notified.
+// TestDeliveriesBeyondTheLimitAreDeadLetters sends a stuck handler more messages than may wait, and expects the excess
+// to be given up. Other handlers must be notified.
 func TestDeliveriesBeyondTheLimitAreDeadLetters(t *testing.T) {
 	settings, err := queue.ParseSettings([]string{"deliveries=3"})
 	testenv.NoError(t, err)
@@ -216,8 +217,8 @@ func TestDeliveriesBeyondTheLimitAreDeadLetters(t *testing.T) {
 	}
 }
 
-// TestHandlerAppliedLaterGetsItsMessages checks that messages for a missing handler are delivered once it is
-// declared.
+// TestHandlerAppliedLaterGetsItsMessages sends messages to a missing handler, then declares the handler, and expects
+// their delivery.
 func TestHandlerAppliedLaterGetsItsMessages(t *testing.T) {
 	s := openSQLiteStore(t)
 	n := newTestDirectory(map[string]*model.HandlerSpec{})
@@ -230,8 +231,8 @@ func TestHandlerAppliedLaterGetsItsMessages(t *testing.T) {
 	receiveFrom(t, "request", got)
 }
 
-// TestHangingHandlerBlocksNoOtherHandler checks that a handler that hangs with many waiting messages does not delay
-// other handlers.
+// TestHangingHandlerBlocksNoOtherHandler lets a handler hang with many waiting messages, and expects no delay of other
+// handlers.
 func TestHangingHandlerBlocksNoOtherHandler(t *testing.T) {
 	s := openSQLiteStore(t)
 	release := make(chan struct{})
@@ -255,8 +256,8 @@ func TestHangingHandlerBlocksNoOtherHandler(t *testing.T) {
 	}
 }
 
-// TestKilledServerRepeatsTheDeliveryWithItsKey kills a server after it sent a message and before it recorded that:
-// the next server sends it again with the same key
+// TestKilledServerRepeatsTheDeliveryWithItsKey kills a server after its message, and expects a repetition by the next
+// server. The delivery was not yet recorded, and the repetition has the same key.
 func TestKilledServerRepeatsTheDeliveryWithItsKey(t *testing.T) {
 	if os.Getenv("MUSTER_REACT_CHILD") != "" {
 		deliverUntilKilled(t)
@@ -279,7 +280,7 @@ func TestKilledServerRepeatsTheDeliveryWithItsKey(t *testing.T) {
 	s.expectAttempt(t, history.Delivered)
 }
 
-// deliverUntilKilled sends a message without recording the attempt, until the parent process kills this process.
+// deliverUntilKilled sends a message without recording the attempt, until the parent process kills the test process.
 func deliverUntilKilled(t *testing.T) {
 	s := openTestStore(t, os.Getenv("MUSTER_REACT_CHILD"))
 	spec := &model.HandlerSpec{Webhook: &model.Webhook{URL: os.Getenv("MUSTER_REACT_URL")}}
@@ -289,8 +290,8 @@ func deliverUntilKilled(t *testing.T) {
 	select {}
 }
 
-// stalledAttemptStore is a history store whose RecordAttempts hangs until its context ends, so that a test can stop
-// the server before it records a delivery.
+// stalledAttemptStore is a history store for tests that never finishes recording an attempt. It hangs until its
+// context ends, so that a test can stop the server before a delivery is recorded.
 type stalledAttemptStore struct{ history.Store }
 
 // RecordAttempts blocks until its context ends and records nothing.
@@ -329,8 +330,8 @@ func TestCommandsGetQuotedProperties(t *testing.T) {
 	}
 }
 
-// TestStopFinishesDeliveries checks that a planned stop waits for deliveries in progress and records them. A delivery
-// that takes longer is aborted and repeated.
+// TestStopFinishesDeliveries stops the server during deliveries, and expects the deliveries to be completed and
+// recorded first. A delivery that takes longer is aborted and repeated.
 func TestStopFinishesDeliveries(t *testing.T) {
 	s := openSQLiteStore(t)
 	taking, took := make(chan struct{}), false
@@ -368,7 +369,7 @@ func TestStopFinishesDeliveries(t *testing.T) {
 	}
 }
 
-// A message that waits for an asset is sent when the asset arrives, also if it arrives during an attempt.
+// A message that waits for an asset is sent when the asset arrives. The asset may arrive during an attempt.
 func TestArrivedAssetReleasesItsMessages(t *testing.T) {
 	for name, early := range map[string]bool{"later": false, "meanwhile": true} {
 		t.Run(name, func(t *testing.T) {
@@ -410,8 +411,8 @@ func TestArrivedAssetReleasesItsMessages(t *testing.T) {
 	}
 }
 
-// TestStreamDeliversEachProblemOnce expects thousands of problems that open at once to be delivered once each to a
-// handler, over few connections. MUSTER_STORM=20000 sets their number.
+// TestStreamDeliversEachProblemOnce opens thousands of problems at the same time, and expects one delivery of each
+// over few connections. MUSTER_STORM=20000 sets their number.
 func TestStreamDeliversEachProblemOnce(t *testing.T) {
 	n := 200
 	if testing.Short() {
@@ -500,7 +501,7 @@ func TestHandlerTestReportsTheAnswer(t *testing.T) {
 	}
 }
 
-// TestReplayedDeadLetterIsDelivered checks that a replayed dead letter is tried again for as long as a new message.
+// TestReplayedDeadLetterIsDelivered sends a dead letter (given-up message) again, and expects the full retry time.
 func TestReplayedDeadLetterIsDelivered(t *testing.T) {
 	s := openSQLiteStore(t)
 	code := atomic.Int64{}
@@ -526,8 +527,8 @@ func TestReplayedDeadLetterIsDelivered(t *testing.T) {
 	}
 }
 
-// TestOpenProblemsAreRepeatedToAlertmanagers expects open problems to be sent again with the labels that they had at
-// their opening, and closed problems not
+// TestOpenProblemsAreRepeatedToAlertmanagers posts open problems to an Alertmanager again, and expects the same labels
+// as at first. Closed problems must not be repeated.
 func TestOpenProblemsAreRepeatedToAlertmanagers(t *testing.T) {
 	got := make(chan []map[string]any, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -575,8 +576,8 @@ func TestOpenProblemsAreRepeatedToAlertmanagers(t *testing.T) {
 	}
 }
 
-// TestDeregistrationNotifiesEachHandlerOnce removes a node and expects one message to each handler that the node
-// names, also after a replay of the journal
+// TestDeregistrationNotifiesEachHandlerOnce removes a node, and expects one message to each handler that the node
+// names. A replay of the journal must send none again.
 func TestDeregistrationNotifiesEachHandlerOnce(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	n := newTestDirectory(map[string]*model.HandlerSpec{"cmdb": spec, "pager": {PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Text: "key"}}}})

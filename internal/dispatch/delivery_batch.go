@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// deliveryBatch collects the rows that one transaction writes: changed escalations (the progress of problems on
-// routes), deliveries and rates
+// deliveryBatch collects the messages and other rows that the router writes in one transaction. The rows are
+// deliveries, rates and escalations, each the progress of a problem on a route.
 type deliveryBatch struct {
 	*router
 	now        time.Time
@@ -30,13 +30,13 @@ func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
 		rates: map[groupKey]*history.RouteRate{}, opened: map[string]*event.Transition{}}
 }
 
-// writeEscalation adds an escalation (the progress of one problem on one route) to the rows that the batch writes
+// writeEscalation adds one problem's progress on one route (escalation) to the batch's rows.
 func (o *deliveryBatch) writeEscalation(e *escalation) {
 	delete(o.finished, e.EscalationKey)
 	o.written[e.EscalationKey] = e
 }
 
-// finishEscalation ends an escalation (the progress of one problem on one route), whose row the batch deletes
+// finishEscalation ends one problem's progress on one route (escalation), whose row the batch deletes.
 func (o *deliveryBatch) finishEscalation(e *escalation) {
 	o.removeEscalation(e)
 	delete(o.written, e.EscalationKey)
@@ -60,8 +60,9 @@ func (o *deliveryBatch) empty() bool {
 	return len(o.written) == 0 && len(o.finished) == 0 && len(o.deliveries) == 0 && len(o.rates) == 0
 }
 
-// enqueueDelivery adds a message to one handler to the batch, and records in the problems' escalations that the
-// handler was notified. tells is the kind of the message for reports; note.Kind decides the form of its text.
+// enqueueDelivery adds one encoded message to the batch, to be written to the outbox table. It also records in the
+// problems' escalations that the handler was notified. tells is the kind of the message for reports; note.Kind decides
+// the form of its text.
 func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerRef, note *handler.Notification, tells string) error {
 	payload, err := note.Encode()
 	if err != nil {
@@ -90,8 +91,8 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 	return nil
 }
 
-// EventState returns a function that reads the present state of a problem's check or trigger from the event states in
-// memory (for RoutingOptions.Present).
+// EventState returns a function that looks up in memory the present event of a problem's check or trigger. The source
+// is a check or trigger; RoutingOptions.Present uses the function.
 func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(model.NodeID, model.Source) *event.Transition {
 	return func(node model.NodeID, source model.Source) *event.Transition {
 		s, ok := get(node, source)
@@ -105,8 +106,8 @@ func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(m
 	}
 }
 
-// problemNow returns the open problem of an event with the event's present status in place of its worst status, or nil
-// if no problem is open.
+// problemNow returns the open problem of an event with the event's present status, or nil. Its status is the event's
+// present status, not the worst status.
 func problemNow(state *event.Transition) *model.Problem {
 	if state == nil || state.Problem == nil {
 		return nil
@@ -116,7 +117,7 @@ func problemNow(state *event.Transition) *model.Problem {
 	return &now
 }
 
-// presentState returns the present state of the problem of an escalation, or nil if the problem has closed.
+// presentState returns the present state of a problem's event, or nil for a closed problem.
 func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 	if t := o.opened[e.Problem]; t != nil {
 		return t
@@ -127,7 +128,7 @@ func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 	return nil
 }
 
-// newNotification returns a notification about a problem, with the event's state after a transition
+// newNotification returns a notification about a problem, with the event's state after a change.
 func newNotification(names Names, kind string, t *event.Transition, p *history.Problem) *handler.Notification {
 	n := &handler.Notification{
 		Kind: kind, Problem: p.ID, Node: p.Node, Labels: names.NodeLabels(t.Node), Space: p.Namespace,
@@ -142,8 +143,8 @@ func newNotification(names Names, kind string, t *event.Transition, p *history.P
 	return n
 }
 
-// addCheckTexts sets the display name and the runbook of a notification to the ones that the check or Template declares
-// now.
+// addCheckTexts sets the display name and runbook of a notification from the present declaration. The check or
+// Template declares both.
 func addCheckTexts(n *handler.Notification, names Names, source model.Source) {
 	unit := names.SourceUnit(source)
 	if unit == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Dispatcher records transitions (changes of events) as history and problems, and notifies handlers. Fields marked
-// "Run's" belong to the goroutine of Run: no other goroutine uses them after Run was called.
+// Dispatcher records event changes as history and problems, and notifies handlers. Fields marked "Run's" belong to the
+// goroutine of Run: no other goroutine uses them after Run was called.
 type Dispatcher struct {
 	consumer // records history and problems
 	opts     Options
@@ -51,8 +51,8 @@ func (r *Dispatcher) Load(ctx context.Context, shared func(journal.Position) jou
 	return errors.Join(r.LoadPositions(ctx, shared), r.LoadOutbox(ctx, time.Time{}))
 }
 
-// LoadOutbox reads the waiting messages and the escalations (progress of problems on routes) from the database. Call
-// it before Compare. unknownUntil is the time up to which history does not know the messages to handlers
+// LoadOutbox reads the unsent messages, and the open problems' progress on their routes, from the database. Call it
+// before Compare. unknownUntil is the time up to which history does not know the messages to handlers
 // (history.Store.RecordIncarnation): earlier messages are recorded and not sent.
 func (r *Dispatcher) LoadOutbox(ctx context.Context, unknownUntil time.Time) error {
 	r.router.unknownUntil = unknownUntil
@@ -62,9 +62,9 @@ func (r *Dispatcher) LoadOutbox(ctx context.Context, unknownUntil time.Time) err
 	return r.router.load(ctx)
 }
 
-// LoadPositions reads the position of the last recorded transition in each partition, so that a journal replay records
-// none twice. shared converts a position of a journal that was replaced into the last position that both journals
-// have (see journal.Log.CommonPosition); nil: no journal was replaced.
+// LoadPositions reads the position of the last recorded event change in each partition. A replay of the journal then
+// records no change twice. shared converts a position of a journal that was replaced into the last position that both
+// journals have (see journal.Log.CommonPosition); nil: no journal was replaced.
 func (r *Dispatcher) LoadPositions(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := r.opts.Store.Places(ctx)
 	if err != nil {
@@ -80,7 +80,8 @@ func (r *Dispatcher) LoadPositions(ctx context.Context, shared func(journal.Posi
 	return nil
 }
 
-// consumers returns the consumers of transitions: one for history, and one for pipelines if there are any.
+// consumers returns the queues' readers, which record event changes and evaluate pipelines. One is for history, and a
+// second for pipelines if the server has pipelines.
 func (r *Dispatcher) consumers() []*consumer {
 	if r.pipeline != nil {
 		return []*consumer{&r.consumer, &r.pipeline.consumer}
@@ -88,8 +89,8 @@ func (r *Dispatcher) consumers() []*consumer {
 	return []*consumer{&r.consumer}
 }
 
-// Emit copies transitions (changes of events) into the queues; the workers that keep event states call it. It blocks
-// only if a queue's policy is block.
+// Emit copies event changes (transitions) into the queues. The workers that keep event states call it. It blocks only
+// if a queue's policy is block.
 func (r *Dispatcher) Emit(ts []event.Transition) {
 	for _, l := range r.consumers() {
 		r.metrics.repeated.Add(float64(l.backlog.add(ts)))
@@ -100,9 +101,9 @@ func (r *Dispatcher) Emit(ts []event.Transition) {
 // position.
 var ErrFarBehind = errors.New("history lags far behind: the server reads its transitions from the journal again")
 
-// Recorded waits until the history database has all transitions up to and including this journal commit. Only then
-// may the server keep a snapshot at that commit, and cut the journal below it. It returns ErrFarBehind if the replay
-// gives a snapshot sooner.
+// Recorded waits until history has all event changes up to a commit of the journal. Only then may the server keep a
+// snapshot at that commit, and cut the journal below it. It returns ErrFarBehind if the replay gives a snapshot
+// sooner.
 func (r *Dispatcher) Recorded(ctx context.Context, at journal.Position) error {
 	for _, l := range r.consumers() {
 		if err := l.awaitRecorded(ctx, at); err != nil {
@@ -112,8 +113,8 @@ func (r *Dispatcher) Recorded(ctx context.Context, at journal.Position) error {
 	return nil
 }
 
-// Consumers returns history and pipelines as readers of the journal, so that the journal deletes no commit whose
-// transitions they have not recorded.
+// Consumers returns the journal positions up to which history and pipelines still need the journal. The journal then
+// deletes no commit whose transitions are not recorded.
 func (r *Dispatcher) Consumers() (list []journal.Consumer) {
 	for _, l := range r.consumers() {
 		if oldest, _, waits, _ := l.backlog.oldestUnrecorded(); waits && oldest.Number > 0 {
@@ -124,7 +125,7 @@ func (r *Dispatcher) Consumers() (list []journal.Consumer) {
 	return list
 }
 
-// Run records transitions (changes of events) and sends messages until ctx ends. Transitions that still wait then are
+// Run records event changes (transitions) and sends messages until ctx ends. Transitions that still wait then are
 // derived from the journal again after the next start.
 func (r *Dispatcher) Run(ctx context.Context) error {
 	var running sync.WaitGroup
@@ -141,7 +142,7 @@ func (r *Dispatcher) Run(ctx context.Context) error {
 	return nil
 }
 
-// run records batches of transitions and sends due messages until ctx ends.
+// run records batches of event changes, and sends due messages until ctx ends.
 func (r *Dispatcher) run(ctx context.Context) error {
 	r.router.changed = r.opts.Routing.Table.Changed()
 	r.router.reevaluateAll(r.now()) // silences may have ended while the server was down
@@ -167,7 +168,7 @@ func (r *Dispatcher) run(ctx context.Context) error {
 	}
 }
 
-// awaitWork waits for transitions, for the time of the next message or for a change of routes, but at most maxIdle
+// awaitWork waits for event changes, the time of the next message or a change of routes. It waits at most maxIdle.
 func (r *Dispatcher) awaitWork(ctx context.Context, last time.Time) error {
 	next := r.router.nextDue()
 	if len(r.pendingEnds) > 0 && (next.IsZero() || r.endRetry.Before(next)) {
@@ -199,9 +200,9 @@ func (r *Dispatcher) awaitWork(ctx context.Context, last time.Time) error {
 // maxIdle is the longest time between two looks at the clock.
 const maxIdle = 20 * time.Second
 
-// gatherBatch waits until enough transitions are queued for one transaction, or until their longest waiting time is over.
-// The first transition after a pause is recorded at once. The next ones wait for more: at most for Gather, or for
-// GatherOpened if a problem opened.
+// gatherBatch waits until one transaction has enough event changes, or the longest waiting time is over. The first
+// transition after a pause is recorded at once. The next ones wait for more: at most for Gather, or for GatherOpened
+// if a problem opened.
 func (r *Dispatcher) gatherBatch(ctx context.Context, last time.Time) error {
 	if err := r.backlog.wait(ctx, 1, false); err != nil {
 		return err
@@ -217,7 +218,7 @@ func (r *Dispatcher) gatherBatch(ctx context.Context, last time.Time) error {
 	return ctx.Err()
 }
 
-// sendDueMessages sends messages that are due and, if routes or silences changed, decides again whether waiting
+// sendDueMessages sends messages that are due. If routes or silences changed, it decides again whether waiting
 // messages may be sent.
 func (r *Dispatcher) sendDueMessages(ctx context.Context) error {
 	o := newDeliveryBatch(r.router, r.now())
@@ -249,10 +250,10 @@ func (r *Dispatcher) sendDueMessages(ctx context.Context) error {
 	return nil
 }
 
-// now returns the time of the wall clock without its monotonic part, because due times have to survive a restart.
+// now returns the time of the wall clock without its monotonic part. Due times have to survive a restart.
 func (r *Dispatcher) now() time.Time { return r.opts.Now().Round(0) }
 
-// clockStep returns by how much the wall clock jumped back since the last call, if by more than 5 s.
+// clockStep returns how far the system clock was set back since the last call. A jump of 5 s or less counts as none.
 func (r *Dispatcher) clockStep() time.Duration {
 	now, last := r.opts.Now(), r.lastClock
 	if r.lastClock = now; last.IsZero() {
@@ -264,8 +265,8 @@ func (r *Dispatcher) clockStep() time.Duration {
 	return 0
 }
 
-// persist writes transitions to the database in one transaction, together with the escalations (progress of problems
-// on routes) and messages that they cause.
+// persist writes event changes to the database in one transaction. The messages and escalations (progress of problems
+// on routes) that follow are in the same transaction.
 func (r *Dispatcher) persist(ctx context.Context, ts []event.Transition) error {
 	var all recordedBatch
 	if err := r.retry(ctx, "cannot read history", len(ts), func() (err error) {
@@ -312,7 +313,7 @@ func (r *Dispatcher) routeAndRecord(ctx context.Context, all recordedBatch, tran
 	return r.record(ctx, all.Batch, transitions)
 }
 
-// record writes a batch of transitions to history, and tries again until the write succeeds.
+// record writes a batch of event changes to history, and tries again until the write succeeds.
 func (r *Dispatcher) record(ctx context.Context, b history.Batch, transitions int) error {
 	r.deliver.outbox.prepare(b.Deliveries)
 	began := r.opts.Now()
@@ -328,7 +329,7 @@ func (r *Dispatcher) record(ctx context.Context, b history.Batch, transitions in
 	return nil
 }
 
-// send passes messages to the deliverer after their database transaction is committed and noted in the journal.
+// send marks messages as stored in the journal, then starts their delivery to the handlers.
 func (r *Dispatcher) send(ctx context.Context, list []history.Delivery) {
 	if len(list) == 0 {
 		return

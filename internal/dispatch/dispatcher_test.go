@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestDispatcherWithSQLite runs the dispatcher with a history on SQLite: deliveries, random failures and restarts.
+// TestDispatcherWithSQLite runs the dispatcher with a history on SQLite, and expects no loss by failures and restarts.
 func TestDispatcherWithSQLite(t *testing.T) {
 	t.Run("a problem is notified", func(t *testing.T) { testProblemIsNotified(t, openSQLiteStore(t)) })
 	seeds := 10
@@ -41,7 +41,8 @@ func TestDispatcherWithSQLite(t *testing.T) {
 	}
 }
 
-// TestDispatcherWithPostgreSQL runs the dispatcher with a history on PostgreSQL: deliveries, random failures and restarts.
+// TestDispatcherWithPostgreSQL runs the dispatcher with a history on PostgreSQL, and expects no loss by failures and
+// restarts.
 func TestDispatcherWithPostgreSQL(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
@@ -55,8 +56,8 @@ func TestDispatcherWithPostgreSQL(t *testing.T) {
 	}
 }
 
-// testProblemIsNotified opens and closes a problem and expects both messages in order, with the node's name even
-// after its deletion
+// testProblemIsNotified opens and closes a problem, and expects a message about each, in order. The second has the
+// node's name even after the deletion of the node.
 func testProblemIsNotified(t *testing.T, s *testStore) {
 	n, got := newWebhookDirectory(t, "pager", nil)
 	r := startDispatcher(t, Options{Store: s, Names: n})
@@ -81,7 +82,8 @@ func testProblemIsNotified(t *testing.T, s *testStore) {
 }
 
 // TestReplayOfARestoredJournalRecordsNothingTwice replays a journal that was restored from a copy, and expects no
-// second row for transitions that history has. History may also have transitions that the copy lacks.
+// second row in history. History then has each event change once. History may also have transitions that the copy
+// lacks.
 func TestReplayOfARestoredJournalRecordsNothingTwice(t *testing.T) {
 	s := openSQLiteStore(t)
 	record := func(places map[model.Partition]history.Place) {
@@ -128,8 +130,8 @@ func TestReplayOfARestoredJournalRecordsNothingTwice(t *testing.T) {
 	}
 }
 
-// TestHandlersOfAProblem expects the handlers that a check names to be notified of its problem, or the handlers of the
-// node's namespace if the check names none. A keepalive names none.
+// TestHandlersOfAProblem expects the handlers of the check, or else of the namespace, to be notified of a problem. If
+// the check names none, the handlers of the node's namespace are notified. A keepalive names none.
 func TestHandlersOfAProblem(t *testing.T) {
 	silence := openingTransition("p1", 1)
 	silence.Definition = model.BuiltinDefinition(model.KeepaliveCheck)
@@ -165,7 +167,7 @@ func TestHandlersOfAProblem(t *testing.T) {
 	}
 }
 
-// randomTransitions returns up to two transitions for each of the given number of commits, in journal order
+// randomTransitions returns up to two event changes for each of a number of journal commits.
 func randomTransitions(p model.Partition, commits int, rnd *rand.Rand) (ts []event.Transition) {
 	for c := range commits {
 		for i := range rnd.IntN(3) {
@@ -187,7 +189,7 @@ func recordedOutputs(t testing.TB, s history.Store) (list []string) {
 	return list
 }
 
-// outputsOf returns the check outputs of transitions, sorted.
+// outputsOf returns the check outputs of event changes, sorted.
 func outputsOf(streams ...[]event.Transition) (list []string) {
 	for _, ts := range streams {
 		for _, x := range ts {
@@ -198,8 +200,8 @@ func outputsOf(streams ...[]event.Transition) (list []string) {
 	return list
 }
 
-// testRestartsLoseNothing makes the store fail at random and restarts the dispatcher at earlier positions, and expects
-// every transition in history once
+// testRestartsLoseNothing restarts the dispatcher under random database errors, and expects every event change exactly
+// once. The dispatcher restarts at earlier positions.
 func testRestartsLoseNothing(t *testing.T, seed int, s *testStore) {
 	rnd := rand.New(rand.NewPCG(uint64(seed), 1))
 	streams := [][]event.Transition{randomTransitions(1, 40, rnd), randomTransitions(2, 40, rnd)}
@@ -248,8 +250,8 @@ func testRestartsLoseNothing(t *testing.T, seed int, s *testStore) {
 	}
 }
 
-// TestStalledStoreLosesNoTransition lets the queue overflow while the database does not answer, and expects the
-// dropped transitions to be computed again from the journal.
+// TestStalledStoreLosesNoTransition overflows the queue while the database hangs, and expects no lost event change.
+// The dropped changes are computed again from the journal.
 func TestStalledStoreLosesNoTransition(t *testing.T) {
 	s := openSQLiteStore(t)
 	stalled, resume := s.stallFirstWrite()
@@ -319,7 +321,7 @@ func TestStalledStoreLosesNoTransition(t *testing.T) {
 	}
 }
 
-// memoryJournal is a journal of transitions in memory. One goroutine reads it at a time.
+// memoryJournal is a journal of event changes (transitions) in memory. One goroutine reads it at a time.
 type memoryJournal struct {
 	mu      sync.Mutex
 	commits map[uint64][]event.Transition
@@ -327,7 +329,7 @@ type memoryJournal struct {
 	reading func() error // is called at the start of each read
 }
 
-// add stores each transition under its journal position (number of the commit, and index in it).
+// add stores each event change under its journal position, the number of the commit and the index.
 func (j *memoryJournal) add(ts ...event.Transition) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -344,11 +346,11 @@ func (j *memoryJournal) Head() journal.Position {
 	return positionAt(j.head)
 }
 
-// SizeAfter returns the number of commits after a position instead of bytes, because the tests count each commit as
-// one byte.
+// SizeAfter returns the number of commits after a position, as the test's measure of size. The tests count each commit
+// as one byte.
 func (j *memoryJournal) SizeAfter(p journal.Position) int64 { return int64(j.Head().Number - p.Number) }
 
-// beginReplay returns a Replay that reads this journal from its start
+// beginReplay returns a Replay that reads the test journal from its start.
 func (j *memoryJournal) beginReplay() (Replay, error) { return &memoryReader{j: j}, nil }
 
 // memoryReader reads a memoryJournal (the test's journal in memory) from its start.
@@ -363,7 +365,7 @@ func (x *memoryReader) At() journal.Position { return positionAt(x.at) }
 // Close does nothing, because the reader holds no resources
 func (x *memoryReader) Close() {}
 
-// Read calls fn with the transitions of each commit up to the journal's head.
+// Read calls fn with the event changes of each commit up to the journal's head.
 func (x *memoryReader) Read(_ context.Context, fn func(journal.Position, int64, []event.Transition) error) (journal.Position, error) {
 	head := x.j.Head()
 	if err := x.j.reading(); err != nil {
@@ -381,7 +383,7 @@ func (x *memoryReader) Read(_ context.Context, fn func(journal.Position, int64, 
 	return head, nil
 }
 
-// queueInfo returns the state of the queue with a name.
+// queueInfo returns the state of the queue that has the given name.
 func queueInfo(t *testing.T, queues *queue.Registry, name string) queue.Info {
 	t.Helper()
 	for _, q := range queues.List() {
@@ -393,8 +395,9 @@ func queueInfo(t *testing.T, queues *queue.Registry, name string) queue.Info {
 	return queue.Info{}
 }
 
-// TestBlockingQueueLosesNoTransition makes writes of history hang with the queue policy "block", and expects the
-// workers that add transitions to wait, and no transition to be dropped. It does not wait before a consumer runs.
+// TestBlockingQueueLosesNoTransition hangs the writes of history with queue policy "block", and expects no dropped
+// event change. The queue lets the workers that add event changes (transitions) wait. It does not wait before a
+// consumer runs.
 func TestBlockingQueueLosesNoTransition(t *testing.T) {
 	settings, err := queue.ParseSettings([]string{"reactions=block"})
 	testenv.NoError(t, err)
@@ -436,8 +439,8 @@ func TestBlockingQueueLosesNoTransition(t *testing.T) {
 	}
 }
 
-// TestBacklogIsBoundedInBytes fills the queue of transitions and expects it, and each transaction, to stay within its
-// byte limit
+// TestBacklogIsBoundedInBytes fills the queue of event changes, and expects the queue to stay within its byte limit.
+// Each transaction must stay within a limit, too.
 func TestBacklogIsBoundedInBytes(t *testing.T) {
 	b := newBacklog("reactions", 64<<20, nil)
 	large := strings.Repeat("x", 1<<20)
@@ -461,8 +464,8 @@ func TestBacklogIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// TestFirstTransitionIsRecordedAtOnce expects the first transition after a quiet time to be written at once, and the
-// next ones several in one transaction.
+// TestFirstTransitionIsRecordedAtOnce emits event changes after a quiet time, and expects an immediate write of the
+// first. The next changes share a transaction.
 func TestFirstTransitionIsRecordedAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -496,8 +499,8 @@ func TestFirstTransitionIsRecordedAtOnce(t *testing.T) {
 	}
 }
 
-// TestOpenedProblemShortensTheWaitForABatch expects an opened problem to shorten the wait for more transitions, so that its
-// batch is recorded sooner
+// TestOpenedProblemShortensTheWaitForABatch opens a problem during the wait for more event changes, and expects an
+// earlier write.
 func TestOpenedProblemShortensTheWaitForABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Batches: BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, Size: 100}})
@@ -526,8 +529,8 @@ func TestOpenedProblemShortensTheWaitForABatch(t *testing.T) {
 	})
 }
 
-// TestWaitForABatchEndsWithItsContext cancels the context of gatherBatch, and expects it to stop waiting for more
-// transitions
+// TestWaitForABatchEndsWithItsContext cancels the context of gatherBatch, and expects the wait for event changes to
+// end.
 func TestWaitForABatchEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Batches: BatchOptions{Gather: time.Minute, Size: 100}})
@@ -540,8 +543,8 @@ func TestWaitForABatchEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestMissingOpeningLeavesAWithheldDelivery closes a problem whose opening was lost, and expects no message but one
-// delivery with the state withheld (not sent) per handler.
+// TestMissingOpeningLeavesAWithheldDelivery closes a problem whose opening was lost, and expects recorded but unsent
+// deliveries. Each handler gets a recorded delivery with the state withheld, which means not sent.
 func TestMissingOpeningLeavesAWithheldDelivery(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	s, n := openSQLiteStore(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})
@@ -586,8 +589,8 @@ func TestNotificationGolden(t *testing.T) {
 	}
 }
 
-// TestOtherSourcesAreHandledLikeChecks expects a problem of a trigger or of another source than a check to be
-// recorded, routed, silenced and delivered like one of a check.
+// TestOtherSourcesAreHandledLikeChecks opens problems of triggers and other sources, and expects the treatment of a
+// check's problem. The problem is recorded, routed, silenced and delivered.
 func TestOtherSourcesAreHandledLikeChecks(t *testing.T) {
 	source := model.Source{Kind: 200, ID: 7, Instance: "/var"}
 	names, got := newWebhookDirectory(t, "pager", nil)
@@ -688,8 +691,8 @@ func BenchmarkEmit(b *testing.B) {
 	}
 }
 
-// TestHistoryKeepsLongOutputsOfOpeningsOnly expects history to store the whole output when a problem opens, and only
-// a few KiB with other changes
+// TestHistoryKeepsLongOutputsOfOpeningsOnly expects history to store the whole output of a check only at the opening
+// of a problem. Other changes store a few KiB.
 func TestHistoryKeepsLongOutputsOfOpeningsOnly(t *testing.T) {
 	store, long := openSQLiteStore(t), strings.Repeat("é", 100_000)
 	r := startDispatcher(t, Options{Store: store, Names: newTestDirectory(nil)})

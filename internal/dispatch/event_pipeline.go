@@ -46,8 +46,8 @@ type nodeAndCheck struct {
 	check model.CheckID
 }
 
-// PipelineDecisions has the last decision of each pipeline to pass or drop one event, and the time of the event's
-// result.
+// PipelineDecisions has each Sensu pipeline's decision to pass or drop the last event of a check. It also has the time
+// of the event's result.
 type PipelineDecisions struct {
 	At   time.Time // time of the receipt of the event's result
 	List []pipes.Decision
@@ -91,8 +91,8 @@ func (s *eventPipeline) run(ctx context.Context) {
 // sendDueMessages does nothing, because evaluated events need no later work. Pipelines have no due messages to send.
 func (s *eventPipeline) sendDueMessages(context.Context) error { return nil }
 
-// persist runs the filters of pipelines on events and records a message for each workflow (filters, mutator and
-// handler) whose filters pass the event. It returns only the context's error.
+// persist runs the filters of Sensu pipelines on events, and records a message for each event that passes. A workflow
+// consists of filters, a mutator and a handler. It returns only the context's error.
 func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) error {
 	began := s.opts.Now()
 	made := make([][]history.Delivery, len(ts))
@@ -142,7 +142,7 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 	return nil
 }
 
-// evaluate evaluates the workflows of an event's check, and returns one message for each workflow whose filters pass
+// evaluate evaluates the workflows of an event's check. It returns one message for each workflow whose filters pass
 // the event.
 func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now time.Time) (list []history.Delivery) {
 	definition := definition(s.opts.Names, t)
@@ -207,12 +207,13 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 	return list
 }
 
-// lifecycleCheck returns the check of the event that Sensu makes of a node's registration or deregistration.
+// lifecycleCheck returns the check in Sensu's event about a node's registration or deregistration.
 func lifecycleCheck(name string) *model.CheckDefinition {
 	return &model.CheckDefinition{Definition: model.Definition{Name: name}, Interval: time.Second}
 }
 
-// pipelinesOf returns the pipelines of those handlers (NAMESPACE/NAME) that read Sensu's events.
+// pipelinesOf returns the Sensu pipelines that replace the given handlers of Sensu's events. Each handler is written
+// NAMESPACE/NAME.
 func (s *eventPipeline) pipelinesOf(handlers ...string) (list []string) {
 	for _, ref := range handlers {
 		ns, name, _ := strings.Cut(ref, "/")
@@ -226,8 +227,8 @@ func (s *eventPipeline) pipelinesOf(handlers ...string) (list []string) {
 // maxVerdicts is the most events whose verdicts are kept, more than a fleet has events with pipelines.
 const maxVerdicts = 1 << 17
 
-// PipelineDecisions returns the last decisions of pipelines to pass or drop an event; ok is false if the server has
-// made none since its start.
+// PipelineDecisions returns whether each Sensu pipeline passed or dropped the last event of a check. If the server has
+// made none since its start, ok is false.
 func (r *Dispatcher) PipelineDecisions(node model.NodeID, check model.CheckID) (v PipelineDecisions, ok bool) {
 	if r.pipeline == nil {
 		return v, false
@@ -238,7 +239,8 @@ func (r *Dispatcher) PipelineDecisions(node model.NodeID, check model.CheckID) (
 	return v, ok
 }
 
-// delivery returns the message about the event to the handler of a workflow, as a row of the outbox.
+// delivery returns the message by which a workflow sends the event to its handler. It is a row of the outbox, the
+// table of messages to send.
 func (s *pipelineEvent) delivery(v *pipes.Decision, now time.Time) (history.Delivery, error) {
 	body, err := json.Marshal(s.sensu())
 	if err != nil {
@@ -271,7 +273,7 @@ type pipelineEvent struct {
 	shadow bool
 }
 
-// newEvent converts the event in a transition to the input of pipelines, with the present names of its node and check
+// newEvent converts an event with its change to the input of pipelines. Its node and check get their present names.
 func (s *eventPipeline) newEvent(t *event.Transition, definition *model.CheckDefinition, now time.Time) *pipelineEvent {
 	st := &t.Observation.State
 	namespace, node, check := namesOf(s.opts.Names, t)
@@ -325,8 +327,8 @@ func (s *eventPipeline) newEvent(t *event.Transition, definition *model.CheckDef
 	return out
 }
 
-// newSensuParts returns the parts of a Sensu event that are not in the result: its entity, its check, and the run of
-// the check.
+// newSensuParts returns the node, check and run of an event, as input for the event's Sensu form. These are its
+// entity, its check, and the run of the check.
 func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.CheckDefinition, x *wire.Extra) *filter.Subject {
 	of := &filter.Subject{
 		Entity: filter.Entity{Labels: map[string]string{}, Groups: s.opts.Names.NodeGroups(t.Node)}, Check: filter.Check{CheckDefinition: definition},
@@ -393,8 +395,8 @@ func (s *pipelineEvent) notification() *handler.Notification {
 	return n
 }
 
-// eventKey makes a text of a node and a check; messages of pipelines have it in place of a problem id. By this id they
-// stay in order, and services keep one alert per event.
+// eventKey returns a text that identifies the event of a node and check. Messages of pipelines have the text in place
+// of a problem id. By this id they stay in order, and services keep one alert per event.
 func eventKey(node model.NodeID, check model.CheckID) string {
 	return fmt.Sprintf("event-%d-%d", node, check)
 }

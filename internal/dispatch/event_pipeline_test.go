@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// pipelineInput returns the transition by which pipelines get an event of check 1001 on node 10; statuses are its
-// latest results, the newest last. The statuses are its history, oldest first.
+// pipelineInput returns an event of check 1001 on node 10, as input for pipelines in tests. The statuses are its
+// history, oldest first.
 func pipelineInput(commit uint64, statuses ...model.Status) event.Transition {
 	t := statusTransition(1, commit, 0)
 	t.Kind, t.Output = event.Observed, ""
@@ -51,13 +51,13 @@ func pipelineOf(handler string, mutator string, filters ...string) *model.Pipeli
 	return &model.PipelineSpec{Workflows: []model.Workflow{{Name: "w", Filters: filters, Mutator: mutator, Handler: handler}}}
 }
 
-// allowFilter returns a filter that passes events for which an expression is true.
+// allowFilter returns a filter that passes an event if an expression is true.
 func allowFilter(expression string) *model.FilterSpec {
 	return &model.FilterSpec{Action: "allow", Expressions: []string{expression}}
 }
 
-// TestHandlersGetEventsThatPassFilters expects the handler of a workflow to get exactly the events that pass its
-// filters, in Sensu's JSON and in order. Other events leave only a verdict.
+// TestHandlersGetEventsThatPassFilters sends events through filters, and expects the handler to get exactly the passed
+// events. The events are in Sensu's JSON and in order. Other events leave only a verdict.
 func TestHandlersGetEventsThatPassFilters(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.definition.Handlers, n.definition.Pipelines, n.definition.Interval = nil, []string{"alerts"}, time.Minute
@@ -116,8 +116,8 @@ func TestHandlersGetEventsThatPassFilters(t *testing.T) {
 	}
 }
 
-// TestMetricsWithoutCheckPassPipelines sends values that belong to no check, with the names of pipelines to use, and
-// expects these pipelines to get them.
+// TestMetricsWithoutCheckPassPipelines sends metrics that belong to no check, and expects the named pipelines to get
+// the metrics.
 func TestMetricsWithoutCheckPassPipelines(t *testing.T) {
 	n, got := newWebhookDirectory(t, "influx", nil)
 	table := pipelineTable(t, map[string]model.Spec{"sensu-influx": pipelineOf("influx", "", "has_metrics", "alone"), "alone": allowFilter("!event.check && !event.has_check")})
@@ -137,8 +137,8 @@ func TestMetricsWithoutCheckPassPipelines(t *testing.T) {
 	}
 }
 
-// TestFailedExpressionIsReported uses filter expressions that fail or never return, and expects an error for them,
-// and no delay of history and routes. The verdict reports it, and the event passes.
+// TestFailedExpressionIsReported uses filter expressions that fail or never end, and expects other work to continue
+// without delay. Each expression gives an error. The verdict reports it, and the event passes.
 func TestFailedExpressionIsReported(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.definition.Handlers, n.definition.Pipelines = nil, []string{"loops", "throws", "gone"}
@@ -252,8 +252,8 @@ func TestMutatorSecretsAreNotRecorded(t *testing.T) {
 	}
 }
 
-// TestOverflowedPipelineQueueLosesNoEvent checks that events that did not fit in the pipeline queue are computed
-// again from the journal.
+// TestOverflowedPipelineQueueLosesNoEvent overflows the pipeline queue, and expects no lost event. The dropped events
+// are computed again from the journal.
 func TestOverflowedPipelineQueueLosesNoEvent(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.definition.Handlers, n.definition.Pipelines = nil, []string{"all"}
@@ -324,8 +324,8 @@ func TestKeepalivesPassPipelinesOfTheirNode(t *testing.T) {
 	}
 }
 
-// TestDeregistrationHandlersGetSensusEvent checks that a handler with a pipeline gets the event that Sensu sends for a
-// deregistration, with the entity that the agent reported, and does not also get Muster's notification.
+// TestDeregistrationHandlersGetSensusEvent removes a node with a pipeline handler, and expects Sensu's event for the
+// deregistration. The event has the entity that the agent reported, and Muster's own notification is not sent.
 func TestDeregistrationHandlersGetSensusEvent(t *testing.T) {
 	n, got := newWebhookDirectory(t, "cmdb", nil)
 	store := openSQLiteStore(t)

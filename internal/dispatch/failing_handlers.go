@@ -9,20 +9,20 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// failingHandlers has the handlers whose messages fail at present, so that the log has one warning at the first
-// failure and one line at the recovery, but none for attempts in between.
+// failingHandlers has the handlers to which messages cannot be sent at present. The log so has one warning at the
+// first failure and one line at the recovery.
 type failingHandlers struct {
 	mu        sync.Mutex
 	byHandler map[history.HandlerRef]*failingHandler
 }
 
-// failingHandler is a handler whose last attempts to send a message failed, with the time of the first failure.
+// failingHandler is a handler to which the last messages could not be sent, with the first failure's time.
 type failingHandler struct {
 	since    time.Time
 	messages map[int64]bool // ids of messages that failed and are tried again
 }
 
-// log records the outcome of an attempt, and logs it if the handler begins to fail or works again.
+// log records the outcome of an attempt, and logs the begin and the end of a handler's failure.
 func (f *failingHandlers) log(logger *slog.Logger, one *history.Delivery, a *history.Attempt) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -37,7 +37,7 @@ type testDirectory struct {
 	keepalive func(*model.CheckDefinition) // sets the handlers and pipelines that nodes name for their keepalive
 }
 
-// newTestDirectory returns a directory whose check disk names these handlers.
+// newTestDirectory returns a directory whose check disk names the given handlers.
 func newTestDirectory(handlers map[string]*model.HandlerSpec) *testDirectory {
 	n := &testDirectory{handlers: handlers}
 	n.definition = model.CheckDefinition{Definition: model.Definition{ID: 3, Unit: 1001, Namespace: 1, Name: "disk"}}
@@ -73,7 +73,7 @@ func (n *testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
 // NodeGroups returns the groups web and shared/all
 func (n *testDirectory) NodeGroups(model.NodeID) []string { return []string{"web", "shared/all"} }
 
-// SourceName returns the name disk for the check, and rule with its id for any other problem source
+// SourceName returns disk as the name of a check, and a name such as rule5 for other sources
 func (n *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -141,7 +141,7 @@ func (n *testDirectory) NodeProperties(id model.NodeID) model.PropertyValues {
 	}
 }
 
-// change runs a function that changes the directory, under the lock that keeps the dispatcher from reading it
+// change locks the test directory while a function changes its content. The dispatcher cannot read the directory
 // meanwhile.
 func (n *testDirectory) change(do func()) {
 	n.mu.Lock()
@@ -149,8 +149,8 @@ func (n *testDirectory) change(do func()) {
 	do()
 }
 
-// testStore is a real history database whose writes a test can delay or fail, and which sends each recorded attempt
-// to the test.
+// testStore is a real history database whose writes a test can delay or fail. It sends each recorded attempt to the
+// test.
 type testStore struct {
 	history.Store
 	beforeRecord func(history.Batch) error // its error replaces the write; nil: every write goes on
@@ -158,7 +158,7 @@ type testStore struct {
 	attempts     chan history.Attempt
 }
 
-// Record writes a batch to the database, and calls the functions that the test has set before and after the write.
+// Record writes a batch to the database. Before and after the write it calls functions that the test has set.
 func (h *testStore) Record(ctx context.Context, b history.Batch) error {
 	if h.beforeRecord != nil {
 		if err := h.beforeRecord(b); err != nil {
@@ -172,7 +172,7 @@ func (h *testStore) Record(ctx context.Context, b history.Batch) error {
 	return err
 }
 
-// RecordAttempts passes the recorded attempts to the test.
+// RecordAttempts writes attempts to the database, then passes each attempt to the waiting test.
 func (h *testStore) RecordAttempts(ctx context.Context, list ...history.DeliveryAttempt) error {
 	err := h.Store.RecordAttempts(ctx, list...)
 	for _, o := range list {
@@ -183,7 +183,7 @@ func (h *testStore) RecordAttempts(ctx context.Context, list ...history.Delivery
 	return err
 }
 
-// stallFirstWrite makes the first write wait until the test closes the channel resume; the channel stalled is closed
+// stallFirstWrite makes the first write wait until the test closes the channel resume. The channel stalled is closed
 // when the write begins.
 func (h *testStore) stallFirstWrite() (stalled, resume chan struct{}) {
 	stalled, resume = make(chan struct{}), make(chan struct{})
@@ -195,7 +195,7 @@ func (h *testStore) stallFirstWrite() (stalled, resume chan struct{}) {
 	return stalled, resume
 }
 
-// expectAttempt waits for the next recorded attempt of a delivery, and checks its state and words of its error.
+// expectAttempt waits for the next recorded attempt of a delivery, and compares its state and error.
 func (h *testStore) expectAttempt(t testing.TB, state history.DeliveryState, words ...string) {
 	t.Helper()
 	a := receiveFrom(t, "attempt", h.attempts)
@@ -230,7 +230,7 @@ type runningDispatcher struct {
 	stop func()
 }
 
-// startDispatcher starts a dispatcher with short pauses for a test and stops it at the end.
+// startDispatcher starts a dispatcher with short pauses for a test, and stops the dispatcher at the end.
 func startDispatcher(t testing.TB, o Options, before ...func(*Dispatcher)) *runningDispatcher {
 	t.Helper()
 	o.Retention = 100 * 365 * 24 * time.Hour // the test time is in the past
@@ -256,7 +256,7 @@ func startDispatcher(t testing.TB, o Options, before ...func(*Dispatcher)) *runn
 	return &runningDispatcher{Dispatcher: r, t: t, stop: stop}
 }
 
-// waitRecorded waits until history has all transitions up to a journal position
+// waitRecorded waits until history has all event changes up to a journal position.
 func (r *runningDispatcher) waitRecorded(at journal.Position) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
@@ -278,7 +278,7 @@ func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
 	}
 }
 
-// positionAt returns the journal position of the commit with this number.
+// positionAt returns the journal position of the commit with a given number.
 func positionAt(number uint64) journal.Position { return journal.Position{Log: 9, Number: number} }
 
 var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -292,7 +292,7 @@ func statusTransition(p model.Partition, commit uint64, index uint32) event.Tran
 	}
 }
 
-// openingTransition returns the transition by which a test problem opens
+// openingTransition returns the event change by which a test problem opens.
 func openingTransition(id string, commit uint64) event.Transition {
 	t := statusTransition(1, commit, 0)
 	t.Kind, t.Severity, t.Output = event.ProblemOpened, model.High, "disk 97% full | used=97%"
@@ -303,7 +303,7 @@ func openingTransition(id string, commit uint64) event.Transition {
 	return t
 }
 
-// closingTransition returns the transition by which a test problem closes
+// closingTransition returns the event change by which a test problem closes.
 func closingTransition(id string, commit uint64) event.Transition {
 	t := openingTransition(id, commit-1)
 	t.At, t.Kind, t.Status, t.Previous, t.Output = positionAt(commit), event.ProblemClosed, model.OK, model.Critical, "disk 40% full"
@@ -319,8 +319,8 @@ func newProblem(id string, node model.NodeID, opened time.Time) *model.Problem {
 		Status: model.Critical, Severity: model.High, Opened: opened, Output: "bad"}
 }
 
-// stateOf returns the present state of an open problem's check, with a status that may be less bad than the problem's
-// worst
+// stateOf returns a test event with an open problem and the given present status. Its status may be less bad than the
+// problem's worst.
 func stateOf(p *model.Problem, status model.Status) *event.Transition {
 	return &event.Transition{
 		Node: p.NodeID, Source: p.Source, Definition: p.Definition, Namespace: 1, Status: status, Severity: p.Severity, Output: p.Output, Problem: p,
@@ -334,16 +334,16 @@ type webhookRequest struct {
 	uri  string
 }
 
-// newWebhookDirectory returns a directory in which check disk names a webhook handler, and the channel of requests
-// that the webhook receives
+// newWebhookDirectory returns a directory in which check disk names a webhook handler. It also returns the channel of
+// requests to the webhook.
 func newWebhookDirectory(t testing.TB, handler string, answer func(webhookRequest) int) (*testDirectory, chan webhookRequest) {
 	t.Helper()
 	spec, requests := newWebhook(t, answer)
 	return newTestDirectory(map[string]*model.HandlerSpec{handler: spec}), requests
 }
 
-// newWebhook returns a webhook handler and the channel of requests that it receives; the webhook answers with status
-// 200 if answer is nil.
+// newWebhook returns a webhook handler and the channel of its requests. If answer is nil, the webhook answers with
+// status 200.
 func newWebhook(t testing.TB, answer func(webhookRequest) int) (*model.HandlerSpec, chan webhookRequest) {
 	t.Helper()
 	got := make(chan webhookRequest, 10_000)

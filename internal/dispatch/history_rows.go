@@ -14,15 +14,15 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// recordedBatch has the history rows for a list of transitions, and the changes of problems about which handlers may
-// have to be notified.
+// recordedBatch has the history rows and problem changes computed from a list of event changes. Handlers may have to
+// be notified of these changes.
 type recordedBatch struct {
 	history.Batch
 	changes []problemChange
 }
 
-// problemChange is one change of a problem, such as its opening, for which the router decides which handlers to
-// notify.
+// problemChange is a change of one problem, such as its opening, for which the router may notify handlers. For each
+// change the router decides which handlers to notify.
 type problemChange struct {
 	*event.Transition
 	problem history.Problem
@@ -32,7 +32,7 @@ type problemChange struct {
 	unnotified string
 }
 
-// nodesSilentSince returns, ascending, the times since when nodes in this batch are silent.
+// nodesSilentSince returns the times at which nodes in the batch stopped sending keepalives, oldest first.
 func (b *recordedBatch) nodesSilentSince() (at []time.Time) {
 	for i := range b.Opened {
 		if b.Opened[i].Source == model.CheckSource(model.KeepaliveCheck) {
@@ -43,8 +43,8 @@ func (b *recordedBatch) nodesSilentSince() (at []time.Time) {
 	return at
 }
 
-// composeBatch converts transitions to history rows and changes of problems; it only computes, and writes nothing. It
-// skips transitions that are already recorded.
+// composeBatch converts event changes to history rows and changes of problems. It only computes, and writes nothing.
+// It skips transitions that are already recorded.
 func (r *Dispatcher) composeBatch(ctx context.Context, ts []event.Transition) (recordedBatch, error) {
 	b := recordedBatch{Batch: history.Batch{Places: map[model.Partition]history.Place{}}}
 	for i := range ts {
@@ -104,7 +104,7 @@ var entryKinds = [...]history.EntryKind{
 	event.FlappingStarted: history.FlappingStarted, event.FlappingEnded: history.FlappingEnded, event.TextChanged: history.TextChanged,
 }
 
-// historyRow converts a transition to a row of the history
+// historyRow converts an event change to a row of the history.
 func (r *Dispatcher) historyRow(t *event.Transition) history.Entry {
 	namespace, node, source := namesOf(r.opts.Names, t)
 	e := history.Entry{
@@ -119,7 +119,8 @@ func (r *Dispatcher) historyRow(t *event.Transition) history.Entry {
 	return e
 }
 
-// namesOf returns the names of a transition's node and of its check (or trigger), or placeholders for deleted ones.
+// namesOf returns the names of a changed event's node and check or trigger. A deleted node, check or trigger gets a
+// placeholder.
 func namesOf(names Names, t *event.Transition) (namespace, node, source string) {
 	namespace, node, ok := names.NodeName(t.Node)
 	if !ok {
@@ -136,15 +137,15 @@ func namesOf(names Names, t *event.Transition) (namespace, node, source string) 
 	return namespace, node, source
 }
 
-// problemOf returns the problem of a transition as history stores it, with the names of its node and check (or
-// trigger)
+// problemOf returns the problem of an event change, with names for the history database. It has the names of its node
+// and its check or trigger.
 func problemOf(names Names, t *event.Transition) history.Problem {
 	namespace, node, source := namesOf(names, t)
 	return history.Problem{Problem: *t.Problem, Namespace: namespace, Node: node, SourceName: source}
 }
 
-// closedProblem returns the problem that a transition closes, with the names that history recorded at its opening. A
-// deleted node or check, which may be the cause of the closing, keeps the name that it had at the opening.
+// closedProblem returns the problem that has just closed, with the node and check names from its opening. A deleted
+// node or check, which may be the cause of the closing, keeps the name that it had at the opening.
 func (r *Dispatcher) closedProblem(ctx context.Context, t *event.Transition) (history.Problem, error) {
 	p := problemOf(r.opts.Names, t)
 	_, _, nodeKnown := r.opts.Names.NodeName(t.Node)
@@ -163,9 +164,8 @@ func (r *Dispatcher) closedProblem(ctx context.Context, t *event.Transition) (hi
 	return p, nil
 }
 
-// deregister records that an ephemeral node was removed, with a delivery for each handler of the node. It takes the
-// names from the transition, because the node is deleted. A replay makes the same keys, so each handler is notified
-// once.
+// deregister records the removal of an ephemeral node, with a message to each handler of the node. It takes the names
+// from the transition, because the node is deleted. A replay makes the same keys, so each handler is notified once.
 func (r *Dispatcher) deregister(t *event.Transition, b *recordedBatch) error {
 	namespace, node, _ := strings.Cut(t.Deregistered.Deregistered, "/")
 	keepalive := model.BuiltinCheckName(model.KeepaliveCheck)
@@ -204,8 +204,8 @@ func (r *Dispatcher) deregister(t *event.Transition, b *recordedBatch) error {
 // watchdog is the receiver of beats, and not a declared handler. See DeliveryOptions.Beat.
 var watchdog = history.HandlerRef{Name: "watchdog"}
 
-// watchdogDelivery returns the delivery of a synthetic message, which proves to an external watchdog that
-// notifications work. It goes through the outbox like every message, and is sent to DeliveryOptions.Beat.
+// watchdogDelivery returns a regular test message to an external watchdog. The message proves that notifications work.
+// It goes through the outbox like every message, and is sent to DeliveryOptions.Beat.
 func watchdogDelivery(t *event.Transition, now time.Time) (history.Delivery, error) {
 	note := handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Status: t.Status.String(), Output: t.Output, Executed: time.Unix(0, t.Executed)}
@@ -217,8 +217,8 @@ func watchdogDelivery(t *event.Transition, now time.Time) (history.Delivery, err
 	}, err
 }
 
-// isOpeningMissing reports whether history lacks the opening of a problem that closes now, although its routes have
-// handlers. Those handlers get a withheld delivery with the reason.
+// isOpeningMissing reports whether history never recorded the opening of a closing problem whose routes have handlers.
+// Those handlers get a withheld delivery with the reason.
 func (r *Dispatcher) isOpeningMissing(ctx context.Context, b *recordedBatch, t *event.Transition, p *history.Problem) (bool, error) {
 	if len(r.router.of[p.ID]) > 0 || slices.ContainsFunc(b.Opened, func(o history.Problem) bool { return o.ID == p.ID }) {
 		return false, nil
@@ -233,8 +233,8 @@ func (r *Dispatcher) isOpeningMissing(ctx context.Context, b *recordedBatch, t *
 	return false, err // history knows the problem: it had no handlers when it opened
 }
 
-// recordUnnotified records a withheld (not sent) delivery for each handler of a closed problem whose opening was
-// never sent
+// recordUnnotified records that the handlers of a closed problem were never notified of its opening. Each handler gets
+// a delivery with the state withheld, which means not sent.
 func (o *deliveryBatch) recordUnnotified(t *problemChange) {
 	_, routes := o.chooseRoutes(t.Transition, &t.problem)
 	for _, to := range routes {

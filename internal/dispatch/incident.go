@@ -15,8 +15,8 @@ import (
 // acknowledgement. Services cannot remove an acknowledgement (PagerDuty, Jira Service Management), so a new incident
 // replaces the acknowledged one, which ends.
 
-// message is one message to one handler, about problems with a common incident id (the id of the alert in an external
-// service such as PagerDuty).
+// message is one message to one handler, about problems under the same incident id. The id belongs to the alert in an
+// external service such as PagerDuty.
 type message struct {
 	id       string // problem id, with .1, .2, … after acknowledgements that ended
 	list     []*escalation
@@ -24,8 +24,8 @@ type message struct {
 	replaces string // the incident that this message ends and replaces; empty: none
 }
 
-// messagesFor groups problems by incident (alert in an external service such as PagerDuty), and returns one message
-// for each incident
+// messagesFor divides problems into messages, one for each incident id. An incident is the alert in an external
+// service such as PagerDuty.
 func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) (out []*message) {
 	if o.notifiesEachProblem(ref) {
 		for _, e := range list {
@@ -75,8 +75,8 @@ func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) 
 	return out
 }
 
-// incidentFor returns the incident id for a handler's first message about a problem: an existing unacknowledged
-// incident of the message group, or a new id.
+// incidentFor returns the incident id for a handler's first message about a problem. It is an unacknowledged incident
+// of the message group, or a new id.
 func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalation, anew map[string]*message) string {
 	var calls []string
 	for _, m := range anew {
@@ -105,8 +105,9 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 	return nextIncident(e.Problem, func(id string) bool { return g.usesIncident(ref, id) })
 }
 
-// isIncidentAcknowledged reports whether an incident in an external service, such as PagerDuty, is acknowledged there
-// or in Muster. The group has the problems of the incident, and ref names the handler that sends to the service.
+// isIncidentAcknowledged reports whether an incident in an external service, such as PagerDuty, is acknowledged. An
+// acknowledgement there or in Muster counts. The group has the problems of the incident, and ref names the handler
+// that sends to the service.
 func (o *deliveryBatch) isIncidentAcknowledged(g *group, ref history.HandlerRef, id string) (acked bool) {
 	for e := range g.members {
 		k := e.notifiedHandler(ref)
@@ -124,8 +125,8 @@ func (o *deliveryBatch) isIncidentAcknowledged(g *group, ref history.HandlerRef,
 	return acked
 }
 
-// coversOtherUnacknowledged reports whether the same incident (alert in an external service such as PagerDuty) covers
-// another open problem that nobody has acknowledged.
+// coversOtherUnacknowledged reports whether an incident covers another open problem that nobody has acknowledged. An
+// incident is the alert in an external service such as PagerDuty.
 func (o *deliveryBatch) coversOtherUnacknowledged(e *escalation, k history.NotifiedHandler) bool {
 	g := o.groups[e.groupKey()]
 	return g.anyNotified(k.HandlerRef, k.Incident, func(other *escalation) bool {
@@ -148,8 +149,8 @@ func (o *deliveryBatch) recordIncidentAcknowledged(e *escalation, k history.Noti
 	}
 }
 
-// anyNotified reports whether any problem of the group meets a condition and was reported to the handler under this
-// incident id.
+// anyNotified reports whether a handler was notified of any problem in the group that meets a condition. Only
+// notifications under a given incident id count.
 func (g *group) anyNotified(ref history.HandlerRef, id string, so func(*escalation) bool) bool {
 	if g == nil {
 		return false
@@ -162,14 +163,14 @@ func (g *group) anyNotified(ref history.HandlerRef, id string, so func(*escalati
 	return false
 }
 
-// usesIncident reports whether the handler was notified of any problem of the group under this incident id (id of the
-// alert in an external service).
+// usesIncident reports whether a handler was notified of any problem in the group under an incident id. The id belongs
+// to the alert in an external service.
 func (g *group) usesIncident(ref history.HandlerRef, id string) bool {
 	return g.anyNotified(ref, id, func(*escalation) bool { return true })
 }
 
-// nextIncident returns the next unused incident id of a problem, for a new alert in an external service: PROBLEM.1,
-// PROBLEM.2 and so on.
+// nextIncident returns the next unused incident id of a problem, such as PROBLEM.1. It is for a new alert in an
+// external service.
 func nextIncident(id string, taken func(string) bool) string {
 	problem, _, _ := strings.Cut(id, ".")
 	for n := 1; ; n++ {
@@ -189,8 +190,8 @@ func (e *escalation) notifiedHandler(ref history.HandlerRef) *history.NotifiedHa
 	return nil
 }
 
-// recordNotified records that a handler was notified of the problem under this incident id (id of the alert in an
-// external service).
+// recordNotified records that a handler was notified of the problem under an incident id. The id belongs to the alert
+// in an external service.
 func (e *escalation) recordNotified(ref history.HandlerRef, id string) {
 	if k := e.notifiedHandler(ref); k != nil {
 		k.Incident, k.Acked = id, false
@@ -199,7 +200,8 @@ func (e *escalation) recordNotified(ref history.HandlerRef, id string) {
 	e.Notified = append(e.Notified, history.NotifiedHandler{HandlerRef: ref, Incident: id})
 }
 
-// setIncident sets the incident id of a notification: the id of the alert in external services such as PagerDuty
+// setIncident stores an incident id in a notification, split into problem id and incident. It is the id of the alert
+// in external services such as PagerDuty.
 func setIncident(n *handler.Notification, id string) {
 	n.Incident = ""
 	if problem, _, more := strings.Cut(id, "."); more {

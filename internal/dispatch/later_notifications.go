@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// closeProblem ends the escalations (the progress on routes) of a closed problem, and notifies the handlers that know
-// of the problem. Handlers that were notified get a closing, together with the rest of the problem's group. For all
-// other handlers a withheld delivery records why they were not notified.
+// closeProblem ends a closed problem on all its routes. It also notifies the handlers that know of the problem.
+// Handlers that were notified get a closing, together with the rest of the problem's group. For all other handlers a
+// withheld delivery records why they were not notified.
 func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) error {
 	var now []*escalation
 	o.dependencyClosed(p.ID, o.now)
@@ -31,7 +31,7 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 		}
 		body, err := json.Marshal(newNotification(o.names, handler.Closed, t, p))
 		if err != nil {
-			return fmt.Errorf("encode the end of problem %s: %w", p.ID, err)
+			return fmt.Errorf("encode the closing of problem %s: %w", p.ID, err)
 		}
 		for i := range e.Notified {
 			e.Notified[i].Acked = e.Notified[i].Acked || p.Ack.Active(o.now)
@@ -60,8 +60,8 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 	return o.evaluate(o, now)
 }
 
-// withholdMessages records a delivery with the state withheld (not sent) and its reason, for the handlers of a closed
-// problem that got no message.
+// withholdMessages records, as unsent deliveries, why the handlers of a closed problem got no message. The state of
+// such a delivery is withheld, which means not sent.
 func (o *deliveryBatch) withholdMessages(e *escalation) {
 	why := "the problem closed before the first step was due"
 	if h := e.Hold; h != nil {
@@ -84,7 +84,7 @@ func (o *deliveryBatch) withholdMessages(e *escalation) {
 	o.recordWithheld(e, why)
 }
 
-// recordWithheld records, for each handler of the route's first step, a delivery that was not sent, with the reason
+// recordWithheld records for each handler of a route's first step why no message was sent.
 func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
 	to := o.routeOf(e)
 	if to == nil || len(to.Steps) == 0 {
@@ -147,8 +147,7 @@ func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 	return nil
 }
 
-// notifyAcknowledged notifies the handlers of a problem that it was acknowledged, or that its acknowledgement was
-// removed
+// notifyAcknowledged notifies the handlers of a problem about a new or removed acknowledgement.
 func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Problem) error {
 	var again []*escalation
 	for _, e := range slices.Clone(o.of[p.ID]) {
@@ -193,9 +192,9 @@ func (o *deliveryBatch) remindUnacknowledged(e *escalation) {
 	}
 }
 
-// recordAcknowledgementRemover records in which handler's service (such as PagerDuty) a person removed an
-// acknowledgement, because that service alerts again by itself. If several handlers use the service, the right
-// handler is unknown, so nothing is recorded.
+// recordAcknowledgementRemover records that a person removed an acknowledgement in a handler's own service, such as
+// PagerDuty. Such a service alerts again by itself. If several handlers use the service, the right handler is unknown,
+// so nothing is recorded.
 func (r *router) recordAcknowledgementRemover(e *escalation, who string) {
 	who, _, _ = strings.Cut(who, ": ") // cuts off the person's note
 	var by []int
@@ -218,8 +217,8 @@ func (o *deliveryBatch) notifyHigherSeverity(e *escalation, severity model.Sever
 	}
 }
 
-// scheduleReminder schedules one reminder to every handler that was notified of the problem, sent with the next
-// message of its group. Later steps keep their times.
+// scheduleReminder schedules one reminder to every handler that was notified of the problem. It is sent with the next
+// message of the problem's group. Later steps keep their times.
 func (o *deliveryBatch) scheduleReminder(e *escalation, to *route.Route) {
 	g := o.group(e.groupKey(), e.Lead)
 	if !g.flush.After(o.now) {
@@ -249,8 +248,8 @@ func (o *deliveryBatch) scheduleReminder(e *escalation, to *route.Route) {
 	o.writeEscalation(e)
 }
 
-// notifiedSeverity returns the highest severity of the problem that a handler was notified of, or zero if the handler
-// was not notified.
+// notifiedSeverity returns the highest severity of the problem that any message told a handler. It is zero for a
+// handler without a notification.
 func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	if e.notifiedHandler(ref) == nil {
 		return 0
@@ -258,8 +257,8 @@ func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	return cmp.Or(e.previousSeverity, e.Severity)
 }
 
-// worstNotified returns the highest severity that a handler was notified of under this incident id; ok is false if it
-// was not notified.
+// worstNotified returns the highest severity in notifications to a handler under an incident id. If the handler was
+// not notified, known is false.
 func (g *group) worstNotified(ref history.HandlerRef, id string) (worst model.Severity, known bool) {
 	g.anyNotified(ref, id, func(e *escalation) bool {
 		worst, known = max(worst, e.notifiedSeverity(ref)), true
@@ -268,8 +267,8 @@ func (g *group) worstNotified(ref history.HandlerRef, id string) (worst model.Se
 	return worst, known
 }
 
-// recordSeverity records the severity that a notification to the handlers contained. It keeps the previous severity
-// for other messages of the same moment.
+// recordSeverity stores the highest severity that messages about the problem have contained. It keeps the previous
+// severity for other messages of the same moment.
 func (e *escalation) recordSeverity(severity model.Severity, now time.Time) {
 	if severity > e.Severity {
 		e.previousSeverity, e.Severity = cmp.Or(e.previousSeverity, e.Severity), severity
@@ -279,7 +278,7 @@ func (e *escalation) recordSeverity(severity model.Severity, now time.Time) {
 	}
 }
 
-// isStepNotified reports whether all handlers of a route's step were notified of the problem.
+// isStepNotified reports whether a step of the route has notified all its handlers of the problem.
 func (e *escalation) isStepNotified(to *route.Route, i int) bool {
 	step := to.Steps[i]
 	unknown := func(n route.Name) bool { return e.notifiedHandler(history.HandlerRef(n)) == nil }
@@ -289,7 +288,7 @@ func (e *escalation) isStepNotified(to *route.Route, i int) bool {
 	return e.Next[i].IsZero() || step.Repeat > 0 && e.Next[i].After(e.Opened.Add(step.After))
 }
 
-// removeNames returns a list of names without those in another list
+// removeNames returns the names of the first list that are not in the second list.
 func removeNames(list, some []route.Name) (left []route.Name) {
 	for _, n := range list {
 		if !slices.Contains(some, n) {

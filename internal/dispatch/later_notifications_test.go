@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// TestEndedAcknowledgementNotifiesAgain lets an acknowledgement expire and expects a reminder to its handlers, and a
-// new incident in external services
+// TestEndedAcknowledgementNotifiesAgain lets an acknowledgement expire, and expects a reminder and a new incident. The
+// incident is the alert in an external service.
 func TestEndedAcknowledgementNotifiesAgain(t *testing.T) {
 	for name, ends := range map[string]func(p *routerScenario){
 		"it runs out": func(p *routerScenario) {
@@ -62,8 +62,8 @@ func TestEndedAcknowledgementNotifiesAgain(t *testing.T) {
 	})
 }
 
-// TestEndedAcknowledgementConcernsItsProblemAlone expects a new incident for the problem whose acknowledgement
-// expired, and the other problems of its group to stay acknowledged.
+// TestEndedAcknowledgementConcernsItsProblemAlone lets an acknowledgement expire, and expects a new incident id for
+// that problem only. Other problems of its group must stay acknowledged.
 func TestEndedAcknowledgementConcernsItsProblemAlone(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(120)}}}})
 	p.compareIncidents()
@@ -89,8 +89,8 @@ func TestEndedAcknowledgementConcernsItsProblemAlone(t *testing.T) {
 		expect pager summary p1 | pager summary p1 | pager acknowledged p1 | pager summary p1.1, instead of p1`)
 }
 
-// TestAcknowledgedIncidentIDIsNotReused acknowledges a group's incident, and expects a new incident id for a problem
-// that is notified later. If that incident is acknowledged by the end of the silence, the problem gets another id.
+// TestAcknowledgedIncidentIDIsNotReused acknowledges a group's incident, and expects a new incident id for a later
+// problem. If that incident is acknowledged by the end of the silence, the problem gets another id.
 func TestAcknowledgedIncidentIDIsNotReused(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil), "quiet": &model.SilenceSpec{
 		Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, Until: model.Time{Time: testTime.Add(time.Hour)}, Reason: "new disks"}})
@@ -100,8 +100,8 @@ func TestAcknowledgedIncidentIDIsNotReused(t *testing.T) {
 		after 1h; expect pager opened p1.1; close p1; close p2; after 1m; expect pager closed p1 | pager closed p1.1`)
 }
 
-// TestLaterStepHasItsOwnIncidents expects the handler of a later route step to have its own incident ids (ids in
-// external services)
+// TestLaterStepHasItsOwnIncidents notifies the handler of a later route step, and expects separate incident ids. The
+// ids belong to alerts in external services.
 func TestLaterStepHasItsOwnIncidents(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	p.compareIncidents()
@@ -116,7 +116,7 @@ func TestLaterStepHasItsOwnIncidents(t *testing.T) {
 }
 
 // TestServiceThatRemovedItsAcknowledgementKeepsTheIncident removes an acknowledgement in a service such as PagerDuty,
-// and expects no new incident there
+// and expects no new incident in that service.
 func TestServiceThatRemovedItsAcknowledgementKeepsTheIncident(t *testing.T) {
 	for name, row := range map[string]struct {
 		by   string
@@ -139,8 +139,8 @@ func TestServiceThatRemovedItsAcknowledgementKeepsTheIncident(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementAppliesToItsIncident acknowledges a problem again after a second problem of the same message group
-// has opened another incident, and expects this incident to stay unacknowledged.
+// TestAcknowledgementAppliesToItsIncident acknowledges the first of two problems with separate incidents, and expects
+// the second incident to stay unacknowledged. Both problems are of one message group.
 func TestAcknowledgementAppliesToItsIncident(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.compareIncidents()
@@ -149,8 +149,8 @@ func TestAcknowledgementAppliesToItsIncident(t *testing.T) {
 		ack p1 bob; open p3 12; after 1m; expect pager acknowledged p1 | pager opened p2  # that calls still`)
 }
 
-// TestHigherSeverityMovesNoLaterStep raises the severity of a problem: each handler is notified once, and later route
-// steps keep their times
+// TestHigherSeverityMovesNoLaterStep raises a problem's severity, and expects later steps of its route at their
+// planned times. Later route steps must keep their times.
 func TestHigherSeverityMovesNoLaterStep(t *testing.T) {
 	pager, both := []string{"pager"}, []string{"pager", "lead"}
 	for name, row := range map[string]struct {
@@ -232,8 +232,8 @@ func TestMessagesStateThePreviousSeverity(t *testing.T) {
 	}
 }
 
-// TestOnlyTheWorstSeverityRaisesAnIncident expects a message about a higher severity of a group's incident only if it
-// is above all earlier severities of the incident.
+// TestOnlyTheWorstSeverityRaisesAnIncident raises problems' severities, and expects a message only above the group's
+// worst severity. The worst severity of the group's incident counts.
 func TestOnlyTheWorstSeverityRaisesAnIncident(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	var sent []history.Delivery

@@ -16,8 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// notifyDue decides about all escalations (progress of problems on routes) whose time has come, and notifies their
-// handlers.
+// notifyDue decides about all problems on routes whose time has come, and notifies their handlers.
 func (r *router) notifyDue(o *deliveryBatch) error {
 	var due []*escalation
 	for len(r.due) > 0 && !r.due[0].at.After(o.now) {
@@ -26,8 +25,8 @@ func (r *router) notifyDue(o *deliveryBatch) error {
 	return r.evaluate(o, due)
 }
 
-// evaluate decides about escalations (progress of problems on routes) whose time has come, and adds one message per
-// message group and route step to the batch. An error concerns one message, which is tried again in a minute.
+// evaluate decides about problems on routes that are due, and adds the resulting messages to the batch. A message
+// group and route step have one message. An error concerns one message, which is tried again in a minute.
 func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 	open, over, closing := map[groupKey][]*escalation{}, map[groupKey][]*escalation{}, map[groupKey][]*escalation{}
 	for _, e := range due {
@@ -81,8 +80,8 @@ func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 	return errors.Join(errs...)
 }
 
-// dueStep returns the route step that an escalation is to notify now, unless a silence or another reason holds it
-// back. It records a hold, with the reason, until the hold ends.
+// dueStep returns the step of a route that must be notified now. A silence or another reason can hold the step back.
+// It records a hold, with the reason, until the hold ends.
 func (o *deliveryBatch) dueStep(e *escalation, to *route.Route) (step int, ready bool) {
 	is := o.presentState(e)
 	if is == nil {
@@ -115,8 +114,8 @@ func (o *deliveryBatch) dueStep(e *escalation, to *route.Route) (step int, ready
 	return 0, false
 }
 
-// holdsOf returns all reasons (holds) why the messages of an escalation must wait now, such as silences, mutes, an
-// acknowledgement or a rate limit.
+// holdsOf returns all reasons (holds) why the messages about a problem on a route must wait now. Silences, mutes, an
+// acknowledgement and a rate limit are such reasons.
 func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now time.Time) []route.Hold {
 	list := r.Table.Holds(r.describeProblem(e.NodeID, e.Source, p.Status, p.Severity), to, now)
 	if ack := p.Ack; ack.Active(now) {
@@ -135,8 +134,8 @@ func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now t
 	return list
 }
 
-// mostImportantHold returns the reason that decides why a message is not sent now: first a reason that drops the
-// message, else the reason that lasts longest.
+// mostImportantHold chooses, among several reasons to hold a message back, the reason to show. A reason that drops the
+// message comes first, then the reason that lasts longest.
 func mostImportantHold(list []route.Hold) *route.Hold {
 	if len(list) == 0 {
 		return nil
@@ -153,7 +152,7 @@ func mostImportantHold(list []route.Hold) *route.Hold {
 	return &h
 }
 
-// compareBools orders false before true.
+// compareBools converts a bool to a number for comparisons, 1 for true and -1 for false.
 func compareBools(more bool) int {
 	if more {
 		return 1
@@ -161,8 +160,8 @@ func compareBools(more bool) int {
 	return -1
 }
 
-// notify adds one message about several problems for each handler of a route step; the parameter why explains to
-// readers why several message groups share it.
+// notify adds one message about several problems for each handler of a route step. Parameter why tells readers why
+// several message groups share the message.
 func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 	for _, name := range list[0].route.Steps[step].To {
 		ref := history.HandlerRef(name)
@@ -189,7 +188,7 @@ func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 	return nil
 }
 
-// notifyHandler adds one message to one handler to the batch.
+// notifyHandler composes one message about problems, and adds the message to the batch.
 func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why string) error {
 	kind := handler.Reminder
 	if slices.ContainsFunc(m.list, func(e *escalation) bool { return e.notifiedHandler(ref) == nil }) {
@@ -216,15 +215,15 @@ func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why st
 	return nil
 }
 
-// notifiesEachProblem reports whether a handler gets one message per problem instead of one per group, as an
-// Alertmanager does, which groups alerts itself.
+// notifiesEachProblem reports whether a handler gets one message per problem instead of one per group. An Alertmanager
+// does, because it groups alerts itself.
 func (r *router) notifiesEachProblem(ref history.HandlerRef) bool {
 	spec, ok := r.names.Handler(ref.Namespace, ref.Name)
 	return ok && spec.Alertmanager != nil
 }
 
-// notificationOf returns the content of a message: its problems, each in the state in which the router decided to
-// send it
+// notificationOf composes the notification for a message about one or several problems. Each problem is in the state
+// in which the router decided to send the message.
 func (r *router) notificationOf(m *message, ref history.HandlerRef, kind string) (*handler.Notification, error) {
 	var notes []*handler.Notification
 	ended := 0
@@ -293,7 +292,7 @@ func summarizeNotifications(notes []*handler.Notification, id, kind string) *han
 	return &n
 }
 
-// severityRank converts the name of a severity to a number that grows with the severity.
+// severityRank returns a number for the name of a severity, higher for a worse severity.
 func severityRank(severity string) model.Severity {
 	s, _ := model.ParseSeverity(severity)
 	return s

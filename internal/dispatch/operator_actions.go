@@ -22,8 +22,8 @@ type HandlerTest struct {
 	Err      error // nil: the handler accepted the message
 }
 
-// Try sends a test message to a handler at once, without the outbox. Variables in the spec are replaced by properties of a
-// node; if node is zero, by their defaults.
+// Try sends a test message to a handler immediately, without the outbox. Variables in the spec are replaced by
+// properties of a node; if node is zero, by their defaults.
 func (r *Dispatcher) Try(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (HandlerTest, error) {
 	now := r.opts.Now().UTC()
 	note := &handler.Notification{
@@ -55,8 +55,8 @@ func (r *Dispatcher) Try(ctx context.Context, ref history.HandlerRef, spec *mode
 	return t, nil
 }
 
-// Replay puts dead letters (messages that were given up) of a handler back into the outbox, which sends them again,
-// oldest first. Dead letters of closed problems stay, because they would call people for nothing. With q.Ended they
+// Replay sends the dead letters (given-up messages) of a handler again, oldest first. A dead letter is a message that
+// was given up. Dead letters of closed problems stay, because they would call people for nothing. With q.Ended they
 // are sent too, followed by their closings.
 func (r *Dispatcher) Replay(ctx context.Context, ref history.HandlerRef, q history.ReplayQuery) (history.ReplayCounts, error) {
 	if room := r.deliver.outbox.limit - r.deliver.outbox.undelivered(ref); q.Limit > room/2 {
@@ -129,8 +129,8 @@ func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spe
 	return last, len(list) == refreshPageSize, d.out.ResendProblems(ctx, spec, notes)
 }
 
-// alertmanagerLocks has one read-write lock per Alertmanager: sending a message locks it for reading, a refresh of all
-// problems for writing.
+// alertmanagerLocks has a lock per Alertmanager handler, so that messages and full refreshes do not overlap. Sending a
+// message locks it for reading, and a refresh of all problems for writing.
 type alertmanagerLocks struct{ locks sync.Map } // a *sync.RWMutex by history.HandlerRef
 
 // lockOf returns the lock of one Alertmanager handler.

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Options holds the settings of a Dispatcher and the parts of the server that it uses.
+// Options holds the settings of a Dispatcher, with the server parts for its work.
 type Options struct {
 	Store history.Store
 	Names Names
@@ -50,7 +50,7 @@ type Options struct {
 	shutdownWait time.Duration // time that messages under way get when the server stops; default 5 s
 }
 
-// RoutingOptions has the parts of the server that decide which handlers are notified and when
+// RoutingOptions has the parts of the server that decide whom to notify, and when.
 type RoutingOptions struct {
 	// Table finds routes and holds; nil: only the handlers that checks and namespaces name are notified.
 	Table *route.Table
@@ -74,7 +74,7 @@ type RoutingOptions struct {
 	Shadow func(namespace string) bool
 }
 
-// PipelineOptions holds the settings of Sensu pipelines; a nil Table turns pipelines off.
+// PipelineOptions holds the settings of Sensu pipelines. A nil Table turns pipelines off.
 type PipelineOptions struct {
 	Table *pipes.Table
 	// FilterContext returns the records of an event's node, of the node that ran its check, and of the check; nil: there are none.
@@ -91,7 +91,7 @@ type DeliveryOptions struct {
 	Attempts *attempt.Log
 }
 
-// BatchOptions limits the queue of transitions (changes of events) and the database transactions that write them.
+// BatchOptions limits the queue of event changes and their database transactions.
 type BatchOptions struct {
 	Capacity     int64         // most bytes of waiting transitions; default: the capacity of the queue reactions
 	Size         int           // most transitions in one transaction; default 2000
@@ -121,8 +121,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Names has the methods by which the dispatcher reads declared resources: names of nodes and checks, and the handlers
-// that resources name.
+// Names is the interface by which the dispatcher looks up names, handlers and check definitions. They return the names
+// of nodes and checks, and the handlers that resources name.
 type Names interface {
 	route.Directory
 	// NodeProperties returns the properties of a node, for variables in the spec of a handler.
@@ -139,8 +139,8 @@ type Names interface {
 	Keepalive(node model.NodeID) *model.CheckDefinition
 }
 
-// definition returns the check definition by which a transition's status was computed, with the present handlers,
-// route and pipelines, or nil if it is unknown.
+// definition returns the check definition (handlers, route) for an event's change, or nil for an unknown check. Its
+// handlers, route and pipelines are the present values.
 func definition(names Names, t *event.Transition) *model.CheckDefinition {
 	if t.Source.Check() == model.KeepaliveCheck {
 		return names.Keepalive(t.Node)
@@ -148,8 +148,8 @@ func definition(names Names, t *event.Transition) *model.CheckDefinition {
 	return names.Judgement(t.Definition, t.Source.Instance)
 }
 
-// Replay reads the journal again and computes the transitions (changes of events) that history lacks, in order per
-// partition
+// Replay reads the journal again and computes the event changes that history lacks. The changes (transitions) are in
+// order per partition.
 type Replay interface {
 	// At returns the position of the replay. Before the first Read history has all transitions up to that position.
 	At() journal.Position
@@ -174,9 +174,8 @@ type metrics struct {
 	pipelineSeconds                                prometheus.Histogram
 }
 
-// newMetrics makes the metrics of a dispatcher and registers them, unless registerer is nil. lag returns how far history is
-// behind,
-// use the size of history.
+// newMetrics makes the metrics of a dispatcher. With a registerer, the metrics are registered, too. lag returns how
+// far history is behind, use the size of history.
 func newMetrics(registerer prometheus.Registerer, lag func() Lag, use func() history.Usage) *metrics {
 	factory := promauto.With(registerer)
 	counterOpts := func(name, help string) prometheus.CounterOpts {

@@ -12,10 +12,10 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// outbox is the deliverer's copy in memory of the outbox, the database table of messages to send. It limits the
-// undelivered messages of each handler (the queue "deliveries"). It knows the messages under way, so that no message
-// is sent twice at the same time and no handler gets more messages than its slots. It also knows the messages that
-// wait for an asset. The rows of the table decide: after a crash a message is sent again with the same key.
+// outbox is a copy in memory of the database table of messages to send. It limits the undelivered messages of each
+// handler (the queue "deliveries"). It knows the messages under way, so that no message is sent twice at the same time
+// and no handler gets more messages than its slots. It also knows the messages that wait for an asset. The rows of the
+// table decide: after a crash a message is sent again with the same key.
 type outbox struct {
 	limit int                          // most undelivered messages of one handler
 	slots func(history.HandlerRef) int // returns the most messages that a handler gets at the same time
@@ -76,8 +76,8 @@ func (o *outbox) undelivered(ref history.HandlerRef) int {
 	return o.pending[ref]
 }
 
-// prepare marks a delivery as a dead letter (given up) if its handler already has as many undelivered messages as its
-// limit allows. None is sent before add.
+// prepare registers new messages before their transaction, and gives up messages to an overloaded handler. A dead
+// letter is a message that was given up. None is sent before add.
 func (o *outbox) prepare(list []history.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -97,8 +97,8 @@ func (o *outbox) prepare(list []history.Delivery) {
 	}
 }
 
-// add counts new deliveries per handler once their transaction is committed and noted in the journal, so that they
-// may be sent
+// add releases new messages for sending, and counts the messages per handler. Their transaction is committed and noted
+// in the journal.
 func (o *outbox) add(list []history.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -131,10 +131,10 @@ const (
 	minDue = 8
 )
 
-// beginQuery records that a query for due messages starts; messages written during the query cause another query. It
-// returns the handlers without a free slot, and the number of rows that the other handlers can use; messages under
-// way are among those rows. A query follows each message that ends, so its cost must not grow with the number of
-// waiting messages.
+// beginQuery starts a query for due messages, and returns how many messages may be sent now. Messages written during
+// the query cause another query. It returns the handlers without a free slot, and the number of rows that the other
+// handlers can use; messages under way are among those rows. A query follows each message that ends, so its cost must
+// not grow with the number of waiting messages.
 func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -171,7 +171,7 @@ func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	return o.arrivals, true
 }
 
-// attemptEnd says how an attempt to send a message ended: done, to be retried, or waiting for an asset.
+// attemptEnd is how an attempt to send a message ended. It is done, to be retried, or waiting for an asset.
 type attemptEnd int
 
 const (
@@ -197,14 +197,14 @@ func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) 
 	}
 }
 
-// addCount adds n to a handler's number in a map, and deletes the entry when the number becomes zero.
+// addCount adds n to the number that a map has for a handler. An entry that becomes zero is deleted.
 func addCount(counts map[history.HandlerRef]int, ref history.HandlerRef, n int) {
 	if counts[ref] += n; counts[ref] == 0 {
 		delete(counts, ref)
 	}
 }
 
-// AssetArrived makes the deliveries due now that wait for a missing asset. It does not block.
+// AssetArrived schedules for now the messages that waited for a missing asset (program archive). It does not block.
 func (r *Dispatcher) AssetArrived() {
 	o := r.deliver.outbox
 	o.mu.Lock()
@@ -216,7 +216,7 @@ func (r *Dispatcher) AssetArrived() {
 	}
 }
 
-// retryAssetWaits makes stored deliveries due now if they waited for an asset that has arrived
+// retryAssetWaits makes stored deliveries due now if their missing asset has arrived.
 func (d *deliverer) retryAssetWaits(ctx context.Context) {
 	o := d.outbox
 	o.mu.Lock()

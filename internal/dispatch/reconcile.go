@@ -14,17 +14,17 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// reconciliation has the problems that, at the server's start, are open in the history database but not in memory, or
-// the other way round. Some of their transitions were only late, and are recorded soon; the rest were lost.
+// reconciliation has the problems that differ between the history database and memory at the server's start. Each is
+// open in only one of both. Some of their transitions were only late, and are recorded soon; the rest were lost.
 type reconciliation struct {
 	at     journal.Position        // last position whose transitions the replay emits
 	opened []*model.Problem        // problems that are open in the view and not in history
 	closed map[string]sourceOnNode // problems that are open in history and not in the view
 }
 
-// Compare compares the open problems in memory with those in the history database, and stores the differences, which
-// Run corrects. The view has applied all commits up to a position; each calls fn with each of its open problems. Call
-// Compare after Load and before Run, before new transitions are emitted.
+// Compare finds the problems that are open in memory but not in the history database, or the reverse. It stores the
+// differences, which Run corrects. The view has applied all commits up to a position; each calls fn with each of its
+// open problems. Call Compare after Load and before Run, before new transitions are emitted.
 func (r *Dispatcher) Compare(at journal.Position, each func(fn func(*model.Problem))) {
 	m := &reconciliation{at: at, closed: maps.Clone(r.router.open)}
 	each(func(p *model.Problem) {
@@ -37,7 +37,7 @@ func (r *Dispatcher) Compare(at journal.Position, each func(fn func(*model.Probl
 	r.reconciliation = m
 }
 
-// reconcile opens and closes problems in history whose opening or closing was lost. It waits until all late
+// reconcile adds to history the openings and closings of problems that history has lost. It waits until all late
 // transitions are recorded.
 func (r *Dispatcher) reconcile(ctx context.Context) error {
 	m := r.reconciliation
@@ -54,8 +54,8 @@ func (r *Dispatcher) reconcile(ctx context.Context) error {
 	return r.recordMissingClosings(ctx, m)
 }
 
-// recordMissingOpenings opens the problems in history whose opening was lost. Problems that opened while an older or new history
-// did not know which handlers were notified are only recorded.
+// recordMissingOpenings adds to history the lost openings of problems that are open in memory. Problems that opened
+// while an older or new history did not know which handlers were notified are only recorded.
 func (r *Dispatcher) recordMissingOpenings(ctx context.Context, m *reconciliation) error {
 	var known map[string]bool
 	if err := r.retry(ctx, "cannot read history", 0, func() (err error) {
@@ -100,7 +100,7 @@ func (r *Dispatcher) recordMissingOpenings(ctx context.Context, m *reconciliatio
 	return nil
 }
 
-// missingOpening creates the opening of a problem that history lacks, from the event's state in memory.
+// missingOpening creates the lost opening of a problem that history does not know, from memory.
 func (r *Dispatcher) missingOpening(p *model.Problem) *event.Transition {
 	t := event.Transition{Node: p.NodeID, Source: p.Source}
 	if s := r.opts.Routing.Present(p.NodeID, p.Source); s != nil {
@@ -110,8 +110,8 @@ func (r *Dispatcher) missingOpening(p *model.Problem) *event.Transition {
 	return &t
 }
 
-// recordMissingClosings closes the problems in history that are no longer open in memory. If the view has no state of
-// an existing event, the problem stays open, because nobody can tell whether it has ended.
+// recordMissingClosings adds to history the lost closings of problems that are no longer open in memory. If the view
+// has no state of an existing event, the problem stays open, because nobody can tell whether it has ended.
 func (r *Dispatcher) recordMissingClosings(ctx context.Context, m *reconciliation) error {
 	var b recordedBatch
 	for id, of := range m.closed {
@@ -147,9 +147,8 @@ func (r *Dispatcher) recordMissingClosings(ctx context.Context, m *reconciliatio
 	return r.routeAndRecord(ctx, b, 0)
 }
 
-// missingClosing returns the closing of a problem that history still has as open, although the event view no longer has
-// it. The state is the present one of the check or trigger; it is nil if the event is gone. The time of the closing is
-// known only if the state is OK.
+// missingClosing creates the lost closing of a problem that history still shows as open. The state is the present one
+// of the check or trigger; it is nil if the event is gone. The time of the closing is known only if the state is OK.
 func (r *Dispatcher) missingClosing(p history.Problem, state *event.Transition) problemChange {
 	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Source: p.Source, Definition: p.Definition, Status: model.OK,
 		Received: r.now().UnixNano()}
@@ -166,7 +165,7 @@ func (r *Dispatcher) missingClosing(p history.Problem, state *event.Transition) 
 	return problemChange{Transition: t, problem: p}
 }
 
-// latenessNote returns a text that explains to a handler why its first message about problems is late.
+// latenessNote returns the text that tells a handler why its first message about the problems is late.
 func latenessNote(list []*escalation, ref history.HandlerRef) (note string) {
 	var first, opened time.Time
 	late, earlier := 0, 0

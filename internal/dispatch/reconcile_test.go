@@ -18,15 +18,15 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testView simulates the event states in memory: it has the open problems by node, and the time since which other
-// nodes are OK
+// testView simulates the event states in memory for a test. It has the open problems by node, and the time since which
+// other nodes are OK.
 type testView struct {
 	mu      sync.Mutex
 	open    map[model.NodeID]*model.Problem
 	okSince map[model.NodeID]int64 // Unix ns
 }
 
-// openProblem opens a problem on a node in this view.
+// openProblem opens a problem on a node in the simulated event states.
 func (v *testView) openProblem(node model.NodeID, id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -36,7 +36,7 @@ func (v *testView) openProblem(node model.NodeID, id string) {
 	v.open[node] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Definition: 3, Status: model.Critical, Severity: model.High, Opened: testTime, Output: "as it opened"}
 }
 
-// present returns the present state of a check on a node, as the event states in memory have it.
+// present returns the present state of a check on a node from the simulated event states.
 func (v *testView) present(node model.NodeID, source model.Source) *event.Transition {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -60,13 +60,12 @@ func (v *testView) eachOpen(fn func(*model.Problem)) {
 	}
 }
 
-// compareProblems returns a function that makes a dispatcher compare its history with the open problems of this view
+// compareProblems returns a function that calls Dispatcher.Compare with the simulated open problems.
 func (v *testView) compareProblems(at uint64) func(*Dispatcher) {
 	return func(r *Dispatcher) { r.Compare(positionAt(at), v.eachOpen) }
 }
 
-// missedProblems returns the value of the metric that counts missing openings or closings which the dispatcher has
-// corrected.
+// missedProblems returns how many missing openings or closings the dispatcher has corrected, from its metrics.
 func missedProblems(r *runningDispatcher, done string) float64 {
 	return testutil.ToFloat64(r.metrics.missed.WithLabelValues(done))
 }
@@ -151,8 +150,8 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	}
 }
 
-// unrelatedTransition returns a transition of another node; a test waits for its row in history to know that all
-// earlier transitions were processed.
+// unrelatedTransition returns an event change on another node, to mark the end of a test's changes. When a test finds
+// its row in history, all earlier changes were processed.
 func unrelatedTransition(commit uint64) event.Transition {
 	t := statusTransition(1, commit, 0)
 	t.Node = 9999
@@ -202,8 +201,8 @@ func TestOlderHistoryRecordsOpenProblemsWithoutMessage(t *testing.T) {
 	}
 }
 
-// TestOlderHistoryNotifiesNobodyTwice restores an older history database and replays the journal, and expects the
-// transitions to be recorded and no message to be sent again. Later ones are sent.
+// TestOlderHistoryNotifiesNobodyTwice restores an older history database and replays the journal, and expects no
+// repeated message. The event changes (transitions) must be recorded, without messages. Later ones are sent.
 func TestOlderHistoryNotifiesNobodyTwice(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	s, v := openSQLiteStore(t), &testView{}
@@ -252,8 +251,8 @@ func TestOlderHistoryNotifiesNobodyTwice(t *testing.T) {
 	}
 }
 
-// TestHeldProblemsAreNotMissing starts with problems in history whose messages were silenced or not yet due, and expects no
-// problem to count as a lost opening.
+// TestHeldProblemsAreNotMissing restarts with open problems that nobody was notified of yet, and expects no
+// correction.
 func TestHeldProblemsAreNotMissing(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(), "quiet": &model.SilenceSpec{Reason: "known"}})
 	p.openProblem("p1", 10, model.Critical, model.High)

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// TestHigherSeverityIsRoutedAgain checks that a problem whose severity rises also notifies routes that match only the
+// TestHigherSeverityIsRoutedAgain raises a problem's severity, and expects notifications on routes that match only the
 // higher severity.
 func TestHigherSeverityIsRoutedAgain(t *testing.T) {
 	warnings := &model.SilenceSpec{Selector: model.Selector{Statuses: []string{"warning"}}, Reason: "known"}
@@ -27,8 +27,8 @@ func TestHigherSeverityIsRoutedAgain(t *testing.T) {
 		left 0`)
 }
 
-// TestHigherSeverityIsNotifiedOnce checks that a handler notified of a warning gets one message when the group turns
-// critical, and none while it is acknowledged.
+// TestHigherSeverityIsNotifiedOnce turns a group of warnings critical, and expects one message to each notified
+// handler. While the group is acknowledged, none is sent.
 func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	p.script(`warn p1 10; warn p2 11`)
@@ -55,8 +55,8 @@ func TestHigherSeverityIsNotifiedOnce(t *testing.T) {
 	p.script(`expect mail opened p3; after 1m; status p3 critical high; after 0s; expect mail reminder p3`)
 }
 
-// TestDeletedRouteFinishesItsEscalations deletes a route and expects each problem on it to end there or to move to
-// another route
+// TestDeletedRouteFinishesItsEscalations deletes a route, and expects its open problems to end or to continue on
+// another route. Each problem ends on that route or moves to another route.
 func TestDeletedRouteFinishesItsEscalations(t *testing.T) {
 	both := func() map[string]model.Spec {
 		return map[string]model.Spec{"a": routeTo("pager", &model.Selector{}), "b": routeTo("chat", &model.Selector{})}
@@ -82,8 +82,7 @@ func TestDeletedRouteFinishesItsEscalations(t *testing.T) {
 	})
 }
 
-// TestAddedRouteStepIsNotified adds a step to a route after all its steps were sent, and expects the new step's
-// handlers to be notified
+// TestAddedRouteStepIsNotified adds a step to a route after all steps were sent, and expects its notification.
 func TestAddedRouteStepIsNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; after 1h; expect pager opened p1`)
@@ -103,7 +102,8 @@ func TestClosingsAreGroupedLikeOpenings(t *testing.T) {
 		left 0`)
 }
 
-// TestDroppedProblemIsNeverNotified drops a problem's messages by a silence, and expects none after any later change
+// TestDroppedProblemIsNeverNotified opens a problem under a silence that discards messages, and expects no message
+// even afterwards
 func TestDroppedProblemIsNeverNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(),
 		"drop": &model.SilenceSpec{Drop: true, Until: model.Time{Time: testTime.Add(time.Minute)}, Reason: "a test"}})
@@ -111,8 +111,8 @@ func TestDroppedProblemIsNeverNotified(t *testing.T) {
 		close p1; expect pager withheld p1 (silenced by default/drop until it closed: a test)`)
 }
 
-// TestSilenceDeletedWhileDownHoldsNoProblem deletes a silence while the server is down, and expects the server to send the
-// messages that the silence delayed at its next start
+// TestSilenceDeletedWhileDownHoldsNoProblem deletes a silence while the server is down, and expects the delayed
+// messages after the start.
 func TestSilenceDeletedWhileDownHoldsNoProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(), "forever": &model.SilenceSpec{Reason: "until somebody says so"}})
 	p.script(`open p1 10; after 1m`)
@@ -121,7 +121,7 @@ func TestSilenceDeletedWhileDownHoldsNoProblem(t *testing.T) {
 }
 
 // TestNewAcknowledgementReplacesTheEnd acknowledges a problem twice with different expiry times, and expects the
-// second one to count.
+// second expiry time to count.
 func TestNewAcknowledgementReplacesTheEnd(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; ack p1 ann; after 2h; expect pager opened p1 | pager acknowledged p1
@@ -165,8 +165,8 @@ func TestSummaryHasALineForEachProblem(t *testing.T) {
 	}
 }
 
-// TestWithheldDeliveriesAreNotQueued checks that a withheld delivery is not counted as a message waiting for its
-// handler.
+// TestWithheldDeliveriesAreNotQueued expects a delivery that is recorded but never sent (withheld) not to count as
+// waiting.
 func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
 	r := New(Options{Store: openSQLiteStore(t)})
 	ref := history.HandlerRef{Namespace: "default", Name: "pager"}
@@ -176,8 +176,8 @@ func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
 	}
 }
 
-// TestMessageWaitsForItsJournalRecord expects a message not to be sent before the journal has the record of the
-// database transaction that stored the message.
+// TestMessageWaitsForItsJournalRecord expects a stored message to be sent only after its transaction is noted in the
+// journal.
 func TestMessageWaitsForItsJournalRecord(t *testing.T) {
 	o := newOutbox(&queue.Registry{}, func(history.HandlerRef) int { return 1 })
 	o.limit = 10
@@ -192,8 +192,8 @@ func TestMessageWaitsForItsJournalRecord(t *testing.T) {
 	}
 }
 
-// TestReturnedRouteKeepsItsEscalation ends the progress of a problem on a route and starts it again in one
-// transaction, and expects the database to keep the row.
+// TestReturnedRouteKeepsItsEscalation removes and restores a problem's progress on a route, and expects the row to
+// stay.
 func TestReturnedRouteKeepsItsEscalation(t *testing.T) {
 	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
 	o := newDeliveryBatch(nil, testTime)
@@ -205,8 +205,8 @@ func TestReturnedRouteKeepsItsEscalation(t *testing.T) {
 	}
 }
 
-// TestSilenceUntilResolvedEndsWithItsProblem expects a silence with untilResolved to end when the first problem that
-// it silences closes
+// TestSilenceUntilResolvedEndsWithItsProblem closes a problem under a silence with untilResolved, and expects the
+// silence to end.
 func TestSilenceUntilResolvedEndsWithItsProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(),
 		"known": &model.SilenceSpec{Selector: model.Selector{Targets: &model.Targets{Nodes: []string{"web01"}}}, UntilResolved: true, Reason: "known"}})

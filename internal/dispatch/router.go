@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// router decides which handlers of which routes are notified when a problem opens, lasts and closes. Its state equals
+// router decides which handlers are notified of a problem, and when, from its opening to its closing. Its state equals
 // the SQL table history_escalations; both change together. Only the goroutine of Run uses it.
 type router struct {
 	RoutingOptions
@@ -30,7 +30,7 @@ type router struct {
 	unknownUntil time.Time               // history does not know the messages to handlers up to here; zero: it does
 }
 
-// sourceOnNode identifies a problem by its node and by its source (such as a check) on this node.
+// sourceOnNode identifies a problem by its node and its source on the node, such as a check.
 type sourceOnNode struct {
 	node   model.NodeID
 	source model.Source
@@ -48,8 +48,7 @@ type escalation struct {
 	previousSeverity model.Severity    // severity notified before Severity, until all steps were sent with Severity
 }
 
-// group has the problems of one route that have equal values of the route's groupBy fields, and so are reported in
-// common messages.
+// group has the problems of one route that share their messages. They have equal values of the route's groupBy fields.
 type group struct {
 	lead    string
 	flush   time.Time // time of the group's next message; in the past: no message waits
@@ -57,8 +56,8 @@ type group struct {
 	members map[*escalation]bool
 }
 
-// groupKey identifies a message group: problems that share messages, a rate limit, or one step of a route. Fields that
-// do not matter are zero. Problems of a shadow namespace share neither messages nor a rate with other problems.
+// groupKey identifies a group of problems that share messages or a rate limit. Fields that do not matter are zero.
+// Problems of a shadow namespace share neither messages nor a rate with other problems.
 type groupKey struct {
 	route, group string
 	shadow       bool
@@ -70,13 +69,14 @@ func (k groupKey) compare(o groupKey) int {
 	return cmp.Or(cmp.Compare(k.route, o.route), cmp.Compare(k.group, o.group), compareBools(k.shadow)-compareBools(o.shadow), cmp.Compare(k.step, o.step))
 }
 
-// groupKey returns the key of the message group (problems reported together) to which the escalation belongs.
+// groupKey returns the key of the message group of a problem on a route. One message reports all problems of the
+// group.
 func (e *escalation) groupKey() groupKey { return groupKey{route: e.Route, group: e.Group} }
 
-// rateKey returns the key of the rate limit that applies to messages of the escalation.
+// rateKey returns the key of the rate limit for messages about a problem on a route.
 func (e *escalation) rateKey() groupKey { return groupKey{route: e.Route, shadow: e.Shadow} }
 
-// newRouter returns a router without escalations (problems on routes)
+// newRouter returns a router without problems on routes.
 func newRouter(o Options) *router {
 	return &router{
 		RoutingOptions: o.Routing, store: o.Store, names: o.Names, all: map[history.EscalationKey]*escalation{},
@@ -85,14 +85,14 @@ func newRouter(o Options) *router {
 	}
 }
 
-// mayHaveBeenSent reports whether a message with this due time may have been sent already, because the history
-// database was restored from an older backup.
+// mayHaveBeenSent reports whether a message may have been sent before the database was restored from a backup. The
+// history database may be an older backup that does not know.
 func (r *router) mayHaveBeenSent(due time.Time) bool {
 	return !due.IsZero() && !due.After(r.unknownUntil)
 }
 
-// load reads the router's state from the store: open problems, how far each problem has got on its routes
-// (escalations), and the counters of rate limits
+// load reads the router's state from the store. It has the open problems, their progress on routes (escalations), and
+// the counters of rate limits.
 func (r *router) load(ctx context.Context) error {
 	rates, err := r.store.Rates(ctx)
 	if err != nil {
@@ -123,8 +123,8 @@ func (r *router) load(ctx context.Context) error {
 	}
 }
 
-// addEscalation adds an escalation (the progress of one problem on one route) to all indexes and to the heap of due
-// ones
+// addEscalation adds one problem's progress on one route (escalation) to the router's indexes. It also adds it to the
+// heap of due escalations.
 func (r *router) addEscalation(e *escalation) {
 	r.all[e.EscalationKey] = e
 	r.of[e.Problem] = append(r.of[e.Problem], e)
@@ -136,7 +136,7 @@ func (r *router) addEscalation(e *escalation) {
 	r.schedule(e)
 }
 
-// group returns the message group with this key, and creates a missing one
+// group returns the message group with a given key, or creates the group.
 func (r *router) group(key groupKey, lead string) *group {
 	if r.groups[key] == nil {
 		r.groups[key] = &group{lead: lead, members: map[*escalation]bool{}}
@@ -144,8 +144,8 @@ func (r *router) group(key groupKey, lead string) *group {
 	return r.groups[key]
 }
 
-// removeEscalation removes an escalation (the progress of one problem on one route) from all indexes and from the
-// heap of due ones
+// removeEscalation removes one problem's progress on one route (escalation) from the router's indexes. It also removes
+// it from the heap of due escalations.
 func (r *router) removeEscalation(e *escalation) {
 	delete(r.all, e.EscalationKey)
 	r.releaseDependency(e)
@@ -159,7 +159,7 @@ func (r *router) removeEscalation(e *escalation) {
 	}
 }
 
-// leaveGroup removes an escalation (the progress of one problem on one route) from its message group.
+// leaveGroup removes one problem's progress on one route (escalation) from its message group.
 func (r *router) leaveGroup(e *escalation) {
 	key := e.groupKey()
 	if g := r.groups[key]; g != nil {
@@ -169,8 +169,8 @@ func (r *router) leaveGroup(e *escalation) {
 	}
 }
 
-// apply updates the routes of a problem after one change: its opening or closing, another status, or an
-// acknowledgement.
+// apply handles one change of a problem, such as its opening, on all the problem's routes. The change is its opening
+// or closing, another status, or an acknowledgement.
 func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 	switch t.Kind {
 	case event.StatusChanged:
@@ -217,8 +217,8 @@ func (r *router) reevaluateAll(now time.Time) {
 	}
 }
 
-// reevaluate lets the router decide now about the waiting messages of an escalation, unless the problem's messages
-// are dropped for good.
+// reevaluate lets the router decide now about the waiting messages of a problem on a route. Messages that were dropped
+// for good stay dropped.
 func (r *router) reevaluate(e *escalation, now time.Time) {
 	if e.Hold != nil && !e.Hold.Drop && e.Closing == nil {
 		e.Due = now
@@ -226,8 +226,8 @@ func (r *router) reevaluate(e *escalation, now time.Time) {
 	}
 }
 
-// statusChanged decides again about an open problem after its status changed, because other silences or routes may
-// match now
+// statusChanged decides anew, after a change of status, whom to notify of an open problem. Other silences or routes
+// may match now.
 func (r *router) statusChanged(o *deliveryBatch, t *event.Transition) {
 	if t.First || t.Status == model.OK {
 		return
@@ -246,7 +246,7 @@ func (r *router) statusChanged(o *deliveryBatch, t *event.Transition) {
 	}
 }
 
-// shiftTimes moves all due times back by the time that the clock was set back
+// shiftTimes corrects all scheduled times after the system clock was set back
 func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
 	for _, e := range r.all {
 		for i, at := range e.Next {
@@ -274,7 +274,7 @@ func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
 	}
 }
 
-// schedule puts an escalation (the progress of one problem on one route) into the heap, ordered by the time of its
+// schedule puts one problem's progress on one route (escalation) into the heap. The heap is ordered by the time of the
 // next message or decision. An escalation without due time waits for a change.
 func (r *router) schedule(e *escalation) {
 	at := e.Due
@@ -286,7 +286,7 @@ func (r *router) schedule(e *escalation) {
 	r.scheduleAt(e, at)
 }
 
-// scheduleAt sets the time of the router's next decision about an escalation; zero means that none is planned.
+// scheduleAt sets the time of the router's next decision about a problem on a route. Zero means no planned decision.
 func (r *router) scheduleAt(e *escalation, at time.Time) {
 	if e.index >= 0 {
 		heap.Remove(&r.due, e.index)
@@ -296,8 +296,7 @@ func (r *router) scheduleAt(e *escalation, at time.Time) {
 	}
 }
 
-// nextDue returns the earliest time of a decision of the router about an escalation, or zero if none is
-// scheduled.
+// nextDue returns the earliest time of a decision of the router, or zero without a planned decision.
 func (r *router) nextDue() time.Time {
 	if len(r.due) == 0 {
 		return time.Time{}
@@ -305,7 +304,7 @@ func (r *router) nextDue() time.Time {
 	return r.due[0].at
 }
 
-// directRoute returns a route without a name, which notifies the handlers that a check or namespace names directly.
+// directRoute returns a route without a name, for handlers that a check or namespace names directly.
 func directRoute(handlers []history.HandlerRef) *route.Route {
 	names := make([]route.Name, len(handlers))
 	for i, h := range handlers {
@@ -314,7 +313,7 @@ func directRoute(handlers []history.HandlerRef) *route.Route {
 	return route.Direct(names)
 }
 
-// routeOf returns the present route of an escalation, or nil if the route was deleted.
+// routeOf returns the present route of a problem's progress, or nil for a deleted route.
 func (r *router) routeOf(e *escalation) *route.Route {
 	if e.Route == "" {
 		return directRoute(e.Direct)
@@ -324,13 +323,12 @@ func (r *router) routeOf(e *escalation) *route.Route {
 	return found
 }
 
-// describeProblem returns a problem with its node's labels, facts and groups, which conditions of routes and silences
-// read
+// describeProblem returns a problem with the node's labels, facts and groups, as input for routing conditions
 func (r *router) describeProblem(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
 	return route.Describe(r.names, node, source, status, severity)
 }
 
-// chooseRoutes returns the routes that apply to a problem, and the problem as the conditions of routes read it
+// chooseRoutes returns the routes whose conditions match a problem, and the problem as matched.
 func (r *router) chooseRoutes(t *event.Transition, p *history.Problem) (*route.Problem, []*route.Route) {
 	m := r.describeProblem(t.Node, t.Source, p.Status, p.Severity)
 	namespace, _ := r.names.NamespaceName(t.Namespace)
@@ -338,8 +336,8 @@ func (r *router) chooseRoutes(t *event.Transition, p *history.Problem) (*route.P
 	return m, routes
 }
 
-// openEscalations starts an escalation (the progress of one problem on one route) on each route of the problem that
-// has none yet
+// openEscalations starts a problem's progress on each matching route, unless already started. Such progress is an
+// escalation.
 func (r *router) openEscalations(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
 	m, routes := r.chooseRoutes(t, p)
 	opened := p.Opened
@@ -366,8 +364,7 @@ func (r *router) openEscalations(t *event.Transition, p *history.Problem, now ti
 	return list
 }
 
-// escalationOf returns a new escalation: the progress of a problem on a route, or on a list of handlers without a
-// route.
+// escalationOf returns a problem's progress on a route at its start. Handlers without a route count as a route, too.
 func escalationOf(problem string, to *route.Route) *escalation {
 	e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: problem}}}
 	if to.Name != (route.Name{}) {
@@ -380,8 +377,8 @@ func escalationOf(problem string, to *route.Route) *escalation {
 	return e
 }
 
-// inShadow reports whether messages about a problem are recorded but never sent, because its namespace sets
-// notifications: shadow. A problem keeps the mode of its opening until it closes, so that no handler gets a closing
+// inShadow reports whether messages about a problem are only recorded, not sent (shadow mode). Its namespace then sets
+// notifications to shadow. A problem keeps the mode of its opening until it closes, so that no handler gets a closing
 // without an opening.
 func (r *router) inShadow(problem, namespace string) bool {
 	if of := r.of[problem]; len(of) > 0 {
@@ -390,8 +387,8 @@ func (r *router) inShadow(problem, namespace string) bool {
 	return r.Shadow != nil && r.Shadow(namespace)
 }
 
-// nextGroupMessage returns the time of the next message of an escalation's group, at most the route's groupWait from
-// now.
+// nextGroupMessage returns the time of the next message of a problem's group. The time is at most the route's
+// groupWait from now.
 func (r *router) nextGroupMessage(e *escalation, to *route.Route, now time.Time) time.Time {
 	g := r.group(e.groupKey(), e.Problem)
 	e.Lead = g.lead
@@ -401,25 +398,26 @@ func (r *router) nextGroupMessage(e *escalation, to *route.Route, now time.Time)
 	return g.flush
 }
 
-// dueHeap is a heap of escalations (the progress of problems on routes), ordered by the time of the next decision.
+// dueHeap is a heap of problems on routes, ordered by the time of the next decision. An escalation is the progress of
+// one problem on one route.
 type dueHeap []*escalation
 
-// Len returns the number of escalations (heap.Interface)
+// Len returns the number of problems on routes in the heap (heap.Interface).
 func (h dueHeap) Len() int { return len(h) }
 
-// Less orders escalations by the time of their next decision, then by problem and route.
+// Less orders problems on routes by the time of the next decision, then by problem and route.
 func (h dueHeap) Less(i, j int) bool {
 	a, b := h[i], h[j]
 	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Problem, b.Problem), cmp.Compare(a.Route, b.Route)) < 0
 }
 
-// Swap swaps two escalations and updates their recorded indexes
+// Swap swaps two entries of the heap and updates their recorded indexes.
 func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
 
-// Push appends an escalation and records its index (heap.Interface).
+// Push appends an entry to the heap and records its index (heap.Interface).
 func (h *dueHeap) Push(x any) { e := x.(*escalation); e.index = len(*h); *h = append(*h, e) }
 
-// Pop removes and returns the last escalation (heap.Interface).
+// Pop removes and returns the last entry of the heap (heap.Interface).
 func (h *dueHeap) Pop() any {
 	old := *h
 	e := old[len(old)-1]

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// routerScenario runs a router step by step for a test, and collects the messages that it sends
+// routerScenario runs a router step by step for a test, and collects its messages.
 type routerScenario struct {
 	t             *testing.T
 	names         *testDirectory
@@ -36,8 +36,7 @@ type routerScenario struct {
 	incidents bool // describe messages by their incidents
 }
 
-// newRouterScenario returns a test with a router on an SQLite database and these declared routes, silences and
-// windows.
+// newRouterScenario returns a scenario that tests a router with a database and the given routes and silences.
 func newRouterScenario(t *testing.T, resources map[string]model.Spec) *routerScenario {
 	p := &routerScenario{t: t, names: newTestDirectory(nil), table: route.NewTable(), store: openSQLiteStore(t), now: testTime, open: map[string]*model.Problem{}}
 	for ref, spec := range resources {
@@ -85,7 +84,7 @@ func (p *routerScenario) restart() {
 	p.r.reevaluateAll(p.now)
 }
 
-// applyTransition applies one transition of a problem to the router.
+// applyTransition applies one event change about a problem to the router.
 func (p *routerScenario) applyTransition(kind event.TransitionKind, id string, change func(*event.Transition)) {
 	p.t.Helper()
 	of := p.problemChange(kind, id, change)
@@ -107,7 +106,7 @@ func (p *routerScenario) problemChange(kind event.TransitionKind, id string, cha
 	return &problemChange{Transition: t, problem: history.Problem{Problem: problem, Namespace: ns, Node: node, SourceName: "disk"}}
 }
 
-// recordBatch runs one decision of the router and writes the resulting rows to the database, as the dispatcher does.
+// recordBatch lets the router decide once, and writes the resulting rows to the database.
 func (p *routerScenario) recordBatch(do func(*deliveryBatch) error) {
 	p.t.Helper()
 	o := newDeliveryBatch(p.r, p.now)
@@ -134,8 +133,8 @@ func (p *routerScenario) recordBatch(do func(*deliveryBatch) error) {
 	}
 }
 
-// script runs the steps of a test script, separated by semicolons, such as "open p1 10; after 1m; ack p1 ann; expect
-// pager opened p1". The rest of a line behind # is a comment.
+// script runs the steps of a test script, which are separated by semicolons. Example: "open p1 10; after 1m; ack p1
+// ann; expect pager opened p1". The rest of a line behind # is a comment.
 func (p *routerScenario) script(text string) {
 	p.t.Helper()
 	for line := range strings.Lines(text) {
@@ -199,7 +198,7 @@ func (p *routerScenario) runStep(verb string, args []string) {
 	}
 }
 
-// openProblem opens a problem on a node with status and severity.
+// openProblem opens a problem on a node with the given status and severity.
 func (p *routerScenario) openProblem(id string, node model.NodeID, status model.Status, severity model.Severity) {
 	p.t.Helper()
 	p.open[id] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Definition: 3, Status: status, Severity: severity, Opened: p.now}
@@ -209,7 +208,7 @@ func (p *routerScenario) openProblem(id string, node model.NodeID, status model.
 	p.applyTransition(event.ProblemOpened, id, nil)
 }
 
-// changeStatus gives a problem another status and severity.
+// changeStatus changes the status and severity of a problem in the scenario.
 func (p *routerScenario) changeStatus(id string, status model.Status, severity model.Severity) {
 	p.t.Helper()
 	p.open[id].Status, p.open[id].Severity = status, severity
@@ -237,7 +236,7 @@ func (p *routerScenario) closeProblem(id string) {
 	delete(p.open, id)
 }
 
-// acknowledge sets the acknowledgement of a problem, or removes it if ack is nil.
+// acknowledge sets the acknowledgement of a problem. With a nil ack, it removes the acknowledgement.
 func (p *routerScenario) acknowledge(id string, ack *model.Ack) {
 	p.t.Helper()
 	p.open[id].Ack = ack
@@ -248,8 +247,7 @@ func (p *routerScenario) acknowledge(id string, ack *model.Ack) {
 	p.applyTransition(kind, id, nil)
 }
 
-// advance moves the clock of the test forward, and lets the router decide about everything that becomes due, in
-// order.
+// advance moves the clock of the test forward. The router decides about everything that becomes due, in order.
 func (p *routerScenario) advance(d time.Duration) {
 	p.t.Helper()
 	end := p.now.Add(d)
@@ -262,11 +260,11 @@ func (p *routerScenario) advance(d time.Duration) {
 	p.now = end
 }
 
-// compareIncidents makes expectMessages compare the incident ids of messages as well
+// compareIncidents lets later calls of expectMessages also compare the incident ids of messages
 func (p *routerScenario) compareIncidents() { p.incidents = true }
 
-// describeIncident formats the handler, kind and incident id of a message, and the id of the earlier incident that
-// this one replaces.
+// describeIncident formats the handler, kind and incident id of a message. If the incident replaces an earlier one,
+// the text has its id, too.
 func (p *routerScenario) describeIncident(d *history.Delivery) string {
 	n, err := handler.Decode(d.Payload)
 	testenv.NoError(p.t, err)
@@ -280,7 +278,7 @@ func (p *routerScenario) describeIncident(d *history.Delivery) string {
 	return text
 }
 
-// expectMessages compares the messages since its last call, in any order.
+// expectMessages compares the messages sent since its last call with the wanted messages, in any order.
 func (p *routerScenario) expectMessages(want ...string) {
 	p.t.Helper()
 	slices.Sort(p.sent)
@@ -291,7 +289,7 @@ func (p *routerScenario) expectMessages(want ...string) {
 	p.sent = nil
 }
 
-// expectEscalations compares the number of escalations in the store and in the router.
+// expectEscalations compares the number of problems on routes in the store and in the router.
 func (p *routerScenario) expectEscalations(want int) {
 	p.t.Helper()
 	list, err := p.store.Escalations(context.Background())
@@ -311,7 +309,8 @@ func routeTo(to string, match *model.Selector) *model.RouteSpec {
 // routeName returns the qualified name of a route in the namespace default.
 func routeName(name string) route.Name { return route.Name{Namespace: "default", Name: name} }
 
-// onCallRoute returns a route that repeats its first step every hour and notifies the handler lead after 30 minutes
+// onCallRoute returns a route with an hourly repetition and a second step after 30 minutes. The second step notifies
+// the handler lead.
 func onCallRoute() *model.RouteSpec {
 	return &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(60)}, {To: []string{"lead"}, After: minutes(30)}}}
 }
@@ -335,8 +334,8 @@ func TestProblemsOfAGroupShareMessages(t *testing.T) {
 		left 0`)
 }
 
-// TestHandlersWithoutRouteAreNotifiedAtOnce checks that handlers named by a check or namespace get one message per
-// problem without waiting for a group.
+// TestHandlersWithoutRouteAreNotifiedAtOnce opens problems without a route, and expects one immediate message per
+// problem. The check or the namespace names the handlers.
 func TestHandlersWithoutRouteAreNotifiedAtOnce(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.definition.Handlers = []string{"mail"}
@@ -348,8 +347,7 @@ func TestHandlersWithoutRouteAreNotifiedAtOnce(t *testing.T) {
 	p.script(`open p4 13; close p4; expect`)
 }
 
-// TestManySilentNodesAreHeld silences many nodes at once (a mass outage) and expects no message about the keepalive
-// of a single node
+// TestManySilentNodesAreHeld makes many nodes stop sending keepalives, and expects no message about each single node.
 func TestManySilentNodesAreHeld(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.definition.Handlers = []string{"mail"}
@@ -370,8 +368,8 @@ func TestManySilentNodesAreHeld(t *testing.T) {
 		close p2; expect mail closed p2`)
 }
 
-// TestSilencesHoldAndDropMessages checks that a silence holds messages until its end, and that a problem that closes
-// meanwhile is recorded as withheld.
+// TestSilencesHoldAndDropMessages silences a problem, and expects its messages after the end of the silence. A problem
+// that closes meanwhile is recorded as withheld, which means not sent.
 func TestSilencesHoldAndDropMessages(t *testing.T) {
 	hour := model.Time{Time: testTime.Add(time.Hour)}
 	disk := model.Selector{Checks: []string{"disk"}}
@@ -392,8 +390,8 @@ func TestSilencesHoldAndDropMessages(t *testing.T) {
 		close p3; after 10s; expect pager closed p3 | lead closed p3`)
 }
 
-// TestMutedProblemIsNotifiedAtTheEnd opens a problem during a mute or maintenance window, and expects a message at
-// the window's end if the problem is still open
+// TestMutedProblemIsNotifiedAtTheEnd opens a problem during a mute or maintenance window, and expects the message
+// afterwards. A problem that has closed meanwhile gets none.
 func TestMutedProblemIsNotifiedAtTheEnd(t *testing.T) {
 	lunch := "13:00-14:00 Europe/Paris" // noon in UTC
 	muted := routeTo("pager", nil)
@@ -424,8 +422,8 @@ func TestAcknowledgementHoldsStepsAndRepeats(t *testing.T) {
 		expect lead acknowledged p1 | pager acknowledged p1 | lead closed p1 | pager closed p1`)
 }
 
-// TestChangedRouteKeepsElapsedTimes changes a route while a problem is open, and expects its steps to be due by the
-// time since the problem opened
+// TestChangedRouteKeepsElapsedTimes changes a route while a problem is open, and expects due times from the problem's
+// opening.
 func TestChangedRouteKeepsElapsedTimes(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; expect pager opened p1`)
@@ -472,8 +470,8 @@ func TestAcknowledgedProblemLeavesItsGroupOpen(t *testing.T) {
 		ack p1 ann; expect pager summary p1; ack p2 ann; expect pager acknowledged p1+p2  # now of all of it`)
 }
 
-// TestNewProblemInAnAcknowledgedGroupIsNotified opens a problem in a group whose incident is acknowledged, and
-// expects a new incident for it
+// TestNewProblemInAnAcknowledgedGroupIsNotified opens a problem in a group with an acknowledged incident, and expects
+// a new incident.
 func TestNewProblemInAnAcknowledgedGroupIsNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; open p2 11; after 1m; ack p1 ann; open p3 12; after 1m
@@ -512,8 +510,8 @@ func TestAlertmanagerGetsEachProblem(t *testing.T) {
 		close p1; close p2; after 1m; expect am closed p1 | am closed p2`)
 }
 
-// TestSummaryListsTenProblems expects a summary for people to list ten problems and the number of further ones, and a
-// summary for programs to list all
+// TestSummaryListsTenProblems summarises 25 problems in one message, and expects its text to list ten. A summary for
+// programs must list all.
 func TestSummaryListsTenProblems(t *testing.T) {
 	var notes []*handler.Notification
 	for range 25 {
@@ -525,8 +523,8 @@ func TestSummaryListsTenProblems(t *testing.T) {
 	}
 }
 
-// TestProblemThatEndsDuringItsMessage closes a problem while the message about its opening is being composed, and
-// expects this message to be sent, followed by one about the closing.
+// TestProblemThatEndsDuringItsMessage closes a problem while its opening message is composed, and expects an opening
+// and a closing message. The closing must follow the opening.
 func TestProblemThatEndsDuringItsMessage(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	present, looks := p.r.Present, 0

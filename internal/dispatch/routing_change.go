@@ -17,15 +17,15 @@ import (
 // the escalations that open problems lack on their present routes, so that no problem stays without notification because
 // it opened before its route.
 
-// RoutingChange has the author of a change of routes or handler lists, and whether it notifies handlers of problems
-// that are already open.
+// RoutingChange is a change of routes or handler lists with its author. It tells whether handlers are notified of
+// problems that are already open.
 type RoutingChange struct {
 	OnlyNew bool   // handlers are not notified of them
 	By      string // author of the change
 }
 
-// AffectedProblems counts the open problems that a change moved to one route or handler list, and of how many of them
-// handlers are notified.
+// AffectedProblems counts the open problems that a change of routes moves to one route or handler list. It also counts
+// the problems of which handlers are notified.
 type AffectedProblems struct {
 	Route    string // NAMESPACE/NAME; empty: a check, node or namespace names the handlers
 	Handlers []history.HandlerRef
@@ -35,13 +35,13 @@ type AffectedProblems struct {
 	At       time.Time // time of the message about the others; zero: there is none
 }
 
-// routingChanges lets only one change of routes run at a time, and passes each to the goroutine of Run
+// routingChanges lets only one change of routes run at a time. Each change goes to the goroutine of Run.
 type routingChanges struct {
 	sync.Mutex // held by the change under way, or by Run while it routes open problems without a request
 	requests   chan *rerouteRequest
 }
 
-// rerouteRequest asks the goroutine of Run to choose the routes of one or all open problems again.
+// rerouteRequest asks the goroutine of Run to choose the routes of open problems again, for all or one.
 type rerouteRequest struct {
 	RoutingChange
 	edits   *ReceiverEdits          // nil: unknown
@@ -53,9 +53,10 @@ type rerouteRequest struct {
 // rerouteWait is the longest time that a change waits for its effect on open problems.
 const rerouteWait = 5 * time.Second
 
-// ChangeRouting calls a function that may change routes or handler lists, then chooses the routes of open problems
-// again if it returned edits. It returns the open problems that the edits concern, and those that notify other
-// handlers now. late is true if history is behind: the problems follow, and their number is unknown.
+// ChangeRouting runs a function that changes routes or handlers, then routes the open problems again. If the function
+// returned edits, the routes of open problems are chosen again. It returns the open problems that the edits concern,
+// and those that notify other handlers now. late is true if history is behind: the problems follow, and their number
+// is unknown.
 func (r *Dispatcher) ChangeRouting(ctx context.Context, c RoutingChange, change func() (*ReceiverEdits, error)) (taken []AffectedProblems, late bool, err error) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
@@ -69,16 +70,16 @@ func (r *Dispatcher) ChangeRouting(ctx context.Context, c RoutingChange, change 
 	return taken, late, nil
 }
 
-// NotifyOpen notifies the handlers of an open problem on routes that were created after the problem opened. The
-// result is empty if there are none.
+// NotifyOpen notifies the handlers of newer routes of a problem that is already open. The result is empty if there are
+// none.
 func (r *Dispatcher) NotifyOpen(ctx context.Context, problem, by string) (taken []AffectedProblems, late bool) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
 	return r.changes.await(ctx, r.opts.Routing.Table, &rerouteRequest{RoutingChange: RoutingChange{By: by}, problem: problem})
 }
 
-// await asks the goroutine of Run to choose the routes of open problems again, and waits for the result. The caller
-// holds the lock.
+// await sends the goroutine of Run a request to route open problems again, and waits for the answer. The caller holds
+// the lock.
 func (c *routingChanges) await(ctx context.Context, table *route.Table, request *rerouteRequest) (taken []AffectedProblems, late bool) {
 	ctx, cancel := context.WithTimeout(ctx, rerouteWait)
 	defer cancel()
@@ -123,8 +124,8 @@ func (r *Dispatcher) routeAfterChange(o *deliveryBatch) (finish func()) {
 	return func() {}
 }
 
-// routeOpenProblems adds open problems to routes that newly match them, and notifies handlers that were added to
-// steps already sent. The problems of one route become one group, so that one message has all of them.
+// routeOpenProblems adds open problems to routes that newly match. It also notifies handlers that were added to steps
+// already sent. The problems of one route become one group, so that one message has all of them.
 func (o *deliveryBatch) routeOpenProblems(c *rerouteRequest) []AffectedProblems {
 	ids := []string{c.problem}
 	if c.problem == "" {
@@ -162,7 +163,7 @@ func (o *deliveryBatch) routeOpenProblems(c *rerouteRequest) []AffectedProblems 
 	return out
 }
 
-// routeKey returns a text that is equal for all escalations on the same route or the same handler list
+// routeKey returns a text that identifies the problem's route or its list of handlers.
 func (e *escalation) routeKey() string {
 	key := e.Route
 	for _, ref := range e.Direct {
@@ -174,8 +175,8 @@ func (e *escalation) routeKey() string {
 	return key
 }
 
-// escalationsToNotify returns the escalations of an open problem whose handlers may have to be notified since a change,
-// and its other escalations on edited routes.
+// escalationsToNotify returns a problem's progress on each route with handlers to notify after a change. It returns
+// the escalations on these routes, and the problem's other escalations on edited routes.
 func (o *deliveryBatch) escalationsToNotify(c *rerouteRequest, t *event.Transition) (changed, present []*escalation) {
 	p := &history.Problem{Problem: *t.Problem}
 	changed = o.openEscalations(t, p, o.now)
@@ -198,8 +199,8 @@ func (o *deliveryBatch) escalationsToNotify(c *rerouteRequest, t *event.Transiti
 	return changed, present
 }
 
-// leaveDeletedRoutes moves an open problem from deleted routes to its new escalations. Handlers that were notified are
-// not notified again, but get the closing: by the new route, or by the rest of the deleted one if the new route has
+// leaveDeletedRoutes moves an open problem from deleted routes to its new routes. Handlers that were notified are not
+// notified again, but get the closing: by the new route, or by the rest of the deleted one if the new route has
 // another incident or there is no new route.
 func (o *deliveryBatch) leaveDeletedRoutes(problem string, opened []*escalation) {
 	for _, e := range slices.Clone(o.of[problem]) {
@@ -231,7 +232,7 @@ func (o *deliveryBatch) leaveDeletedRoutes(problem string, opened []*escalation)
 	}
 }
 
-// inheritNotified copies from the escalation on a deleted route which handlers were notified of the problem.
+// inheritNotified takes over, from a deleted route, which handlers were already notified of the problem.
 func (e *escalation) inheritNotified(deleted *escalation) {
 	for _, k := range deleted.Notified {
 		if e.notifiedHandler(k.HandlerRef) != nil {
@@ -250,8 +251,8 @@ func (e *escalation) notifiedStep(step route.Step) bool {
 	return !slices.ContainsFunc(step.To, func(name route.Name) bool { return e.notifiedHandler(history.HandlerRef(name)) == nil })
 }
 
-// addStepHandlers makes sent steps of a route due again for a problem if handlers were added to these steps. false:
-// there is no such step.
+// addStepHandlers schedules messages to the new handlers of route steps that were already sent. false: there is no
+// such step.
 func (o *deliveryBatch) addStepHandlers(c *rerouteRequest, e *escalation, to *route.Route) (added bool) {
 	if e.Route == "" {
 		e.Direct = escalationOf(e.Problem, to).Direct
@@ -274,8 +275,8 @@ func (o *deliveryBatch) addStepHandlers(c *rerouteRequest, e *escalation, to *ro
 	return added
 }
 
-// joinRoute adds open problems to one message group of a route that was created later, and schedules or holds back
-// their message. It counts them and the problems that the route had before.
+// joinRoute puts older open problems into one message group of a newer route. Their message is scheduled or held back.
+// It counts them and the problems that the route had before.
 func (o *deliveryBatch) joinRoute(c *rerouteRequest, list, present []*escalation) AffectedProblems {
 	first := slices.Concat(list, present)[0]
 	out := AffectedProblems{Route: first.Route}
@@ -308,7 +309,8 @@ func (o *deliveryBatch) joinRoute(c *rerouteRequest, list, present []*escalation
 	return out
 }
 
-// count adds an open problem to the counts. False: its handlers get a message about it now.
+// count adds one open problem to the numbers of problems that a change of routes affects. False: its handlers get a
+// message about it now.
 func (p *AffectedProblems) count(e *escalation, to *route.Route, held bool) bool {
 	p.Problems++
 	switch {
@@ -322,8 +324,8 @@ func (p *AffectedProblems) count(e *escalation, to *route.Route, held bool) bool
 	return true
 }
 
-// holdUnnotified adds an open problem to a changed route without notifying handlers: its messages wait until its
-// status changes.
+// holdUnnotified puts an open problem on its routes without notifying anybody yet. Its messages wait until its status
+// changes.
 func (o *deliveryBatch) holdUnnotified(t *problemChange) {
 	o.open[t.problem.ID] = sourceOnNode{t.Node, t.Source}
 	for _, e := range o.openEscalations(t.Transition, &t.problem, o.now) {
@@ -333,8 +335,8 @@ func (o *deliveryBatch) holdUnnotified(t *problemChange) {
 	}
 }
 
-// notifyChangedProblem schedules the first message about a problem that was already open when its route was created,
-// because its status changed
+// notifyChangedProblem schedules the first message about a problem that was open before its route existed. A change of
+// its status is the cause.
 func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
 	if e.Hold != nil && e.Hold.Kind == route.Earlier {
 		e.Hold = nil
@@ -342,8 +344,8 @@ func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
 	}
 }
 
-// receivers returns the check definition that decides who is notified of a problem (handlers, route and pipelines): the
-// present definition or, if the check was deleted, the one of its last result.
+// receivers returns the check definition that names the handlers to notify of a problem. It is the present definition
+// or, for a deleted check, the definition of its last result.
 func receivers(names Names, t *event.Transition) *model.CheckDefinition {
 	if unit := names.SourceUnit(t.Source); unit != nil {
 		if c := unit.Definition.Judgement(t.Source.Instance); c != nil {

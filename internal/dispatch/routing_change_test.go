@@ -13,8 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// chooseRoutesAgain chooses the routes of the open problems of a test again, as the dispatcher does after a change of
-// routes.
+// chooseRoutesAgain chooses the routes of the test's open problems again, like the dispatcher after a change.
 func (p *routerScenario) chooseRoutesAgain(c *rerouteRequest) (taken []AffectedProblems) {
 	p.t.Helper()
 	p.recordBatch(func(o *deliveryBatch) error {
@@ -24,8 +23,8 @@ func (p *routerScenario) chooseRoutesAgain(c *rerouteRequest) (taken []AffectedP
 	return taken
 }
 
-// TestNewRouteNotifiesOfOpenProblems creates a route while problems are open, and expects one message about them, or none
-// with --only-new
+// TestNewRouteNotifiesOfOpenProblems creates a route while problems are open, and expects one message about the
+// problems. With --only-new there must be no message.
 func TestNewRouteNotifiesOfOpenProblems(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.handlers = map[string]*model.HandlerSpec{"pager": {}}
@@ -62,8 +61,8 @@ func TestNewRouteNotifiesOfOpenProblems(t *testing.T) {
 	p.script(`after 1m; expect lead summary p1+p2+p3`)
 }
 
-// TestPreviewOfRoutesCountsOpenProblems expects the preview of a routing change to count the same open problems as
-// the real change, and to change nothing
+// TestPreviewOfRoutesCountsOpenProblems compares the problem counts in a preview of a route change with the real
+// change. The preview must change nothing.
 func TestPreviewOfRoutesCountsOpenProblems(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.handlers = map[string]*model.HandlerSpec{"pager": {}}
@@ -116,8 +115,8 @@ func TestPreviewOfRoutesCountsOpenProblems(t *testing.T) {
 	}
 }
 
-// TestRouteInPlaceOfADeletedOneCountsNotifiedProblems replaces a route, and expects the new one to notify of open
-// problems only handlers that were not notified before, and of each closing once.
+// TestRouteInPlaceOfADeletedOneCountsNotifiedProblems replaces a route by another, and expects no second message to
+// notified handlers. Each closing must be notified once.
 func TestRouteInPlaceOfADeletedOneCountsNotifiedProblems(t *testing.T) {
 	for _, order := range []string{"create, delete", "delete, create"} {
 		p := newRouterScenario(t, map[string]model.Spec{"a": routeTo("pager", &model.Selector{})})
@@ -146,8 +145,8 @@ func TestRouteInPlaceOfADeletedOneCountsNotifiedProblems(t *testing.T) {
 	}
 }
 
-// TestOnlyNewNotifiesNobodyOfOpenProblems changes routes with --only-new, and expects no message about a problem that
-// is already open, until its status changes or a person asks for it.
+// TestOnlyNewNotifiesNobodyOfOpenProblems changes routes with --only-new, and expects no message about problems that
+// are already open. A changed status or a person's request ends the wait.
 func TestOnlyNewNotifiesNobodyOfOpenProblems(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.openProblem("p1", 10, model.Critical, model.High)
@@ -176,8 +175,8 @@ func TestOnlyNewNotifiesNobodyOfOpenProblems(t *testing.T) {
 	p.script(`after 1h; expect`)
 }
 
-// TestChangeOfRoutesIsRecordedBeforeItReturns expects a change of routes to return only after its effect on open
-// problems is in the database, and the next start to redo a change that a crash interrupted.
+// TestChangeOfRoutesIsRecordedBeforeItReturns changes routes, and expects the effect on open problems in the database
+// before the return. The next start must redo a change that a crash interrupted.
 func TestChangeOfRoutesIsRecordedBeforeItReturns(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	s, n, v := openSQLiteStore(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), &testView{}

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// ReceiverEdits are the routes and handler lists that a change creates, edits or deletes.
+// ReceiverEdits has the routes and lists of handlers that a planned change would create, edit or delete.
 type ReceiverEdits struct {
 	Routes     []route.Declaration // the spec of a deleted route is nil
 	Checks     map[route.Name]*model.CheckSpec
@@ -20,8 +20,8 @@ type ReceiverEdits struct {
 	Sees       func(namespace string) bool // whether the caller sees problems of a namespace
 }
 
-// concern reports whether the change affects the receivers of a problem: it edits a route of the problem, or the
-// handler list of its check, node or namespace.
+// concern reports whether a change edits a route or handler list of the given problem. It does if it edits a route of
+// the problem, or the handler list of its check, node or namespace.
 func (p *ReceiverEdits) concern(m *route.Problem, to *route.Route) bool {
 	switch {
 	case p == nil:
@@ -32,16 +32,16 @@ func (p *ReceiverEdits) concern(m *route.Problem, to *route.Route) bool {
 	return p.Checks[m.Source.Name] != nil || p.Nodes[m.Node] != nil && m.Source.Name.Name == model.KeepaliveCheckName || p.Namespaces[m.Node.Namespace] != nil
 }
 
-// PreviewRouting returns the open problems for which a planned change would select other routes or handler lists; it
-// changes nothing. Problems count as held while a silence, a window or an acknowledgement holds them. late is true if
-// history is behind.
+// PreviewRouting counts, by route, the open problems that a planned change of routes would affect. It changes nothing;
+// another handler list counts like a route. Problems count as held while a silence, a window or an acknowledgement
+// holds them. late is true if history is behind.
 func (r *Dispatcher) PreviewRouting(ctx context.Context, c RoutingChange, edits *ReceiverEdits) (taken []AffectedProblems, late bool) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
 	return r.changes.await(ctx, r.opts.Routing.Table, &rerouteRequest{RoutingChange: c, edits: edits, preview: true})
 }
 
-// previewOpenProblems returns the open problems that a previewed change of routes would move to another route.
+// previewOpenProblems returns the open problems that a planned change of routes would move to another route.
 func (o *deliveryBatch) previewOpenProblems(c *rerouteRequest) (out []AffectedProblems) {
 	table, err := o.Table.WithRoutes(c.edits.Routes)
 	if err != nil {
@@ -94,8 +94,7 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouteRequest) (out []AffectedPr
 	return out
 }
 
-// inheritFromDeleted copies, for a problem on a new route, from its deleted routes which handlers were notified of the
-// problem.
+// inheritFromDeleted takes over, from the problem's deleted routes, which handlers were already notified.
 func (o *deliveryBatch) inheritFromDeleted(e *escalation, table *route.Table) {
 	for _, old := range o.of[e.Problem] {
 		namespace, name := model.SplitRef("", old.Route)
@@ -105,8 +104,8 @@ func (o *deliveryBatch) inheritFromDeleted(e *escalation, table *route.Table) {
 	}
 }
 
-// receivers returns the definition whose handlers, route and pipelines a problem would have after the change; the
-// parameter c is the present definition.
+// receivers returns a problem's check definition with the handlers and route after the change. Parameter c is the
+// present definition.
 func (p *ReceiverEdits) receivers(m *route.Problem, t *event.Transition, c *model.CheckDefinition) *model.CheckDefinition {
 	if c == nil || t.Source.Kind != model.SourceCheck {
 		return c
@@ -125,8 +124,8 @@ func (p *ReceiverEdits) receivers(m *route.Problem, t *event.Transition, c *mode
 	return &after
 }
 
-// previewNamespaces is a Names that returns the handlers that namespaces would have after a previewed change; all other
-// names are the present ones.
+// previewNamespaces looks up names as usual, but the handlers of namespaces as after a planned change. All other names
+// are the present ones.
 type previewNamespaces struct {
 	Names
 	changed map[string]*model.NamespaceSpec

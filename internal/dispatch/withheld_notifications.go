@@ -12,14 +12,14 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// SilenceEnd has the name of a silence that ends because its problem closed, and the time of its end
+// SilenceEnd names a silence that ends because its problem has closed, with the time.
 type SilenceEnd struct {
 	Silence route.Name
 	At      time.Time
 }
 
-// endedSilences returns the silences with untilResolved that ended because the problem that they silenced closed.
-// History may be late, so silences created after that time are left out.
+// endedSilences returns the silences with untilResolved whose problem has closed. History may be late, so silences
+// created after that time are left out.
 func (r *router) endedSilences(changes []problemChange) (ends []SilenceEnd) {
 	if r.EndSilences == nil {
 		return nil
@@ -39,7 +39,7 @@ func (r *router) endedSilences(changes []problemChange) (ends []SilenceEnd) {
 	return ends
 }
 
-// addSilenceEnd adds the end of a silence to a list; it keeps only the latest end of each silence.
+// addSilenceEnd adds a silence with the time of its end to a list. The list keeps only the latest end of each silence.
 func addSilenceEnd(list []SilenceEnd, end SilenceEnd) []SilenceEnd {
 	i := slices.IndexFunc(list, func(e SilenceEnd) bool { return e.Silence == end.Silence })
 	if i < 0 {
@@ -66,8 +66,8 @@ func (r *Dispatcher) endSilences(ctx context.Context, ends []SilenceEnd) {
 	}
 }
 
-// dependencyHold returns the reason to hold messages back because a check or node on which the problem depends fails
-// or has just recovered, or nil if none does.
+// dependencyHold returns why messages about a problem must wait for a failed dependency, or nil. A dependency is a
+// check or node on which the problem depends; one that has just recovered counts, too.
 func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) *route.Hold {
 	if r.Dependencies == nil {
 		return nil
@@ -119,8 +119,8 @@ func (r *router) twoIntervals(p *model.Problem) time.Duration {
 	return 2 * time.Minute // the check has a calendar instead of an interval
 }
 
-// waitForDependency records that an escalation waits until its dependency closes: the open problem of a check or node on
-// which its own problem depends.
+// waitForDependency records that a problem on a route waits until a problem of its dependency ends. A dependency is a
+// check or node on which the waiting problem depends.
 func (r *router) waitForDependency(e *escalation, dependency string) {
 	if e.dependency == dependency {
 		return
@@ -132,8 +132,8 @@ func (r *router) waitForDependency(e *escalation, dependency string) {
 	r.dependents[dependency][e] = true
 }
 
-// releaseDependency records that an escalation no longer waits for its dependency: the problem of a check or node on which
-// its own problem depends.
+// releaseDependency records that a problem on a route no longer waits for its dependency. A dependency is a check or
+// node on which the problem depends.
 func (r *router) releaseDependency(e *escalation) {
 	if delete(r.dependents[e.dependency], e); len(r.dependents[e.dependency]) == 0 {
 		delete(r.dependents, e.dependency)
@@ -141,8 +141,7 @@ func (r *router) releaseDependency(e *escalation) {
 	e.dependency = ""
 }
 
-// dependencyImproved makes the escalations due again that wait for a dependency, when the dependency's check is no longer
-// critical
+// dependencyImproved lets the router decide again about problems whose dependency is no longer critical.
 func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	if t.Status >= model.Critical {
 		return
@@ -152,7 +151,8 @@ func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	}
 }
 
-// dependencyClosed makes the escalations due again that wait for a dependency, a problem that has now closed
+// dependencyClosed lets the router decide again about problems whose dependency has recovered. The dependency's
+// problem has closed.
 func (r *router) dependencyClosed(dependency string, now time.Time) {
 	for e := range r.dependents[dependency] {
 		r.releaseDependency(e)
@@ -160,11 +160,12 @@ func (r *router) dependencyClosed(dependency string, now time.Time) {
 	}
 }
 
-// heldByRate reports whether the route's rate limit holds messages of the escalation back.
+// heldByRate reports whether messages about the problem wait because of the route's rate limit.
 func (e *escalation) heldByRate() bool { return e.Hold != nil && e.Hold.Kind == route.OverRate }
 
-// countOpeningMessage counts a first message about new problems against the route's rate limit, and reports whether
-// the limit allows it. Later steps, repetitions and closings are not counted. The count is recorded with the message.
+// countOpeningMessage counts the first message about new problems for the route's rate limit. It reports whether the
+// limit allows the message. Later steps, repetitions and closings are not counted. The count is recorded with the
+// message.
 func (o *deliveryBatch) countOpeningMessage(of groupKey, rate *model.RouteRate) (within bool) {
 	p := o.router.rates[of]
 	if p == nil {
@@ -179,7 +180,7 @@ func (o *deliveryBatch) countOpeningMessage(of groupKey, rate *model.RouteRate) 
 	return p.Sent <= rate.Messages
 }
 
-// holdRateExcess holds back messages of the escalations that exceed the route's rate limit, and returns the other
+// holdRateExcess holds back messages about problems that exceed the route's rate limit. It returns the other
 // escalations. It holds the others until the span of the rate ends, and then one message has all of them.
 func (o *deliveryBatch) holdRateExcess(list []*escalation) []*escalation {
 	to := list[0].route
@@ -201,7 +202,7 @@ func (o *deliveryBatch) holdRateExcess(list []*escalation) []*escalation {
 	})
 }
 
-// rateHoldLasts reports whether the route's rate limit still holds messages of an escalation back; if so, it
+// rateHoldLasts reports whether messages about a problem must wait longer because of the route's rate limit. If so, it
 // schedules the next decision for the end of the limit. Other problems may have begun the next span of the rate
 // meanwhile.
 func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
@@ -214,8 +215,8 @@ func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
 	return true
 }
 
-// notifyRateExcess sends one message about all problems, open or closed, whose messages the route's rate limit has
-// held back. The open problems become one group.
+// notifyRateExcess sends one message about all problems that waited because of the route's rate limit. Closed problems
+// are included. The open problems become one group.
 func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
 	slices.SortFunc(list, func(a, b *escalation) int {
 		return cmp.Or(compareBools(a.Closing != nil)-compareBools(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
@@ -231,7 +232,7 @@ func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
 	return o.notify(list, step, why)
 }
 
-// moveToGroup moves an escalation (the progress of one problem on one route) to another message group.
+// moveToGroup moves one problem's progress on one route (escalation) to another message group.
 func (r *router) moveToGroup(e *escalation, name, lead string) {
 	r.leaveGroup(e)
 	e.Group, e.Lead = name, lead

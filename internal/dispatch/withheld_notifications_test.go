@@ -15,14 +15,15 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// limitedRoute returns a route with one message per problem, sent at once, and a rate limit of two messages per hour.
+// limitedRoute returns a test route with a rate limit of two messages per hour. Each problem has its own message,
+// which is sent at once.
 func limitedRoute(steps ...model.RouteStep) *model.RouteSpec {
 	at := model.Duration(0)
 	return &model.RouteSpec{GroupBy: []string{"node", "check"}, GroupWait: &at, Rate: &model.RouteRate{Messages: 2}, Steps: append([]model.RouteStep{{To: []string{"pager"}}}, steps...)}
 }
 
-// TestProblemsAboveTheRateLimitShareOneMessage checks that problems above the rate limit are sent in one message at the end of the
-// hour, and their closings in one message too.
+// TestProblemsAboveTheRateLimitShareOneMessage opens more problems than a rate limit allows, and expects one message
+// about the excess. Their closings must be in one message, too.
 func TestProblemsAboveTheRateLimitShareOneMessage(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.script(`open p1 10; after 1m; open p2 11; expect pager opened p1 | pager opened p2`)
@@ -44,8 +45,8 @@ func TestProblemsAboveTheRateLimitShareOneMessage(t *testing.T) {
 		left 0`)
 }
 
-// TestRateLimitsOpeningsOnly checks that the rate limit delays first messages only, not later steps, repeats and
-// messages after a silence. It ends with its route.
+// TestRateLimitsOpeningsOnly expects a route's rate limit to delay only the first message about a problem. Later
+// steps, repeats and messages after a silence must pass the limit. It ends with its route.
 func TestRateLimitsOpeningsOnly(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute(model.RouteStep{To: []string{"lead"}, After: minutes(10)})})
 	p.script(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
@@ -61,8 +62,8 @@ func TestRateLimitsOpeningsOnly(t *testing.T) {
 		after 1h; expect pager opened p3`)
 }
 
-// TestProblemsAboveTheRateLimitWaitOneHourOnly opens a problem just after the hour of a rate limit, and expects earlier
-// problems above the limit not to wait another hour
+// TestProblemsAboveTheRateLimitWaitOneHourOnly opens a problem when the rate limit's hour ends, and expects the
+// delayed messages then. Earlier problems above the limit must not wait another hour.
 func TestProblemsAboveTheRateLimitWaitOneHourOnly(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
@@ -77,8 +78,8 @@ func TestProblemsAboveTheRateLimitWaitOneHourOnly(t *testing.T) {
 	}
 }
 
-// TestClockSetBackExtendsNoRateHold sets the clock back while a rate limit delays messages, and expects the delay not to
-// become longer.
+// TestClockSetBackExtendsNoRateHold sets the clock back while a rate limit delays messages, and expects the same
+// delay.
 func TestClockSetBackExtendsNoRateHold(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.script(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
@@ -110,8 +111,8 @@ func TestMessageAfterTheRateLimitStatesItsReason(t *testing.T) {
 	}
 }
 
-// TestRateSurvivesRestart expects the count of a route's rate limit to survive a restart, even if the counted
-// problems have closed
+// TestRateSurvivesRestart restarts the server, and expects the count of a route's rate limit to survive. Counted
+// problems may have closed.
 func TestRateSurvivesRestart(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.script(`open p1 10; close p1; expect pager opened p1 | pager closed p1
@@ -119,8 +120,8 @@ func TestRateSurvivesRestart(t *testing.T) {
 		after 51m; expect pager opened p3; restart; open p4 13; open p5 14; expect pager opened p4  # p3 was the first of this hour`)
 }
 
-// dependOn makes the problems of all other nodes depend on the node front, whose failure the server detects within a
-// minute.
+// dependOn makes the problems of all other nodes depend on the node front. The server detects a failure of front
+// within a minute.
 func (p *routerScenario) dependOn(front model.NodeID) {
 	p.dependencies = func(node model.NodeID, source model.Source) []route.Dependency {
 		if node == front {
@@ -131,8 +132,8 @@ func (p *routerScenario) dependOn(front model.NodeID) {
 	p.names.definition.Interval = 30 * time.Second
 }
 
-// TestFailedSwitchSendsOneMessage checks that the failure of a switch sends one message instead of 4,000. Problems
-// that remain two intervals after its recovery are notified.
+// TestFailedSwitchSendsOneMessage lets a network switch in front of 4,000 nodes fail, and expects one message.
+// Problems that remain two intervals after its recovery are notified.
 func TestFailedSwitchSendsOneMessage(t *testing.T) {
 	nodes := 4000
 	if testing.Short() {
@@ -193,8 +194,8 @@ func TestFailedSwitchSendsOneMessage(t *testing.T) {
 	p.script(`expect pager closed p1+p0; after 29s; expect; after 1m; expect pager summary p1+p2+p3`)
 }
 
-// TestProblemsOfAHealthyDependencyAreNotified checks that a problem is notified as soon as a new result proves its
-// dependency OK. A hold survives a restart.
+// TestProblemsOfAHealthyDependencyAreNotified expects the held message about a problem as soon as its dependency is
+// OK. A hold survives a restart.
 func TestProblemsOfAHealthyDependencyAreNotified(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
@@ -218,8 +219,8 @@ func TestProblemsOfAHealthyDependencyAreNotified(t *testing.T) {
 	p.script(`open p2 12; after 11s; expect pager opened p1+p2  # it was seen to be well after p2 opened`)
 }
 
-// TestWarningOfADependencyHoldsNoProblem expects messages about a problem to be sent although the check on which it depends
-// has the status WARNING; only CRITICAL or UNKNOWN delays them.
+// TestWarningOfADependencyHoldsNoProblem opens a problem whose dependency has status WARNING, and expects its
+// messages. Only CRITICAL or UNKNOWN delays messages.
 func TestWarningOfADependencyHoldsNoProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
@@ -228,8 +229,8 @@ func TestWarningOfADependencyHoldsNoProblem(t *testing.T) {
 	p.script(`after 2m; expect pager opened sw; open p1 11; after 2m; expect pager opened sw+p1`)
 }
 
-// TestDependencyBelowCriticalHoldsNoProblem lets a dependency fall from CRITICAL to WARNING, and expects messages about the
-// problems that depend on it two intervals later.
+// TestDependencyBelowCriticalHoldsNoProblem improves a dependency from CRITICAL to WARNING, and expects the held
+// messages two intervals later.
 func TestDependencyBelowCriticalHoldsNoProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// examineDatabases checks the pages of the SQLite files in the data folder for damage, also while the server runs.
+// examineDatabases checks the pages of the SQLite files in the data folder for damage. The server may run meanwhile.
 func examineDatabases(ctx context.Context, p Target) (out []Finding) {
 	for _, name := range []string{"intent.db", "history.db", "compliance.db", "text.db"} {
 		path := filepath.Join(p.Data, name)

@@ -4,5 +4,5 @@ package doctor
 
 import "context"
 
-// examineDatabases does nothing: this build has no server, so the machine has no databases to check.
+// examineDatabases does nothing, because a build without a server has no databases.
 func examineDatabases(context.Context, Target) []Finding { return nil }

@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Rating is the rating of a finding: fine, warning or bad.
+// Rating says how good or bad a finding of muster doctor is. It is fine, warning or bad.
 type Rating string
 
 // The verdicts.
@@ -39,7 +39,8 @@ const (
 	Bad  Rating = "bad"  // does not work
 )
 
-// Finding is one result of an examination: its name, measured value, rating and the command that repairs a fault.
+// Finding is one result of muster doctor about the machine or server. It has a name, a measured value, a rating, and
+// the command that repairs a fault.
 type Finding struct {
 	Rating   Rating `json:"verdict"`
 	Subject  string `json:"subject"`
@@ -48,8 +49,8 @@ type Finding struct {
 	Mend     string `json:"mend,omitempty"` // command to type
 }
 
-// failUnless returns the finding unchanged if well is true, else with this rating and the command that repairs the
-// fault.
+// failUnless rates a finding as bad, with a repair command, unless `well` is true. If well is true, the finding stays
+// unchanged.
 func (f Finding) failUnless(well bool, verdict Rating, mend string) []Finding {
 	if !well {
 		f.Rating, f.Mend = verdict, mend
@@ -57,7 +58,7 @@ func (f Finding) failUnless(well bool, verdict Rating, mend string) []Finding {
 	return []Finding{f}
 }
 
-// Target names the machine, data folder and server URL that muster doctor examines
+// Target says which machine, data folder and server muster doctor examines.
 type Target struct {
 	Data    string // data folder; may be missing
 	Journal string // journal folder; empty: in the data folder
@@ -68,7 +69,7 @@ type Target struct {
 	Admin   string // URL of the admin listener; empty: none is examined
 }
 
-// Examine examines a machine and a server, and returns all findings in a fixed order.
+// Examine runs all checks of muster doctor on a machine and server, and returns the findings.
 func Examine(ctx context.Context, p Target) []Finding {
 	var out []Finding
 	m := newMachineReader()
@@ -85,7 +86,7 @@ func Examine(ctx context.Context, p Target) []Finding {
 	return out
 }
 
-// machineReader reads limits, memory, disk and clock from the kernel; tests replace its functions.
+// machineReader reads limits, memory, disk and clock from the kernel. Tests replace its functions.
 type machineReader struct {
 	read  func(path string) ([]byte, error) // of /proc and /sys
 	files func() (soft, hard uint64)        // limits of open files; 0: unknown
@@ -93,7 +94,7 @@ type machineReader struct {
 	clock func() (synced, known bool)
 }
 
-// newMachineReader returns the reader of this machine.
+// newMachineReader returns a machineReader that reads from the real kernel.
 func newMachineReader() machineReader {
 	return machineReader{os.ReadFile, fileLimits, diskFree, clockSynchronised}
 }
@@ -108,7 +109,7 @@ func (m machineReader) readNumber(path string) (int64, bool) {
 	return n, err == nil
 }
 
-// examineOpenFiles examines whether the limit of open files suffices for all agents.
+// examineOpenFiles examines whether the process may open enough files for all agents.
 func examineOpenFiles(p Target, m machineReader) []Finding {
 	soft, hard := m.files()
 	if hard == 0 {
@@ -123,8 +124,8 @@ func examineOpenFiles(p Target, m machineReader) []Finding {
 		failUnless(hard >= need, Bad, fmt.Sprintf("systemctl edit muster: [Service] LimitNOFILE=%d", need*2))
 }
 
-// examineConnectionQueues examines whether the kernel's queues for new connections suffice when all agents reconnect
-// at once.
+// examineConnectionQueues checks the kernel's queues for incoming connections, which must hold all reconnecting
+// agents. They must be long enough when all agents reconnect at once.
 func examineConnectionQueues(p Target, m machineReader) []Finding {
 	var out []Finding
 	for _, q := range []struct{ file, key string }{
@@ -171,7 +172,7 @@ func examineMemory(p Target, m machineReader) []Finding {
 	return out
 }
 
-// examineDisk examines free space and file system of the data folder's disk.
+// examineDisk checks the free space and the file system type of the disk with the data folder.
 func examineDisk(p Target, m machineReader) []Finding {
 	folder := nearestFolder(p.journalFolder())
 	free, kind, err := m.disk(folder)
@@ -232,7 +233,7 @@ func examineCertificates(p Target) []Finding {
 	return out
 }
 
-// rateCertificateLife rates the time that is left until a certificate expires. The server renews its own certificate
+// rateCertificateLife returns a finding about how soon a certificate expires. The server renews its own certificate
 // when a third of its life is left; nobody renews the CA's.
 func rateCertificateLife(cert *x509.Certificate, file string, now time.Time) Finding {
 	left := cert.NotAfter.Sub(now)
@@ -261,7 +262,7 @@ func rateCertificateLife(cert *x509.Certificate, file string, now time.Time) Fin
 	return f
 }
 
-// examineAddresses examines whether the server answers at its URL and is ready.
+// examineAddresses checks that the server answers at its URL and reports itself ready.
 func examineAddresses(ctx context.Context, p Target) []Finding {
 	if p.URL == "" {
 		return nil
@@ -338,11 +339,11 @@ func folderSize(path string) (total int64) {
 	return total
 }
 
-// formatSize formats a size in bytes for people: 1.5 GiB.
+// formatSize formats a size in bytes for people, such as 1.5 GiB.
 func formatSize(bytes int64) string { return model.Size(bytes).Approximate() }
 
-// openAdminPage opens a page of the admin listener, or returns nil if the listener is not configured or does not
-// answer.
+// openAdminPage opens a page of the server's admin listener. It returns nil if the listener is not configured or does
+// not answer.
 func openAdminPage(ctx context.Context, p Target, path string, timeout time.Duration) io.ReadCloser {
 	if p.Admin == "" {
 		return nil

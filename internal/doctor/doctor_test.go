@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// requireFinding returns the finding with this name, and fails the test if it is missing.
+// requireFinding returns the finding with the given name, and fails the test if the finding is missing.
 func requireFinding(t *testing.T, findings []Finding, what string) Finding {
 	t.Helper()
 	for _, f := range findings {
@@ -31,8 +31,8 @@ func requireFinding(t *testing.T, findings []Finding, what string) Finding {
 	return Finding{}
 }
 
-// TestFaultsOnThisMachineHaveCommands examines this machine for 100 million agents and expects findings with commands
-// that repair the faults
+// TestFaultsOnThisMachineHaveCommands examines a machine for 100 million agents, and expects findings with repair
+// commands.
 func TestFaultsOnThisMachineHaveCommands(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
@@ -49,7 +49,8 @@ func TestFaultsOnThisMachineHaveCommands(t *testing.T) {
 	}
 }
 
-// TestUnknownHostIsNotAStoppedServer expects a hint about the unknown host name, not the advice to start the server.
+// TestUnknownHostIsNotAStoppedServer examines a server with an unknown host name, and expects a hint about the name.
+// The advice to start the server would be wrong.
 func TestUnknownHostIsNotAStoppedServer(t *testing.T) {
 	list := examineAddresses(t.Context(), Target{URL: "https://nosuch..invalid:8443"})
 	f := requireFinding(t, list, "server")
@@ -58,7 +59,7 @@ func TestUnknownHostIsNotAStoppedServer(t *testing.T) {
 	}
 }
 
-// TestHealthyMachineHasNoFaults checks the limit of open files on this machine for ten agents and expects no fault
+// TestHealthyMachineHasNoFaults examines a machine for ten agents, and expects its limit of open files to suffice.
 func TestHealthyMachineHasNoFaults(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("measured on Linux")
@@ -69,7 +70,8 @@ func TestHealthyMachineHasNoFaults(t *testing.T) {
 	}
 }
 
-// TestCertificateLifeIsRated expects a warning or fault for certificates that expire soon, and none for others.
+// TestCertificateLifeIsRated expects a warning or fault for certificates that expire soon. Other certificates have
+// neither.
 func TestCertificateLifeIsRated(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
@@ -89,7 +91,7 @@ func TestCertificateLifeIsRated(t *testing.T) {
 	}
 }
 
-// healthyMachine returns a machine reader without faults, and its files for a test to change.
+// healthyMachine returns a machineReader of a machine without faults. A test can change the machine's files.
 func healthyMachine() (machineReader, map[string]string) {
 	files := map[string]string{
 		"/proc/sys/net/core/somaxconn": "4096\n", "/proc/sys/net/ipv4/tcp_max_syn_backlog": "4096\n",
@@ -109,8 +111,8 @@ func healthyMachine() (machineReader, map[string]string) {
 	}, files
 }
 
-// TestEachFaultIsOneFindingWithCommand breaks one property of a healthy machine at a time and expects one finding
-// with the command that repairs it.
+// TestEachFaultIsOneFindingWithCommand adds one fault at a time to a healthy machine, and expects exactly one finding.
+// The finding has the command that repairs the fault.
 func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 	const group = "/sys/fs/cgroup/system.slice"
 	for _, c := range []struct {
@@ -168,7 +170,7 @@ func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 	}
 }
 
-// healthyFindingName returns the name that a finding has on a machine without the fault
+// healthyFindingName returns the name that a finding has while the tested fault is absent.
 func healthyFindingName(what, failure, instead string) string {
 	if what == failure {
 		return instead
@@ -176,8 +178,8 @@ func healthyFindingName(what, failure, instead string) string {
 	return what
 }
 
-// TestSyncTimesAreRatedByPercentile expects few measured times of fdatasync to be rated by the slowest one, and many
-// by the 99th percentile.
+// TestSyncTimesAreRatedByPercentile expects few measured disk syncs to be rated by the slowest, and many by the 99th
+// percentile.
 func TestSyncTimesAreRatedByPercentile(t *testing.T) {
 	if got := rateSyncTimes(nil); got != nil {
 		t.Errorf("nothing measured: %+v", got)
@@ -205,8 +207,8 @@ func TestSyncTimesAreRatedByPercentile(t *testing.T) {
 	}
 }
 
-// TestHistoryLagIsReported reads metrics of a server whose history is up to date, behind or being rebuilt from the
-// journal, and expects the right finding for each.
+// TestHistoryLagIsReported examines servers whose history database is more or less late, and expects a finding for
+// each. The history is up to date, behind, or being rebuilt from the journal.
 func TestHistoryLagIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name, metrics string
@@ -240,8 +242,8 @@ func TestHistoryLagIsReported(t *testing.T) {
 	}
 }
 
-// TestUnusableArchivesAreReported reads the server's page about Asset archives, and expects a finding for each
-// archive that agents cannot get.
+// TestUnusableArchivesAreReported expects a finding for each archive of an Asset that agents cannot get. The archives
+// come from the server's page about Assets.
 func TestUnusableArchivesAreReported(t *testing.T) {
 	wrong := func(n int) string {
 		one := `{"asset":"default/tools","for":"linux amd64","trouble":"nobody has uploaded it","mend":"muster asset add tools FILE -n default"}`
@@ -282,8 +284,8 @@ func TestUnusableArchivesAreReported(t *testing.T) {
 	}
 }
 
-// TestFullDiskNamesTheLargestFiles expects the text about a full disk to list the largest files first, a database
-// together with its log file
+// TestFullDiskNamesTheLargestFiles expects the text about a full disk to list the largest files first. A database
+// counts together with its log file.
 func TestFullDiskNamesTheLargestFiles(t *testing.T) {
 	data := t.TempDir()
 	for name, size := range map[string]int64{"history.db": 1 << 20, "history.db-wal": 4 << 20, "intent.db": 2 << 20, "journal/1.log": 3 << 20, "pki/ca.pem": 1 << 10} {
@@ -299,7 +301,8 @@ func TestFullDiskNamesTheLargestFiles(t *testing.T) {
 	}
 }
 
-// TestSeriesFolder finds a missing folder of the series store and a damaged block in it, with the path and the command.
+// TestSeriesFolder expects findings about a missing folder of the series store and about a damaged block. Each finding
+// has the path and the command.
 func TestSeriesFolder(t *testing.T) {
 	p := Target{Data: t.TempDir()}
 	if got := examineSeries(p); got != nil {

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// availableMemory returns the available memory in bytes: of the machine, or of this process's control groups if that
-// is less.
+// availableMemory returns the available memory in bytes. It is the memory of the machine, or of this process's control
+// groups if that is less.
 func (m machineReader) availableMemory() (available int64, known bool) {
 	data, err := m.read("/proc/meminfo")
 	if err != nil {
@@ -65,7 +65,8 @@ const (
 	slowSync   = 50 * time.Millisecond // a p99 above it is a fault
 )
 
-// examineSyncTimes measures fdatasync on the journal's disk: every acknowledgement waits for it.
+// examineSyncTimes measures how long the journal's disk takes to sync (fdatasync), because every acknowledgement waits
+// for a sync.
 func examineSyncTimes(ctx context.Context, p Target) []Finding {
 	file, err := os.CreateTemp(nearestFolder(p.journalFolder()), ".doctor-")
 	if err != nil {
@@ -88,7 +89,8 @@ func examineSyncTimes(ctx context.Context, p Target) []Finding {
 	return rateSyncTimes(times)
 }
 
-// rateSyncTimes rates measured times of fdatasync; without times it returns no finding.
+// rateSyncTimes returns a finding about how long syncs of the journal's disk (fdatasync) took. Without times it
+// returns no finding.
 func rateSyncTimes(times []time.Duration) []Finding {
 	if len(times) == 0 {
 		return nil
@@ -103,7 +105,7 @@ func rateSyncTimes(times []time.Duration) []Finding {
 	return f.failUnless(slow <= slowSync, Warn, "put the journal on a faster disk: --journal DIR")
 }
 
-// formatMillis formats a short time for people: 0.34 ms, 12 ms.
+// formatMillis formats a short time for people, such as 0.34 ms or 12 ms.
 func formatMillis(d time.Duration) string {
 	ms := float64(d) / 1e6
 	if ms < 10 {
@@ -140,7 +142,7 @@ func examineHistoryLag(ctx context.Context, p Target) []Finding {
 	return []Finding{f}
 }
 
-// readGauges reads the values of the named gauges from Prometheus metrics in text form.
+// readGauges reads the values of named gauges from a page of Prometheus metrics.
 func readGauges(page io.Reader, names ...string) map[string]float64 {
 	out := map[string]float64{}
 	lines := bufio.NewScanner(io.LimitReader(page, 16<<20))
@@ -156,7 +158,8 @@ func readGauges(page io.Reader, names ...string) map[string]float64 {
 	return out
 }
 
-// examineSeries finds a missing folder of the series store, and damaged blocks that the server has set aside.
+// examineSeries finds a missing folder or damaged blocks of the series store (items' numbers). It also finds damaged
+// blocks that the server has set aside.
 func examineSeries(p Target) (out []Finding) {
 	folder := filepath.Join(p.Data, "series")
 	_, err := os.ReadDir(folder)
@@ -183,14 +186,14 @@ func examineSeries(p Target) (out []Finding) {
 // AssetsPath is the page of the admin listener with the faults of Asset archives.
 const AssetsPath = "/debug/assets"
 
-// Assets is the admin listener's JSON page with the Assets whose archives agents cannot download.
+// Assets is the admin listener's JSON page about Assets that agents cannot download.
 type Assets struct {
 	Archives int          `json:"archives"` // that Assets name
 	Unread   int          `json:"unread"`   // archives among them that the time did not allow to read
 	Wrong    []WrongAsset `json:"wrong"`
 }
 
-// WrongAsset is an Asset whose archive agents cannot get, with the reason.
+// WrongAsset is an Asset with an archive that agents cannot get, and the reason.
 type WrongAsset struct {
 	Asset   string `json:"asset"` // NAMESPACE/NAME
 	For     string `json:"for"`   // the machines; empty: all

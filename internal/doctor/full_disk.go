@@ -15,7 +15,8 @@ const fullDisk = 64 << 20
 // shownFiles is how many files and folders FullDiskText names.
 const shownFiles = 3
 
-// FullDiskText describes a full disk of the journal: the largest files and folders, and the commands that free space
+// FullDiskText returns a text for people about the full disk under the journal. It lists the largest files and
+// folders, and the commands that free space.
 func FullDiskText(data, journal string) string {
 	type item struct {
 		path string

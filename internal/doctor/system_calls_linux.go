@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileLimits returns the limits of open files of this process.
+// fileLimits returns how many files the process may open, as soft and hard limit.
 func fileLimits() (soft, hard uint64) {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -22,7 +22,7 @@ var fileSystems = map[int64]string{
 	unix.NFS_SUPER_MAGIC: "nfs", unix.SMB2_SUPER_MAGIC: "cifs", unix.FUSE_SUPER_MAGIC: "fuse",
 }
 
-// diskFree returns the free bytes of a disk and the type of its file system.
+// diskFree returns the free bytes of a disk, and the type of its file system.
 func diskFree(path string) (free int64, kind string, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(path, &st); err != nil {
@@ -38,14 +38,14 @@ func diskFree(path string) (free int64, kind string, err error) {
 // syncData syncs the data of a file to the disk by fdatasync.
 func syncData(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 
-// clockSynchronised reports whether the kernel regards its clock as synchronised.
+// clockSynchronised reports whether the kernel considers the machine's clock synchronised, for example by NTP.
 func clockSynchronised() (synced, known bool) {
 	var tx unix.Timex
 	state, err := unix.Adjtimex(&tx)
 	return state != unix.TIME_ERROR, err == nil
 }
 
-// deviceOf returns the id of the disk that has a file; known is false if the file cannot be read.
+// deviceOf returns the id of the disk on which a file lies. The result known is false if the file cannot be read.
 func deviceOf(path string) (device uint64, known bool) {
 	var st unix.Stat_t
 	err := unix.Stat(path, &st)

@@ -12,8 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Decoder decodes the parsed tree of one YAML or JSON document into Go values, and records line and column of each
-// field
+// Decoder decodes one parsed YAML or JSON document into Go values. It records the line and column of each field.
 type Decoder struct {
 	*Reader
 	// UnknownFieldHint returns a hint for an unknown field of the document itself, or with spec of its spec,
@@ -26,20 +25,20 @@ type Decoder struct {
 	base   string       // field of root; empty: the document
 }
 
-// Decoder returns a decoder for one document or resource in the file.
+// Decoder returns a decoder for one parsed document of the file.
 func (r *Reader) Decoder(t *Tree) *Decoder {
 	return &Decoder{Reader: r, places: map[string]place{"": t.place}}
 }
 
-// Fields decodes all fields of a mapping, except the listed ones, into the struct that v points to.
+// Fields decodes a mapping, without the listed fields, into the struct to which v points.
 func (d *Decoder) Fields(t *Tree, v any, except ...string) {
 	d.skip = except
 	d.decodeValue(t, reflect.ValueOf(v).Elem(), "")
 	d.skip = nil
 }
 
-// Field decodes one field of a mapping, if it is present, into the struct that v points to. Hints
-// for unknown fields within name fields of that struct.
+// Field decodes one field of a mapping into the struct to which v points. It does nothing if the field is absent.
+// Hints for unknown fields within name fields of that struct.
 func (d *Decoder) Field(t *Tree, name string, v any) {
 	value := reflect.ValueOf(v).Elem()
 	d.root, d.base = value.Type(), name
@@ -51,7 +50,7 @@ func (d *Decoder) Field(t *Tree, name string, v any) {
 	}
 }
 
-// FieldPlaces returns line and column of each decoded field, so that later errors about a field can point to it.
+// FieldPlaces returns the line and column of each decoded field. Later errors about a field can point to this place.
 func (d *Decoder) FieldPlaces(from int) FieldPlaces {
 	w := FieldPlaces{File: d.file, places: d.places}
 	for _, f := range d.Flaws[min(from, len(d.Flaws)):] {
@@ -60,7 +59,7 @@ func (d *Decoder) FieldPlaces(from int) FieldPlaces {
 	return w
 }
 
-// FlawAt records an error at the line and column of a decoded field.
+// FlawAt records an error about a decoded field, with the field's line and column.
 func (d *Decoder) FlawAt(field, hint, format string, args ...any) {
 	d.recordFlaw(d.places[field], field, hint, format, args...)
 }
@@ -71,7 +70,7 @@ var (
 	secretType  = reflect.TypeFor[model.Secret]()
 )
 
-// decodeValue decodes a parsed tree into a Go value, and continues after an error.
+// decodeValue decodes a parsed tree into a Go value. After an error it continues.
 func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 	if t.kind == null || d.Full() {
 		return // as if left out
@@ -144,7 +143,7 @@ func (d *Decoder) decodeValue(t *Tree, v reflect.Value, field string) {
 	}
 }
 
-// requireType reports whether a tree has the expected type, and records an error with a hint if not.
+// requireType reports whether a parsed value has the expected type. If not, it records an error with a hint.
 func (d *Decoder) requireType(t *Tree, kind valueType, field string) bool {
 	if t.kind == kind {
 		return true
@@ -162,7 +161,8 @@ func (d *Decoder) requireType(t *Tree, kind valueType, field string) bool {
 	return false
 }
 
-// decodeCommand decodes a command: a text for the shell or a list of arguments.
+// decodeCommand decodes the command line of a check or handler from a text or a list. A command is a text for the
+// shell or a list of arguments.
 func (d *Decoder) decodeCommand(t *Tree, c *model.Command, field string) {
 	switch t.kind {
 	case text:
@@ -214,7 +214,7 @@ func (d *Decoder) decodeMap(t *Tree, v reflect.Value, field string) {
 	}
 }
 
-// decodeStruct decodes a mapping into the fields of a struct; an unknown key is an error.
+// decodeStruct decodes a mapping into the fields of a struct. An unknown key is an error.
 func (d *Decoder) decodeStruct(t *Tree, v reflect.Value, field string) {
 	fields := d.structFields(v.Type())
 	for _, k := range t.keys {
@@ -261,7 +261,7 @@ func JSONName(f reflect.StructField) string {
 	return name
 }
 
-// fieldNames returns the JSON names of all fields of a struct, also of embedded ones.
+// fieldNames returns the JSON names of all fields of a struct. Fields of embedded structs are included.
 func fieldNames(t reflect.Type) (names []string) {
 	for _, f := range reflect.VisibleFields(t) {
 		if !f.Anonymous {

@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Decode decodes one YAML or JSON document into the value that v points to. It is strict: an unknown field, a wrong
+// Decode decodes one YAML or JSON document into the value to which v points. It is strict: an unknown field, a wrong
 // type, a duration without unit are flaws with file, line and a hint. check then validates the value and names fields
 // as decoding does: agents[0].checks[1].ttl; its argument tells a field that is written (count: 0) from one that is
 // left out. All flaws come in one Invalid error, in the order of the file; they are its cause.
@@ -50,7 +50,7 @@ func Decode(file string, data []byte, v any, check func(written func(field strin
 	return r.Flaws.Err()
 }
 
-// place is the position of a value in a file: line and column
+// place is the line and column of a value in a file.
 type place struct{ line, column int }
 
 // FieldPlaces has the positions (line and column) of all fields in one decoded document.
@@ -60,8 +60,8 @@ type FieldPlaces struct {
 	flawed []string         // fields that could not be decoded
 }
 
-// Place sets file, line and column of validation errors to the position of the field that they name, or of the
-// nearest field around it. It drops flaws that only follow from a field that could not be decoded.
+// Place sets the file, line and column in validation errors about fields. For a missing field it takes the nearest
+// field around it. It drops flaws that only follow from a field that could not be decoded.
 func (w *FieldPlaces) Place(flaws model.Flaws) model.Flaws {
 	flaws = slices.DeleteFunc(flaws, w.followsFromUndecodedField)
 	for _, f := range flaws {
@@ -70,15 +70,15 @@ func (w *FieldPlaces) Place(flaws model.Flaws) model.Flaws {
 	return flaws
 }
 
-// Locate sets file, line and column of one error to the position of the field that it names.
+// Locate sets the file, line and column in an error about a field.
 func (w *FieldPlaces) Locate(f *model.Flaw) *model.Flaw {
 	at := w.nearestPlace(f.Field)
 	f.File, f.Line, f.Column = w.File, at.line, at.column
 	return f
 }
 
-// followsFromUndecodedField reports whether an error is only a consequence of a field that could not be decoded, so
-// that it need not be shown.
+// followsFromUndecodedField reports whether an error is only a consequence of a field that could not be decoded. Such
+// an error need not be shown.
 func (w *FieldPlaces) followsFromUndecodedField(f *model.Flaw) bool {
 	within := func(inner, outer string) bool {
 		rest, ok := strings.CutPrefix(inner, outer)
@@ -89,7 +89,7 @@ func (w *FieldPlaces) followsFromUndecodedField(f *model.Flaw) bool {
 	})
 }
 
-// Complete reports whether every field of the document could be decoded.
+// Complete reports whether all fields of the document were decoded without errors.
 func (w *FieldPlaces) Complete() bool { return len(w.flawed) == 0 }
 
 // hasField reports whether the document contains the field.
@@ -98,7 +98,7 @@ func (w *FieldPlaces) hasField(field string) bool {
 	return ok
 }
 
-// nearestPlace returns the line and column of a field, or of the nearest field around it.
+// nearestPlace returns the line and column of a field, or of the nearest field around the field.
 func (w *FieldPlaces) nearestPlace(field string) place {
 	for {
 		if at, ok := w.places[field]; ok || field == "" {
@@ -113,7 +113,7 @@ func Sort(flaws model.Flaws) {
 	slices.SortStableFunc(flaws, func(a, b *model.Flaw) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 }
 
-// explainYAMLError converts a syntax error of the YAML library to a text for people and a hint.
+// explainYAMLError converts a syntax error of the YAML library to a readable text with a hint.
 func explainYAMLError(message string, line []byte) (text, hint string) {
 	text = "not YAML: " + message
 	indent := line[:len(line)-len(bytes.TrimLeft(line, " \t"))]
@@ -130,7 +130,8 @@ func explainYAMLError(message string, line []byte) (text, hint string) {
 	return text, hint
 }
 
-// lineOfText returns the line with this number (from 1) of a text, or nil if the text has fewer lines.
+// lineOfText returns the line of a text with a given number, counted from 1. It returns nil if the text has fewer
+// lines.
 func lineOfText(data []byte, number int) []byte {
 	for line := range bytes.Lines(data) {
 		if number--; number == 0 {
@@ -146,8 +147,8 @@ func placeAt(data []byte, offset int) place {
 	return place{bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')}
 }
 
-// findBinaryByte returns the first byte that cannot occur in a text file: it shows that the file is a program or
-// an archive
+// findBinaryByte returns the place of the first byte that a text file cannot contain. Such a byte shows that the file
+// is a program or an archive.
 func findBinaryByte(data []byte) (at place, hint string) {
 	number := 0
 	for line := range bytes.Lines(data) {
@@ -164,7 +165,8 @@ func findBinaryByte(data []byte) (at place, hint string) {
 	return place{}, ""
 }
 
-// spellingHint returns a hint for an unknown field: its correct spelling, or the field in which it belongs
+// spellingHint suggests the known field that is most similar to a misspelt field. The hint names the correct spelling,
+// or the field in which it belongs.
 func (d *Decoder) spellingHint(t reflect.Type, word, at string) string {
 	names := fieldNames(t)
 	if at == "" {
@@ -198,8 +200,8 @@ func (d *Decoder) spellingHint(t reflect.Type, word, at string) string {
 	return "fields here: " + strings.Join(names, ", ")
 }
 
-// findFieldPath returns the path of the field with this name that is nearest to the root of a spec, or "" if no field
-// has the name.
+// findFieldPath returns the path of a field in a spec, found by the field's name alone. It returns "" if no field has
+// the name.
 func findFieldPath(t reflect.Type, word, path string, depth int) string {
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -219,13 +221,13 @@ func findFieldPath(t reflect.Type, word, path string, depth int) string {
 	return ""
 }
 
-// HasField reports whether the struct that v points to has a field of this JSON name.
+// HasField reports whether the struct to which v points has a field with the given JSON name.
 func HasField(v any, name string) bool {
 	return fieldNamed(reflect.VisibleFields(reflect.TypeOf(v).Elem()), name) >= 0
 }
 
-// YAML converts one JSON document to YAML with its fields in the same order; Documents parses it back to the same
-// values. Commands show stored JSON this way: get -o yaml, edit, differences.
+// YAML converts one JSON document to YAML with the fields in the same order. Documents parses the YAML back to the
+// same values. Commands show stored JSON this way: get -o yaml, edit, differences.
 func YAML(document []byte) ([]byte, error) {
 	r := &Reader{}
 	docs := r.Documents(document)
@@ -246,12 +248,12 @@ func YAML(document []byte) ([]byte, error) {
 	return EscapeControls(out.Bytes()), nil
 }
 
-// isControl reports whether a character is a C1 or bidirectional control character, which changes the output of a
-// terminal. Encoders of JSON and YAML escape the others.
+// isControl reports whether a character could manipulate a terminal, and JSON encoders do not escape the character.
+// Such characters change the output of a terminal. Encoders of JSON and YAML escape the others.
 func isControl(r rune) bool { return r >= 0x7f && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) }
 
-// EscapeControls replaces C1 and bidirectional controls in quoted texts of JSON or YAML by their escapes, so that a terminal
-// shows them. The values stay the same.
+// EscapeControls escapes characters in JSON or YAML that could manipulate a terminal. Then a terminal shows them. The
+// values stay the same.
 func EscapeControls(data []byte) []byte {
 	if bytes.IndexFunc(data, isControl) < 0 {
 		return data

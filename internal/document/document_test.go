@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// inner is a struct for decoding tests that the struct testItem embeds.
+// inner is a struct inside testItem, for tests of decoding. The struct testItem embeds inner.
 type inner struct {
 	Sum   int        `json:"sum"`
 	Items []testItem `json:"items,omitempty"`
@@ -23,8 +23,8 @@ type testItem struct {
 	Seed uint64         `json:"seed,omitempty"`
 }
 
-// TestDecodeReportsAllFlaws decodes documents with several errors and expects all of them in file order, without
-// consequential errors
+// TestDecodeReportsAllFlaws decodes documents with several errors, and expects all errors in file order. Errors that
+// only follow from another error are left out.
 func TestDecodeReportsAllFlaws(t *testing.T) {
 	check := func(v *inner) func(func(string) bool) model.Flaws {
 		return func(written func(string) bool) (list model.Flaws) {

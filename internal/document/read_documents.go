@@ -24,13 +24,14 @@ func (r *Reader) Documents(data []byte) []*Tree {
 	return r.parseYAMLDocuments(data)
 }
 
-// looksLikeJSON reports whether a file is JSON ({"kind": …) and not YAML that begins with a brace ({kind: … or {{).
+// looksLikeJSON reports whether a file that begins with a brace is JSON, not YAML. JSON begins with {"kind": …, and
+// such YAML with {kind: … or {{.
 func looksLikeJSON(data []byte) bool {
 	rest, object := bytes.CutPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))
 	return object && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(`"`))
 }
 
-// parseJSONDocuments splits a file into JSON objects and parses each one. Text that is YAML but not JSON, such as
+// parseJSONDocuments splits a file into JSON objects, and parses each object. Text that is YAML but not JSON, such as
 // {"a": b}, is parsed as YAML.
 func (r *Reader) parseJSONDocuments(data []byte) (docs []*Tree) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -54,7 +55,7 @@ func (r *Reader) parseJSONDocuments(data []byte) (docs []*Tree) {
 	}
 }
 
-// retryAsYAML parses the rest of a file as YAML after a JSON error; if that fails too, it records the JSON error.
+// retryAsYAML parses the rest of a file as YAML after a JSON error. If YAML fails too, it records the JSON error.
 func (r *Reader) retryAsYAML(data []byte, offset int64, err error) []*Tree {
 	rest := &Reader{file: r.file, skipped: bytes.Count(data[:offset], []byte("\n"))}
 	if docs := rest.parseYAMLDocuments(data[offset:]); len(rest.Flaws) == 0 {
@@ -76,7 +77,7 @@ func (r *Reader) retryAsYAML(data []byte, offset int64, err error) []*Tree {
 // unlikeYAML matches parts of JSON strings that YAML reads in another way: surrogate pairs, and raw line separators.
 var unlikeYAML = regexp.MustCompile(`\\(?:u[dD][89a-bA-B][0-9a-fA-F]{2}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|u[dD][c-fC-F][0-9a-fA-F]{2}|.)|[\x{85}\x{2028}\x{2029}]`)
 
-// escapeJSONForYAML rewrites JSON text so that a YAML parser reads the same values.
+// escapeJSONForYAML rewrites JSON text for a YAML parser, which then reads the same values.
 func escapeJSONForYAML(data []byte) []byte {
 	return unlikeYAML.ReplaceAllFunc(data, func(found []byte) []byte {
 		switch {
@@ -109,8 +110,8 @@ func (r *Reader) parseYAMLDocuments(data []byte) (docs []*Tree) {
 	}
 }
 
-// textFromNextDocument returns the text from the first "---" after a line, and the number of lines before it; the
-// text is nil if no document follows.
+// textFromNextDocument returns the rest of a file from the next YAML document (line "---") on. It also returns the
+// number of lines before this text; the text is nil if no document follows.
 func textFromNextDocument(data []byte, line int) (rest []byte, lines int) {
 	for len(data) > 0 {
 		if lines >= line && bytes.HasPrefix(data, []byte("---")) {
@@ -125,8 +126,8 @@ func textFromNextDocument(data []byte, line int) (rest []byte, lines int) {
 	return nil, 0
 }
 
-// parseYAMLUntilError parses YAML documents up to the end or the first syntax error, and returns the line number of
-// the error, from 1
+// parseYAMLUntilError parses YAML documents until the end or the first syntax error. It returns the line number of the
+// error, from 1.
 func (r *Reader) parseYAMLUntilError(data []byte) (docs []*Tree, line int) {
 	loader, err := yaml.NewLoader(bytes.NewReader(data))
 	for err == nil {
@@ -168,7 +169,7 @@ func (r *Reader) parseYAMLUntilError(data []byte) (docs []*Tree, line int) {
 	return docs, line
 }
 
-// placeOf returns line and column of a YAML node.
+// placeOf returns the line and column of a YAML node in the whole file.
 func (r *Reader) placeOf(n *yaml.Node) place { return place{n.Line + r.skipped, n.Column} }
 
 // treeFromYAML converts a node of the YAML library to a Tree.
@@ -208,7 +209,7 @@ func (r *Reader) treeFromYAML(n *yaml.Node, depth int) (*Tree, error) {
 	return t, nil
 }
 
-// readYAMLMapping converts a YAML mapping to a tree; a repeated key is an error.
+// readYAMLMapping converts a YAML mapping to a tree. A repeated key is an error.
 func (r *Reader) readYAMLMapping(t *Tree, n *yaml.Node, depth int) error {
 	var merged []mappingKey
 	seen := make(map[string]bool, len(n.Content)/2)

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Tree is one parsed document: values without Go types, with their line and column
+// Tree is one parsed document, before its conversion to Go values. Each value has its line and column.
 type Tree struct {
 	place
 	kind  valueType
@@ -19,14 +19,14 @@ type Tree struct {
 	items []*Tree
 }
 
-// mappingKey is one key of a mapping with its line, column and value
+// mappingKey is one key of a parsed mapping, with its line, column and value.
 type mappingKey struct {
 	place
 	name  string
 	value *Tree
 }
 
-// valueType is the type of a YAML or JSON value: null, text, number, boolean, list or mapping.
+// valueType is the type of a YAML or JSON value, such as number, list or mapping.
 type valueType uint8
 
 const (
@@ -61,10 +61,10 @@ func (t *Tree) Names() (names []string) {
 	return names
 }
 
-// Line returns the first line of the value.
+// Line returns the number of the line on which the value begins.
 func (t *Tree) Line() int { return t.line }
 
-// Text returns a scalar (text, number or boolean) as text; null, lists and mappings give an empty text.
+// Text returns the text of a scalar value (a text, number or boolean). Null, lists and mappings give an empty text.
 func (t *Tree) Text() string { return t.text }
 
 // IsMapping reports whether the value is a mapping.
@@ -76,7 +76,8 @@ func (t *Tree) IsNull() bool { return t.kind == null }
 // IsEmpty reports whether the value is null, an empty text, or a list or mapping without elements.
 func (t *Tree) IsEmpty() bool { return t.text == "" && len(t.keys) == 0 && len(t.items) == 0 }
 
-// Items returns the elements of a list; for any other value it returns a list with that value alone.
+// Items returns the elements of a list. For a single value it returns a list with that value alone, and for null no
+// elements.
 func (t *Tree) Items() []*Tree {
 	switch t.kind {
 	case null:
@@ -87,10 +88,10 @@ func (t *Tree) Items() []*Tree {
 	return []*Tree{t}
 }
 
-// Kind returns the type of the value in words for error messages: text, a list.
+// Kind returns the name of the value's type for error messages, such as "a list".
 func (t *Tree) Kind() string { return t.kind.String() }
 
-// appendJSON encodes the tree as JSON for types that implement json.Unmarshaler.
+// appendJSON encodes the parsed value as JSON. Types that implement json.Unmarshaler need JSON.
 func (t *Tree) appendJSON(b []byte) []byte {
 	switch t.kind {
 	case text:
@@ -148,15 +149,16 @@ type Reader struct {
 	fields map[reflect.Type][]reflect.StructField // of the structs that were decoded into
 }
 
-// NewReader returns a reader for a file of this name; its errors mention the name.
+// NewReader returns a reader for a file with the given name. Its errors mention the name.
 func NewReader(file string) *Reader { return &Reader{file: file} }
 
-// Flaw records an error (flaw) about a field, with the line and column of its value. The hint is the text to write.
+// Flaw records a validation error about a field, with the line and column of the field's value. The hint is the text
+// to write.
 func (r *Reader) Flaw(t *Tree, field, hint, format string, args ...any) {
 	r.recordFlaw(t.place, field, hint, format, args...)
 }
 
-// recordFlaw records an error (flaw) of the file, up to a maximum of model.MaxFlaws errors.
+// recordFlaw records an error in the file, up to model.MaxFlaws errors.
 func (r *Reader) recordFlaw(at place, field, hint, format string, args ...any) {
 	if !r.Full() {
 		r.Flaws = append(r.Flaws, &model.Flaw{File: r.file, Line: at.line, Column: at.column,
@@ -164,13 +166,13 @@ func (r *Reader) recordFlaw(at place, field, hint, format string, args ...any) {
 	}
 }
 
-// Full reports whether the reader has recorded model.MaxFlaws errors, the most that it reports.
+// Full reports whether the reader has recorded the maximum number of errors, model.MaxFlaws.
 func (r *Reader) Full() bool { return len(r.Flaws) >= model.MaxFlaws }
 
 var errTooBig = errors.New("too big")
 
-// checkSize counts the parsed values of a file, and returns an error if the file has too many values or nests them
-// too deeply.
+// checkSize returns an error if a file has too many values or too deep nesting. Limited are the number of values and
+// the depth of nesting.
 func (r *Reader) checkSize(at place, depth int) error {
 	if r.aliases > 0 {
 		r.aliased++

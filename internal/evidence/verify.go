@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Findings counts the runs in the evidence of a node and the signatures that cover them.
+// Findings is the result of verifying the evidence (signed runs of directives) of one node. It also lists the faults.
 type Findings struct {
 	Runs       int       // runs of the period that differ from the ones before them
 	Covered    int       // of these, runs that a valid signature covers
@@ -35,20 +35,21 @@ type Findings struct {
 	Faults     []string  // signatures, certificates, definitions and runs that were changed
 }
 
-// VerifyAll checks the evidence of one node after the other, and calls visit with the findings of each.
+// VerifyAll verifies the evidence of all nodes in a file, node by node. It calls visit with the findings of each node.
 func VerifyAll(r io.Reader, visit func(*v1.Evidence, Findings)) error {
 	for d := json.NewDecoder(r); ; {
 		var e v1.Evidence
 		if err := d.Decode(&e); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return model.Errorf(model.Invalid, "read the evidence: %w", err).WithHint("muster report evidence save did not write this file, or the file is cut")
+			return model.Errorf(model.Invalid, "read the evidence file: %w", err).WithHint("muster report evidence save did not write this file, or the file is cut")
 		}
 		visit(&e, Verify(&e))
 	}
 }
 
-// verification is the state of one call of Verify: the findings so far, and the end of the chain of runs.
+// verification has the state and the findings while the evidence of one node is verified. It has the findings so far,
+// and the end of the chain of runs.
 type verification struct {
 	*v1.Evidence
 	Findings
@@ -59,7 +60,8 @@ type verification struct {
 	open        int  // runs since the last valid signature
 }
 
-// Verify checks the signatures in the evidence of one node, and that its runs are unchanged and complete between them.
+// Verify checks the signed runs of directives (the evidence) of one node. The runs between two signatures must be
+// unchanged and complete.
 func Verify(e *v1.Evidence) Findings {
 	v := verification{Evidence: e, keys: map[[32]byte]*x509.Certificate{}, definitions: map[string]bool{}}
 	v.readCertificates()
@@ -84,12 +86,13 @@ func Verify(e *v1.Evidence) Findings {
 	return v.Findings
 }
 
-// fault adds a fault to the result of the verification.
+// fault records one fault that the verification has found.
 func (v *verification) fault(format string, args ...any) {
 	v.Faults = append(v.Faults, fmt.Sprintf(format, args...))
 }
 
-// readCertificates verifies that the CA of the evidence issued its certificates for the node.
+// readCertificates verifies the certificates in the evidence. The CA of the evidence must have issued them for the
+// node.
 func (v *verification) readCertificates() {
 	roots := x509.NewCertPool()
 	// The first certificate alone is trusted, because its hash is the one that people compare.
@@ -123,7 +126,7 @@ func (v *verification) readCertificates() {
 	}
 }
 
-// beginChain takes the link of a new chain, from which the next run continues.
+// beginChain begins a new signed chain of directive runs at a start entry of the evidence.
 func (v *verification) beginChain(x *v1.EvidenceBegin) {
 	if len(x.Link) != policy.LinkBytes {
 		v.fault("the link before run %d has %d bytes", x.Number, len(x.Link))
@@ -142,7 +145,7 @@ func (v *verification) beginChain(x *v1.EvidenceBegin) {
 	}
 }
 
-// run appends a run of the evidence to the chain and counts it.
+// run checks one run of a directive in the evidence, and adds the run to the signed chain.
 func (v *verification) run(x *v1.EvidenceRun) {
 	at := x.At
 	if x.SignedMs != 0 {
@@ -173,7 +176,7 @@ func (v *verification) run(x *v1.EvidenceRun) {
 	}
 }
 
-// signature verifies a signature over the runs since the previous signature.
+// signature verifies one signature of the evidence. The signature covers the runs since the previous signature.
 func (v *verification) signature(x *v1.EvidenceSignature) {
 	at := time.UnixMilli(int64(x.SignedMs))
 	if len(x.Assignment) != 32 || len(x.Certificate) != 32 || len(x.Signature) != policy.SignatureBytes {
@@ -206,7 +209,7 @@ func (v *verification) signature(x *v1.EvidenceSignature) {
 	}
 }
 
-// Text describes the findings in sentences.
+// Text says in words how many runs of directives have valid signatures.
 func (f *Findings) Text() string {
 	text := fmt.Sprintf("valid signatures (%d) cover %d of %d runs that differ", f.Signatures, f.Covered, f.Runs)
 	if !f.Last.IsZero() {

@@ -56,7 +56,7 @@ func signedEvidence(t testing.TB) *v1.Evidence {
 	return e
 }
 
-// TestChangesOfEvidenceAreFound changes each part of valid evidence, and expects a fault for it.
+// TestChangesOfEvidenceAreFound changes each part of valid evidence, and expects a fault for each change.
 func TestChangesOfEvidenceAreFound(t *testing.T) {
 	e := signedEvidence(t)
 	if found := Verify(e); len(found.Faults) > 0 || found.Runs != 3 || found.Covered != 3 || found.Signatures != 2 {
@@ -102,8 +102,8 @@ func TestChangesOfEvidenceAreFound(t *testing.T) {
 	}
 }
 
-// TestRunsBeforeTheFirstLinkAreNotCovered inserts a run before the first link of the chain, and expects that no
-// signature covers it.
+// TestRunsBeforeTheFirstLinkAreNotCovered inserts a forged run before the signed chain, and expects no signature for
+// that run. No signature may cover the run.
 func TestRunsBeforeTheFirstLinkAreNotCovered(t *testing.T) {
 	e := signedEvidence(t)
 	invented := *e.Entries[1].Run
@@ -113,7 +113,7 @@ func TestRunsBeforeTheFirstLinkAreNotCovered(t *testing.T) {
 	}
 }
 
-// TestEachBreakIsReported gives the start of a chain a reason and a time outside the period, and expects a break in the
+// TestEachBreakIsReported interrupts the signed chain of runs with a reason, and expects the interruption among the
 // findings.
 func TestEachBreakIsReported(t *testing.T) {
 	e := signedEvidence(t)
@@ -123,7 +123,8 @@ func TestEachBreakIsReported(t *testing.T) {
 	}
 }
 
-// FuzzVerifyAll expects no panic and no covered run without a right signature.
+// FuzzVerifyAll verifies random evidence, and expects no run to count as signed without a valid signature. It also
+// expects no panic.
 func FuzzVerifyAll(f *testing.F) {
 	f.Add(testenv.Value(json.Marshal(signedEvidence(f)))(f))
 	f.Add([]byte(`{"entries":[{"start":{}},{"run":{}},{"signature":{}}]}`))

@@ -6,8 +6,8 @@
 // (slots of the view). Start at Engine.
 package expect
 
-// Engine keeps one deadline per id (such as a node's next keepalive), and returns the ids whose deadline has passed.
-// Times are nanoseconds of listening time; zero means none.
+// Engine has a deadline for each numeric id, and finds the ids whose deadline has passed. It returns the ids whose
+// deadline has passed. Times are nanoseconds of listening time; zero means none.
 //
 // Deadlines are refreshed far more often than they pass, so a refresh to a later time is one store: the id's heap
 // entry keeps its old time, and Expired pushes it again when that time comes. Invariant: an id with a deadline has a
@@ -18,13 +18,14 @@ type Engine struct {
 	heap       []heapEntry // a binary min-heap by time
 }
 
-// heapEntry is an id with the time at which the engine compares the id's deadline with the clock.
+// heapEntry is an entry of the heap of deadlines. It has an id, and the time at which the engine looks at the id's
+// deadline.
 type heapEntry struct {
 	at int64
 	id uint32
 }
 
-// Set sets or replaces the deadline of an id; the parameter at must be positive.
+// Set sets or replaces the deadline of an id. The parameter at must be positive.
 func (e *Engine) Set(id uint32, at int64) {
 	if int(id) >= len(e.deadlines) {
 		e.growIDs(int(id) + 1)
@@ -44,7 +45,7 @@ func (e *Engine) Clear(id uint32) {
 	}
 }
 
-// Due returns the deadline of an id, or zero if it has none.
+// Due returns the time of an id's deadline, or zero if the id has no deadline.
 func (e *Engine) Due(id uint32) int64 {
 	if int(id) >= len(e.deadlines) {
 		return 0
@@ -52,7 +53,7 @@ func (e *Engine) Due(id uint32) int64 {
 	return e.deadlines[id]
 }
 
-// Next returns a time before which no deadline expires, or zero if there is no deadline. The earliest deadline may be
+// Next returns the earliest time at which a deadline may pass, or zero without deadlines. The earliest deadline may be
 // later.
 func (e *Engine) Next() int64 {
 	if len(e.heap) == 0 {
@@ -61,8 +62,9 @@ func (e *Engine) Next() int64 {
 	return e.heap[0].at
 }
 
-// Expired appends to dst every id whose deadline is at or before now, and removes those deadlines. The order of ids
-// depends on earlier calls: a caller that needs the same order after a restore has to sort them.
+// Expired removes all deadlines that have passed, and appends their ids to dst. A deadline has passed if it is at or
+// before now. The order of ids depends on earlier calls: a caller that needs the same order after a restore has to
+// sort them.
 func (e *Engine) Expired(now int64, dst []uint32) []uint32 {
 	for len(e.heap) > 0 && e.heap[0].at <= now {
 		top := e.popEntry()
@@ -83,13 +85,13 @@ func (e *Engine) Expired(now int64, dst []uint32) []uint32 {
 	return dst
 }
 
-// Len returns an upper bound of the ids: one more than the greatest id for which the engine has space
+// Len returns the length of the engine's table of deadlines, which is indexed by id.
 func (e *Engine) Len() int { return len(e.deadlines) }
 
-// Entries returns the number of entries in the heap, which may be more than the number of deadlines.
+// Entries returns the number of heap entries, which may exceed the number of deadlines.
 func (e *Engine) Entries() int { return len(e.heap) }
 
-// growIDs enlarges the engine's tables so that they have space for all ids below n
+// growIDs enlarges the engine's tables, so that every id below n has an element.
 func (e *Engine) growIDs(n int) {
 	if n > cap(e.deadlines) {
 		// Grow by a quarter: at a million states, doubling wastes memory.

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEngineAgreesWithScan makes random changes in an Engine and in a simple map of deadlines, and expects the same
-// expired deadlines from both.
+// TestEngineAgreesWithScan makes random changes in an Engine and in a simple map, and expects the same expired
+// deadlines.
 func TestEngineAgreesWithScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var e Engine
@@ -67,7 +67,7 @@ func TestRefreshAddsNoHeapEntry(t *testing.T) {
 	}
 }
 
-// BenchmarkRefresh measures moving a deadline to a later time.
+// BenchmarkRefresh measures how fast a deadline is moved to a later time.
 func BenchmarkRefresh(b *testing.B) {
 	var e Engine
 	for id := range uint32(10_000) {
@@ -81,7 +81,7 @@ func BenchmarkRefresh(b *testing.B) {
 	}
 }
 
-// BenchmarkExpireAndRearm measures the expiry of deadlines that are set again at once.
+// BenchmarkExpireAndRearm measures the expiry of deadlines, each of which is set again immediately.
 func BenchmarkExpireAndRearm(b *testing.B) {
 	var e Engine
 	for id := range uint32(10_000) {

@@ -23,7 +23,7 @@ const (
 	maxPatternSteps = 256 // instructions of one regular expression
 )
 
-// Program is a compiled filter expression (JavaScript) with its pool of interpreters
+// Program is a compiled JavaScript filter expression with its pool of interpreters
 type Program struct {
 	source string
 	code   *goja.Program
@@ -32,7 +32,7 @@ type Program struct {
 	script bool // it has the functions of Zabbix, and Math.random depends on the time of the evaluation only
 }
 
-// Compile compiles a filter expression: JavaScript statements, of which the last one gives the value. Errors say line
+// Compile compiles a filter expression of JavaScript statements. The last statement gives the value. Errors say line
 // and column, in characters from 1.
 func Compile(expression string, libraries ...Library) (*Program, error) {
 	if len(expression) > MaxSource {
@@ -44,8 +44,8 @@ func Compile(expression string, libraries ...Library) (*Program, error) {
 	return compileFunction(functionHead, expression, true, libraries...)
 }
 
-// compileFunction compiles JavaScript source as the body of a function with the given function header. With value,
-// the function returns the value of its last statement.
+// compileFunction compiles JavaScript source as the body of a function. With value, the function returns the value of
+// its last statement.
 func compileFunction(head, source string, value bool, libraries ...Library) (*Program, error) {
 	expression, err := withLibraries(libraries, source)
 	if err != nil {
@@ -89,7 +89,7 @@ func compileFunction(head, source string, value bool, libraries ...Library) (*Pr
 	return &Program{source: source, code: code}, nil
 }
 
-// functionHead begins the function that an expression becomes.
+// functionHead is the JavaScript text in front of an expression. It makes the expression the body of a function.
 const functionHead = `(function(event){"use strict";`
 
 // parseSource parses JavaScript source to a syntax tree. before is the number of characters that functionHead adds in
@@ -138,11 +138,11 @@ func lastStatement(body *ast.BlockStatement) (*ast.Statement, bool) {
 	return nil, false
 }
 
-// notSpace has the characters of \S as ranges of a class.
+// notSpace lists the characters that \S matches, as ranges for a character class.
 const notSpace = `\u0000-\u0008\u000e-\u001f!-\u009f\u00a1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff\u3001-\ufefe\uff00-\uffff`
 
-// expandNotSpace replaces \S in character classes of a regular expression by the characters that it means, because
-// the interpreter's linear-time engine knows \S only outside of classes.
+// expandNotSpace replaces \S in the character classes of a regular expression by character ranges. The interpreter's
+// linear-time engine knows \S only outside of classes.
 func expandNotSpace(pattern string) string {
 	if !strings.Contains(pattern, `\S`) {
 		return pattern
@@ -167,7 +167,7 @@ func expandNotSpace(pattern string) string {
 	return b.String()
 }
 
-// checkPattern returns an error if a regular expression is too large or needs backtracking
+// checkPattern returns an error if filters cannot support a regular expression, for example because of its size
 func checkPattern(pattern string) error {
 	plain, err := parser.TransformRegExp(pattern, false, false)
 	if err != nil {
@@ -194,11 +194,11 @@ type Library struct {
 	Source string
 }
 
-// MaxLibraries bounds the libraries of one program together, in bytes.
+// MaxLibraries bounds the total size of a program's JavaScript libraries, in bytes.
 const MaxLibraries = 256 << 10
 
-// withLibraries returns the JavaScript source of an expression with the sources of its libraries in front of it. Each
-// library is checked alone by the rules of expressions, so that errors name it.
+// withLibraries returns the JavaScript sources of the libraries, followed by the source of an expression. Each library
+// is checked alone by the rules of expressions, so that errors name it.
 func withLibraries(libraries []Library, expression string) (string, error) {
 	var b strings.Builder
 	size := 0
@@ -220,34 +220,34 @@ func withLibraries(libraries []Library, expression string) (string, error) {
 	return b.String() + expression, nil
 }
 
-// addend is the name of the function that checks the right side of every +. No expression can
-// spell its name.
+// addend is the name of the JavaScript function that checks the right side of every +. No expression can spell its
+// name.
 const addend = " addend"
 
-// checkSyntax returns an error for JavaScript syntax outside the allowed list, and adds a length check to the right
-// operand of every +
+// checkSyntax returns an error if an expression uses JavaScript syntax that filters do not allow. It also adds a
+// length check to the right operand of every +.
 func checkSyntax(whole *ast.Program, expression string) error {
 	k := &syntaxChecker{expression: expression}
 	walkNodes(reflect.ValueOf(whole.Body), func(n ast.Node) bool { k.checkNode(n); return k.err == nil })
 	return k.err
 }
 
-// syntaxChecker walks the syntax tree of an expression and records the first forbidden construct.
+// syntaxChecker walks the syntax tree of an expression, and records the first forbidden construct.
 type syntaxChecker struct {
 	expression string
 	at         file.Idx
 	err        error
 }
 
-// refuseSyntax records the first forbidden construct with its position.
+// refuseSyntax records the first forbidden construct of an expression with its position.
 func (k *syntaxChecker) refuseSyntax(what string) {
 	if k.err == nil {
 		k.err = errorAt(k.expression, k.at, "filters cannot use %s", what)
 	}
 }
 
-// checkNode checks one node of the syntax tree against the list of allowed syntax. It refuses all syntax that is not
-// listed: classes, generators, async, spread, destructuring, template texts, getters, with.
+// checkNode checks one node of an expression's syntax tree against the list of allowed syntax. It refuses all syntax
+// that is not listed: classes, generators, async, spread, destructuring, template texts, getters, with.
 func (k *syntaxChecker) checkNode(n ast.Node) {
 	switch n := n.(type) {
 	case *ast.BinaryExpression:
@@ -313,13 +313,14 @@ func addLengthCheck(right ast.Expression) ast.Expression {
 	return lengthCheckCall(right)
 }
 
-// lengthCheckCall returns the syntax tree of a call of the function that checks the length of an operand of +
+// lengthCheckCall wraps the right operand of a + into a call that checks the operand's length. The operand is the
+// right side of a +.
 func lengthCheckCall(right ast.Expression) ast.Expression {
 	at := right.Idx0()
 	return &ast.CallExpression{Callee: &ast.Identifier{Name: addend, Idx: at}, LeftParenthesis: at, ArgumentList: []ast.Expression{right}, RightParenthesis: at}
 }
 
-// isLogical reports whether a JavaScript expression is a logical one: &&, || or ??
+// isLogical reports whether a JavaScript expression has the operator &&, || or ??
 func isLogical(x ast.Expression) bool {
 	b, ok := x.(*ast.BinaryExpression)
 	return ok && (b.Operator == token.LOGICAL_AND || b.Operator == token.LOGICAL_OR || b.Operator == token.COALESCE)
@@ -339,9 +340,9 @@ func isConstant(x ast.Expression) bool {
 	return false
 }
 
-// declareAssignedVariables returns declarations for the variables that a library or script assigns without declaring
-// them, so that no event sees the values of an earlier one. Libraries are written for interpreters in which such a
-// variable is global, and the most used ones have some; here they belong to the function around the library.
+// declareAssignedVariables returns declarations for the undeclared variables of a library or script. So no event sees
+// the values of an earlier event. Libraries are written for interpreters in which such a variable is global, and the
+// most used ones have some; here they belong to the function around the library.
 func declareAssignedVariables(body []ast.Statement) string {
 	var names []string
 	add := func(e any) {
@@ -379,8 +380,8 @@ func declareAssignedVariables(body []ast.Statement) string {
 	return "var " + strings.Join(names, ", ") + ";"
 }
 
-// declareVariables declares an expression's undeclared variables as local variables of its function, so that their
-// values end with the evaluation
+// declareVariables declares an expression's undeclared variables as local variables of its function. So their values
+// end with the evaluation.
 func declareVariables(function *ast.FunctionLiteral) error {
 	declared, err := parser.ParseFile(nil, "", declareAssignedVariables(function.Body.List), 0, parser.WithDisableSourceMaps)
 	if err != nil {
@@ -391,7 +392,7 @@ func declareVariables(function *ast.FunctionLiteral) error {
 	return nil
 }
 
-// walkNodes calls visit for each node of a syntax tree, parents first, until visit returns false.
+// walkNodes calls visit for each node of a syntax tree until visit returns false. Parents come first.
 func walkNodes(v reflect.Value, visit func(ast.Node) (more bool)) bool {
 	switch v.Kind() {
 	case reflect.Interface, reflect.Pointer:

@@ -9,7 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Action is allow or deny: the effect of a filter on events for which its expressions are true
+// Action is the effect of a filter on matching events, allow or deny. An event matches if the filter's expressions are
+// true.
 type Action string
 
 const (
@@ -17,16 +18,15 @@ const (
 	Deny  Action = "deny"  // drops events for which any expression is true
 )
 
-// Filter is a Sensu event filter: an action (allow or deny) and expressions over an event
+// Filter is a Sensu event filter. It has an action (allow or deny) and expressions over an event.
 type Filter struct {
 	action   Action
 	programs []*Program
 	when     func(time.Time) bool
 }
 
-// New compiles the expressions of an event filter. when returns whether a time is among the filter's (nil: it has none),
-// see DecideByTime. The error names every expression that is
-// wrong.
+// New compiles the JavaScript expressions of a Sensu event filter. when returns whether a time is among the filter's
+// (nil: it has none), see DecideByTime. The error names every expression that is wrong.
 func New(action Action, expressions []string, when func(time.Time) bool, libraries ...Library) (*Filter, error) {
 	f := &Filter{action: action, when: when}
 	if action != Allow && action != Deny {
@@ -49,15 +49,15 @@ func New(action Action, expressions []string, when func(time.Time) bool, librari
 	return f, nil
 }
 
-// Decision is the decision of a filter about one event: whether the event passes, and the reason.
+// Decision says whether a filter passes or drops one event, with the reason.
 type Decision struct {
 	Pass   bool
 	Reason string   // reason why the event was dropped, or the error; else empty
 	Failed []string // of each expression that could not be evaluated: which, and why; belongs on the event
 }
 
-// Decide returns whether the filter lets a Sensu event pass, with the reason. An expression that fails is left out:
-// the other expressions decide, and without any the event passes; the verdict holds the error.
+// Decide returns whether the filter lets a Sensu event pass or drops the event, with the reason. An expression that
+// fails is left out: the other expressions decide, and without any the event passes; the verdict holds the error.
 func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time) Decision {
 	if v, decided := f.DecideByTime(now); decided {
 		return v
@@ -81,8 +81,8 @@ func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time
 	return v
 }
 
-// DecideByTime decides about all events by the filter's time windows: an allow filter drops them outside its windows,
-// a deny filter inside. False: the expressions decide.
+// DecideByTime decides about an event by the filter's time windows alone, without the expressions. An allow filter
+// drops events outside its windows, a deny filter drops events inside. False: the expressions decide.
 func (f *Filter) DecideByTime(now time.Time) (v Decision, decided bool) {
 	switch {
 	case f.when == nil || f.when(now) == (f.action == Allow):

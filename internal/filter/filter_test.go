@@ -11,10 +11,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// eventTime returns the time of test events: a Monday, 18:51:53 UTC.
+// eventTime returns the time of test events, a Monday at 18:51:53 UTC.
 func eventTime() time.Time { return time.Unix(1520275913, 0) }
 
-// failingEvent returns a CRITICAL test event with the fields of a Sensu event
+// failingEvent returns the Sensu form of a CRITICAL event, as input for expressions in tests
 func failingEvent() map[string]any {
 	at := eventTime()
 	s := &Subject{
@@ -124,8 +124,8 @@ func TestFailingExpressionsExplainWhy(t *testing.T) {
 	}
 }
 
-// TestSandboxReachesNoHost expects an error for expressions that access the host, run text as code, or change later
-// evaluations.
+// TestSandboxReachesNoHost runs expressions that try to leave the JavaScript sandbox, and expects an error from each.
+// The expressions access the host, run text as code, or change later evaluations.
 func TestSandboxReachesNoHost(t *testing.T) {
 	for _, name := range strings.Fields("require eval Function process console globalThis Proxy Reflect Symbol Promise Map WeakRef ArrayBuffer Uint8Array BigInt setTimeout escape encodeURIComponent") {
 		p, err := Compile("typeof " + name + " === 'undefined'")
@@ -153,8 +153,8 @@ func TestSandboxReachesNoHost(t *testing.T) {
 	}
 }
 
-// TestEvaluationLeavesNoTraceForNextEvent evaluates an expression that assigns variables, and expects the next
-// evaluation to see none of them.
+// TestEvaluationLeavesNoTraceForNextEvent sets JavaScript variables in one evaluation, and expects the next evaluation
+// not to see the values.
 func TestEvaluationLeavesNoTraceForNextEvent(t *testing.T) {
 	p, err := Compile("var seen; var before = seen; seen = true; event.check.status = 0; event.entity.labels.x = 'y'; before === undefined")
 	if err != nil {
@@ -176,8 +176,8 @@ func TestEvaluationLeavesNoTraceForNextEvent(t *testing.T) {
 	}
 }
 
-// TestDecideFollowsActionAndTime expects filters to let events pass or to drop them by their action (allow or deny),
-// their expressions and their time window.
+// TestDecideFollowsActionAndTime runs filters on events, and expects the documented decisions to pass or drop the
+// events. The decision depends on the action (allow or deny), the expressions and the time window.
 func TestDecideFollowsActionAndTime(t *testing.T) {
 	never, always := func(time.Time) bool { return false }, func(time.Time) bool { return true }
 	for _, c := range []struct {
@@ -247,8 +247,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// TestLibrariesBeginAnewWithEachEvent calls library functions that count their calls and expects that the count
-// restarts at each event.
+// TestLibrariesBeginAnewWithEachEvent calls library functions with a counter, and expects a new count for each event.
 func TestLibrariesBeginAnewWithEachEvent(t *testing.T) {
 	libraries := []Library{
 		{"a.js", "// how often\nvar seen = 0;\nfunction often(event, n) { seen++; return event.check.occurrences % n == 0 && seen == 1 }"},
@@ -285,8 +284,7 @@ func TestLibrariesBeginAnewWithEachEvent(t *testing.T) {
 	}
 }
 
-// TestFaultyLibrariesAreRefused compiles libraries that break the rules of expressions and expects errors that name
-// the library.
+// TestFaultyLibrariesAreRefused compiles invalid JavaScript libraries, and expects errors that name the library.
 func TestFaultyLibrariesAreRefused(t *testing.T) {
 	for source, want := range map[string]string{
 		"var x = require('fs')\nclass A {}": "library x.js: the expression is wrong at line 2",
@@ -310,8 +308,8 @@ func TestFaultyLibrariesAreRefused(t *testing.T) {
 	}
 }
 
-// TestUndeclaredLibraryVariablesEndWithEvent assigns to undeclared variables in a library and expects them undefined
-// at the next event.
+// TestUndeclaredLibraryVariablesEndWithEvent sets undeclared variables in a library, and expects no values at the next
+// event.
 func TestUndeclaredLibraryVariablesEndWithEvent(t *testing.T) {
 	library := Library{"x.js", "const fixed = 2; let kept = 1; kept = 3\nfunction each(e) { try { every = e.check.interval } catch (x) {}\n for (i = 0; i < 3; i++) {}\n for (k in {a: 1}) {}\n n = fixed; n--; return every + i + n + kept }\nevent = event"}
 	for expression, want := range map[string]bool{"each(event) == 67 && k == 'a' && event.check.status == 2": true, "every === undefined": true} {
@@ -332,8 +330,8 @@ func TestUndeclaredLibraryVariablesEndWithEvent(t *testing.T) {
 	}
 }
 
-// TestMutationReturnsHandlerInput runs mutators (scripts that change an event) that return texts, objects or nothing,
-// and expects the resulting input of the handler.
+// TestMutationReturnsHandlerInput runs Sensu mutators and expects the resulting input of the handler. A mutator is a
+// script that changes an event. The mutators return texts, objects or nothing.
 func TestMutationReturnsHandlerInput(t *testing.T) {
 	for _, c := range []struct{ body, want, wrong string }{
 		{"return event.check.output", "CRITICAL: 97% used\n", ""},
@@ -373,8 +371,7 @@ func TestMutationReturnsHandlerInput(t *testing.T) {
 	}
 }
 
-// TestProgramBeyondTimeLimitIsSuspended exceeds the time limit three times and expects the program to be suspended
-// for a minute
+// TestProgramBeyondTimeLimitIsSuspended exceeds the time limit three times, and expects a suspension of a minute
 func TestProgramBeyondTimeLimitIsSuspended(t *testing.T) {
 	p, err := Compile("for (;;) {}\ntrue")
 	if err != nil {

@@ -59,7 +59,7 @@ func TestHostileExpressionsEnd(t *testing.T) {
 	}
 }
 
-// TestContextEndsEvaluation cancels the context of endless expressions and expects them to stop.
+// TestContextEndsEvaluation cancels the context of endless expressions and expects the evaluations to stop.
 func TestContextEndsEvaluation(t *testing.T) {
 	p, err := Compile("for (;;) {} true")
 	if err != nil {
@@ -80,7 +80,7 @@ func TestContextEndsEvaluation(t *testing.T) {
 	}
 }
 
-// FuzzRun compiles and runs random filter expressions and expects a value or an error from each
+// FuzzRun runs random filter expressions, and expects a value or an error from each
 func FuzzRun(f *testing.F) {
 	for _, s := range []string{"event.check.status == 2", "var a = [1, 2]; a.join('') + 'x' == '12x'", "/a+/g.test(event.check.output)", "(function f(n) { return n ? f(n - 1) : true })(9)", "'a'.replace(/a/, '$&$&') == 'aa'", "({a: 1})['a'] === 1 ? true : !1"} {
 		f.Add(s)
@@ -101,8 +101,8 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// TestLongChainsCompileQuickly compiles long chains of && and ||, and expects no error, although the interpreter's own
-// compiler takes exponential time for them.
+// TestLongChainsCompileQuickly compiles long chains of && and ||, and expects no error. The interpreter's own compiler
+// takes exponential time for such chains.
 func TestLongChainsCompileQuickly(t *testing.T) {
 	for _, link := range []string{"true && ", "false || ", "!(true && true) || ", "1 < 2 && ", "event.a && "} {
 		if _, err := Compile(strings.Repeat(link, 200) + "true"); err != nil {

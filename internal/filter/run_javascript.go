@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TimeLimit bounds the duration of one evaluation.
+// TimeLimit bounds the duration of one evaluation of a filter expression.
 const TimeLimit = 100 * time.Millisecond
 
 const maxEventDepth = 32 // maps and lists inside each other in an event
@@ -32,8 +32,8 @@ func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) 
 	return answer, err
 }
 
-// run evaluates the program with an event or a script's value as input, then calls the function take with the result
-// and the input. An interpreter in which an evaluation failed is not used again.
+// run evaluates the program with an event or a script's value as input. Then it calls the function take with the
+// result and the input. An interpreter in which an evaluation failed is not used again.
 func (p *Program) run(ctx context.Context, event any, now time.Time, take func(s *sandbox, result, event goja.Value) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return model.Errorf(model.Unavailable, "the expression was not evaluated: %w", err)
@@ -82,8 +82,8 @@ func (p *Program) run(ctx context.Context, event any, now time.Time, take func(s
 	return nil
 }
 
-// ErrSlow is the cause of an evaluation that reached TimeLimit or is suspended. The machine may have stood still:
-// the expression is not proven to be slow.
+// ErrSlow is the cause of an error after a slow or suspended evaluation. A slow evaluation reached TimeLimit. The
+// machine may have stood still: the expression is not proven to be slow.
 var ErrSlow = errors.New("it took longer than " + TimeLimit.String())
 
 // describeValue formats a JavaScript value for an error message.
@@ -153,8 +153,9 @@ func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
 	return nil, model.Errorf(model.Internal, "the event has a value of the Go type %T, which expressions do not support", v)
 }
 
-// aliasMetadata makes the metadata of entity and check readable without the word metadata, as in Sensu:
-// event.check.name. The aliases do not appear in JSON. Labels and annotations are never undefined.
+// aliasMetadata lets expressions write event.check.name for event.check.metadata.name, as in Sensu. The same holds for
+// the entity and for namespace, labels and annotations. The aliases do not appear in JSON. Labels and annotations are
+// never undefined.
 func (s *sandbox) aliasMetadata(event goja.Value) {
 	for _, part := range []string{"entity", "check"} {
 		object, ok := event.(*goja.Object).Get(part).(*goja.Object)
@@ -205,15 +206,15 @@ const (
 	suspensionTime = time.Minute // duration of a suspension
 )
 
-// suspension counts consecutive evaluations that exceed the time limit, and suspends a program that is too slow again
-// and again. Its events are treated as events of an expression that fails.
+// suspension counts consecutive evaluations of a program over the time limit. It suspends a program that is too slow
+// several times in a row. Its events are treated as events of an expression that fails.
 type suspension struct {
 	mu         sync.Mutex
 	slowInARow int       // in a row
 	until      time.Time // end of the suspension
 }
 
-// refuseSuspended returns an error if the program is suspended because it was too slow.
+// refuseSuspended returns an error if the program is suspended after slow evaluations.
 func (r *suspension) refuseSuspended(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -224,8 +225,8 @@ func (r *suspension) refuseSuspended(now time.Time) error {
 		ErrSlow, maxSlowInARow, r.until.UTC().Format(time.TimeOnly))
 }
 
-// recordEvaluation counts consecutive evaluations that exceeded the time limit, and suspends the program after
-// several. err is the result of the last one.
+// recordEvaluation counts consecutive evaluations over the time limit, and suspends the program after several. err is
+// the result of the last one.
 func (r *suspension) recordEvaluation(err error, now time.Time) {
 	var stopped *goja.InterruptedError
 	r.mu.Lock()
@@ -239,14 +240,15 @@ func (r *suspension) recordEvaluation(err error, now time.Time) {
 	}
 }
 
-// MaxMutated bounds the output of a mutation, in bytes.
+// MaxMutated bounds the output of a Sensu mutator, in bytes.
 const MaxMutated = 1 << 20
 
-// Mutation is a compiled Sensu mutator: a JavaScript function that computes a handler's input from an event
+// Mutation is a compiled Sensu mutator. A mutator is a JavaScript function that computes a handler's input from an
+// event.
 type Mutation struct{ program *Program }
 
-// CompileMutation compiles a mutator: the body of a JavaScript function that changes an event. Errors say line and
-// column.
+// CompileMutation compiles a Sensu mutator. The text is the body of a JavaScript function that changes an event.
+// Errors say line and column.
 func CompileMutation(body string, libraries ...Library) (*Mutation, error) {
 	if len(body) > MaxSource {
 		return nil, model.Errorf(model.TooLarge, "the mutator has %d bytes, the limit is %d", len(body), MaxSource)
@@ -258,8 +260,8 @@ func CompileMutation(body string, libraries ...Library) (*Mutation, error) {
 	return &Mutation{p}, nil
 }
 
-// Mutate runs the function on an event and returns the handler's input: the returned text, another value as JSON, or
-// the changed event as JSON. Program.Run and MaxMutated bound it.
+// Mutate runs the mutator on a Sensu event, and returns the text to send to the handler. The input is the returned
+// text, another returned value as JSON, or the changed event as JSON. Program.Run and MaxMutated bound it.
 func (m *Mutation) Mutate(ctx context.Context, event map[string]any, now time.Time) (body []byte, err error) {
 	err = m.program.run(ctx, event, now, func(s *sandbox, result, event goja.Value) error {
 		if text, ok := result.(goja.String); ok {
@@ -278,7 +280,7 @@ func (m *Mutation) Mutate(ctx context.Context, event map[string]any, now time.Ti
 	return body, err
 }
 
-// encodeJSON encodes a value of the interpreter as JSON without running JavaScript.
+// encodeJSON encodes a value of the JavaScript interpreter as JSON without running JavaScript.
 func (s *sandbox) encodeJSON(v goja.Value) ([]byte, error) {
 	room := MaxMutated
 	plain, err := s.copyOut(v, 0, &room)
@@ -292,7 +294,7 @@ func (s *sandbox) encodeJSON(v goja.Value) ([]byte, error) {
 	return text, nil
 }
 
-// copyOut copies a value of the JavaScript interpreter to Go in the form of JSON.stringify, but without calling the
+// copyOut copies a value from the JavaScript interpreter to Go, with the rules of JSON.stringify. It does not call the
 // script's toJSON. room is the approximate number of bytes that the output may still have.
 func (s *sandbox) copyOut(v goja.Value, depth int, room *int) (any, error) {
 	if depth > maxEventDepth {
@@ -329,7 +331,7 @@ func (s *sandbox) copyOut(v goja.Value, depth int, room *int) (any, error) {
 	case "Array":
 		n := o.Get("length").ToInteger()
 		if n > maxArray {
-			return nil, model.Errorf(model.TooLarge, "an array of %d elements, the limit is %d", n, maxArray)
+			return nil, model.Errorf(model.TooLarge, "the array has %d elements, the limit is %d", n, maxArray)
 		}
 		list := make([]any, n)
 		for i := range list {

@@ -15,7 +15,7 @@ import (
 
 const maxCalls = 128 // JavaScript calls inside each other
 
-// sandbox is a JavaScript interpreter with restricted functions, into which one program is loaded.
+// sandbox is a JavaScript interpreter with restricted functions. Each sandbox runs one program.
 type sandbox struct {
 	runtime *goja.Runtime
 	decide  goja.Callable
@@ -25,8 +25,8 @@ type sandbox struct {
 	late    atomic.Bool // the evaluation has reached its time limit
 }
 
-// boundBacktracking bounds one match of the interpreter's second engine of regular expressions, which takes over behind the
-// first match in a text and backtracks.
+// boundBacktracking limits the time of one match by the backtracking engine of regular expressions. The interpreter
+// uses that second engine behind the first match in a text.
 var boundBacktracking = sync.OnceFunc(func() { regexp2.DefaultMatchTimeout = TimeLimit })
 
 // allowedBuiltins returns the built-in JavaScript objects with the methods that expressions may use. Absent are those
@@ -82,7 +82,7 @@ func newSandbox(code *goja.Program, script bool) (*sandbox, error) {
 	return s, nil
 }
 
-// restrictBuiltins removes dangerous built-in JavaScript functions, and limits and freezes the others.
+// restrictBuiltins removes dangerous built-in JavaScript functions, and limits the others.
 func (s *sandbox) restrictBuiltins(script bool) error {
 	global := s.runtime.GlobalObject()
 	object := global.Get("Object").ToObject(s.runtime)
@@ -130,7 +130,7 @@ func (s *sandbox) restrictBuiltins(script bool) error {
 	return nil
 }
 
-// keepProperties deletes all properties of a built-in object except the named ones.
+// keepProperties removes all other properties of a built-in JavaScript object than the named properties.
 func keepProperties(o *goja.Object, names string) error {
 	stays := map[string]bool{}
 	for _, name := range strings.Fields(names) {
@@ -165,7 +165,7 @@ func (s *sandbox) addClock(global *goja.Object) {
 	}
 }
 
-// Bounds of one call of a built-in.
+// Bounds of one call of a built-in JavaScript function.
 const (
 	maxText      = 1 << 20  // bytes of the text and its arguments together
 	maxAddend    = 64 << 10 // characters on the right side of a +
@@ -181,7 +181,7 @@ func (s *sandbox) throwTooLarge(what string) {
 	panic(s.runtime.NewTypeError("too large for a filter: " + what))
 }
 
-// boundBuiltins replaces built-in methods by functions that check the size of their arguments first.
+// boundBuiltins limits the sizes of the arguments of built-in JavaScript methods.
 func (s *sandbox) boundBuiltins(objects map[string]*goja.Object) {
 	before := func(path, names string, look func(name string, call goja.FunctionCall)) {
 		for _, name := range strings.Fields(names) {
@@ -223,8 +223,8 @@ func (s *sandbox) boundBuiltins(objects map[string]*goja.Object) {
 	s.boundPatterns(objects["RegExp.prototype"])
 }
 
-// checkRightOperand returns the right operand of a + unchanged, and throws an error if it is a text above the length
-// limit.
+// checkRightOperand throws a JavaScript error if the right operand of a + is too long. It throws a JavaScript error
+// for a text above the length limit.
 func (s *sandbox) checkRightOperand(call goja.FunctionCall) goja.Value {
 	v := call.Argument(0)
 	switch v := v.(type) {
@@ -238,8 +238,7 @@ func (s *sandbox) checkRightOperand(call goja.FunctionCall) goja.Value {
 	return v
 }
 
-// checkLength throws a JavaScript error if the total length of texts exceeds the limit, or if an argument is an
-// object
+// checkLength throws a JavaScript error if texts are too long together. It also throws if an argument is an object.
 func (s *sandbox) checkLength(limit int, texts ...goja.Value) {
 	sum := 0
 	for _, v := range texts {
@@ -254,8 +253,8 @@ func (s *sandbox) checkLength(limit int, texts ...goja.Value) {
 	}
 }
 
-// arrayLength returns the length of an array, and throws if it exceeds the limit. It refuses other values and arrays
-// longer than limit.
+// arrayLength returns the length of a JavaScript array, and throws an error above the limit. It refuses other values
+// and arrays longer than limit.
 func (s *sandbox) arrayLength(o *goja.Object, limit int64) int64 {
 	if o.ClassName() != "Array" {
 		panic(s.runtime.NewTypeError("expected an array"))
@@ -267,7 +266,7 @@ func (s *sandbox) arrayLength(o *goja.Object, limit int64) int64 {
 	return n
 }
 
-// checkArray throws an error if an array method is called with arrays above the size limit.
+// checkArray throws a JavaScript error if an array method is called with too large arrays.
 func (s *sandbox) checkArray(name string, call goja.FunctionCall) {
 	this, ok := call.This.(*goja.Object)
 	if !ok {
@@ -298,7 +297,7 @@ func (s *sandbox) checkArray(name string, call goja.FunctionCall) {
 	}
 }
 
-// boundedJoin replaces Array.prototype.join by a function that bounds depth and length.
+// boundedJoin replaces Array.prototype.join by a function with limits on nesting and length.
 func (s *sandbox) boundedJoin(call goja.FunctionCall) goja.Value {
 	this, ok := call.This.(*goja.Object)
 	if !ok {
@@ -329,7 +328,7 @@ func (s *sandbox) boundedJoin(call goja.FunctionCall) goja.Value {
 	return s.runtime.ToValue(b.String())
 }
 
-// checkTextCall throws an error if a text method is called with arguments above the size limits.
+// checkTextCall throws a JavaScript error if a text method is called with too large arguments.
 func (s *sandbox) checkTextCall(name string, call goja.FunctionCall) {
 	if name == "toString" || name == "valueOf" {
 		return
@@ -356,15 +355,15 @@ func (s *sandbox) checkTextCall(name string, call goja.FunctionCall) {
 	}
 }
 
-// checkSearchText throws an error if the text to search for is too long, because the search compares it at each
-// position.
+// checkSearchText throws a JavaScript error if a search argument, such as that of indexOf, is too long. A search
+// compares the text at each position.
 func (s *sandbox) checkSearchText(v goja.Value) {
 	if text, ok := v.(goja.String); ok && text.Length() > maxSought {
 		s.throwTooLarge("the text that is sought")
 	}
 }
 
-// checkReplace throws an error if the result of a text replacement could exceed the length limit.
+// checkReplace throws a JavaScript error if the result of a text replacement could be too long.
 func (s *sandbox) checkReplace(this, by goja.Value) {
 	with := by.String()
 	n, m := len(this.String()), len(with)
@@ -378,7 +377,7 @@ func (s *sandbox) checkReplace(this, by goja.Value) {
 	}
 }
 
-// boundPatterns replaces the built-in RegExp by one that accepts only regular expressions that checkPattern accepts
+// boundPatterns makes the built-in RegExp refuse too large or slow regular expressions. The check is checkPattern.
 func (s *sandbox) boundPatterns(prototype *goja.Object) {
 	original := s.runtime.Get("RegExp")
 	constructor := s.runtime.ToValue(func(call goja.ConstructorCall) *goja.Object {

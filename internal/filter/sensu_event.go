@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Subject has an event of Muster with everything else that the same event in Sensu's form contains.
+// Subject has an event of Muster and all other data for its conversion to a Sensu event.
 type Subject struct {
 	Event         *model.Event
 	ID            string // id of this event
@@ -29,7 +29,7 @@ type Subject struct {
 	FlappingEnded bool
 }
 
-// Entity describes the node of an event, as Sensu's entity
+// Entity has the fields of an event's node from which a Sensu entity is made
 type Entity struct {
 	Reported    []byte            // the entity that its Sensu agent reported, as JSON; nil: there is none
 	Name        string            // as the agent knows it; empty: the node's
@@ -40,10 +40,10 @@ type Entity struct {
 	Proxy       bool // the node is a proxy node
 }
 
-// name returns the name of the node in Sensu
+// name returns the name that the node has in Sensu, or else its name in Muster
 func (n *Entity) name(e *model.Event) string { return cmp.Or(n.Name, e.Node) }
 
-// Check is the compiled definition of an event's check, with the names and labels that Sensu shows
+// Check is the check of an event, with the names and labels for Sensu's form of the event
 type Check struct {
 	*model.CheckDefinition
 	DisplayName string // as Sensu names the check; empty: the event's
@@ -53,11 +53,11 @@ type Check struct {
 	Passive     bool     // no agent runs it
 }
 
-// Run is one past run of a check in the history of an event: time and exit code
+// Run is one past run of a check in the history of an event
 type Run struct{ Executed, Status uint32 } // s since 1970, exit code
 
-// SensuEvent converts an event to the JSON object of a Sensu event, as handlers and mutators receive it, with times and
-// durations in seconds. Node and groups are entity and subscriptions.
+// SensuEvent converts an event of Muster to a Sensu event (a JSON object). Handlers and mutators receive this object.
+// Times and durations are in seconds. Node and groups are entity and subscriptions.
 func SensuEvent(s *Subject) map[string]any {
 	e := s.Event
 	event := map[string]any{
@@ -80,7 +80,7 @@ func SensuEvent(s *Subject) map[string]any {
 	return event
 }
 
-// ForExpressions adds to a Sensu event the fields that only filter expressions read, such as is_incident.
+// ForExpressions returns a Sensu event with additional fields, such as is_incident, for filter expressions.
 func ForExpressions(s *Subject, event map[string]any) map[string]any {
 	out := maps.Clone(event)
 	out["metadata"] = map[string]any{"namespace": s.Event.Namespace, "labels": map[string]string{}, "annotations": map[string]string{}}
@@ -97,7 +97,8 @@ func ForExpressions(s *Subject, event map[string]any) map[string]any {
 // defaultRedact lists the keys of labels and annotations whose values Sensu hides by default.
 var defaultRedact = []string{"password", "passwd", "pass", "api_key", "api_token", "access_key", "secret_key", "private_key", "secret"}
 
-// redactedPairs returns labels or annotations with the values of secret keys redacted, or nil if there are none.
+// redactedPairs returns labels or annotations with the values of secret keys redacted. It returns nil for an empty
+// map.
 func redactedPairs(pairs map[string]string, keys []string) any {
 	if len(pairs) == 0 {
 		return nil
@@ -111,8 +112,8 @@ func redactedPairs(pairs map[string]string, keys []string) any {
 	return out
 }
 
-// reportedEntity has those fields of the Sensu entity reported by the agent that the server changes before it passes
-// the entity on
+// reportedEntity has the fields of an agent's Sensu entity (node description) that Muster evaluates or changes. The
+// agent reported the entity, and the server changes it before it passes the entity on.
 type reportedEntity struct {
 	Name                string // of a removed node
 	Subscriptions       []string
@@ -120,14 +121,15 @@ type reportedEntity struct {
 	Labels, Annotations map[string]string
 }
 
-// decodeReported decodes the fields of the entity that an agent reported; without a report they are empty.
+// decodeReported decodes the Sensu entity (node description) that a Sensu agent reported. Without a report the fields
+// are empty.
 func decodeReported(entity []byte) (reported reportedEntity) {
 	_ = json.Unmarshal(entity, &reported) // agents' reports were encoded by the server
 	return reported
 }
 
-// sensuEntity converts an event's node to a Sensu entity: the entity that the agent reported, with declared labels,
-// annotations and groups
+// sensuEntity converts an event's node to a Sensu entity. It takes the entity that the agent reported, with declared
+// labels, annotations and groups.
 func sensuEntity(s *Subject) map[string]any {
 	n := &s.Entity
 	var reported reportedEntity
@@ -253,8 +255,8 @@ func sensuCheck(s *Subject) map[string]any {
 	return out
 }
 
-// subscriptionsOf converts group names to Sensu subscriptions, in upper and lower case as the agent that ran the check
-// reported them
+// subscriptionsOf converts a node's groups to the subscriptions of a Sensu agent. It restores the upper and lower case
+// that the agent reported.
 func (s *Subject) subscriptionsOf(groups []string) (list []string) {
 	runner := s.Runner
 	if runner == nil {
@@ -325,10 +327,10 @@ func sensuCheckConfig(c *model.CheckDefinition, groups []string) map[string]any 
 	return out
 }
 
-// metricsSuffix ends the name of the pipeline that an import makes for a handler of metrics.
+// metricsSuffix ends the names of pipelines that the import makes for Sensu's metric handlers.
 const metricsSuffix = "-metrics"
 
-// metricHandlers returns the names of Sensu metric handlers among the pipelines of a check
+// metricHandlers returns the handlers that Sensu would send an event's metrics to
 func metricHandlers(pipelines []string) (list []string) {
 	for _, name := range pipelines {
 		if handler, ok := strings.CutPrefix(name, model.SensuPipeline("")); ok && strings.HasSuffix(handler, metricsSuffix) {
@@ -338,7 +340,7 @@ func metricHandlers(pipelines []string) (list []string) {
 	return list
 }
 
-// environment formats the environment variables of a check as a sorted list of NAME=VALUE.
+// environment formats environment variables as Sensu does, as a sorted list of NAME=VALUE.
 func environment(env map[string]string) (list []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		list = append(list, name+"="+env[name])
@@ -346,7 +348,7 @@ func environment(env map[string]string) (list []string) {
 	return list
 }
 
-// assetNames returns the names of the assets of a check, without those of its hooks.
+// assetNames returns the names of the assets of a check, except the assets of its hooks.
 func assetNames(c *model.CheckDefinition) (list []string) {
 	for _, a := range c.Assets {
 		if !a.HooksOnly {
@@ -428,8 +430,8 @@ func sensuHistory(s *Subject) []any {
 	return history
 }
 
-// sensuExecuted returns the time of the run that an event shows in Sensu, in seconds since 1970: for an expired TTL the
-// time of expiry.
+// sensuExecuted returns the time at which the check ran, for the field executed of a Sensu event. For an expired TTL
+// it is the time of expiry.
 func sensuExecuted(e *model.Event) int64 {
 	if e.Expired {
 		return seconds(e.Received)
@@ -437,7 +439,7 @@ func sensuExecuted(e *model.Event) int64 {
 	return seconds(e.Executed)
 }
 
-// statusBefore returns the status before the event's last result; ok is false if it is unknown.
+// statusBefore returns the status before the event's last result. ok is false if that status is unknown.
 func statusBefore(s *Subject) (model.Status, bool) {
 	if s.Before != nil {
 		return *s.Before, true
@@ -496,7 +498,7 @@ func SensuHooks(e *model.Event, c *model.CheckDefinition) (list []any) {
 	return list
 }
 
-// seconds converts a time to seconds since 1970; the zero time gives 0.
+// seconds converts a time to seconds since 1970. The zero time gives 0.
 func seconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -514,14 +516,14 @@ func setNonZero[T comparable](out map[string]any, name string, value T) {
 	}
 }
 
-// setNonEmpty sets a list in a JSON object unless it is empty, because Sensu omits empty lists.
+// setNonEmpty sets a list in a JSON object, unless the list is empty. Sensu omits empty lists.
 func setNonEmpty[T any](out map[string]any, name string, list []T) {
 	if len(list) > 0 {
 		out[name] = list
 	}
 }
 
-// orNil returns nil for an empty list, so that the JSON shows null, as Sensu does.
+// orNil replaces an empty list by nil, which becomes null in JSON as in Sensu.
 func orNil[T any](list []T) any {
 	if len(list) == 0 {
 		return nil
@@ -529,7 +531,7 @@ func orNil[T any](list []T) any {
 	return list
 }
 
-// nonNil returns an empty list for nil, so that the JSON shows [], as Sensu does.
+// nonNil replaces a nil list by an empty list, which becomes [] in JSON as in Sensu.
 func nonNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -27,7 +27,8 @@ func recordedEvents(t *testing.T) map[string]map[string]any {
 	return events
 }
 
-// pathOf returns the value at a path of nested objects, or nil if an object on the path is missing.
+// pathOf returns the value at a path of names in nested JSON objects. It returns nil if an object on the path is
+// missing.
 func pathOf(v any, names ...string) any {
 	for _, name := range names {
 		object, _ := v.(map[string]any)
@@ -36,8 +37,8 @@ func pathOf(v any, names ...string) any {
 	return v
 }
 
-// reportedEntityOf returns the entity of a recorded event with the fields that the server stores from the agent's
-// report
+// reportedEntityOf returns the entity of a recorded Sensu event as stored by the server. The server stores the fields
+// of the agent's report.
 func reportedEntityOf(t *testing.T, event map[string]any) []byte {
 	t.Helper()
 	entity := map[string]any{}
@@ -50,8 +51,8 @@ func reportedEntityOf(t *testing.T, event map[string]any) []byte {
 	return testenv.Value(json.Marshal(entity))(t)
 }
 
-// TestSensuEventEqualsTheBackends compares the events of SensuEvent with events of a real sensu-backend 6.9.2, key by key. The keys that
-// differ on purpose stand in docs/parity/sensu.md.
+// TestSensuEventEqualsTheBackends compares Sensu events made by Muster with recorded events of a real sensu-backend
+// 6.9.2. The keys that differ on purpose stand in docs/parity/sensu.md.
 func TestSensuEventEqualsTheBackends(t *testing.T) {
 	recorded := recordedEvents(t)
 	at := func(e map[string]any) time.Time { return time.Unix(int64(pathOf(e, "timestamp").(float64)), 0) }
@@ -125,7 +126,7 @@ func TestSensuEventEqualsTheBackends(t *testing.T) {
 	}
 }
 
-// differing lists the keys of Sensu's events that differ on purpose; docs/parity/sensu.md gives the reasons.
+// differing lists the keys of Sensu's events that differ on purpose. docs/parity/sensu.md gives the reasons.
 var differing = []string{
 	"event.check.hooks.0.metadata.created_by", "event.check.hooks.0.metadata.labels",
 }

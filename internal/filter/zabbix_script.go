@@ -16,17 +16,18 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// MaxScript bounds the source of one script, in bytes.
+// MaxScript bounds the source of one Zabbix script, in bytes.
 const MaxScript = 64 << 10
 
-// scriptHead begins the function that a script becomes. It is as long as functionHead.
+// scriptHead is the JavaScript text in front of a script. It makes the script the body of a function. It is as long as
+// functionHead.
 const scriptHead = `(function(value){"use strict";`
 
-// Script is a compiled Zabbix preprocessing script: the body of a JavaScript function of a value
+// Script is a compiled Zabbix preprocessing script. The script is the body of a JavaScript function of a value.
 type Script struct{ program *Program }
 
-// CompileScript compiles a Zabbix preprocessing script: the body of a JavaScript function whose parameter is named
-// value. Variables may be undeclared. Errors say line and column.
+// CompileScript compiles a Zabbix preprocessing script. The text is the body of a JavaScript function whose parameter
+// is named value. Variables may be undeclared. Errors say line and column.
 func CompileScript(body string) (*Script, error) {
 	if len(body) > MaxScript {
 		return nil, model.Errorf(model.TooLarge, "the script has %d bytes, the limit is %d", len(body), MaxScript)
@@ -49,13 +50,13 @@ func CompileScript(body string) (*Script, error) {
 	return &Script{p}, nil
 }
 
-// Run calls the script's function with a value and returns its result. ok is false if it returns null. Program.Run
-// bounds it, and MaxMutated for the returned text; a run that takes too long is repeated once. Math.random depends on
-// now only, so that a run can be repeated.
+// Run calls the function of a Zabbix script with a value, and returns its result. ok is false if it returns null.
+// Program.Run bounds it, and MaxMutated for the returned text; a run that takes too long is repeated once. Math.random
+// depends on now only, so that a run can be repeated.
 func (s *Script) Run(value string, now time.Time) (text string, ok bool, err error) {
 	take := func(_ *sandbox, result, _ goja.Value) error {
 		if _, object := result.(*goja.Object); object {
-			return model.Errorf(model.Invalid, "the script returned an object: return JSON.stringify(…) of it")
+			return model.Errorf(model.Invalid, "the script returned an object, not a text: return JSON.stringify(…) of the object")
 		}
 		switch {
 		case goja.IsUndefined(result):
@@ -77,8 +78,8 @@ func (s *Script) Run(value string, now time.Time) (text string, ok bool, err err
 	return text, ok, err
 }
 
-// addZabbix adds the functions of Zabbix's scripts that have no side effects: btoa, atob, md5, sha256 and Zabbix.log,
-// which does nothing. It returns the object Zabbix.
+// addZabbix adds the functions that Zabbix provides to its JavaScript scripts, without side effects. These are btoa,
+// atob, md5, sha256 and Zabbix.log, which does nothing. It returns the object Zabbix.
 func (s *sandbox) addZabbix(global *goja.Object) *goja.Object {
 	for name, f := range map[string]func(string) (string, error){
 		"btoa": func(text string) (string, error) { return base64.StdEncoding.EncodeToString([]byte(text)), nil },

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestScript runs Zabbix preprocessing scripts and expects their results
+// TestScript runs Zabbix preprocessing scripts (JavaScript), and compares the results
 func TestScript(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0).UTC()
 	for _, c := range []struct{ body, value, want string }{
@@ -24,7 +24,7 @@ func TestScript(t *testing.T) {
 		{"return true", "", "true"},
 		{"return new Date().getTime()", "", "1700000000000"},
 		{"var a", "", "error: undefined return value"},
-		{"return [1]", "", "error: the script returned an object: return JSON.stringify(…) of it"},
+		{"return [1]", "", "error: the script returned an object, not a text: return JSON.stringify(…) of the object"},
 		{"return unknown", "", "error: the expression failed: unknown is not defined"},
 		{"return new HttpRequest()", "", "error: the expression failed: HttpRequest is not defined"},
 		{"var s = '1234567890'; while (true) { s = s + s }", "", "error: the expression failed: too large for a filter: the right side of +"},

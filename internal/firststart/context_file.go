@@ -11,13 +11,13 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// ReplacedContext has the server of another server's context that SaveContext found in the file, and the backup file
-// that now holds the context; empty if there was none.
+// ReplacedContext names the other server whose saved login SaveContext has moved to a backup file. It has the address
+// of that server and the backup file of its context; both are empty if no context was replaced.
 type ReplacedContext struct{ Server, File string }
 
-// SaveContext writes a context file for this server, whose addresses, CA and data folder c has. A valid token of this
-// server in the file stays. The context of another server first moves to a file beside it; an earlier context of this
-// server that moved in this way is used again.
+// SaveContext writes the login of a user for the server to the context file. The addresses, CA and data folder come
+// from c. A valid token of this server in the file stays. The context of another server first moves to a file beside
+// it; an earlier context of this server that moved in this way is used again.
 func SaveContext(ctx context.Context, users *access.Service, path string, c client.Context, now time.Time) (replaced ReplacedContext, err error) {
 	earlier, err := client.LoadContext(path)
 	if err != nil {
@@ -43,8 +43,7 @@ func SaveContext(ctx context.Context, users *access.Service, path string, c clie
 	return replaced, client.SaveContext(path, c)
 }
 
-// adminGrants returns the rights of the user admin; the right to run commands is among them if the user admin has it
-// already.
+// adminGrants returns the rights of the user admin. The right to run commands is included if admin has it already.
 func adminGrants(users *access.Service) access.Grants {
 	g := access.Grants{Role: access.Admin}
 	for _, u := range users.Users() {
@@ -53,9 +52,8 @@ func adminGrants(users *access.Service) access.Grants {
 	return g
 }
 
-// sameServer reports whether a context (saved login) belongs to this server, whose own context is the parameter now.
-// An equal address is not enough: another data folder is another server. Equal CA and tokens are not enough: a copy
-// of the data folder has them, too.
+// sameServer reports whether a saved login belongs to the server whose login is `now`. An equal address is not enough:
+// another data folder is another server. Equal CA and tokens are not enough: a copy of the data folder has them, too.
 func sameServer(users *access.Service, c, now *client.Context) bool {
 	if c.Server != "" && c.Server != now.Server && c.Data != now.Data {
 		return false
@@ -67,8 +65,8 @@ func sameServer(users *access.Service, c, now *client.Context) bool {
 	return err == nil
 }
 
-// movedContext returns this server's saved login that the login of another server had replaced, or an empty one if
-// there is none or its token is invalid.
+// movedContext returns the server's own saved login from a backup file, or an empty login. It returns an empty login
+// without such a file or with an invalid token.
 func movedContext(users *access.Service, path string, now *client.Context) client.Context {
 	for _, file := range client.ContextBackups(path, now.Server) {
 		c, err := client.LoadContext(file)

@@ -37,12 +37,12 @@ func CreateAdmin(ctx context.Context, users *access.Service, passwordFile string
 	return made, nil
 }
 
-// ServerActor returns the author "server" for changes in the audit that the server itself makes.
+// ServerActor returns the author of changes that the server itself makes, for the audit records.
 func ServerActor(reason string) intent.Actor {
 	return intent.Actor{User: "server", Address: "local", Message: reason}
 }
 
-// ApplyStarter declares the default checks of muster up on a server that has never had a check.
+// ApplyStarter declares the default checks of muster up. It does so only on a server that has never had a check.
 func ApplyStarter(ctx context.Context, service *intent.Service) error {
 	changes, err := service.Store().Changes(ctx, 0, 1000)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Dial opens a network connection to a handler, as handler.Dial does.
+// Dial is the type of a function that opens a network connection to a handler, like handler.Dial.
 type Dial func(ctx context.Context, address string, secure bool, ca string) (net.Conn, error)
 
 const (
@@ -28,8 +28,8 @@ const (
 	closeTimeout = time.Second
 )
 
-// connPool has the parallel connections of a follower (a reader of every result in the journal) to one handler. Only
-// its follower uses it, except for interruptWrite.
+// connPool has the parallel connections to one handler that receives every result. They belong to the handler's
+// follower, the reader of the journal. Only its follower uses it, except for interruptWrite.
 type connPool struct {
 	spec         *model.Stream
 	timeout      time.Duration // of a write of at most sendBuffer bytes
@@ -39,7 +39,7 @@ type connPool struct {
 	writingConn  atomic.Pointer[net.Conn]
 }
 
-// pooledConn is one connection of a pool with its buffered lines; all lines of one event use the same connection.
+// pooledConn is one connection of a pool with its unwritten lines. All lines of one event use the same connection.
 type pooledConn struct {
 	conn       net.Conn      // nil: none is open
 	peerClosed chan struct{} // closed when the peer has closed the connection
@@ -57,7 +57,7 @@ func newConnPool(spec *model.Stream, timeout time.Duration, dial Dial) *connPool
 	return &connPool{spec: spec, timeout: timeout, dial: dial, conns: make([]pooledConn, min(count, model.MaxStreamConnections))}
 }
 
-// connOf returns the connection of the pool that carries all lines of an event, chosen by a hash.
+// connOf returns the connection for all lines of one event, always the same connection.
 func (p *connPool) connOf(node model.NodeID, check model.CheckID) *pooledConn {
 	h := (uint64(node)<<32 | uint64(check)) * 0x9e3779b97f4a7c15
 	return &p.conns[(h>>33)%uint64(len(p.conns))]
@@ -71,8 +71,9 @@ func (p *connPool) addLine(l *pooledConn, r *streamedResult) {
 	p.waitingBytes += len(l.buf) - before
 }
 
-// flushConns writes the buffered lines of all reopened connections (if broken is true) or of all others, and returns
-// the number of written lines. After an error the connection is broken, or could not be opened and keeps its lines.
+// flushConns writes the buffered lines of the connections, and returns the number of written lines. With broken, it
+// writes only to reopened connections, else only to all others. After an error the connection is broken, or could not
+// be opened and keeps its lines.
 func (p *connPool) flushConns(ctx context.Context, broken bool) (lines uint64, err error) {
 	if p.waitingBytes == 0 {
 		return 0, nil
@@ -119,8 +120,8 @@ func (p *connPool) writeConn(ctx context.Context, l *pooledConn) error {
 	return nil
 }
 
-// interruptWrite makes a running write to the peer fail at once, by a deadline in the past. Any goroutine may call
-// it.
+// interruptWrite makes a blocked write to the receiver fail immediately, by a deadline in the past. Any goroutine may
+// call it.
 func (p *connPool) interruptWrite() {
 	if conn := p.writingConn.Load(); conn != nil {
 		_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
@@ -155,8 +156,8 @@ func (p *connPool) openConn(ctx context.Context, l *pooledConn) error {
 	return nil
 }
 
-// breakConn closes one connection of the pool and drops its buffered lines; the follower later reads them again from
-// the journal.
+// breakConn closes one connection of the pool and drops its buffered lines. The follower later reads the lines again
+// from the journal.
 func (p *connPool) breakConn(l *pooledConn) {
 	l.conn.Close()
 	l.conn, l.broken = nil, true
@@ -172,8 +173,8 @@ func (p *connPool) clearConn(l *pooledConn) {
 	}
 }
 
-// findBroken looks for connections that the peer has closed, marks them as broken, and reports whether any connection
-// is broken.
+// findBroken finds connections that the receiver has closed, and marks the connections as broken. It reports whether
+// any connection is broken.
 func (p *connPool) findBroken() (broken bool) {
 	for i := range p.conns {
 		l := &p.conns[i]
@@ -208,7 +209,7 @@ func (p *connPool) reopen(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// markIntact marks all reopened connections of the pool as intact, after their lines were sent again.
+// markIntact marks all connections as unbroken, after the lines of reopened connections were sent again.
 func (p *connPool) markIntact() {
 	for i := range p.conns {
 		p.conns[i].broken = false
@@ -232,7 +233,7 @@ func (p *connPool) dropLines() {
 	}
 }
 
-// close closes all connections and reports whether every peer had read all lines.
+// close closes all connections, and reports whether the receivers had read all lines.
 func (p *connPool) close() (read bool) {
 	read = true
 	for i := range p.conns {

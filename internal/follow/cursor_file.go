@@ -28,7 +28,7 @@ const (
 	cursorFile    = "cursors"
 )
 
-// cursor is the saved journal position of the last result that a handler has received.
+// cursor is the saved journal position up to which a handler has received all results.
 type cursor struct {
 	Namespace, Name string // of the handler
 	Address         string // address of the handler; a handler with another address does not use this cursor
@@ -39,8 +39,8 @@ type cursor struct {
 // errDamagedCursors reports that the file of cursors has other bytes than were written.
 var errDamagedCursors = errors.New("file of cursors is damaged")
 
-// loadCursors reads the file of cursors (the handlers' saved journal positions) in a folder; no file means no
-// cursors. A missing file is no error: there are no cursors then.
+// loadCursors reads the file of cursors, the handlers' saved journal positions, in a folder. A missing file is no
+// error: there are no cursors then.
 func loadCursors(fsys disk.FS, dir string) ([]cursor, error) {
 	path := filepath.Join(dir, cursorFile)
 	data, err := disk.ReadFile(fsys, path)
@@ -48,11 +48,11 @@ func loadCursors(fsys disk.FS, dir string) ([]cursor, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read cursors %q: %w", path, err)
+		return nil, fmt.Errorf("read the file of journal positions (cursors) %q: %w", path, err)
 	}
 	list, err := parseCursors(data)
 	if err != nil {
-		return nil, fmt.Errorf("read cursors %q: %w", path, err)
+		return nil, fmt.Errorf("read the file of journal positions (cursors) %q: %w", path, err)
 	}
 	return list, nil
 }
@@ -60,7 +60,7 @@ func loadCursors(fsys disk.FS, dir string) ([]cursor, error) {
 // saveCursors replaces the file of cursors (saved journal positions of the handlers) in a folder.
 func saveCursors(fsys disk.FS, dir string, list []cursor) error {
 	if err := disk.WriteFile(fsys, dir, cursorFile, appendCursors(nil, list)); err != nil {
-		return fmt.Errorf("write cursors in %q: %w", dir, err)
+		return fmt.Errorf("write the file of journal positions (cursors) in %q: %w", dir, err)
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func parseCursors(data []byte) (list []cursor, err error) {
 	return list, nil
 }
 
-// cursorChecksum returns the CRC-32C checksum that the file of cursors (saved journal positions) ends with.
+// cursorChecksum returns the CRC-32C checksum at the end of the file of saved journal positions.
 func cursorChecksum(data []byte) uint32 {
 	return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
 }

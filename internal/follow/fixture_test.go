@@ -26,8 +26,8 @@ import (
 
 const firstTestDefinition model.DefinitionID = 100
 
-// testDirectory is a test Directory with many nodes: nodes 10, 20, … are in namespace other, all others in default.
-// Definition 100+n belongs to check 100+n, whose name is c0, c1, ….
+// testDirectory is a test Directory with many nodes. Nodes 10, 20, … are in namespace other, and all others in
+// default. Definition 100+n belongs to check 100+n, whose name is c0, c1, ….
 type testDirectory struct {
 	mu       sync.Mutex
 	revision int64
@@ -35,7 +35,7 @@ type testDirectory struct {
 	shadow   map[string]bool
 }
 
-// NodeName returns the name of a node; every tenth is in namespace other.
+// NodeName returns the name of a node. Every tenth node is in namespace other.
 func (d *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	switch {
 	case id == model.ServerNode:
@@ -64,7 +64,7 @@ func (d *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	return "default", fmt.Sprint("c", s.Check()-model.CheckID(firstTestDefinition)), true
 }
 
-// Revision returns the revision of the declared resources; each call of change increases it.
+// Revision returns the revision of the declared resources. Each call of change increases the revision.
 func (d *testDirectory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
 
 // Judgement returns a check definition with one result per minute for any id
@@ -82,7 +82,7 @@ func (d *testDirectory) Shadow(namespace string) bool {
 	return d.shadow[namespace]
 }
 
-// Streams returns the handlers that receive every result (stream.results: all).
+// Streams returns the test's handlers that receive every result.
 func (d *testDirectory) Streams() map[route.Name]*model.HandlerSpec {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,8 +97,8 @@ func (d *testDirectory) change(fn func()) {
 	d.revision++
 }
 
-// testServer has an in-memory journal with its event state, and the followers (handlers that receive every result)
-// under test
+// testServer has an in-memory journal, its event state, and the readers under test. A reader (follower) sends every
+// result to one handler.
 type testServer struct {
 	t         testing.TB
 	fs        disk.FS
@@ -136,8 +136,8 @@ func newTestServer(t testing.TB) *testServer {
 	return r
 }
 
-// start starts the followers (handlers that receive every result), as a start of the server does. It sets the field
-// stop to a function that ends the followers and waits for their goroutines.
+// start starts the readers that send results to handlers, as the server does. It sets the field stop to a function
+// that ends the followers and waits for their goroutines.
 func (r *testServer) start() {
 	r.t.Helper()
 	set := testenv.Value(Open(Options{Journal: r.log, View: r.view, Directory: r.directory, FS: r.fs, Dir: "d", Limit: r.limit, Timeout: r.timeout}))(r.t)
@@ -154,8 +154,8 @@ func (r *testServer) addHandler(address string, connections int) *model.HandlerS
 	return spec
 }
 
-// appendResults appends `count` results of each check on nodes 1 to `nodes`, and waits until the event state has
-// applied them
+// appendResults appends `count` results of each check on nodes 1 to `nodes` to the journal. Then it waits until the
+// event state has applied the results.
 func (r *testServer) appendResults(nodes, checks, count int) {
 	r.t.Helper()
 	for range count {
@@ -179,7 +179,7 @@ func (r *testServer) appendResults(nodes, checks, count int) {
 	testenv.NoError(r.t, r.view.WaitApplied(context.Background(), r.log.Head()))
 }
 
-// randomText returns random text: the journal cannot compress it.
+// randomText returns random text, which the journal cannot compress.
 func (r *testServer) randomText() string {
 	text := make([]byte, r.noise)
 	for i := range text {
@@ -191,11 +191,11 @@ func (r *testServer) randomText() string {
 // commitWaiter is a channel on which a test waits until its append to the journal is durable.
 type commitWaiter chan error
 
-// Committed sends the result of an append to the journal to the waiting test.
+// Committed tells the waiting test whether its append to the journal is durable.
 func (w commitWaiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
-// receivingPeer is the receiver of a handler's lines in a test: it listens at the handler's address, reads the lines
-// and counts them. It stores the lines that it receives.
+// receivingPeer is the receiver of a handler's lines in a test. It listens at the handler's address, and reads and
+// counts the lines. It stores the lines that it receives.
 type receivingPeer struct {
 	t             testing.TB
 	listener      net.Listener
@@ -243,7 +243,7 @@ func newReceivingPeerOn(t testing.TB, listener net.Listener) *receivingPeer {
 // address returns the address of the receiver.
 func (l *receivingPeer) address() string { return l.listener.Addr().String() }
 
-// readLines reads lines from a connection and counts repeated and late ones.
+// readLines reads lines from a connection, and counts repeated and late lines.
 func (l *receivingPeer) readLines(conn net.Conn) {
 	defer conn.Close()
 	if l.hangs.Load() {
@@ -315,7 +315,8 @@ func (l *receivingPeer) waitLines(n int) {
 	}
 }
 
-// waitState waits until ok is true for the state of the handler's follower, and returns that state.
+// waitState waits until the state of a handler's reader satisfies a condition, and returns the state. The function ok
+// tests the state.
 func (r *testServer) waitState(what string, ok func(State) bool) (st State) {
 	r.t.Helper()
 	testenv.Until(r.t, what, func() (there bool) {

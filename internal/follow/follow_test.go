@@ -18,8 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestHandlerGetsEveryResultAsOneLineInOrder sends results of many nodes over several connections and expects each as
-// one line, in order for each event.
+// TestHandlerGetsEveryResultAsOneLineInOrder sends results over several connections, and expects each result as one
+// line. The lines of each event must be in order.
 func TestHandlerGetsEveryResultAsOneLineInOrder(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 7)
@@ -50,7 +50,7 @@ func TestHandlerGetsEveryResultAsOneLineInOrder(t *testing.T) {
 	}
 }
 
-// TestPlannedServerStopRepeatsNoLine stops and starts the server several times and expects no line twice.
+// TestPlannedServerStopRepeatsNoLine stops and starts the server several times, and expects no line to be sent twice.
 func TestPlannedServerStopRepeatsNoLine(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 3)
@@ -68,8 +68,8 @@ func TestPlannedServerStopRepeatsNoLine(t *testing.T) {
 	}
 }
 
-// TestBrokenConnectionRepeatsUnsettledLines breaks one of four connections, and expects the lines again that it
-// carried less than the time Settle ago, because the peer may not have received them.
+// TestBrokenConnectionRepeatsUnsettledLines breaks one of four connections, and expects that connection's newest lines
+// to be sent again. Lines younger than the time Settle may not have reached the peer.
 func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 4)
@@ -90,7 +90,7 @@ func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
 	}
 }
 
-// TestReconnectedPeerGetsMissedLines closes the peer, opens it again and expects every line.
+// TestReconnectedPeerGetsMissedLines closes and reopens the peer, and expects every line.
 func TestReconnectedPeerGetsMissedLines(t *testing.T) {
 	r, first := newTestServer(t), newReceivingPeer(t)
 	address := first.address()
@@ -109,9 +109,8 @@ func TestReconnectedPeerGetsMissedLines(t *testing.T) {
 	}
 }
 
-// TestResultsBeyondTheLagLimitAreSkipped uses a peer that does not read, and expects the follower to skip and count
-// the oldest results above its limit, and to send the newer ones later. Then the oldest results are skipped and
-// counted, and the later ones are sent.
+// TestResultsBeyondTheLagLimitAreSkipped uses a peer that does not read, and expects the oldest results to be skipped.
+// Then the oldest results are skipped and counted, and the later ones are sent.
 func TestResultsBeyondTheLagLimitAreSkipped(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	peer.hangs.Store(true)
@@ -145,7 +144,7 @@ func TestResultsBeyondTheLagLimitAreSkipped(t *testing.T) {
 	}
 }
 
-// TestHandlerGetsSelectedResultsOnly restricts handlers by check, status and node and expects only the selected
+// TestHandlerGetsSelectedResultsOnly restricts handlers by check, status and node, and expects only the selected
 // results.
 func TestHandlerGetsSelectedResultsOnly(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
@@ -172,8 +171,8 @@ func TestHandlerGetsSelectedResultsOnly(t *testing.T) {
 	}
 }
 
-// TestFollowerStartsAtItsSavedCursor changes a handler's address and restarts the server: the follower continues at
-// its saved position, but not in a different journal
+// TestFollowerStartsAtItsSavedCursor restarts the server, and expects the lines to continue at the saved journal
+// position. A new address of the handler changes nothing, but a different journal does.
 func TestFollowerStartsAtItsSavedCursor(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.appendResults(3, 1, 2)
@@ -207,10 +206,10 @@ func TestFollowerStartsAtItsSavedCursor(t *testing.T) {
 	}
 }
 
-// foreignJournal is a test journal that holds none of the saved positions.
+// foreignJournal is a test journal in which no saved position exists, like another server's journal.
 type foreignJournal struct{ *journal.Log }
 
-// Resolve returns ErrTrimmed (the journal no longer has this position) for every position.
+// Resolve returns ErrTrimmed for every position, as a journal without the position does.
 func (foreignJournal) Resolve(journal.Position) (journal.Position, error) {
 	return journal.Position{}, journal.ErrTrimmed
 }
@@ -245,8 +244,8 @@ func TestResultsOfServerAndProxyNodesAreSent(t *testing.T) {
 	}
 }
 
-// TestPeerWithAnUnknownCertificateGetsNoLines expects no line for a peer with a TLS certificate of an unknown CA, and
-// every line for one with a certificate of the handler's CA. Another one gets none, and the state has the reason.
+// TestPeerWithAnUnknownCertificateGetsNoLines expects no line for a peer whose TLS certificate is of an unknown CA. A
+// peer with a certificate of the handler's CA gets every line. Another one gets none, and the state has the reason.
 func TestPeerWithAnUnknownCertificateGetsNoLines(t *testing.T) {
 	certificate := httptest.NewUnstartedServer(nil)
 	certificate.StartTLS()
@@ -271,8 +270,8 @@ func TestPeerWithAnUnknownCertificateGetsNoLines(t *testing.T) {
 	r.waitState("nothing is wrong", func(s State) bool { return s.Trouble == "" && s.BehindBytes == 0 && s.Connections > 0 })
 }
 
-// TestLinesKeepTheirOrderOverManyConnections sends 20,000 results over 100 connections, and expects each line once,
-// and the lines of each event in order.
+// TestLinesKeepTheirOrderOverManyConnections sends 20,000 results over 100 connections, and expects each line once.
+// The lines of each event must be in order.
 func TestLinesKeepTheirOrderOverManyConnections(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 100)
@@ -286,8 +285,8 @@ func TestLinesKeepTheirOrderOverManyConnections(t *testing.T) {
 	}
 }
 
-// TestHangingPeerDelaysNoOtherHandler uses a peer that neither reads nor closes its connection, and expects no delay
-// of other handlers and of the server's stop.
+// TestHangingPeerDelaysNoOtherHandler connects a receiver that hangs, and expects other handlers to get their lines
+// without delay. Other handlers and the server's stop must not wait.
 func TestHangingPeerDelaysNoOtherHandler(t *testing.T) {
 	r, hanging, peer := newTestServer(t), newReceivingPeer(t), newReceivingPeer(t)
 	hanging.hangs.Store(true)

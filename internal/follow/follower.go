@@ -19,7 +19,7 @@ const (
 	lastRetry    = 5 * time.Second
 )
 
-// Journal has the methods of *journal.Log that followers use.
+// Journal has the methods of *journal.Log that the readers of results use.
 type Journal interface {
 	Read(ctx context.Context, from journal.Position, fn func(journal.Commit) error) error
 	Head() journal.Position
@@ -29,7 +29,7 @@ type Journal interface {
 	Stats() journal.Stats
 }
 
-// Follower reads every result from the journal and sends it to one handler as a JSON line.
+// Follower reads every result from the journal, and sends each to one handler as a JSON line.
 type Follower struct {
 	spec     *model.HandlerSpec
 	stop     context.CancelFunc // ends run
@@ -47,7 +47,7 @@ type Follower struct {
 	savedLines uint64 // state.Lines at the last Set.linesWritten
 }
 
-// State is the present state of a follower (a reader of every result for one handler), as tables and metrics show it.
+// State describes one handler's reader of results, for tables and metrics. Tables and metrics show it.
 type State struct {
 	Handler        route.Name
 	Address        string
@@ -67,7 +67,7 @@ type State struct {
 	settled  journal.Position
 }
 
-// newFollower returns a follower that sends every result after a journal position to one handler.
+// newFollower returns a reader that sends every result after a journal position to one handler.
 func newFollower(o *Options, name route.Name, spec *model.HandlerSpec, from journal.Position, was State) (*Follower, error) {
 	w, err := newNameCache(o.Directory, name.Namespace, spec.Stream.Only)
 	if err != nil {
@@ -113,8 +113,8 @@ func (f *Follower) run(ctx context.Context) {
 	}
 }
 
-// sendNew sends the results after the follower's position, up to the last commit that the event view (the computed
-// state of all events) has applied
+// sendNew sends the handler all results after the reader's position in the journal. It stops at the last commit that
+// the event view, the computed state of all events, has applied.
 func (f *Follower) sendNew(ctx context.Context) error {
 	f.reader.names.refresh()
 	if f.lagsBeyondShare() {
@@ -157,8 +157,8 @@ func (f *Follower) sendNew(ctx context.Context) error {
 
 var errStopReading = errors.New("read far enough")
 
-// readCommits reads the commits after position from, up to position to; it passes their results to reader.readCommit
-// and each commit to done.
+// readCommits reads the commits of the journal between two positions. It passes their results to reader.readCommit and
+// each commit to done.
 func (f *Follower) readCommits(ctx context.Context, from, to journal.Position, done func(journal.Commit) error) error {
 	err := f.opts.Journal.Read(ctx, from, func(c journal.Commit) error {
 		if c.Position().Number > to.Number {
@@ -175,7 +175,7 @@ func (f *Follower) readCommits(ctx context.Context, from, to journal.Position, d
 	return err
 }
 
-// flushLines writes the waiting lines of all connections, and counts them.
+// flushLines writes the waiting lines of all connections, and counts the lines.
 func (f *Follower) flushLines(ctx context.Context) error {
 	lines, err := f.pool.flushConns(ctx, false)
 	if lines > 0 {
@@ -187,7 +187,7 @@ func (f *Follower) flushLines(ctx context.Context) error {
 	return err
 }
 
-// markLinesWritten records the time of the write of all lines up to the follower's position
+// markLinesWritten records that all lines before the reader's position have been written by now.
 func (f *Follower) markLinesWritten() {
 	f.settled.add(f.opts.Now(), f.position)
 	for f.opts.Journal.SizeAfter(f.settled.position()) > f.opts.lagLimit() && f.settled.settleOldest() {
@@ -197,8 +197,8 @@ func (f *Follower) markLinesWritten() {
 	})
 }
 
-// resendBroken opens broken connections again and repeats their lines of the last seconds, which the peer may not
-// have received.
+// resendBroken opens broken connections again, and repeats their lines of the last seconds. The peer may not have
+// received these lines.
 func (f *Follower) resendBroken(ctx context.Context) error {
 	f.settled.reset(f.opts.Now(), f.settled.position())
 	broken, err := f.pool.reopen(ctx)
@@ -232,15 +232,15 @@ func (f *Follower) resendBroken(ctx context.Context) error {
 	return nil
 }
 
-// flushBroken writes the waiting lines of connections that were reopened after a failure.
+// flushBroken writes the buffered lines of connections that were opened again after a failure.
 func (f *Follower) flushBroken(ctx context.Context) error {
 	lines, err := f.pool.flushConns(ctx, true)
 	f.updateState(func(s *State) { s.Lines += lines })
 	return err
 }
 
-// closeConnections closes the connections to the handler. If all peers have read to the end, no line is sent again
-// after the next start.
+// closeConnections closes the connections to the handler, and records the lines that have arrived. If all peers have
+// read to the end, no line is sent again after the next start.
 func (f *Follower) closeConnections() {
 	if read := f.pool.close(); read && f.pool.waitingBytes == 0 {
 		f.settled.reset(f.opts.Now(), f.position)
@@ -248,7 +248,7 @@ func (f *Follower) closeConnections() {
 	f.updateState(func(s *State) { s.settled, s.Connections = f.settled.position(), 0 })
 }
 
-// recordCommit stores the position of the last journal commit that the follower has read.
+// recordCommit stores the position of the last read journal commit.
 func (f *Follower) recordCommit(c journal.Commit) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -262,7 +262,7 @@ func (f *Follower) updateState(change func(*State)) {
 	change(&f.state)
 }
 
-// reportProgress logs the error once when the follower stops making progress, and once when it continues.
+// reportProgress logs once when sending results stops making progress, and once at its recovery.
 func (f *Follower) reportProgress(err error) {
 	f.mu.Lock()
 	was := f.state.Trouble
@@ -279,7 +279,7 @@ func (f *Follower) reportProgress(err error) {
 	}
 }
 
-// State returns the present state of the follower: position, delay and last error.
+// State returns the reader's present position, delay and last error.
 func (f *Follower) State() State {
 	f.mu.Lock()
 	s := f.state
@@ -295,24 +295,24 @@ func (f *Follower) State() State {
 // connection breaks. TCP does not report how much its peer has read.
 const Settle = 15 * time.Second
 
-// settledPosition computes the journal position up to which all lines were written at least the time Settle ago, so a
-// reconnection does not send them again.
+// settledPosition computes up to which journal position all lines have surely arrived at the handler. Lines are
+// settled when their write is at least the time Settle ago.
 type settledPosition struct {
 	marks []writtenMark // ascending; the first is settled
 }
 
-// writtenMark is a journal position and the time at which all lines up to it were written.
+// writtenMark is a journal position, with the time at which all earlier lines had been written.
 type writtenMark struct {
 	writtenAt time.Time
 	at        journal.Position
 }
 
-// reset sets the position of the last settled line, and forgets the later positions.
+// reset treats all lines up to a journal position as arrived.
 func (s *settledPosition) reset(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], writtenMark{now, at})
 }
 
-// add records that all lines up to this journal position have now been written.
+// add records that all lines before a journal position have now been written.
 func (s *settledPosition) add(now time.Time, at journal.Position) {
 	if now.Sub(s.marks[len(s.marks)-1].writtenAt) < time.Second {
 		return
@@ -325,8 +325,8 @@ func (s *settledPosition) add(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], s.marks[old:]...)
 }
 
-// settleOldest counts the oldest written position as settled before the time Settle has passed, so that the journal
-// can delete more; ok is false if there is none. It returns false if no mark is left.
+// settleOldest treats the oldest written lines as arrived already, so that the journal can delete more. The journal
+// can then delete more. It returns false if no mark is left.
 func (s *settledPosition) settleOldest() bool {
 	if len(s.marks) < 2 {
 		return false
@@ -335,14 +335,14 @@ func (s *settledPosition) settleOldest() bool {
 	return true
 }
 
-// position returns the journal position up to which lines need not be sent again: they were written at least the time
-// Settle ago. It does not advance while no lines can be written, because nobody calls add.
+// position returns the journal position up to which all lines have surely arrived at the handler. Those lines were
+// written at least the time Settle ago. It does not advance while no lines can be written, because nobody calls add.
 func (s *settledPosition) position() journal.Position { return s.marks[0].at }
 
 // Share is the largest part of the journal's budget that one follower may keep from being cut.
 const Share = 0.25
 
-// lagsBeyondShare reports whether the follower's unread part of the journal exceeds its allowed share of the
+// lagsBeyondShare reports whether a handler is so far behind that results must be skipped. It may have a share of the
 // journal's size limit.
 func (f *Follower) lagsBeyondShare() bool {
 	f.mu.Lock()
@@ -351,8 +351,8 @@ func (f *Follower) lagsBeyondShare() bool {
 	return f.opts.Journal.SizeAfter(at) > f.opts.lagLimit()
 }
 
-// skipOldest skips the oldest unread results until half of the permitted backlog is left, and counts the skipped results.
-// Waiting lines, and lines since the settled position on broken connections, count as skipped, too.
+// skipOldest skips the oldest unread results until half of the permitted backlog is left. It counts the skipped
+// results. Waiting lines, and lines since the settled position on broken connections, count as skipped, too.
 func (f *Follower) skipOldest(ctx context.Context) error {
 	from := f.position
 	if f.pool.findBroken() || f.pool.waitingBytes > 0 {
@@ -384,8 +384,8 @@ func (f *Follower) skipOldest(ctx context.Context) error {
 	return nil
 }
 
-// restartAtTail continues at the oldest commit of the journal, because a repair of the journal has removed the
-// commits at the follower's position. The lost results cannot be counted.
+// restartAtTail continues at the journal's oldest commit, because the commits in between are lost. A repair of the
+// journal has removed the commits at the follower's position. The lost results cannot be counted.
 func (f *Follower) restartAtTail() error {
 	f.position = f.opts.Journal.Tail()
 	f.position.Number--
@@ -394,7 +394,7 @@ func (f *Follower) restartAtTail() error {
 	return nil
 }
 
-// countSkippedResults records how many results the follower skipped, and continues with the next result.
+// countSkippedResults adds to the number of results that the handler never gets because the reader was too slow.
 func (f *Follower) countSkippedResults(n uint64) {
 	now := f.opts.Now()
 	f.pool.markIntact()

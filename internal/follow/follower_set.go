@@ -20,7 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Options has the dependencies and settings of a Set of followers. Zero fields get the defaults named beside them.
+// Options has the dependencies and settings of the readers that send all results to handlers. Zero fields get the
+// defaults named beside them.
 type Options struct {
 	Journal    Journal
 	View       View
@@ -35,7 +36,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// lagLimit returns how many bytes of the journal a follower may leave unread before it skips results
+// lagLimit returns how many bytes of the journal a reader of results may leave unread. With more, the reader skips
+// results.
 func (o *Options) lagLimit() int64 {
 	if o.Limit > 0 {
 		return o.Limit
@@ -43,8 +45,8 @@ func (o *Options) lagLimit() int64 {
 	return int64(Share * float64(o.Journal.Stats().BudgetBytes))
 }
 
-// Set runs one follower for each handler with stream.results: all. Run has one caller; the other methods may be
-// called by any goroutine.
+// Set runs one reader of all results (follower) for each handler that receives every result. Run has one caller; the
+// other methods may be called by any goroutine.
 type Set struct {
 	opts Options
 
@@ -59,8 +61,8 @@ const (
 	idleSaveInterval  = 10 * time.Second // between writes of the file while no lines are written
 )
 
-// Open reads the file of cursors and returns the set of followers. From then on the journal keeps what lies after
-// these cursors, because Consumers lists them.
+// Open reads the file of saved journal positions and returns the readers of results. From then on the journal keeps
+// what lies after these cursors, because Consumers lists them.
 func Open(o Options) (*Set, error) {
 	if o.Dial == nil {
 		o.Dial = func(ctx context.Context, address string, secure bool, ca string) (net.Conn, error) {
@@ -88,7 +90,7 @@ func Open(o Options) (*Set, error) {
 	return s, nil
 }
 
-// Run starts and stops followers as their handlers are declared and deleted, until ctx ends; then it stops all.
+// Run starts and stops readers of results as their handlers are declared and deleted. When ctx ends, it stops all.
 func (s *Set) Run(ctx context.Context) error {
 	tick := time.NewTicker(reconcileInterval)
 	defer tick.Stop()
@@ -111,14 +113,15 @@ func (s *Set) Run(ctx context.Context) error {
 	}
 }
 
-// followers returns the running followers (readers of every result, one per handler).
+// followers returns the running readers of every result, one per handler.
 func (s *Set) followers() []*Follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.list))
 }
 
-// reconcile starts a follower for each new handler and stops the followers of deleted or changed ones.
+// reconcile starts a reader of results for each new handler, and stops readers of deleted handlers. A changed handler
+// gets a new reader.
 func (s *Set) reconcile(ctx context.Context) {
 	declared := s.opts.Directory.Streams()
 	for _, f := range s.followers() {
@@ -148,8 +151,8 @@ func (s *Set) reconcile(ctx context.Context) {
 	}
 }
 
-// startFollower starts a follower (a reader of every result) at the saved journal position of its handler. A handler
-// without a cursor, with one of another address or of another incarnation of the journal, begins at stream.from.
+// startFollower starts a reader of every result at the saved journal position of its handler. A handler without a
+// cursor, with one of another address or of another incarnation of the journal, begins at stream.from.
 func (s *Set) startFollower(ctx context.Context, name route.Name, spec *model.HandlerSpec) {
 	s.mu.Lock()
 	c, known := s.saved[name]
@@ -192,15 +195,15 @@ func (s *Set) startFollower(ctx context.Context, name route.Name, spec *model.Ha
 	}
 }
 
-// cursorOf returns a follower's entry in the file of cursors: its handler, address, and the journal position up to
-// which lines need not be sent again.
+// cursorOf returns a reader's entry in the file of saved journal positions. It has the handler, its address, and the
+// position before which no line must be sent again.
 func cursorOf(st *State) cursor {
 	return cursor{Namespace: st.Handler.Namespace, Name: st.Handler.Name, Address: st.Address, At: st.settled, Skipped: st.Skipped}
 }
 
-// saveCursors writes the cursors of all followers to their file. Without always, it writes moved cursors only, and
-// while no lines are written once per idleSaveInterval. A failure is logged and tried again; the journal is not cut
-// beyond the old cursors meanwhile.
+// saveCursors writes the journal positions of all readers of results to their file. Without always, it writes moved
+// cursors only, and while no lines are written once per idleSaveInterval. A failure is logged and tried again; the
+// journal is not cut beyond the old cursors meanwhile.
 func (s *Set) saveCursors(always bool) {
 	now := s.opts.Now()
 	s.mu.Lock()
@@ -227,8 +230,7 @@ func (s *Set) saveCursors(always bool) {
 	s.saved, s.savedAt = want, now
 }
 
-// linesWritten reports whether any follower (reader of every result for one handler) has written lines since the last
-// call. The caller holds mu.
+// linesWritten reports whether lines were written to any handler since the last call. The caller holds mu.
 func (s *Set) linesWritten() (any bool) {
 	for _, f := range s.list {
 		f.mu.Lock()
@@ -239,8 +241,8 @@ func (s *Set) linesWritten() (any bool) {
 	return any
 }
 
-// Consumers returns the saved cursors as consumers of the journal, so that the journal keeps the results that
-// followers have not read
+// Consumers returns each handler's saved journal position, as a reader for which the journal keeps commits. The
+// journal then keeps the results that the handlers have not received.
 func (s *Set) Consumers() (list []journal.Consumer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,7 +254,7 @@ func (s *Set) Consumers() (list []journal.Consumer) {
 	return list
 }
 
-// States returns the states of all followers, sorted by handler.
+// States returns the states of all readers of results, sorted by handler.
 func (s *Set) States() (list []State) {
 	for _, f := range s.followers() {
 		list = append(list, f.State())
@@ -261,7 +263,7 @@ func (s *Set) States() (list []State) {
 	return list
 }
 
-// State returns the state of the follower of one handler.
+// State returns the progress and errors of the reader that sends results to one handler.
 func (s *Set) State(handler route.Name) (State, bool) {
 	s.mu.Lock()
 	f := s.list[handler]
@@ -272,18 +274,17 @@ func (s *Set) State(handler route.Name) (State, bool) {
 	return f.State(), true
 }
 
-// stateCollector is a prometheus.Collector of the states of all followers.
+// stateCollector is a prometheus.Collector of the states of all readers of results.
 type stateCollector struct{ set *Set }
 
-// stateMetric is one Prometheus metric of a follower, with the function that reads its value from the follower's
-// state.
+// stateMetric is one Prometheus metric of a reader of results, and computes the metric's value.
 type stateMetric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(*State) float64
 }
 
-// metrics returns the Prometheus metrics that show a follower's state.
+// metrics returns the Prometheus metrics of a reader of results.
 func (*stateCollector) metrics() []stateMetric {
 	newMetric := func(name, help string, kind prometheus.ValueType, value func(*State) float64) stateMetric {
 		return stateMetric{prometheus.NewDesc("muster_stream_"+name, help, []string{"namespace", "handler"}, nil), kind, value}
@@ -305,7 +306,7 @@ func (c *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect sends the metrics of all followers to Prometheus.
+// Collect sends the metrics of all readers of results to Prometheus.
 func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range c.set.States() {
 		for _, m := range c.metrics() {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Line is the JSON object that a follower sends for one result, as one line. docs/result-stream.md explains the fields.
+// Line is the JSON object of one result, sent to a handler as one line. docs/result-stream.md explains the fields.
 type Line struct {
 	Version   int               `json:"version"` // 1; raised when a field changes its meaning, not by new ones
 	Kind      string            `json:"kind"`    // result: routes send notifications the same way
@@ -117,7 +117,7 @@ func appendLine(dst []byte, r *streamedResult) []byte {
 	return append(dst, "}\n"...)
 }
 
-// appendEvent appends the state of the event (one check on one node) after the result to a JSON line.
+// appendEvent appends the state of the event after the result to a JSON line.
 func appendEvent(dst []byte, s *event.Verdict) []byte {
 	state := "passing"
 	switch {
@@ -139,7 +139,8 @@ func appendEvent(dst []byte, s *event.Verdict) []byte {
 	return append(dst, '}')
 }
 
-// appendValues appends the measured values in a result's field Extra to dst as JSON, without the results of hooks.
+// appendValues appends the measured values in a result's field Extra to dst as JSON. The results of hooks are left
+// out.
 func appendValues(dst []byte, extra []byte) []byte {
 	x, err := wire.DecodeExtra(extra)
 	if err != nil || len(x.Values) == 0 {
@@ -216,7 +217,7 @@ func appendText[T string | []byte](dst []byte, text T) []byte {
 	return append(append(dst, text[done:]...), '"')
 }
 
-// runeLen returns the length in bytes of the first UTF-8 character of a text, or zero if it is invalid.
+// runeLen returns the length in bytes of the first UTF-8 character of a text. For invalid bytes it returns zero.
 func runeLen[T string | []byte](text T) int {
 	var b [utf8.UTFMax]byte
 	r, size := utf8.DecodeRune(b[:copy(b[:], text)])
@@ -226,7 +227,7 @@ func runeLen[T string | []byte](text T) int {
 	return size
 }
 
-// Directory looks up nodes, checks, handlers and their settings as they are declared now
+// Directory looks up nodes, checks, handlers and their settings in the present declarations.
 type Directory interface {
 	route.Directory
 	// Revision returns a number that changes whenever any other method would return another answer.
@@ -265,8 +266,8 @@ type checkText struct {
 	severities [4]model.Severity
 }
 
-// newNameCache returns an empty cache of node and check texts for the lines of one handler, which its selector
-// limits.
+// newNameCache returns an empty cache of node and check texts for the lines of one handler. The handler's selector
+// limits the results.
 func newNameCache(d Directory, namespace string, only *model.Selector) (*nameCache, error) {
 	w := &nameCache{directory: d, namespace: namespace}
 	if only != nil {
@@ -279,7 +280,7 @@ func newNameCache(d Directory, namespace string, only *model.Selector) (*nameCac
 	return w, nil
 }
 
-// clear empties the cache and stores the revision of the declared resources that the next texts belong to.
+// clear empties the cache, and notes the present revision of the declared resources.
 func (w *nameCache) clear() {
 	w.revision = w.directory.Revision()
 	w.nodes, w.checks = map[model.NodeID]*nodeText{}, map[model.DefinitionID]*checkText{}
@@ -292,7 +293,7 @@ func (w *nameCache) refresh() {
 	}
 }
 
-// nodeText returns the JSON fields of a line that describe a node, or nil if the node was deleted.
+// nodeText returns the part of a JSON line that describes a node, or nil for a deleted node.
 func (w *nameCache) nodeText(id model.NodeID) *nodeText {
 	if n, ok := w.nodes[id]; ok {
 		return n
@@ -316,7 +317,7 @@ func (w *nameCache) nodeText(id model.NodeID) *nodeText {
 	return n
 }
 
-// checkText returns the JSON fields of a line that describe a check, or nil if the check is unknown.
+// checkText returns the part of a JSON line that describes a check, or nil for an unknown check.
 func (w *nameCache) checkText(id model.DefinitionID) *checkText {
 	if c, ok := w.checks[id]; ok {
 		return c
@@ -335,7 +336,7 @@ func (w *nameCache) checkText(id model.DefinitionID) *checkText {
 	return c
 }
 
-// selectsResult reports whether the handler's selector stream.only matches a result.
+// selectsResult reports whether the handler wants a result, by its selector stream.only.
 func (w *nameCache) selectsResult(r *streamedResult) bool {
 	if !r.node.selected || w.matches == nil {
 		return r.node.selected

@@ -103,8 +103,8 @@ func BenchmarkLine(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 }
 
-// BenchmarkRead measures reading results from the journal and formatting their lines for 100 connections, without
-// writing them.
+// BenchmarkRead measures reading results from the journal and formatting their lines. The lines of 100 connections are
+// not written.
 func BenchmarkRead(b *testing.B) {
 	r := newTestServer(b)
 	r.appendResults(500, 8, 5)
@@ -135,8 +135,8 @@ const goldenCursorBytes = "4d5553544355525301000000ae397b90" +
 	"0764656661756c74046c616b65156c616b652e6578616d706c652e6f72673a39303030" + "0700000000000000" + "87d6120000000000" + "0000000000000000" +
 	"036f707304636f7079075b3a3a315d3a39" + "0000000000000080" + "0100000000000000" + "6300000000000000"
 
-// TestCursorFileHasTheGoldenBytes compares the file of saved journal positions with golden bytes, and expects an
-// error for another version of the file.
+// TestCursorFileHasTheGoldenBytes compares the file of saved journal positions with golden bytes. Another version of
+// the file must give an error.
 func TestCursorFileHasTheGoldenBytes(t *testing.T) {
 	data := appendCursors(nil, goldenCursors)
 	if got := hex.EncodeToString(data); got != goldenCursorBytes {
@@ -151,7 +151,8 @@ func TestCursorFileHasTheGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestSavedCursorsAreLoaded saves cursors and loads them again; a missing file means no cursors.
+// TestSavedCursorsAreLoaded saves the journal positions of handlers, and expects equal positions when loaded. A
+// missing file means no positions.
 func TestSavedCursorsAreLoaded(t *testing.T) {
 	fs := memfs.New()
 	if list, err := loadCursors(fs, "d"); err != nil || list != nil {
@@ -166,8 +167,7 @@ func TestSavedCursorsAreLoaded(t *testing.T) {
 	}
 }
 
-// FuzzParseCursors parses random bytes as the file of cursors; an accepted file is encoded and parsed again
-// unchanged.
+// FuzzParseCursors parses random bytes as the file of journal positions, and expects an error or an equal re-encoding.
 func FuzzParseCursors(f *testing.F) {
 	f.Add(appendCursors(nil, goldenCursors))
 	f.Add([]byte(cursorMagic))

@@ -10,7 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// View reads the computed state of events for followers; *event.View implements it. They need the state of an event after a result
+// View is the interface by which readers get the computed state of an event. Type *event.View implements it for the
+// readers of results (followers). They need the state of an event after a result
 type View interface {
 	VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (event.Verdict, bool)
 	Applied() journal.Position
@@ -68,8 +69,8 @@ func (x *resultReader) readEntry(data []byte) error {
 	return nil
 }
 
-// readBatch reads the results in an agent's batch, except results about proxy nodes, which have journal entries of
-// their own
+// readBatch reads the results in a batch from an agent, except results about proxy nodes. Results about proxy nodes
+// have journal entries of their own.
 func (x *resultReader) readBatch(rec *wire.Record) error {
 	b := &x.batch
 	if b.Reset(rec.Batch) != nil || b.Gap != nil {
@@ -100,8 +101,8 @@ func (x *resultReader) readResultSignal(nowMs uint64) {
 	x.selectResult(s.Definition)
 }
 
-// selectResult completes the current result with its node, check and event state, and passes it on if the handler's
-// selector matches.
+// selectResult completes a result with node, check and event, and forwards only results that the handler wants. The
+// result gets its node, check and event state.
 func (x *resultReader) selectResult(definition model.DefinitionID) {
 	r := &x.result
 	r.node, r.check = x.names.nodeText(r.nodeID), x.names.checkText(definition)

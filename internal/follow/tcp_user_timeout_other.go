@@ -7,6 +7,6 @@ import (
 	"time"
 )
 
-// setUserTimeout does nothing: the variant for systems other than Linux, whose sockets have no option for the time that sent
-// bytes may stay unacknowledged.
+// setUserTimeout does nothing on systems other than Linux. Their sockets have no limit of the time that sent bytes may
+// stay unacknowledged.
 func setUserTimeout(*net.TCPConn, time.Duration) error { return nil }

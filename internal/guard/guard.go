@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Guard starts commands in a way that they die with this program, even after kill -9: a shell outlives the program
-// and kills them. The zero value is ready; a nil Guard starts commands without guarding them. One Guard serves a
-// whole program.
+// Guard starts commands that die together with Muster, even after kill -9. A small guarding shell lives longer than
+// Muster and kills the commands. The zero value is ready; a nil Guard starts commands without guarding them. One Guard
+// serves a whole program.
 type Guard struct {
 	Log *slog.Logger // gets one warning if no shell starts; nil: no log
 
@@ -42,8 +42,8 @@ while read -r change group; do
 done
 for group in $live; do kill -9 "-$group"; done`
 
-// Start starts a command as cmd.Start does, in a session of its own (so without a
-// terminal that another user could type into), and guards it until Release.
+// Start starts a command that will die together with Muster. The command has a session of its own, so it has no
+// terminal; Release ends the guarding.
 func (g *Guard) Start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -63,8 +63,8 @@ func (g *Guard) Start(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Release ends the guarding of a command: it is no longer killed when this program dies. Call it as soon as Wait has
-// returned, because then the system may reuse the command's process id.
+// Release removes a finished command from the guarded commands. The command is no longer killed when the program dies.
+// Call it as soon as Wait has returned, because then the system may reuse the command's process id.
 func (g *Guard) Release(cmd *exec.Cmd) {
 	if g == nil {
 		return
@@ -89,8 +89,8 @@ func (g *Guard) Close() {
 	g.stopShell()
 }
 
-// reportGroup tells the guarding shell that a process group has begun (+) or ended (-). If the shell has ended or
-// does not read, reportGroup starts another shell with all live groups. The caller holds mu.
+// reportGroup tells the guarding shell that a command's process group has begun (+) or ended (-). If the shell has
+// ended or does not read, reportGroup starts another shell with all live groups. The caller holds mu.
 func (g *Guard) reportGroup(change string, group int) {
 	if g.pipe != nil && g.writeToShell(fmt.Sprintln(change, group)) == nil {
 		return
@@ -108,7 +108,7 @@ func (g *Guard) reportGroup(change string, group int) {
 	}
 }
 
-// startShell starts the guarding shell and sends it the ids of all live process groups. The caller holds mu.
+// startShell starts the guarding shell, and sends the shell the ids of all live process groups. The caller holds mu.
 func (g *Guard) startShell() error {
 	input, output, err := os.Pipe()
 	if err != nil {
@@ -136,15 +136,15 @@ func (g *Guard) startShell() error {
 	return g.writeToShell(all.String())
 }
 
-// writeToShell writes a line to the guarding shell, and waits at most five seconds for it.
+// writeToShell writes a line to the guarding shell within at most five seconds.
 func (g *Guard) writeToShell(text string) error {
 	_ = g.pipe.SetWriteDeadline(time.Now().Add(5 * time.Second))
 	_, err := io.WriteString(g.pipe, text)
 	return err
 }
 
-// stopShell kills the guarding shell, so that the shell cannot kill process groups whose ids belong to other
-// processes by now. The caller holds mu.
+// stopShell kills the guarding shell. The shell must not kill process groups whose ids belong to other processes by
+// now. The caller holds mu.
 func (g *Guard) stopShell() {
 	if g.shell == nil {
 		return

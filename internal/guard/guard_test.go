@@ -21,9 +21,10 @@ import (
 // victim is the environment variable that makes the test binary a process to be killed; its value is the shell.
 const victim = "MUSTER_GUARD_VICTIM"
 
-// TestMain runs the tests. If the environment variable victim is set, the test binary is instead a server with commands
-// that a test starts and kills. That process reads orders from its input, one line with a word and the name of a
-// command ("start", "end", "shell", "close"), and answers each with a number.
+// TestMain runs the tests or, in a child process, the server whose commands the tests kill. If the environment
+// variable victim is set, the test binary is instead a server with commands that a test starts and kills. That process
+// reads orders from its input, one line with a word and the name of a command ("start", "end", "shell", "close"), and
+// answers each with a number.
 func TestMain(m *testing.M) {
 	program, ok := os.LookupEnv(victim)
 	if !ok {
@@ -61,7 +62,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// guardedProgram is a process that guards commands and that the test kills
+// guardedProgram is a child process with guarded commands, for a test to kill. The test kills the process.
 type guardedProgram struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -69,7 +70,7 @@ type guardedProgram struct {
 	out *bufio.Reader
 }
 
-// startProgram starts the program that guards commands with this shell.
+// startProgram starts the test process that guards commands with the given shell.
 func startProgram(t *testing.T, program string) *guardedProgram {
 	t.Helper()
 	theirs, in, err := os.Pipe()
@@ -90,7 +91,8 @@ func startProgram(t *testing.T, program string) *guardedProgram {
 	return v
 }
 
-// order sends the program a line that says what to do, such as start a command, and returns the number in its answer.
+// order sends the test program one order, such as "end two", and returns the answered number. An order is a line such
+// as "end two".
 func (v *guardedProgram) order(order string) int {
 	v.t.Helper()
 	if _, err := fmt.Fprintln(v.in, order); err != nil {
@@ -104,7 +106,8 @@ func (v *guardedProgram) order(order string) int {
 	return n
 }
 
-// startCommand makes the program start a command, and returns its process group when all processes run.
+// startCommand lets the test program start a command, and waits until all the command's processes run. It returns the
+// process group.
 func (v *guardedProgram) startCommand(name string) int {
 	v.t.Helper()
 	group := v.order("start " + name)
@@ -113,7 +116,7 @@ func (v *guardedProgram) startCommand(name string) int {
 	return group
 }
 
-// kill kills the program with SIGKILL.
+// kill kills the test program with SIGKILL.
 func (v *guardedProgram) kill() {
 	_ = v.cmd.Process.Kill()
 	_, _ = v.cmd.Process.Wait()
@@ -125,7 +128,7 @@ func (v *guardedProgram) waitForExit(what string, group int) {
 	testenv.Until(v.t, what+" is gone", func() bool { return len(processesOf(group)) == 0 })
 }
 
-// processesOf returns the names of the living processes in a group.
+// processesOf returns the program names of the living processes in a process group.
 func processesOf(group int) (names []string) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
@@ -153,7 +156,7 @@ func installedShells() (list []string) {
 	return list
 }
 
-// TestCommandsDieWithTheProgram kills a program that guards commands and expects all of them to end.
+// TestCommandsDieWithTheProgram kills a program that guards commands, and expects all commands to end.
 func TestCommandsDieWithTheProgram(t *testing.T) {
 	for _, shell := range installedShells() {
 		t.Run(filepath.Base(shell), func(t *testing.T) {
@@ -172,7 +175,7 @@ func TestCommandsDieWithTheProgram(t *testing.T) {
 	}
 }
 
-// TestKilledShellIsReplaced kills the guarding shell and expects the next command to start another shell, which
+// TestKilledShellIsReplaced kills the guarding shell, and expects a new shell at the next command. The new shell
 // guards both commands.
 func TestKilledShellIsReplaced(t *testing.T) {
 	v := startProgram(t, "/bin/sh")
@@ -189,8 +192,8 @@ func TestKilledShellIsReplaced(t *testing.T) {
 	v.waitForExit("the second command", two)
 }
 
-// TestShellOutlivesSignalsToAllProcesses sends the signals that a service manager sends to all processes of a
-// service, and expects the guarding shell not to end before the program.
+// TestShellOutlivesSignalsToAllProcesses sends the guarding shell the signals of a service manager, and expects no end
+// of the shell. The shell ends only after the program.
 func TestShellOutlivesSignalsToAllProcesses(t *testing.T) {
 	v := startProgram(t, "/bin/sh")
 	one := v.startCommand("one")

@@ -4,6 +4,5 @@ package guard
 
 import "syscall"
 
-// dieWithParent does nothing: the variant for Unix systems other than Linux, whose kernels cannot kill a command when its parent
-// dies.
+// dieWithParent does nothing, because only Linux kernels can kill a command when its parent dies.
 func dieWithParent(*syscall.SysProcAttr) {}

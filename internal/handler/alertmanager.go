@@ -29,7 +29,7 @@ type alert struct {
 	GeneratorURL string            `json:"generatorURL,omitempty"`
 }
 
-// alertmanager posts one alert to every member of an Alertmanager cluster, as Prometheus does.
+// alertmanager posts an alert to every member of an Alertmanager cluster, as Prometheus does.
 func (o *Sender) alertmanager(ctx context.Context, a *model.Alertmanager, m *Message, w *messageText) (Receipt, error) {
 	opened := m.Note
 	if m.Note.Kind != Opened && m.Opened != nil {
@@ -42,8 +42,7 @@ func (o *Sender) alertmanager(ctx context.Context, a *model.Alertmanager, m *Mes
 	return o.postAlerts(ctx, m, a, []alert{o.newAlert(a, m.Note, opened, w)})
 }
 
-// ResendProblems sends the open problems to an Alertmanager again, because Alertmanager forgets alerts that are not
-// repeated
+// ResendProblems posts the open problems to an Alertmanager again, because Alertmanager forgets unrepeated alerts
 func (o *Sender) ResendProblems(ctx context.Context, spec *model.HandlerSpec, notes []*Notification) error {
 	spec, hidden, err := spec.Reveal(o.secretReader(ctx))
 	if err != nil {
@@ -128,7 +127,7 @@ func (o *Sender) postAlerts(ctx context.Context, m *Message, a *model.Alertmanag
 	return receipt, &Failure{Err: errors.Join(failed...), After: wait}
 }
 
-// labelName replaces characters that Alertmanager refuses in a label name; letters, digits and _ stay.
+// labelName replaces characters that Alertmanager refuses in a label name. Letters, digits and _ stay.
 func labelName(s string) string {
 	out := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {

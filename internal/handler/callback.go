@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Callback is a person's action in an external service, such as an acknowledgement in PagerDuty, which the service
-// reported to the server.
+// Callback is a service's report about a person's action, such as an acknowledgement in PagerDuty. The service reports
+// it to the server.
 type Callback struct {
 	Verb     string // acknowledge, unacknowledge or resolve; empty: Muster does nothing
 	Problem  string // id of the problem
@@ -27,8 +27,8 @@ type Callback struct {
 // maxPersonName is the longest name of a person, in bytes.
 const maxPersonName = 200
 
-// CallbackSecret returns the secret with which a service signs or authorises its callbacks; it is zero if the service
-// sends none.
+// CallbackSecret returns the secret by which a callback from a service is verified. It is zero if the service sends no
+// callbacks.
 func CallbackSecret(spec *model.HandlerSpec) model.Secret {
 	switch {
 	case spec.PagerDuty != nil:
@@ -39,7 +39,7 @@ func CallbackSecret(spec *model.HandlerSpec) model.Secret {
 	return model.Secret{}
 }
 
-// Secret returns the value of a secret in a Secret resource, an environment variable or a file.
+// Secret returns the value of a secret from a Secret resource, an environment variable or a file.
 func (o *Sender) Secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Text != "" {
 		return s.Text, nil
@@ -78,8 +78,8 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 	return c, nil
 }
 
-// Service returns the display name of the service that sends callbacks to a handler, such as PagerDuty, or "" if none
-// does.
+// Service returns the name of the external service, such as PagerDuty, that calls Muster back for a handler. It is ""
+// if no service sends callbacks.
 func Service(spec *model.HandlerSpec) string {
 	switch {
 	case spec == nil:
@@ -91,8 +91,8 @@ func Service(spec *model.HandlerSpec) string {
 	return ""
 }
 
-// isSignedBy reports whether one of the signatures is the HMAC-SHA256 of a callback's body. PagerDuty sends two
-// signatures while its secret changes.
+// isSignedBy reports whether a callback's signature is valid, an HMAC-SHA256 of the callback's body. PagerDuty sends
+// two signatures while its secret changes.
 func isSignedBy(secret string, values []string, text []byte) bool {
 	h := hmac.New(sha256.New, []byte(secret))
 	h.Write(text)
@@ -108,7 +108,7 @@ func isSignedBy(secret string, values []string, text []byte) bool {
 	return false
 }
 
-// parsePagerduty decodes a callback of PagerDuty (webhook v3):
+// parsePagerduty decodes a callback of PagerDuty (webhook v3). See
 // https://developer.pagerduty.com/docs/webhooks-overview.
 func parsePagerduty(text []byte) (c Callback, err error) {
 	var said struct {
@@ -150,7 +150,7 @@ func parseOpsgenie(text []byte) (c Callback, err error) {
 // cutNote cuts the note of a person's action in a callback to 1,000 bytes of valid UTF-8.
 func cutNote(text string) string { return body.Cut(strings.ToValidUTF8(text, ""), 1000) }
 
-// unreadableCallback returns the error for a callback whose body cannot be parsed.
+// unreadableCallback returns the error about a callback with an unreadable body.
 func unreadableCallback(err error) error {
 	return model.Errorf(model.Invalid, "read the body of the callback: %w", err)
 }

@@ -43,7 +43,7 @@ func slack(s *model.Slack, m *Message, w *messageText) *request {
 	return &request{kind: "slack", secretURL: true, url: s.URL.Text, key: m.Key, body: encodeJSON(message)}
 }
 
-// slackEscape escapes a text so that Slack interprets no mention and no link in it.
+// slackEscape escapes a text so that Slack interprets no mention and no link.
 func slackEscape(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
@@ -72,7 +72,8 @@ func teams(t *model.MSTeams, m *Message, w *messageText) *request {
 	return &request{kind: "teams", secretURL: true, url: t.URL.Text, key: m.Key, body: card, refused: teamsRefused}
 }
 
-// teamsCard returns an Adaptive Card that has the message as text runs, in which Teams interprets no Markdown
+// teamsCard returns a Microsoft Teams card (Adaptive Card) with the message. Teams interprets no Markdown in text
+// runs.
 func teamsCard(w *messageText, facts [][2]string, output string) jsonObject {
 	color := map[colorClass]string{good: "good", mild: "warning", bad: "attention", unclear: "accent", plain: "default"}[w.color]
 	text := func(text string, style ...jsonField) jsonObject {
@@ -102,8 +103,7 @@ func escapeMarkdown(s string) string {
 	return strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]").Replace(s)
 }
 
-// teamsRefused returns an error if the answer of a Teams workflow contains a refusal although its HTTP status is
-// success.
+// teamsRefused returns an error if a Teams workflow refuses a message in spite of a successful HTTP status.
 func teamsRefused(answer string) error {
 	if strings.Contains(answer, "HTTP error") {
 		return errors.New("teams answered: " + answer)
@@ -131,7 +131,7 @@ func mattermost(s *model.Mattermost, m *Message, w *messageText) *request {
 	return &request{kind: "mattermost", secretURL: true, url: s.URL.Text, key: m.Key, ca: s.CA, body: encodeJSON(message)}
 }
 
-// codeSpan formats a text as code, in which Mattermost interprets neither Markdown nor @all.
+// codeSpan formats a text as Markdown code, in which Mattermost does not interpret Markdown or @all.
 func codeSpan(s string) string {
 	if s == "" {
 		return ""
@@ -170,8 +170,8 @@ func ntfyPriority(n *Notification, w *messageText) int {
 	return rankSeverity(n, [5]int{2, 3, 3, 4, 5})
 }
 
-// authorization returns the value of the HTTP header Authorization for a bearer token or for user and password, or ""
-// if all are empty.
+// authorization returns the HTTP header Authorization for a bearer token, or for user and password. It is nil if all
+// are empty.
 func authorization(username, password, token string) [][2]string {
 	switch {
 	case token != "":

@@ -41,8 +41,8 @@ func (o *Sender) command(ctx context.Context, spec *model.HandlerSpec, m *Messag
 	return receipt, err
 }
 
-// execute runs a command of a handler or mutator until it ends or ctx ends, and returns its output. The returned
-// state is nil if the command did not start.
+// execute runs a command of a handler or mutator until its end or the end of ctx. The returned state is nil if the
+// command did not start.
 func (o *Sender) execute(ctx context.Context, argv, env []string, stdin io.Reader, stdout io.Writer, stderr *outputCapture, timeout time.Duration) (state *os.ProcessState, err error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = stdin, stdout, stderr, env
@@ -63,8 +63,8 @@ func (o *Sender) execute(ctx context.Context, argv, env []string, stdin io.Reade
 	}
 }
 
-// environment returns the environment variables of a command: those that commands inherit from the server (see
-// inheritsVariable), those of the handler, and those of its assets.
+// environment returns the environment variables for a handler's or mutator's command. The variables come from the
+// server (see inheritsVariable), the handler and its assets.
 func environment(base []string, own map[string]string, assets []model.AssetDir, key string) []string {
 	env := make([]string, 0, len(base)+1)
 	for _, kv := range base {
@@ -78,9 +78,8 @@ func environment(base []string, own map[string]string, assets []model.AssetDir, 
 // DefaultMutatorTimeout is the time-out of a mutator's command if its spec has none.
 const DefaultMutatorTimeout = 10 * time.Second
 
-// Mutate runs a mutator's command with an event on its standard input, and returns its standard output as the
-// handler's input. The spec names assets and secrets as NAMESPACE/NAME. The returned list hidden has the secrets for
-// Message.Hidden.
+// Mutate runs a mutator's command with an event on standard input, and returns its output for the handler. The spec
+// names assets and secrets as NAMESPACE/NAME. The returned list hidden has the secrets for Message.Hidden.
 func (o *Sender) Mutate(ctx context.Context, spec *model.MutatorSpec, event []byte) (made []byte, hidden []string, err error) {
 	spec, hidden, err = spec.Reveal(o.secretReader(ctx))
 	if err != nil {
@@ -91,7 +90,7 @@ func (o *Sender) Mutate(ctx context.Context, spec *model.MutatorSpec, event []by
 	return made, hidden, redactError(err, h)
 }
 
-// mutate runs a mutator's command after it has fetched the command's assets and secrets.
+// mutate runs a mutator's command after a download of the command's assets.
 func (o *Sender) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte, h *hide.Hider) ([]byte, error) {
 	timeout := time.Duration(spec.Timeout)
 	if timeout <= 0 {
@@ -114,8 +113,8 @@ func (o *Sender) mutate(ctx context.Context, spec *model.MutatorSpec, event []by
 	return made.buf, nil
 }
 
-// outputCapture keeps the first bytes of a command's output, or the last ones if tail is true. It hides secrets
-// before it cuts the output.
+// outputCapture keeps the beginning of a command's output, or its end if tail is true. It hides secrets before it cuts
+// the output.
 type outputCapture struct {
 	buf   []byte
 	limit int // most bytes that buf may have
@@ -130,7 +129,7 @@ func (c *outputCapture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// add appends a part of the output with secrets redacted, up to the size limit; last is true for the final part.
+// add appends a part of the output up to the size limit, with secrets redacted. last is true for the final part.
 func (c *outputCapture) add(p []byte, last bool) {
 	if c.hider != nil {
 		p = c.hider.Next(p, last)
@@ -150,8 +149,8 @@ func (c *outputCapture) String() string {
 	return strings.TrimSpace(string(c.buf))
 }
 
-// assets returns the local folders of the assets that a command uses. A missing Asset may arrive later, so the error
-// is a Failure with Asset set, and not final. The caller calls done after the command has ended.
+// assets returns the local folders of a command's Assets (archives with programs). A missing Asset may arrive later,
+// so the error is a Failure with Asset set, and not final. The caller calls done after the command has ended.
 func (o *Sender) assets(ctx context.Context, names []string) (list []model.AssetDir, done func(), err error) {
 	switch {
 	case len(names) == 0:
@@ -166,7 +165,7 @@ func (o *Sender) assets(ctx context.Context, names []string) (list []model.Asset
 	return list, done, nil
 }
 
-// commandArgs returns the argument list of a handler's command, or of the shell that runs it. A command that is a
+// commandArgs returns the arguments that start a handler's command, if needed through a shell. A command that is a
 // single text runs in a shell.
 func commandArgs(c *model.Command) []string {
 	if c.Argv == nil {
@@ -175,8 +174,7 @@ func commandArgs(c *model.Command) []string {
 	return c.Argv
 }
 
-// withAssetPath returns the arguments of a shell that puts the assets' folders into PATH and then replaces itself by
-// the command.
+// withAssetPath starts a command through a shell, so that programs of its Assets are found.
 func withAssetPath(argv []string, assets []model.AssetDir) []string {
 	if len(assets) == 0 || len(argv) == 0 || argv[0] == "/bin/sh" {
 		return argv
@@ -184,8 +182,8 @@ func withAssetPath(argv []string, assets []model.AssetDir) []string {
 	return append([]string{"/bin/sh", "-c", `exec "$@"`, "sh"}, argv...)
 }
 
-// inheritsVariable reports whether handler commands inherit a variable of the server's environment: only common ones
-// such as PATH. All others may be secrets, such as settings with passwords of databases, values of Secrets (env,
+// inheritsVariable reports whether handler commands inherit a variable of the server. Only common variables such as
+// PATH are inherited. All others may be secrets, such as settings with passwords of databases, values of Secrets (env,
 // fromEnv) or keys of clouds, and handlers may belong to any namespace.
 func inheritsVariable(name string) bool {
 	switch strings.ToUpper(name) {

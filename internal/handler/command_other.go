@@ -4,5 +4,6 @@ package handler
 
 import "os/exec"
 
-// killProcessGroup does nothing: the variant for systems other than Unix, where the end of the context kills only the command.
+// killProcessGroup does nothing, because process groups exist on Unix only. The end of the context then kills only the
+// command.
 func killProcessGroup(*exec.Cmd) {}

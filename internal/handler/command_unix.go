@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// killProcessGroup makes the end of the command's context kill its whole process group.
+// killProcessGroup makes a command's whole process group die when the command's context ends.
 func killProcessGroup(cmd *exec.Cmd) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 }

@@ -26,8 +26,8 @@ import (
 // mailSubject is the longest subject of a mail, in bytes.
 const mailSubject = 200
 
-// email sends a message as a mail, over an SMTP connection that is used for this mail only. If the server refuses one
-// of several recipients, each recipient gets a separate mail.
+// email sends a message as a mail, over a separate SMTP connection. If the server refuses one of several recipients,
+// each recipient gets a separate mail.
 func (o *Sender) email(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
 	all := append(slices.Clone(e.To), e.CC...)
 	some := o.mailed.progressOf(m.Key)
@@ -65,13 +65,13 @@ func (o *Sender) email(ctx context.Context, e *model.Email, m *Message, w *messa
 	return receipt, nil
 }
 
-// refusesRecipients reports whether an error of the mail client is that the server refused recipients.
+// refusesRecipients reports whether the mail server refused recipients, according to the mail client's error.
 func refusesRecipients(err error) bool {
 	var refused *gomail.SendError
 	return errors.As(err, &refused) && refused.Reason == gomail.ErrSMTPRcptTo
 }
 
-// sendMail sends a mail to all recipients that have not received it yet.
+// sendMail sends a mail to all recipients that do not have the mail yet.
 func (o *Sender) sendMail(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
 	msg, err := o.composeMail(e, m, w)
 	if err != nil {
@@ -107,8 +107,8 @@ func isPermanent(err error) bool {
 	return errors.As(err, &refused) && refused.ErrorCode() >= 500 || errors.As(err, &reply) && reply.Code >= 500
 }
 
-// mailConns records the connections that a mail client opens, so that they can be closed, because the client leaves
-// them open after a failed login
+// mailConns records the opened connections of a mail client, so that none stays open. The client leaves them open
+// after a failed login.
 type mailConns struct {
 	dialer *net.Dialer
 	tls    *tls.Config // of connections that begin with TLS; nil: they begin without
@@ -116,7 +116,7 @@ type mailConns struct {
 	list   []net.Conn
 }
 
-// dial opens a connection for the mail client and records it.
+// dial opens a connection for the mail client and records the connection.
 func (c *mailConns) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	dial := c.dialer.DialContext
 	if c.tls != nil {
@@ -247,8 +247,8 @@ func (w *messageText) htmlText() string {
 	return b.String()
 }
 
-// headerToken replaces all characters except letters, digits, - and _ in a text, so that the text can be part of a
-// Message-ID.
+// headerToken replaces characters that are not allowed in a mail's Message-ID. It replaces all characters except
+// letters, digits, - and _.
 func headerToken(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
@@ -258,8 +258,8 @@ func headerToken(s string) string {
 	}, s)
 }
 
-// mailProgress has the outcome of a mail for each recipient, so that another attempt sends it only to recipients that did
-// not get it.
+// mailProgress has the outcome of a mail for each recipient. Another attempt then sends the mail only to recipients
+// that did not get it.
 type mailProgress struct {
 	sent    string
 	answers []string
@@ -278,9 +278,9 @@ func (m *mailProgress) refused(all []string) (list []error) {
 	return list
 }
 
-// mailRetries keeps the progress of mails between attempts, by message key, so that no recipient gets a mail twice.
-// After a restart, or with more than maxMails mails, progress is lost: then all recipients get the mail again, with
-// the same id, by which mail programs drop duplicates.
+// mailRetries keeps the progress of each mail between attempts, so that no recipient gets a mail twice. The map's key
+// is the message key. After a restart, or with more than maxMails mails, progress is lost: then all recipients get the
+// mail again, with the same id, by which mail programs drop duplicates.
 type mailRetries struct {
 	mu sync.Mutex
 	by map[string]*mailProgress
@@ -288,14 +288,14 @@ type mailRetries struct {
 
 const maxMails = 1000
 
-// progressOf returns the stored results of a mail's recipients by message key, or nil if none are stored.
+// progressOf returns a mail's outcome for each recipient from earlier attempts, or nil without attempts.
 func (m *mailRetries) progressOf(key string) *mailProgress {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.by[key]
 }
 
-// storeProgress stores which recipients of a mail have received it, for the next attempt; a nil p deletes the stored
+// storeProgress stores which recipients have received a mail, for the next attempt. A nil p deletes the stored
 // progress.
 func (m *mailRetries) storeProgress(key string, one *mailProgress) {
 	m.mu.Lock()

@@ -149,7 +149,7 @@ func writeCertificate(t *testing.T, dir string) {
 	write("key.pem", "PRIVATE KEY", key, 0o600)
 }
 
-// receivedMails waits until the mail server has n mails and returns them.
+// receivedMails waits until the mail server has n mails, and returns all mails.
 func (e *exim) receivedMails(t *testing.T, n int) (list []*mail.Message) {
 	var found []string
 	testenv.Until(t, fmt.Sprintf("%d mails", n), func() bool {
@@ -168,8 +168,8 @@ func (e *exim) receivedMails(t *testing.T, n int) (list []*mail.Message) {
 	return list
 }
 
-// TestMailServerAcceptsOrRefuses sends mails to a real mail server by STARTTLS and by TLS, and expects a permanent
-// refusal to end the attempts and a temporary one not. A permanent refusal is final, a temporary one is tried again.
+// TestMailServerAcceptsOrRefuses sends mails to a real mail server, and expects only permanent refusals to be final.
+// The connections use STARTTLS and TLS. A permanent refusal is final, a temporary one is tried again.
 func TestMailServerAcceptsOrRefuses(t *testing.T) {
 	e := startExim(t)
 	out := newTestSender(t, Options{})
@@ -226,8 +226,8 @@ func TestMailServerAcceptsOrRefuses(t *testing.T) {
 	}
 }
 
-// TestMailUsesTheDialerOfHandlers sets a dialer that refuses every address, and expects its error from a mail
-// handler, with and without TLS
+// TestMailUsesTheDialerOfHandlers sets a dialer that refuses every address, and expects its error from a mail handler.
+// The test sends with and without TLS.
 func TestMailUsesTheDialerOfHandlers(t *testing.T) {
 	out := newTestSender(t, Options{Dialer: &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		return fmt.Errorf("%s is out of bounds", address)
@@ -242,8 +242,8 @@ func TestMailUsesTheDialerOfHandlers(t *testing.T) {
 	}
 }
 
-// TestEachMailRecipientIsRetriedAlone lets the mail server refuse one recipient temporarily, and expects the retry to
-// send the mail to this recipient only.
+// TestEachMailRecipientIsRetriedAlone lets the mail server refuse one recipient temporarily, and expects a retry for
+// that recipient only.
 func TestEachMailRecipientIsRetriedAlone(t *testing.T) {
 	e := startExim(t)
 	out := newTestSender(t, Options{})

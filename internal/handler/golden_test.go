@@ -47,7 +47,7 @@ func testNotifications() map[string]*Notification {
 	return out
 }
 
-// message returns a Message that carries this notification
+// message returns a test Message that contains the notification.
 func (n *Notification) message(t testing.TB) *Message {
 	t.Helper()
 	payload, err := n.Encode()
@@ -55,10 +55,10 @@ func (n *Notification) message(t testing.TB) *Message {
 	return &Message{Key: n.Problem + "/" + n.Kind + "/default/x", Payload: payload, Note: n}
 }
 
-// secret returns a Secret reference with its value written in the handler itself.
+// secret returns a secret whose text stands directly in the handler's specification.
 func secret(s string) model.Secret { return model.Secret{Text: s} }
 
-// httpServices returns one handler for each kind of external HTTP service, such as Slack, all with the address of the
+// httpServices returns one handler for each kind of external HTTP service, such as Slack. All have the address of the
 // test.
 func httpServices(address string) map[string]*model.HandlerSpec {
 	return map[string]*model.HandlerSpec{
@@ -82,7 +82,7 @@ type capturedRequest struct {
 	body        []byte
 }
 
-// String formats the request as a golden file contains it.
+// String formats the request for a golden file.
 func (c *capturedRequest) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", c.method, c.uri)
@@ -102,7 +102,7 @@ func (c *capturedRequest) String() string {
 	return b.String()
 }
 
-// fakeService is a local HTTP service that validates each request by the documentation of the real one.
+// fakeService is a local HTTP service that validates requests by the documentation of the real service.
 type fakeService struct {
 	*httptest.Server
 	got    chan capturedRequest
@@ -129,7 +129,7 @@ func newFakeService(t testing.TB, check func(*capturedRequest) error) *fakeServi
 	return p
 }
 
-// The HTTP requests of each kind of handler are equal to golden files, and a fake service accepts them as valid.
+// The HTTP requests of every kind of handler are equal to golden files. A fake service accepts the requests as valid.
 func TestRequestsGolden(t *testing.T) {
 	for kind := range httpServices("") {
 		t.Run(kind, func(t *testing.T) {
@@ -167,8 +167,8 @@ func TestRequestsGolden(t *testing.T) {
 	}
 }
 
-// TestTextsFitLimitsOfServices sends long texts and expects them cut to the limits of each service, with a mark at
-// the cut
+// TestTextsFitLimitsOfServices sends long texts, and expects every text cut to the service's limit. The cut has a
+// mark.
 func TestTextsFitLimitsOfServices(t *testing.T) {
 	long := *testNotifications()[Opened]
 	long.Output = strings.Repeat("ünïcode & <b> \"q\" ", 20_000)
@@ -203,8 +203,8 @@ func requestBodies(t *testing.T, n *Notification, showLabels []string) map[strin
 	return bodies
 }
 
-// TestLabelsFitLimitsOfServices sends more labels than a service accepts, and expects the message to leave out the
-// rest and to give their number.
+// TestLabelsFitLimitsOfServices sends more labels than a service accepts, and expects the message to leave out some.
+// The message gives their number.
 func TestLabelsFitLimitsOfServices(t *testing.T) {
 	many := *testNotifications()[Opened]
 	many.Labels = map[string]string{}
@@ -225,7 +225,7 @@ func TestLabelsFitLimitsOfServices(t *testing.T) {
 	}
 }
 
-// Each kind of handler treats HTTP statuses of a service as documented: message delivered, to be retried, or given up.
+// Each kind of handler treats a service's HTTP statuses as documented. The message is delivered, retried or given up.
 func TestAnswersFollowTheTable(t *testing.T) {
 	note := testNotifications()[Opened]
 	for kind := range httpServices("") {
@@ -341,7 +341,7 @@ func TestSecretsAreReadForEachMessage(t *testing.T) {
 	}
 }
 
-// answersTable returns the table of answers for docs/deliveries.md.
+// answersTable returns the Markdown table of HTTP statuses and their effects, for docs/deliveries.md.
 func answersTable() string {
 	var b strings.Builder
 	b.WriteString("| handler | answer | the message is | because |\n|---|---|---|---|\n")
@@ -369,7 +369,7 @@ func answersTable() string {
 	return b.String()
 }
 
-// TestDocumentedAnswersAreCurrent compares the table of answers in docs/deliveries.md with http_answer_rules.go.
+// TestDocumentedAnswersAreCurrent compares the table of HTTP answers in docs/deliveries.md with the code.
 func TestDocumentedAnswersAreCurrent(t *testing.T) {
 	const file, begin, end = "../../docs/deliveries.md", "-update -->\n", "<!-- answers end -->"
 	page, err := os.ReadFile(file)
@@ -402,8 +402,7 @@ func TestMailsOfAGroupHaveDifferentIDs(t *testing.T) {
 	}
 }
 
-// FuzzDecode sends random notifications to each kind of handler, and expects a body in JSON and mail headers of one
-// line
+// FuzzDecode sends random notifications to each kind of handler, and expects a JSON body. Mail headers have one line.
 func FuzzDecode(f *testing.F) {
 	for _, n := range testNotifications() {
 		payload, err := n.Encode()

@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Failure is the error of an attempt to send a message, with details for the next attempt, such as the pause that the
-// service asks for. After any other error the message is sent again.
+// Failure is the error of a failed attempt to send a message, with details for the next attempt. Such a detail is the
+// pause that the service asks for. After any other error the message is sent again.
 type Failure struct {
 	Err   error
 	Final bool // another attempt would fail in the same way
@@ -36,10 +36,10 @@ func (e *Failure) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *Failure) Unwrap() error { return e.Err }
 
-// FinalError marks an error as final, so that the message becomes a dead letter without another attempt.
+// FinalError wraps an error after which no further attempt to send the message is made.
 func FinalError(err error) error { return &Failure{Err: err, Final: true} }
 
-// IsFinal reports whether an error is final, so that the message becomes a dead letter without another attempt.
+// IsFinal reports whether no further attempt to send the message is useful after an error.
 func IsFinal(err error) bool { return FailureOf(err).Final }
 
 // FailureOf returns the Failure that an error wraps, or the zero Failure.
@@ -64,7 +64,7 @@ type Message struct {
 	hider *hide.Hider // hides the secrets of this attempt; nil: there are none
 }
 
-// Receipt has the sent request and the service's answer as text for people, with secrets redacted
+// Receipt has the request and the service's answer as text for people, with secrets redacted
 type Receipt struct {
 	Sent   string
 	Answer string
@@ -207,8 +207,8 @@ func readSecretFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSecret))
 }
 
-// secret returns the value of a secret: of a Secret resource, of an environment variable or of a file. A missing
-// secret may exist later, so the error is not final.
+// secret returns the value of a secret from a Secret resource, an environment variable or a file. A missing secret may
+// exist later, so the error is not final.
 func (o *Sender) secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.SecretName != "" {
 		namespace, name, _ := strings.Cut(s.SecretName, "/")
@@ -236,7 +236,7 @@ func (o *Sender) secret(ctx context.Context, s model.Secret) (string, error) {
 	return value, err
 }
 
-// secretReader returns a function that reads the values of secrets and remembers them, so that outputs can be redacted.
+// secretReader returns a function that reads the values of secrets.
 func (o *Sender) secretReader(ctx context.Context) func(model.Secret) (string, error) {
 	return func(s model.Secret) (string, error) { return o.secret(ctx, s) }
 }

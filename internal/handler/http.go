@@ -27,7 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// request is an HTTP request of a handler to its service; the field next is a second request that follows it.
+// request is an HTTP request of a handler to its service. The field next is a second request that follows it.
 type request struct {
 	kind        string // kind of handler, whose rules judge the answer
 	method      string // empty: POST
@@ -105,7 +105,7 @@ func (o *Sender) sendRequest(ctx context.Context, m *Message, r *request) (Recei
 	return receipt, FinalError(failed)
 }
 
-// String formats the request for people; the caller redacts secrets.
+// String formats the request for people. The caller redacts secrets.
 func (r *request) String() string {
 	var b strings.Builder
 	address := r.url
@@ -183,7 +183,7 @@ func retryAfterOf(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// withoutURL removes the address from the error of a failed request, because it may contain a secret.
+// withoutURL removes the address from the error of a failed request. The address may contain a secret.
 func withoutURL(err error) error {
 	var of *url.Error
 	if errors.As(err, &of) {
@@ -192,7 +192,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// client returns the HTTP client that trusts the CAs in a file. It keeps the client for later messages, so that
+// client returns an HTTP client that trusts the CAs in a file. It keeps the client for later messages, so that
 // thousands of messages need few TLS handshakes, and replaces the client when the file changes.
 func (o *Sender) client(ca string) (*http.Client, error) {
 	key := ca
@@ -229,7 +229,7 @@ func (o *Sender) client(ca string) (*http.Client, error) {
 	return c, nil
 }
 
-// trustConfig returns a TLS configuration that trusts the CAs in a file, or nil for an empty file name, which means
+// trustConfig returns a TLS configuration that trusts the CAs in a file. For an empty file name it returns nil, for
 // the system's CAs.
 func trustConfig(ca string) (*tls.Config, error) {
 	if ca == "" {
@@ -246,7 +246,7 @@ func trustConfig(ca string) (*tls.Config, error) {
 	return &tls.Config{RootCAs: roots}, nil
 }
 
-// outcome is the effect of a service's answer on a message: delivered, to be retried, or given up
+// outcome says what happens to a message after a service's answer. The message is delivered, retried or given up.
 type outcome int
 
 const (
@@ -258,8 +258,8 @@ const (
 // String returns the name of the outcome, such as delivered.
 func (o outcome) String() string { return [...]string{"taken", "tried again", "given up"}[o] }
 
-// answerRule maps a range of HTTP statuses to an outcome: delivered, retry or give up. The first matching rule
-// applies; rules of a single kind come first.
+// answerRule maps a range of HTTP statuses to the message's outcome (delivered, retried or given up). The first
+// matching rule applies; rules of a single kind come first.
 type answerRule struct {
 	kind     string // kind of handler; empty: every kind with HTTP requests
 	from, to int    // range of HTTP statuses, both included
@@ -267,8 +267,8 @@ type answerRule struct {
 	meaning  string
 }
 
-// answerRules returns the rules that map the HTTP status of a service's answer to an outcome: delivered, retry or
-// give up. docs/deliveries.md has them as a table.
+// answerRules returns the table that says, by HTTP status, whether a message was delivered or is retried. The outcome
+// is delivered, retried or given up. docs/deliveries.md has them as a table.
 func answerRules() []answerRule {
 	return []answerRule{
 		{"pagerduty", 400, 400, final, "PagerDuty refuses the event: a wrong routing key or field"},
@@ -292,7 +292,8 @@ func answerRules() []answerRule {
 	}
 }
 
-// judgeAnswer returns the outcome (delivered, retry or give up) of an HTTP status, by the first rule that matches.
+// judgeAnswer decides from an HTTP status whether a message was delivered, is retried or given up. The outcome is
+// delivered, retried or given up.
 func judgeAnswer(kind string, status int) outcome {
 	for _, r := range answerRules() {
 		if (r.kind == "" || r.kind == kind) && r.from <= status && status <= r.to {
@@ -309,7 +310,7 @@ func (o *Sender) webhook(ctx context.Context, hook *model.Webhook, m *Message) (
 	if hook.Template != "" {
 		made, err := body.Render(ctx, hook.Template, m.Payload)
 		if err != nil {
-			return Receipt{}, FinalError(fmt.Errorf("fill in the webhook's template: %w", err))
+			return Receipt{}, FinalError(fmt.Errorf("render the webhook's body template: %w", err))
 		}
 		r.body = made
 	}
@@ -325,8 +326,8 @@ func (o *Sender) webhook(ctx context.Context, hook *model.Webhook, m *Message) (
 	return o.postRequests(ctx, m, r)
 }
 
-// signature returns the headers that sign a request: a time stamp, and the HMAC of time stamp and body. A receiver
-// can refuse an old time stamp, and so a replayed request.
+// signature returns the HTTP headers by which a receiver verifies the sender of a request. The HMAC covers the time
+// stamp and the body. A receiver can refuse an old time stamp, and so a replayed request.
 func signature(secret, timestamp string, body []byte) [][2]string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(timestamp + "."))

@@ -18,9 +18,9 @@ const (
 	pagerdutyDetails = 64 << 10 // all values of custom_details together: an event has at most 512 KB, and JSON writes a byte as up to six
 )
 
-// pagerduty returns the request of PagerDuty's Events API for a message: trigger, acknowledge or resolve an alert,
-// with one dedup_key per problem. PagerDuty calls nobody for another trigger of an acknowledged incident, and cannot
-// remove an acknowledgement: then a new incident replaces the acknowledged one.
+// pagerduty returns the request to PagerDuty's Events API for a message. It triggers, acknowledges or resolves an
+// alert, with one dedup_key per problem. PagerDuty calls nobody for another trigger of an acknowledged incident, and
+// cannot remove an acknowledgement: then a new incident replaces the acknowledged one.
 func pagerduty(p *model.PagerDuty, m *Message, w *messageText) *request {
 	n := m.Note
 	r := &request{kind: "pagerduty", key: m.Key, url: strings.TrimRight(cmp.Or(p.URL, "https://events.pagerduty.com"), "/") + "/v2/enqueue"}
@@ -56,8 +56,8 @@ func pagerduty(p *model.PagerDuty, m *Message, w *messageText) *request {
 	return r
 }
 
-// rankSeverity returns the severity of a notification in the levels of a service; ranks has the service's levels.
-// ranks has the ranks for information (and tests), warning, average, high and disaster.
+// rankSeverity translates the severity of a notification into a service's own levels. ranks has the ranks for
+// information (and tests), warning, average, high and disaster.
 func rankSeverity[T any](n *Notification, ranks [5]T) T {
 	s, _ := model.ParseSeverity(n.Severity)
 	if n.Kind == Test {
@@ -81,8 +81,8 @@ const (
 // close alerts.
 const jiraIntegration = "/jsm/ops/integration"
 
-// opsgenie returns the request to the Opsgenie alert API for a message: create, raise, acknowledge or close an alert,
-// with one alias per problem. An acknowledged alert cannot call a person again: then a new alert replaces it.
+// opsgenie returns the request to the Opsgenie alert API for a message. It creates, raises, acknowledges or closes an
+// alert, with one alias per problem. An acknowledged alert cannot call a person again: then a new alert replaces it.
 func opsgenie(g *model.Opsgenie, m *Message, w *messageText) *request {
 	n := m.Note
 	address := "https://api.opsgenie.com"

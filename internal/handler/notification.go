@@ -30,8 +30,9 @@ const (
 	Beat         = "beat"         // for the watchdog, which waits for the text in Output; no handler gets it
 )
 
-// Notification is the JSON input of handlers: on standard input of a command, or as the body of a POST. It has more
-// than 25 fields because programs read them in one flat JSON object, whose names are documented (docs/notifications.md).
+// Notification is the JSON input of handlers, for a command or a POST. A command gets it on standard input. It has
+// more than 25 fields because programs read them in one flat JSON object, whose names are documented
+// (docs/notifications.md).
 type Notification struct {
 	Version int               `json:"version"`
 	Kind    string            `json:"kind"`    // opened | closed | …
@@ -74,25 +75,26 @@ type Notification struct {
 	Mutator  string          `json:"mutator,omitempty"`
 }
 
-// Source is the JSON form of a problem source (the check, trigger or other thing that a problem is about), with its
-// name
+// Source is the JSON form of a problem's source, a check or trigger, with its name.
 type Source struct {
 	model.Source
 	Name string `json:"name"`
 }
 
-// SetSource sets the source of the problem. If the source is a check, it also sets the field Check to its name.
+// SetSource sets the check or trigger that the problem is about. If the source is a check, it also sets the field
+// Check to its name.
 func (n *Notification) SetSource(s model.Source, name string) {
 	if n.Source = (Source{s, name}); s.Kind == model.SourceCheck {
 		n.Check = name
 	}
 }
 
-// Subject returns the name of the problem source for people, such as "disk" for a check or "linux:load is high" for a
-// trigger
+// Subject returns the name of the problem's check or trigger as people see the name. It is "disk" for a check and
+// "linux:load is high" for a trigger.
 func (n *Notification) Subject() string { return n.Source.CommandName(n.Source.Name) }
 
-// SubjectWithTitle returns the name of the problem source with its display name: disk (Room on every mount).
+// SubjectWithTitle returns the name of the problem's check or trigger, followed by its display name. An example is
+// disk (Room on every mount).
 func (n *Notification) SubjectWithTitle() string {
 	if n.DisplayName == "" {
 		return n.Subject()
@@ -134,7 +136,7 @@ func (n *Notification) Encode() ([]byte, error) {
 	return bytes.TrimSpace(data.Bytes()), nil
 }
 
-// Decode decodes a notification, as Notification.Encode encodes it.
+// Decode decodes a notification from the JSON of Notification.Encode.
 func Decode(payload []byte) (*Notification, error) {
 	n := &Notification{}
 	if err := json.Unmarshal(payload, n); err != nil {
@@ -143,8 +145,8 @@ func Decode(payload []byte) (*Notification, error) {
 	return n, nil
 }
 
-// messageText has the texts of a message for people: title, facts, output, commands. Each kind of handler puts the
-// same text into the format of its service. The reader may just have been woken up.
+// messageText has the texts of a message for people, such as title, facts, output and commands. Each kind of handler
+// puts the same text into the format of its service. The reader may just have been woken up.
 type messageText struct {
 	title    string      // one line with status, subject, node and output
 	facts    [][2]string // names and values: times, severity, the labels in showLabels
@@ -154,7 +156,8 @@ type messageText struct {
 	color    colorClass
 }
 
-// colorClass is the class of a message (good, mild, bad, unclear or plain) by which its colour and symbol are chosen.
+// colorClass says how good or bad a message is, to choose its colour and symbol. The classes are good, mild, bad,
+// unclear and plain.
 type colorClass int
 
 const (
@@ -165,7 +168,7 @@ const (
 	plain                     // the message shows no state of a problem: tests, acknowledgements
 )
 
-// hex returns the colour as #rrggbb.
+// hex returns the colour of the class in hexadecimal form, #rrggbb.
 func (c colorClass) hex() string {
 	return [...]string{"#2e7d32", "#f9a825", "#c62828", "#6a1b9a", "#546e7a"}[c]
 }
@@ -177,8 +180,8 @@ const (
 	maxSummary = 200 // bytes of output in a title
 )
 
-// messageText formats a notification for people: title, facts, output and commands; labels names the node labels to
-// show.
+// messageText formats a notification for people, with title, facts, output and commands. labels names the node labels
+// to show.
 func (o *Sender) messageText(n *Notification, labels []string) *messageText {
 	w := &messageText{title: n.title(), link: problemLink(o.opts.ProblemLink, n), color: n.colorClass()}
 	fact := func(name, format string, args ...any) {
@@ -220,7 +223,7 @@ func (o *Sender) messageText(n *Notification, labels []string) *messageText {
 // maxRunbooks is the most links to runbooks in one message.
 const maxRunbooks = 3
 
-// runbooks returns the different runbooks of the problems in a notification, of the worst problems first.
+// runbooks returns the links to the problems' runbooks, without repetitions, the worst problem's first.
 func (n *Notification) runbooks() (links []string) {
 	list := append([]ListedProblem{{Runbook: n.Runbook}}, n.Problems...)
 	for i := range list {
@@ -231,8 +234,7 @@ func (n *Notification) runbooks() (links []string) {
 	return links
 }
 
-// addProblemFacts calls fact with each line about the problem that a message shows: node, subject, status, severity
-// and times.
+// addProblemFacts calls fact for each line of details about the problem, such as node, status and severity.
 func (n *Notification) addProblemFacts(fact func(name, format string, args ...any)) {
 	fact("node", "%s", n.Node)
 	fact(n.Source.Kind.String(), "%s", n.SubjectWithTitle())
@@ -270,7 +272,7 @@ func (n *Notification) commands() []string {
 	return []string{"muster why " + event, "muster event ack " + event + ` -m "on it"`}
 }
 
-// summary returns the message in one line: the title, and the note of an acknowledgement.
+// summary returns the message in one line, with a person's note on an acknowledgement.
 func (n *Notification) summary() string {
 	if n.Note == "" || n.Kind != Acknowledged && n.Kind != Summary {
 		return n.title()
@@ -278,7 +280,7 @@ func (n *Notification) summary() string {
 	return body.Line(n.title() + ": " + body.Cut(n.Note, maxSummary))
 }
 
-// title returns the title of a message: status, subject, node and output in one line.
+// title returns the title of a message, with status, subject, node and output in one line.
 func (n *Notification) title() string {
 	what := fmt.Sprintf("%s on %s: %s", n.Subject(), n.Node, firstLine(n.Output))
 	switch n.Kind {
@@ -316,7 +318,8 @@ func (n *Notification) title() string {
 	return body.Line(what)
 }
 
-// colorClass returns good, mild, bad, plain or unclear for a message, by its kind and status; it selects the colour.
+// colorClass says how good or bad the news of a message is, to choose its colour. The classes are good, mild, bad,
+// plain and unclear.
 func (n *Notification) colorClass() colorClass {
 	switch {
 	case n.Kind == Closed:
@@ -335,7 +338,7 @@ func (n *Notification) colorClass() colorClass {
 	return unclear
 }
 
-// fixedWidthTexts returns the texts to show in a fixed-width font: the output and the commands.
+// fixedWidthTexts returns the output and the commands of a message, to show in a fixed-width font.
 func (w *messageText) fixedWidthTexts() []string {
 	all := []string{w.output, strings.Join(w.commands, "\n")}
 	return slices.DeleteFunc(all, func(text string) bool { return text == "" })
@@ -404,7 +407,7 @@ func formatDuration(d time.Duration) string {
 	return fmt.Sprintf("%d d %d h", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// problemLink replaces the placeholders in a link template by fields of the notification, such as the problem id.
+// problemLink fills in a link to a problem's web page, with the fields of the notification.
 func problemLink(address string, n *Notification) string {
 	if address == "" || n.Problem == "" {
 		return ""
@@ -413,9 +416,9 @@ func problemLink(address string, n *Notification) string {
 		"{check}", url.QueryEscape(n.Source.Name), "{namespace}", url.QueryEscape(n.Space)).Replace(address)
 }
 
-// boundedFacts returns the lines about the problem (name and value) that a message shows, cut to the limits of a
-// service. A value has at most each bytes, and all facts together at most all bytes. It leaves out facts from the
-// end, where the labels are, and adds their number.
+// boundedFacts returns the details of a problem as a map, cut to a service's limits. A value has at most each bytes,
+// and all facts together at most all bytes. It leaves out facts from the end, where the labels are, and adds their
+// number.
 func boundedFacts(facts [][2]string, each, all int) map[string]string {
 	const more = "and more"
 	out := map[string]string{}
@@ -431,5 +434,5 @@ func boundedFacts(facts [][2]string, each, all int) map[string]string {
 	return out
 }
 
-// truncateID returns the first n bytes of an id, because a service limits the length of ids.
+// truncateID cuts an id to n bytes, because a service limits the length of ids.
 func truncateID(id string, n int) string { return id[:min(len(id), n)] }

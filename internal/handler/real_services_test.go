@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// A real Alertmanager shows an alert while the problem is open, shows it again after its own restart, and removes it
-// at the end.
+// A real Alertmanager shows an alert while the problem is open, also after a restart of Alertmanager. At the end of
+// the problem it removes the alert.
 func TestAlertmanagerShowsOpenProblems(t *testing.T) {
 	program := testenv.Program(t, "prometheus-alertmanager", "prometheus-alertmanager")
 	dir := t.TempDir()
@@ -183,7 +183,8 @@ func (s *ntfyServer) receivedMessages(t *testing.T) (list []publishedMessage) {
 	return list
 }
 
-// A real ntfy shows each message as it was written, also with many quotes and lines. Its refusals follow the table of answers.
+// A real ntfy shows each message as written, also with many quotes and lines. Its refusals follow the table of
+// answers.
 func TestNtfyShowsTheMessages(t *testing.T) {
 	s := startNtfy(t)
 	out := newTestSender(t, Options{ProblemLink: "https://wiki.example.org/" + strings.Repeat("x", 1500) + "?p={problem}"})

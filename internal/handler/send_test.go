@@ -25,7 +25,7 @@ const maxWait = 30 * time.Second
 
 var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// newMessage returns a Message with a key and the notification that is decoded from this payload
+// newMessage returns a Message with the key and the notification in the JSON payload.
 func newMessage(key, payload string) *Message {
 	n, err := Decode([]byte(payload))
 	if err != nil {
@@ -77,8 +77,8 @@ func TestRetryAfterIsParsed(t *testing.T) {
 	}
 }
 
-// TestWebhookTrustsItsCA sends webhooks to a TLS server and expects success only if the handler's CA file contains
-// the server's CA
+// TestWebhookTrustsItsCA sends webhooks to a TLS server, and expects success only with the server's CA. The handler's
+// CA file must contain that CA.
 func TestWebhookTrustsItsCA(t *testing.T) {
 	got := make(chan string, 2)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -151,8 +151,7 @@ func TestCommandTimeoutKillsChildren(t *testing.T) {
 	})
 }
 
-// TestWebhookErrorsHideTheAddress expects recorded errors not to contain the address of a webhook, because its path
-// may be a secret.
+// TestWebhookErrorsHideTheAddress expects errors without the address of a webhook, because its path may be a secret.
 func TestWebhookErrorsHideTheAddress(t *testing.T) {
 	for _, url := range []string{
 		"http://127.0.0.1:1/services/s3cret", "http://ann:s3cret@127.0.0.1:1/", "http://127.0.0.1:1/?key=s3cret", "http://[::1/s3cret", "http://127.0.0.1:s3cret/",
@@ -164,8 +163,8 @@ func TestWebhookErrorsHideTheAddress(t *testing.T) {
 	}
 }
 
-// TestCommandEnvironmentExcludesSettings expects a handler's command to get neither the server's settings nor other
-// variables of its environment, which may be secrets.
+// TestCommandEnvironmentExcludesSettings expects a handler's command to get none of the server's settings. It also
+// gets no other variable that may be a secret.
 func TestCommandEnvironmentExcludesSettings(t *testing.T) {
 	t.Setenv("PAGER_KEY", "s3cret")
 	t.Setenv("TZ", "UTC")
@@ -186,7 +185,7 @@ func TestCommandEnvironmentExcludesSettings(t *testing.T) {
 	}
 }
 
-// The value of a Secret is read for each message; if it is missing, the message is retried later.
+// The value of a Secret is read for each message. If the Secret is missing, the message is retried later.
 func TestNamedSecretsAreReadForEachMessage(t *testing.T) {
 	value, err := "", errors.New("Vault is sealed")
 	out := New(Options{Secret: func(_ context.Context, namespace, name string) (string, error) {
@@ -211,7 +210,7 @@ func TestNamedSecretsAreReadForEachMessage(t *testing.T) {
 	}
 }
 
-// The handler gets the output of a mutator with its secrets; errors and receipts hide them.
+// The handler gets the output of a mutator, even if the output contains secrets. Errors and receipts hide the secrets.
 func TestMutatorSecretsReachOnlyTheHandler(t *testing.T) {
 	failed := errors.New("Vault is sealed")
 	out := New(Options{Secret: func(_ context.Context, namespace, name string) (string, error) {
@@ -239,8 +238,8 @@ func TestMutatorSecretsReachOnlyTheHandler(t *testing.T) {
 	}
 }
 
-// TestCutOutputHidesSecrets expects secrets to be redacted before an output is cut, so that no part of a secret
-// remains at the cut.
+// TestCutOutputHidesSecrets expects secrets in a long output to be redacted before the output is cut. So no part of a
+// secret remains at the cut.
 func TestCutOutputHidesSecrets(t *testing.T) {
 	const secret = "s3cret-token-0123456789"
 	out := newTestSender(t, Options{Secret: func(context.Context, string, string) (string, error) { return secret, nil }})

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// documentedRules returns, for each service, the function that validates requests by its documentation.
+// documentedRules returns, for each service, a function that compares a request with the service's documentation.
 func documentedRules() map[string]func(*capturedRequest) error {
 	return map[string]func(*capturedRequest) error{
 		"webhook": func(c *capturedRequest) error {
@@ -46,7 +46,7 @@ func documentedRules() map[string]func(*capturedRequest) error {
 	}
 }
 
-// checkRequest returns an error unless a request has this method, path and content type.
+// checkRequest returns an error unless method, path and content type of a request are as expected.
 func checkRequest(c *capturedRequest, method, path, typ string) error {
 	if c.method != method || !regexp.MustCompile(path).MatchString(c.uri) {
 		return fmt.Errorf("%s %s is not served", c.method, c.uri)
@@ -57,8 +57,8 @@ func checkRequest(c *capturedRequest, method, path, typ string) error {
 	return nil
 }
 
-// readObject decodes the JSON body of a recorded request. It fails if a required field is missing, or a field exceeds
-// its limit (in characters).
+// readObject decodes and checks the JSON body of a recorded request. It fails if a required field is missing, or a
+// field exceeds its limit (in characters).
 func readObject(c *capturedRequest, required []string, limits map[string]int) (map[string]any, error) {
 	var v map[string]any
 	if err := json.Unmarshal(c.body, &v); err != nil {
@@ -77,7 +77,7 @@ func readObject(c *capturedRequest, required []string, limits map[string]int) (m
 	return v, nil
 }
 
-// valueAt returns the value in nested JSON objects that a path of member names leads to
+// valueAt returns the value at a path of member names in nested JSON objects
 func valueAt(v any, path string) any {
 	for _, name := range strings.Split(path, ".") {
 		m, ok := v.(map[string]any)
@@ -89,7 +89,7 @@ func valueAt(v any, path string) any {
 	return v
 }
 
-// requireOneOf returns an error unless a value is one of these words.
+// requireOneOf returns an error unless a value is one of the given words.
 func requireOneOf(v any, words ...string) error {
 	if s, _ := v.(string); !slices.Contains(words, s) {
 		return fmt.Errorf("%v is none of %v", v, words)
@@ -97,7 +97,7 @@ func requireOneOf(v any, words ...string) error {
 	return nil
 }
 
-// checkPagerdutyRequest returns an error unless a request is one that the service documents:
+// checkPagerdutyRequest returns an error unless a request matches PagerDuty's documentation. See
 // https://developer.pagerduty.com/docs/send-alert-event.
 func checkPagerdutyRequest(c *capturedRequest) error {
 	v, err := readObject(c, []string{"routing_key", "event_action", "dedup_key"}, map[string]int{"routing_key": 32, "dedup_key": 255, "payload.summary": 1024})
@@ -126,7 +126,7 @@ func checkPagerdutyRequest(c *capturedRequest) error {
 	return errors.Join(requireOneOf(v["event_action"], "trigger", "acknowledge", "resolve"), checkRequest(c, "POST", "^/v2/enqueue$", "application/json"))
 }
 
-// checkOpsgenieRequest returns an error unless a request is one that the service documents:
+// checkOpsgenieRequest returns an error unless a request matches Opsgenie's documentation. See
 // https://docs.opsgenie.com/docs/alert-api.
 func checkOpsgenieRequest(c *capturedRequest) error {
 	if c.header.Get("Authorization") != "GenieKey genie-key" {
@@ -164,7 +164,7 @@ func checkOpsgenieRequest(c *capturedRequest) error {
 	return errors.Join(requireOneOf(v["priority"], "P1", "P2", "P3", "P4", "P5"), checkRequest(c, "POST", "^/v2/alerts$", "application/json"))
 }
 
-// checkAlertmanagerRequest returns an error unless a request is one that the service documents:
+// checkAlertmanagerRequest returns an error unless a request matches Alertmanager's documentation. See
 // https://github.com/prometheus/alertmanager/blob/main/api/v2/openapi.yaml.
 func checkAlertmanagerRequest(c *capturedRequest) error {
 	var list []struct {
@@ -190,9 +190,8 @@ func checkAlertmanagerRequest(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/api/v2/alerts$", "application/json")
 }
 
-// checkSlackRequest returns an error unless a request is one that the service documents:
-// https://api.slack.com/messaging/webhooks and
-// https://api.slack.com/reference/block-kit/blocks.
+// checkSlackRequest returns an error unless a request matches Slack's documentation. See
+// https://api.slack.com/messaging/webhooks and https://api.slack.com/reference/block-kit/blocks.
 func checkSlackRequest(c *capturedRequest) error {
 	v, err := readObject(c, []string{"text"}, map[string]int{"text": 40000})
 	if err != nil {
@@ -217,7 +216,7 @@ func checkSlackRequest(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/services/T0/B0/xyz$", "application/json")
 }
 
-// checkMattermostRequest returns an error unless a request is one that the service documents:
+// checkMattermostRequest returns an error unless a request matches Mattermost's documentation. See
 // https://developers.mattermost.com/integrate/webhooks/incoming/.
 func checkMattermostRequest(c *capturedRequest) error {
 	v, err := readObject(c, []string{"attachments"}, nil)
@@ -238,7 +237,7 @@ func checkMattermostRequest(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/hooks/xyz$", "application/json")
 }
 
-// checkTeamsRequest returns an error unless a request is one that the service documents:
+// checkTeamsRequest returns an error unless a request matches the documentation of Teams. See
 // https://learn.microsoft.com/connectors/teams/ and adaptivecards.io/explorer.
 func checkTeamsRequest(c *capturedRequest) error {
 	v, err := readObject(c, []string{"type", "attachments"}, nil)
@@ -261,7 +260,7 @@ func checkTeamsRequest(c *capturedRequest) error {
 	return errors.Join(requireOneOf(v["type"], "message"), checkRequest(c, "POST", "^/workflows/xyz$", "application/json"))
 }
 
-// checkNtfyRequest returns an error unless a request is one that the service documents:
+// checkNtfyRequest returns an error unless a request matches ntfy's documentation. See
 // https://docs.ntfy.sh/publish/#publish-as-json.
 func checkNtfyRequest(c *capturedRequest) error {
 	v, err := readObject(c, []string{"topic"}, nil)
@@ -283,8 +282,8 @@ func checkNtfyRequest(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/$", "application/json")
 }
 
-// TestOpsgenieRaisesThePriority raises the severity of a problem, and expects a second request that raises the
-// priority of the Opsgenie alert. The message is taken when both requests are.
+// TestOpsgenieRaisesThePriority raises a problem's severity, and expects another request that raises Opsgenie's
+// priority. The second request raises the priority of the alert. The message is taken when both requests are.
 func TestOpsgenieRaisesThePriority(t *testing.T) {
 	worse := *testNotifications()[Reminder]
 	worse.SeverityRaised = true
@@ -336,8 +335,8 @@ const (
 	opsgenieCalls  = `{"action":"Acknowledge","alert":{"alertId":"052652ac","message":"disk","tags":["muster"],"tinyId":"23","entity":"web01","alias":"p1234","userId":"daed1180","username":"ada@example.org"},"source":{"name":"web","type":"web"},"integrationName":"muster","integrationId":"d3bf6b1f"}`
 )
 
-// TestCallbacksNeedAValidSignature sends callbacks with right, wrong and missing signatures, and expects only right ones
-// to be accepted.
+// TestCallbacksNeedAValidSignature sends callbacks with right, wrong and missing signatures, and expects errors for
+// invalid signatures.
 func TestCallbacksNeedAValidSignature(t *testing.T) {
 	pagerduty := &model.HandlerSpec{PagerDuty: &model.PagerDuty{}}
 	opsgenie := &model.HandlerSpec{Opsgenie: &model.Opsgenie{}}
@@ -412,8 +411,8 @@ func FuzzCallback(f *testing.F) {
 	})
 }
 
-// TestAlertmanagerClusterRetriesUnlessAllRefuse expects a message to an Alertmanager cluster to be delivered if one
-// member accepts it, and to be given up only if all members refuse it permanently.
+// TestAlertmanagerClusterRetriesUnlessAllRefuse expects a message to be delivered if one Alertmanager of the cluster
+// accepts the message. It is given up only if all members refuse it permanently.
 func TestAlertmanagerClusterRetriesUnlessAllRefuse(t *testing.T) {
 	member := func(status int) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))

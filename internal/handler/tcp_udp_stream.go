@@ -22,7 +22,7 @@ const maxDatagram = 8 << 10
 // maxEvent is the largest UDP datagram that is possible, in bytes.
 const maxEvent = 65507
 
-// tcp opens a TCP connection, writes the message as one line and closes it.
+// tcp opens a TCP connection, writes the message as one line and closes the connection.
 func (o *Sender) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, error) {
 	text := jsonLine(m)
 	receipt := Receipt{Sent: fmt.Sprintf("tcp %s\n%s", t.Address, text)}
@@ -110,7 +110,7 @@ func writeInTime(ctx context.Context, conn net.Conn, text []byte) (int, error) {
 // streamIdle is the time without writes after which the connection of a stream is closed.
 const streamIdle = 10 * time.Minute
 
-// streamKey identifies one of the connections to a stream handler's address.
+// streamKey identifies one TCP connection of a stream handler by its settings.
 type streamKey struct {
 	address string
 	tls     bool
@@ -118,9 +118,8 @@ type streamKey struct {
 	number  uint32
 }
 
-// streamConn is one connection of a stream handler, which is opened again when it is broken. A writer waits for the
-// writers before it. A peer that does not read blocks writers until their time-out; meanwhile messages wait in the
-// outbox.
+// streamConn is one connection of a stream handler, which reopens a broken connection. A writer waits for the writers
+// before it. A peer that does not read blocks writers until their time-out; meanwhile messages wait in the outbox.
 type streamConn struct {
 	dialer *net.Dialer
 	key    streamKey
@@ -128,8 +127,8 @@ type streamConn struct {
 	conn   atomic.Pointer[net.Conn] // nil: no connection is open
 }
 
-// stream writes a message as one line to one of the open connections of a handler of kind stream. All messages about
-// a problem use the same connection, which keeps their order.
+// stream writes a message as one line to a permanent connection of a stream handler. All messages about a problem use
+// the same connection, which keeps their order.
 func (o *Sender) stream(ctx context.Context, s *model.Stream, m *Message) (Receipt, error) {
 	text := jsonLine(m)
 	receipt := Receipt{Sent: fmt.Sprintf("stream %s\n%s", s.Address, text)}
@@ -152,7 +151,8 @@ func (o *Sender) stream(ctx context.Context, s *model.Stream, m *Message) (Recei
 	return receipt, nil
 }
 
-// streamConn returns the connection with a stream's key; for a new key it creates one that is not open yet.
+// streamConn returns the permanent connection of a stream handler by its key. For a new key it creates a connection
+// that is not open yet.
 func (o *Sender) streamConn(key streamKey) *streamConn {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -164,8 +164,8 @@ func (o *Sender) streamConn(key streamKey) *streamConn {
 	return c
 }
 
-// write writes a text to the connection, which it opens if needed. If a broken connection took no byte of the text,
-// write opens a new one and repeats. The caller has the connection (busy).
+// write writes a text to the connection, after opening a closed connection. If a broken connection took no byte of the
+// text, write opens a new one and repeats. The caller has the connection (busy).
 func (c *streamConn) write(ctx context.Context, text []byte) error {
 	for attempt := 0; ; attempt++ {
 		conn, fresh, err := c.open(ctx)
@@ -183,7 +183,7 @@ func (c *streamConn) write(ctx context.Context, text []byte) error {
 	}
 }
 
-// open returns the open connection, or opens one first.
+// open returns the network connection of the stream, and opens a closed one first.
 func (c *streamConn) open(ctx context.Context) (conn *net.Conn, fresh bool, err error) {
 	if conn := c.conn.Load(); conn != nil {
 		return conn, false, nil
@@ -204,7 +204,7 @@ func (c *streamConn) open(ctx context.Context) (conn *net.Conn, fresh bool, err 
 	return &opened, true, nil
 }
 
-// closeConn closes a connection of the stream; a nil connection is ignored.
+// closeConn closes one network connection of the stream. A nil connection is ignored.
 func (c *streamConn) closeConn(conn *net.Conn) {
 	if conn != nil {
 		c.conn.CompareAndSwap(conn, nil)

@@ -64,7 +64,7 @@ func (p *lineReceiver) read(t *testing.T, conn net.Conn) {
 	}
 }
 
-// closeConnections closes all connections of the receiver and returns how many they were.
+// closeConnections closes all connections of the receiver, and returns the number of closed connections.
 func (p *lineReceiver) closeConnections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,8 +135,8 @@ func TestUDPDatagramFitsItsLimit(t *testing.T) {
 	}
 }
 
-// TestStreamKeepsOrderAndReconnects expects a stream handler to use its connections again, to keep the order of each
-// problem's messages, and to reconnect after the peer has closed.
+// TestStreamKeepsOrderAndReconnects expects a stream handler to keep the order of each problem's messages. It uses its
+// connections again, and reconnects after the peer has closed.
 func TestStreamKeepsOrderAndReconnects(t *testing.T) {
 	p := newLineReceiver(t, nil)
 	out := newTestSender(t, Options{})
@@ -187,8 +187,8 @@ func TestStreamKeepsOrderAndReconnects(t *testing.T) {
 	receiveFrom(t, "line over a new connection", p.got)
 }
 
-// TestUnreadStreamBlocksNoOtherStream connects a peer that does not read: only writes to its own stream are delayed
-// until they time out
+// TestUnreadStreamBlocksNoOtherStream connects a peer that does not read, and expects no delay on other streams.
+// Writes to its own stream wait until they time out.
 func TestUnreadStreamBlocksNoOtherStream(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)

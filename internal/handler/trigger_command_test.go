@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestCommandsNameTriggers expects the muster commands in a message about a trigger to be valid when pasted into a
-// shell.
+// TestCommandsNameTriggers expects the commands in a message about a trigger to be valid in a shell. A person may
+// paste the muster commands.
 func TestCommandsNameTriggers(t *testing.T) {
 	n := Notification{Kind: Opened, Node: "db1", Space: model.DefaultNamespaceName}
 	n.SetSource(model.TriggerSource(7, "it's up"), "linux")

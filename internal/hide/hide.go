@@ -18,13 +18,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Hider redacts secrets in one text that arrives in pieces.
+// Hider replaces the secrets in one text, such as a command's output, which may arrive in pieces.
 type Hider struct {
 	words   [][]byte // all encodings of all secrets, longest first
 	pending []byte   // the end of the input so far: it may be the beginning of a word
 }
 
-// New returns a Hider of these secrets, or nil if there are none.
+// New returns a Hider of the given secrets, or nil without secrets.
 func New(secrets []string) *Hider {
 	if len(secrets) == 0 {
 		return nil
@@ -47,7 +47,8 @@ func New(secrets []string) *Hider {
 	return h
 }
 
-// secretEncodings returns the encodings of a secret to search for, such as the text itself, base64, hex, URL and JSON
+// secretEncodings returns the encodings of a secret to search for, such as base64, hex, URL and JSON. The text itself
+// is one of them.
 func secretEncodings(secret string) []string {
 	list := []string{secret, strings.TrimSpace(secret), url.QueryEscape(secret), url.PathEscape(secret),
 		hex.EncodeToString([]byte(secret)), strings.ToUpper(hex.EncodeToString([]byte(secret))),
@@ -71,7 +72,7 @@ func secretEncodings(secret string) []string {
 	return list
 }
 
-// NewText returns a Hider for another text with the same secrets; a nil Hider returns nil.
+// NewText returns a Hider for a new text with the same secrets. A nil Hider returns nil.
 func (h *Hider) NewText() *Hider {
 	if h == nil {
 		return nil
@@ -88,11 +89,12 @@ func (h *Hider) Redact(text []byte) []byte {
 	return h.NewText().Next(text, true)
 }
 
-// Buffered returns how many bytes are held back because a secret may begin in them.
+// Buffered returns how many bytes at the end of the text are held back. These bytes wait, because a secret may begin
+// in them.
 func (h *Hider) Buffered() int { return len(h.pending) }
 
-// Next adds the next part of the text and returns the part in which no secret can begin, redacted; last is true for
-// the final part. The result is valid until the next call.
+// Next takes the next piece of the text, and returns the redacted text that is ready. Bytes in which a secret may
+// begin wait for the next part; last is true for the final part. The result is valid until the next call.
 func (h *Hider) Next(p []byte, last bool) []byte {
 	text := append(h.pending, p...)
 	h.pending = nil
@@ -118,8 +120,8 @@ func (h *Hider) Next(p []byte, last bool) []byte {
 	return shown
 }
 
-// partialMatch returns the offset from which the rest of the text may be the beginning of a secret; without one, the
-// length of the text
+// partialMatch returns the offset at the text's end where an incomplete secret may begin. Without such a beginning it
+// returns the length of the text.
 func (h *Hider) partialMatch(text []byte) int {
 	if len(h.words) == 0 {
 		return len(text)
@@ -134,7 +136,7 @@ func (h *Hider) partialMatch(text []byte) int {
 	return len(text)
 }
 
-// findSecret returns the start and end of the first secret in text[at:before]; of secrets at the same offset it
+// findSecret returns the start and end of the first secret in text[at:before]. Of secrets at the same offset it
 // returns the longest. from is -1 if there is none.
 func (h *Hider) findSecret(text []byte, at, before int) (from, to int) {
 	from = -1

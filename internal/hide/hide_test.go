@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// redactPieces redacts a text that arrives in pieces of this many bytes.
+// redactPieces redacts a text that arrives in pieces of `piece` bytes.
 func redactPieces(secrets []string, text string, piece int) string {
 	h := New(secrets)
 	var out []byte
@@ -23,8 +23,8 @@ func redactPieces(secrets []string, text string, piece int) string {
 	return string(append(out, h.Next(nil, true)...))
 }
 
-// TestSecretEncodingsAreHidden redacts secrets in plain, base64, hex, URL and JSON form, and expects none of them in
-// the result.
+// TestSecretEncodingsAreHidden redacts secrets in several encodings, and expects no secret in the result. The
+// encodings are plain, base64, hex, URL and JSON.
 func TestSecretEncodingsAreHidden(t *testing.T) {
 	const s = `pa ss/"w'ord+ü`
 	quoted, _ := json.Marshal(s)
@@ -52,8 +52,8 @@ func TestSecretEncodingsAreHidden(t *testing.T) {
 	}
 }
 
-// TestSecretsAreHiddenInAnyText redacts random texts in random pieces, and expects no part of a secret in the result,
-// except bits that base64 mixes with a neighbouring byte.
+// TestSecretsAreHiddenInAnyText redacts random texts in random pieces, and expects no part of a secret in the result.
+// Excepted are bits that base64 mixes with a neighbouring byte.
 func TestSecretsAreHiddenInAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		secret := rapid.StringMatching(`[a-zA-Z0-9+/_=-]{8,40}`).Draw(t, "secret")

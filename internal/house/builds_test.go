@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSmallBuildsCarryNoServer keeps databases, metrics and server packages out of the agent, and the server out of the
-// command line of other platforms.
+// TestSmallBuildsCarryNoServer expects no server package, database or metrics library in the agent. It expects no
+// server in the command line of other platforms.
 func TestSmallBuildsCarryNoServer(t *testing.T) {
 	const (
 		sql     = "modernc.org/sqlite github.com/jackc/pgx"

@@ -40,8 +40,8 @@ var decoderCalls = []string{"json.Unmarshal", "json.NewDecoder", "yaml.Unmarshal
 
 var decoderName = regexp.MustCompile(`^(Parse|parse|Decode|decode|Unmarshal|unmarshal)`)
 
-// TestEveryDecoderIsFuzzed requires that a fuzz target of its package reaches each decoder of text or bytes from outside,
-// by name, over any number of calls.
+// TestEveryDecoderIsFuzzed fails if no fuzz target of a package reaches one of its decoders. A decoder reads text or
+// bytes from outside. The test finds decoders by name, and follows any number of calls.
 func TestEveryDecoderIsFuzzed(t *testing.T) {
 	type function struct {
 		file    string

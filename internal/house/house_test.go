@@ -120,8 +120,8 @@ func TestImportsPointOneWay(t *testing.T) {
 	}
 }
 
-// TestEveryPackageHasADoc requires a package comment, which names the package's goroutines and locks and, for more than
-// three files, the file to start at.
+// TestEveryPackageHasADoc fails for a package without a comment about its goroutines and locks. The comment of a
+// package with more than three files also names the file to start at.
 func TestEveryPackageHasADoc(t *testing.T) {
 	type room struct {
 		comment           string
@@ -168,8 +168,8 @@ func TestEveryPackageHasADoc(t *testing.T) {
 	}
 }
 
-// TestPackageCommentsNameExistingFiles requires that the Go files in package comments exist: in the package, below
-// internal, or below the root.
+// TestPackageCommentsNameExistingFiles fails if a package comment names a Go file that does not exist. The file may be
+// in the package, below internal, or below the root.
 func TestPackageCommentsNameExistingFiles(t *testing.T) {
 	named, comments := regexp.MustCompile(`[a-z0-9_][a-z0-9_./]*\.go\b`), 0
 	for _, f := range goFiles(t) {
@@ -271,8 +271,9 @@ func receivesAfter(x ast.Expr) bool {
 	return ok && calls(call, "time.After")
 }
 
-// TestBufferedChannelsAreRegisteredQueues refuses buffered channels, except of one or two elements, which carry a signal
-// or one answer: a queue has a name and a depth metric. The load tester is exempt.
+// TestBufferedChannelsAreRegisteredQueues fails for a channel with a buffer of more than two elements. Such a channel
+// is a queue, and a queue has a name and a metric of its depth. A channel of one or two elements carries a signal or
+// one answer. The load tester is exempt.
 func TestBufferedChannelsAreRegisteredQueues(t *testing.T) {
 	for _, f := range goFiles(t) {
 		if strings.HasSuffix(f.path, "_test.go") || strings.HasPrefix(f.path, "internal/queue/") || strings.HasPrefix(f.path, "internal/load/") || strings.Contains(f.path, "test/") ||

@@ -22,8 +22,8 @@ const licences = "../../THIRD_PARTY_LICENSES"
 // permissive matches the licences that may stand beside Apache-2.0 in one binary: Apache, BSD, ISC, MIT, MPL, public domain.
 var permissive = regexp.MustCompile(`(?i)Apache License,? Version 2\.0|Redistribution and use in source and binary forms|Permission to use, copy, modify,? and(/or)? distribute this software|Permission is hereby granted, free of charge|Mozilla Public License|released into the public domain|dedicates? .* to the public domain`)
 
-// TestThirdPartyLicensesAreComplete compares THIRD_PARTY_LICENSES with the licences of all modules that are linked into a
-// binary on any platform, and requires permissive ones.
+// TestThirdPartyLicensesAreComplete compares THIRD_PARTY_LICENSES with the licences of all linked modules, and expects
+// permissive licences. It reads the modules of each binary on each platform.
 func TestThirdPartyLicensesAreComplete(t *testing.T) {
 	var page bytes.Buffer
 	page.WriteString("What the binaries of Muster carry of others, and under which licences. Written by: go generate ./internal/house\n" +
@@ -53,8 +53,8 @@ func TestThirdPartyLicensesAreComplete(t *testing.T) {
 	testenv.Golden(t, licences, page.Bytes())
 }
 
-// linkedModules returns the modules in the binaries by name and version, each with the folders of its linked packages
-// up to the module's own.
+// linkedModules returns the modules in the binaries by name and version. Each has the folders of its linked packages
+// and their parents, up to the module's own folder.
 func linkedModules(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	modules := map[string]map[string]bool{}

@@ -15,8 +15,7 @@ import (
 
 var link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 
-// TestLinksAndPagesMatch requires that links between pages lead to existing files and headings, and that each page of docs
-// has a link to it.
+// TestLinksAndPagesMatch fails for a link to a missing file or heading, and for a page without a link.
 func TestLinksAndPagesMatch(t *testing.T) {
 	root, err := filepath.Abs("../..")
 	testenv.NoError(t, err)
@@ -60,7 +59,7 @@ func TestLinksAndPagesMatch(t *testing.T) {
 	}
 }
 
-// TestNamedPagesExist requires that pages exist which help, hints, comments and the change log name without a link.
+// TestNamedPagesExist fails if help, hints, comments or the change log name a page that does not exist.
 func TestNamedPagesExist(t *testing.T) {
 	named := regexp.MustCompile(`\bdocs/[a-z0-9/_-]+\.md\b`)
 	for _, tree := range []string{"internal", "cmd", "bench", "test", "deploy", "scripts", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"} {
@@ -98,8 +97,8 @@ var (
 	dropped = regexp.MustCompile(`[^\p{L}\p{N}\p{M} _-]`)
 )
 
-// anchorsOf returns the anchors of a page, for links with #: its headings as the forges write them (small letters, no
-// punctuation, hyphens for blanks, a number behind a repeated heading), and its HTML anchors.
+// anchorsOf returns the anchors of a page, for links with #. Headings are written as the forges do (small letters, no
+// punctuation, hyphens for blanks, a number behind a repeated heading); HTML anchors count, too.
 func anchorsOf(text string) map[string]bool {
 	list, seen := map[string]bool{}, map[string]int{}
 	text = fence.ReplaceAllString(text, "")
@@ -119,8 +118,8 @@ func anchorsOf(text string) map[string]bool {
 	return list
 }
 
-// TestAnchorsMatchTheForges makes the anchors of headings with markup, links, code and repetitions, and compares them
-// with the forges' anchors.
+// TestAnchorsMatchTheForges compares the anchors of headings with the forges' anchors. The headings have markup,
+// links, code and repetitions.
 func TestAnchorsMatchTheForges(t *testing.T) {
 	text := "# The *first* `muster` run: 0.1?\n\n```\n# no heading\n```\n\n## [A link](to.md) here\n## Twice\n## Twice\n<a id=\"own\"></a>\n"
 	got := anchorsOf(text)

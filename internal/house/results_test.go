@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestBenchmarkResultsNameExistingCommits requires that each kept result names a commit in the history of this one, so
-// that people can repeat the measurement. A line of a text that names another commit has to say so.
+// TestBenchmarkResultsNameExistingCommits fails if a kept benchmark result names no commit of the history. People need
+// the commit to repeat the measurement. A line of a text that names another commit has to say so.
 func TestBenchmarkResultsNameExistingCommits(t *testing.T) {
 	const again = "go test ./internal/house -run BenchmarkResults, in a whole clone (git fetch --unshallow)"
 	if _, err := exec.LookPath("git"); err != nil {

@@ -43,37 +43,16 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// sampleFile returns the file's name, its declared types and functions with the first sentence of
-// their comments, and the messages of its errors.
+// sampleFile returns a file's name, its declarations with their first sentences, and its error messages.
 func sampleFile(f file) (lines []string) {
 	dir := filepath.Dir(f.path)
-	add := func(kind, name string, doc *ast.CommentGroup) {
-		sentence, _, _ := strings.Cut(strings.Join(strings.Fields(doc.Text()), " "), ". ")
-		if sentence != "" {
-			sentence = ": " + sentence
-		}
-		lines = append(lines, fmt.Sprintf("%s %s %s%s", dir, kind, name, sentence))
-	}
 	lines = append(lines, "file "+f.path)
-	for _, d := range f.ast.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			name := d.Name.Name
-			if d.Recv != nil {
-				name = receiver(d.Recv.List[0].Type) + "." + name
-			}
-			add("func", name, d.Doc)
-		case *ast.GenDecl:
-			for _, spec := range d.Specs {
-				if s, ok := spec.(*ast.TypeSpec); ok {
-					doc := s.Doc
-					if doc == nil {
-						doc = onlyOne(d)
-					}
-					add("type", s.Name.Name, doc)
-				}
-			}
+	for _, d := range declarations(f) {
+		line := fmt.Sprintf("%s %s %s", dir, d.kind, d.name)
+		if d.sentence != "" {
+			line += ": " + d.sentence
 		}
+		lines = append(lines, line)
 	}
 	if strings.HasSuffix(f.path, "_test.go") {
 		return lines
@@ -94,4 +73,36 @@ func sampleFile(f file) (lines []string) {
 		return true
 	})
 	return lines
+}
+
+// declaration is a type or function of a file, with the first sentence of its comment.
+type declaration struct{ kind, name, sentence string }
+
+// declarations returns the types and functions of a file.
+func declarations(f file) (all []declaration) {
+	add := func(kind, name string, doc *ast.CommentGroup) {
+		sentence, _, _ := strings.Cut(strings.Join(strings.Fields(doc.Text()), " "), ". ")
+		all = append(all, declaration{kind, name, sentence})
+	}
+	for _, d := range f.ast.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				name = receiver(d.Recv.List[0].Type) + "." + name
+			}
+			add("func", name, d.Doc)
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if s, ok := spec.(*ast.TypeSpec); ok {
+					doc := s.Doc
+					if doc == nil {
+						doc = onlyOne(d)
+					}
+					add("type", s.Name.Name, doc)
+				}
+			}
+		}
+	}
+	return all
 }

@@ -50,8 +50,8 @@ func TestTypeSizes(t *testing.T) {
 	}
 }
 
-// hasFieldsReason reports whether the type's comment, or another comment of the file that names the
-// type (comments of specs are texts for users), gives the reason for its fields.
+// hasFieldsReason reports whether a comment gives the reason for the many fields of a type. It is the type's comment
+// or another one of the file that names the type, because comments of specs are texts for users.
 func hasFieldsReason(f *ast.File, s *ast.TypeSpec, d *ast.GenDecl) bool {
 	for _, group := range f.Comments {
 		text := strings.Join(strings.Fields(group.Text()), " ")

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestUnitsOfPackagesAreValidAndConfined verifies the systemd units of the packages and bounds their exposure
-// (0 to 100; systemd-analyze prints a tenth of it). The agent's checks read the whole machine as root.
+// TestUnitsOfPackagesAreValidAndConfined verifies the systemd units of the packages and limits their exposure. The
+// exposure is 0 to 100; systemd-analyze prints a tenth of it. The agent's checks read the whole machine as root.
 func TestUnitsOfPackagesAreValidAndConfined(t *testing.T) {
 	analyze := testenv.Program(t, "systemd-analyze", "systemd")
 	for name, exposure := range map[string]string{"muster.service": "17", "muster-agent.service": "60"} {

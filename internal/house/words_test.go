@@ -78,7 +78,7 @@ func wordSet(text string) map[string]bool {
 // fieldWords are stop words that say enough as a field: counts and selections of the struct that has it.
 var fieldWords = wordSet("begin done except lost only used waiting")
 
-// wordCount counts the offences of one package; words.txt has one per line.
+// wordCount counts the faults of one package. Each line of words.txt has one wordCount.
 type wordCount struct{ names, phrases, exported int }
 
 func (c wordCount) sum() int { return c.names + c.phrases + c.exported }
@@ -160,7 +160,8 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestWordsFindsOffenders shows TestWords a file with one offence of each rule, each beside a line that keeps it.
+// TestWordsFindsOffenders gives TestWords a file with one fault against each rule, and expects each fault. Beside each
+// is a line without the fault.
 func TestWordsFindsOffenders(t *testing.T) {
 	const source = `package x
 
@@ -266,7 +267,7 @@ func (p *packageWords) addFields(path, structName string, fields *ast.StructType
 	}
 }
 
-// onlyOne returns the comment of a declaration without parentheses: it belongs to its only name.
+// onlyOne returns the comment of a declaration without parentheses. The comment belongs to its only name.
 func onlyOne(d *ast.GenDecl) *ast.CommentGroup {
 	if d.Lparen != token.NoPos {
 		return nil
@@ -334,8 +335,8 @@ func writeWords(t *testing.T, counts map[string]wordCount) {
 	testenv.NoError(t, os.WriteFile(wordsFile, []byte(text), 0o644))
 }
 
-// TestDocCommentsNameTheirDeclaration finds doc comments that name another declaration, and comments with two
-// versions of one line: both remain when a rename or a merge goes wrong. The load tester keeps its old names.
+// TestDocCommentsNameTheirDeclaration fails for a comment that names another declaration or has a line twice. Both
+// remain when a rename or a merge goes wrong. The load tester keeps its old names.
 func TestDocCommentsNameTheirDeclaration(t *testing.T) {
 	verb, testName := regexp.MustCompile(`^[a-z]+s$`), regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z]`)
 	for _, f := range goFiles(t) {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AgentReport is an agent's report about its node: measured facts, configured labels, requested groups.
+// AgentReport is an agent's report about its node. It has measured facts, configured labels and requested groups.
 type AgentReport struct {
 	Facts, Labels map[string]string
 	Groups        []string
@@ -27,13 +27,13 @@ type AgentReport struct {
 	Entity json.RawMessage
 }
 
-// recordedReport returns the agent's last report as the spec of its node stores it
+// recordedReport returns the agent's last report from the specification of its node
 func recordedReport(spec *model.NodeSpec) AgentReport {
 	return AgentReport{spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers, spec.AgentEntity}
 }
 
-// writeTo copies the facts, labels and groups of the report into the spec of a node. An empty list of keepalive
-// receivers is left out.
+// writeTo stores the agent's report in the specification of its node. An empty list of keepalive receivers is left
+// out.
 func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	spec.Facts, spec.AgentLabels, spec.AgentGroups, spec.AgentReceivers, spec.AgentEntity = s.Facts, s.Labels, s.Groups, s.KeepaliveReceivers, s.Entity
 	if s.KeepaliveReceivers.Empty() {
@@ -41,8 +41,7 @@ func (s AgentReport) writeTo(spec *model.NodeSpec) {
 	}
 }
 
-// withRecordedParts returns the report with the stored values of the node's row in place of the parts that the server
-// rejected (nil fields).
+// withRecordedParts replaces rejected parts of an agent's report by the stored parts. A rejected part is a nil field.
 func (s AgentReport) withRecordedParts(before AgentReport) AgentReport {
 	if s.Facts == nil {
 		s.Facts = before.Facts
@@ -67,8 +66,8 @@ func (s AgentReport) equal(o AgentReport) bool {
 	return maps.Equal(s.Facts, o.Facts) && maps.Equal(s.Labels, o.Labels) && slices.Equal(s.Groups, o.Groups) && s.KeepaliveReceivers.Equal(o.KeepaliveReceivers) && bytes.Equal(s.Entity, o.Entity)
 }
 
-// fingerprint returns a hash of the report, by which the server recognizes an unchanged report. The order of facts and
-// labels does not change the hash.
+// fingerprint returns a hash of the agent's report. By the hash the server recognizes an unchanged report. The order
+// of facts and labels does not change the hash.
 func (s AgentReport) fingerprint() uint64 {
 	sum := uint64(len(s.Facts))<<40 | uint64(len(s.Labels))<<20 | uint64(len(s.Groups))
 	addPair := func(seed uint64, k, v string) {
@@ -96,14 +95,14 @@ func (s AgentReport) fingerprint() uint64 {
 	return sum
 }
 
-// sortedGroups returns the names of groups sorted and without repetitions. The result is never nil.
+// sortedGroups returns group names in order and without repetitions. The result is never nil.
 func sortedGroups(groups []string) []string {
 	sorted := append([]string{}, groups...)
 	slices.Sort(sorted)
 	return slices.Compact(sorted)
 }
 
-// Bounds of an agent's report: the server stores the report with the node and records each change of it. Facts, labels
+// Bounds of an agent's report. The server stores the report with the node and records each change of it. Facts, labels
 // or groups over their bound are dropped, the recorded ones stay, and the operator sees the reason.
 const (
 	maxFacts        = 256
@@ -111,7 +110,8 @@ const (
 	maxReportBytes  = 32 << 10 // of facts or of labels, keys and values
 )
 
-// labelRejection returns the reason to reject the labels in an agent's report, or an empty text if they are accepted.
+// labelRejection returns why the labels in an agent's report are rejected, or an empty text. The text is empty if the
+// labels are accepted.
 func (r *repository) labelRejection(namespace string, labels map[string]string) (reason string) {
 	if most := r.namespaces.limitsByName(namespace).Labels; most > 0 && len(labels) > most {
 		return fmt.Sprintf("the agent sent %d labels, namespace %s allows %d", len(labels), namespace, most)
@@ -129,8 +129,8 @@ func (r *repository) labelRejection(namespace string, labels map[string]string) 
 	return ""
 }
 
-// groupRejection returns the reason to reject the groups that an agent requests, or an empty text if they are
-// accepted.
+// groupRejection returns why the groups that an agent requests are rejected, or an empty text. The text is empty if
+// the groups are accepted.
 func groupRejection(namespace string, groups []string) (reason string) {
 	if len(groups) > maxReportGroups {
 		return fmt.Sprintf("the agent requests %d groups, the limit is %d", len(groups), maxReportGroups)
@@ -147,7 +147,8 @@ func groupRejection(namespace string, groups []string) (reason string) {
 	return ""
 }
 
-// factRejection returns the reason to reject the facts in an agent's report, or an empty text if they are accepted.
+// factRejection returns why the facts in an agent's report are rejected, such as too many facts. The text is empty if
+// the facts are accepted.
 func factRejection(facts map[string]string) (reason string) {
 	if len(facts) > maxFacts {
 		return fmt.Sprintf("the agent sent %d facts, the limit is %d", len(facts), maxFacts)
@@ -162,12 +163,12 @@ func factRejection(facts map[string]string) (reason string) {
 	return ""
 }
 
-// AgentReports stores agents' reports in memory and writes changed ones to the rows of their nodes.
+// AgentReports stores agents' reports in memory, and writes changed reports to the database.
 type AgentReports struct{ *repository }
 
-// RecordReport stores an agent's report in memory, to be written soon if it differs from the stored one. A fleet that
-// returns with known reports costs no query. Where a part is over a limit, limit (facts, labels or groups) and reason
-// say so.
+// RecordReport stores an agent's report in memory. WriteReports soon writes a changed report to the database. A fleet
+// that returns with known reports costs no query. Where a part is over a limit, limit (facts, labels or groups) and
+// reason say so.
 func (s *AgentReports) RecordReport(info NodeInfo, report AgentReport) (limit, reason string) {
 	if report.Facts == nil {
 		report.Facts = map[string]string{}
@@ -200,15 +201,16 @@ func (s *AgentReports) RecordReport(info NodeInfo, report AgentReport) (limit, r
 	return limit, reason
 }
 
-// ReportBacklog returns three numbers: reports that are not yet written, enrolled nodes, and reports received since
-// the start
+// ReportBacklog returns the number of agents' reports that wait to be written. It also returns the number of enrolled
+// nodes, and of all reports received since the start.
 func (s *AgentReports) ReportBacklog() (waiting, nodes int, ever uint64) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
 	return len(s.nodes.reports), len(s.nodes.byUID), s.nodes.reportCount
 }
 
-// WriteReports writes changed reports to the nodes' rows every two seconds, many in one transaction, until ctx ends.
+// WriteReports writes changed agents' reports to the database every two seconds, until ctx ends. One transaction
+// writes many reports.
 func (s *AgentReports) WriteReports(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Second)
 	defer tick.Stop()
@@ -224,16 +226,17 @@ func (s *AgentReports) WriteReports(ctx context.Context) error {
 	}
 }
 
-// A node whose reports keep changing is written (and planned) at this rate at most: reportBurst changes at once, for a
-// machine that boots, then one change per reportInterval. A report larger than reportUnit counts once per reportUnit:
-// the audit keeps each change with both reports.
+// A node with reports that keep changing is written at a limited rate. Up to reportBurst changes are written at once,
+// for a machine that boots, then one change per reportInterval. A report larger than reportUnit counts once per
+// reportUnit: the audit keeps each change with both reports.
 const (
 	reportBurst    = 4
 	reportInterval = 30 * time.Second
 	reportUnit     = 2 << 10 // bytes
 )
 
-// changeCost returns how much of its node's budget of report changes this report uses: 1, or more for a large report
+// changeCost returns the cost of a changed report, for the rate limit of changes per node. The cost is 1, or more for
+// a large report.
 func (s AgentReport) changeCost() float64 {
 	size := 0
 	for _, m := range []map[string]string{s.Facts, s.Labels} {
@@ -245,22 +248,24 @@ func (s AgentReport) changeCost() float64 {
 	return max(1, float64(size)/reportUnit)
 }
 
-// reportBudget records how much of a node's budget of report changes was used at a time.
+// reportBudget has the used part of a node's rate limit for changed reports. The budget limits how often changed
+// reports are written.
 type reportBudget struct {
 	used float64
 	at   time.Time
 }
 
-// availableAt returns the budget of report changes of a node at a later time, when a part of it is available again.
+// availableAt returns how much of a node's limit of report changes is used at a later time. By then a part of the
+// budget is available again.
 func (p reportBudget) availableAt(refilled time.Time) reportBudget {
 	return reportBudget{max(0, p.used-float64(refilled.Sub(p.at))/float64(reportInterval)), refilled}
 }
 
-// maxReportBatch bounds the nodes of one transaction.
+// maxReportBatch bounds the nodes whose reports one transaction writes.
 const maxReportBatch = 2000
 
-// pendingBatch returns the agent reports and the newly seen machine keys to write in the next transaction, both by
-// node uid. A newer report of a node replaces an older pending one, so that nothing outdated is written.
+// pendingBatch returns the agents' reports and new machine keys for the next transaction. Both are keyed by node uid.
+// A newer report of a node replaces an older pending one, so that nothing outdated is written.
 func (s *AgentReports) pendingBatch() (seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string) {
 	now := s.opts.Now()
 	s.nodes.mu.Lock()
@@ -301,8 +306,8 @@ func (s *AgentReports) writePending(ctx context.Context) error {
 	}
 }
 
-// writeBatch writes the changed reports of a batch in one transaction, and returns the written nodes. It holds the
-// lock writing, so that no row changes or moves between reading and writing.
+// writeBatch writes the changed reports of a batch in one transaction. It returns the written nodes. It holds the lock
+// writing, so that no row changes or moves between reading and writing.
 func (s *AgentReports) writeBatch(ctx context.Context, seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string) (written []uuid.UUID, err error) {
 	all := maps.Clone(seen)
 	for uid := range keys {
@@ -326,8 +331,8 @@ func (s *AgentReports) writeBatch(ctx context.Context, seen map[uuid.UUID]AgentR
 	return written, err
 }
 
-// markWritten removes the written reports from the pending ones, and reduces the change budgets of their nodes. A
-// node with a newer report waits for the next round.
+// markWritten removes reports that were written from memory, and charges their nodes' rate limits. A node with a newer
+// report waits for the next round.
 func (s *AgentReports) markWritten(seen map[uuid.UUID]AgentReport, keys map[uuid.UUID]string, written []uuid.UUID) {
 	now := s.opts.Now()
 	s.nodes.mu.Lock()
@@ -352,8 +357,8 @@ func (s *AgentReports) markWritten(seen map[uuid.UUID]AgentReport, keys map[uuid
 	}
 }
 
-// reportWrite returns the database write that stores a report in the row of its node; ok is false if the row already
-// has the report.
+// reportWrite returns the database write that stores an agent's report with its node. ok is false if the database
+// already has the report.
 func (s *AgentReports) reportWrite(ctx context.Context, uid uuid.UUID, report AgentReport, machine string) (w Write, ok bool, err error) {
 	info, ok := s.nodes.lookupUID(uid)
 	if !ok {

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// A node whose facts change all the time causes one database write per half minute. Other nodes do not wait for it,
-// and the last report is stored.
+// A node with constantly changing facts causes one database write per half minute. Other nodes do not wait for it, and
+// the last report is stored.
 func TestChangingReportsAreThrottled(t *testing.T) {
 	w := newTestService(t)
 	joined := func(name string) intent.NodeInfo {
@@ -61,8 +61,8 @@ func TestChangingReportsAreThrottled(t *testing.T) {
 	}
 }
 
-// The audit keeps both reports of each change, so large reports change less often: facts of 32 KiB that change each second
-// are written once in five minutes.
+// The server writes changes of large agent reports less often than changes of small reports. Facts of 32 KiB that
+// change each second are written once in five minutes.
 func TestLargeChangingReportsAreWrittenRarely(t *testing.T) {
 	w := newTestService(t)
 	member, err := w.Register(t.Context(), "key", pki.JoinToken{}, pki.EnrolRequest{Name: "large"})
@@ -82,8 +82,8 @@ func TestLargeChangingReportsAreWrittenRarely(t *testing.T) {
 	}
 }
 
-// Facts, labels or groups above their limits are rejected and the rest of an agent's report is stored, also after a
-// rename of the node. Facts, labels or groups beyond their bound are rejected, the rest of the report is stored.
+// Facts, labels and groups of an agent are stored within limits, also after a rename of the node. Facts, labels or
+// groups beyond their bound are rejected, the rest of the report is stored.
 func TestReportIsBoundedAndStored(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{Groups: []string{"web"}}, pki.EnrolRequest{Name: "web01", Groups: []string{"web", "canary", "web"}})
@@ -121,8 +121,8 @@ func TestReportIsBoundedAndStored(t *testing.T) {
 	}
 }
 
-// TestReportedReceiversAreStored expects that the handlers and pipelines which an agent names for its keepalive are
-// stored with its node and survive an apply. A report without receivers leaves them.
+// TestReportedReceiversAreStored reports the keepalive handlers of an agent, and expects the handlers in the database.
+// An apply of the node must not change them. A report without receivers leaves them.
 func TestReportedReceiversAreStored(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	member, err := w.Register(ctx, "key", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ApplyOptions has the options of an apply, delete, rename or retirement.
+// ApplyOptions has the options of an apply, deletion, renaming or retirement.
 type ApplyOptions struct {
 	DryRun      bool
 	Yes         bool // confirms changes beyond MaxAffected
@@ -29,12 +29,12 @@ type ApplyOptions struct {
 	Redact bool
 }
 
-// prunes reports whether an apply with these options may delete an undeclared resource in the namespace of this key
+// prunes reports whether the apply deletes undeclared resources in a namespace (option --prune)
 func (o *ApplyOptions) prunes(key Key) bool {
 	return o.Namespaces == nil || slices.Contains(o.Namespaces, key.Namespace)
 }
 
-// Op is the effect of an apply on a resource: created, updated, deleted and so on.
+// Op says what an apply did with a resource, such as created, updated or deleted.
 type Op string
 
 const (
@@ -46,7 +46,7 @@ const (
 	OpRetired   Op = "retired"
 )
 
-// Outcome is the effect of an apply on one resource.
+// Outcome says what an apply did with one resource, and its effects.
 type Outcome struct {
 	Key       Key       `json:"key"`
 	Op        Op        `json:"op"`
@@ -58,7 +58,7 @@ type Outcome struct {
 	Pruned    bool      `json:"pruned,omitempty"` // deleted because its owner no longer declares it
 }
 
-// ApplyResult has the effect of an apply on each resource, such as created or unchanged
+// ApplyResult says for each resource what an apply did, such as created or unchanged
 type ApplyResult struct {
 	Revision int64        `json:"revision"`
 	Affected int          `json:"affected"` // assignments that change
@@ -68,7 +68,7 @@ type ApplyResult struct {
 	Refused  error        `json:"-"`                 // of a dry run: the reason why an apply would be refused
 }
 
-// Apply declares resources in one transaction, or returns all reasons why it cannot.
+// Apply declares resources in one transaction. If it cannot, it returns all reasons.
 func (s *Resources) Apply(ctx context.Context, by Actor, resources []model.Resource, o ApplyOptions) (ApplyResult, error) {
 	by.Owner = o.Owner
 	a := pendingApply{repo: s.repository, by: by, opts: o, deleted: map[Key]bool{}}
@@ -78,7 +78,7 @@ func (s *Resources) Apply(ctx context.Context, by Actor, resources []model.Resou
 	return a.previewAndCommit(ctx)
 }
 
-// pendingApply is one apply in progress: it prepares its writes, previews their effect, requires a confirmation for
+// pendingApply is one apply in progress. It prepares its writes, previews their effect, requires a confirmation for
 // many nodes, and commits.
 type pendingApply struct {
 	repo     *repository
@@ -102,14 +102,15 @@ type pendingApply struct {
 	dangling   error             // a reference to a pruned resource
 }
 
-// addWrite adds a database write to the apply, and the reported effect on its resource, such as created or updated
+// addWrite adds a database write to the apply, with its outcome for the user. The effect on the resource is, for
+// example, created or updated.
 func (a *pendingApply) addWrite(w Write, o Outcome) {
 	a.writes = append(a.writes, w)
 	a.written = append(a.written, len(a.outcomes))
 	a.outcomes = append(a.outcomes, o)
 }
 
-// prepare validates the resources and converts the apply into database writes, or returns all problems at once
+// prepare validates the resources and converts the apply into database writes. It returns all problems at once.
 func (a *pendingApply) prepare(ctx context.Context, resources []model.Resource) error {
 	resources, err := a.addAllGroups(ctx, resources)
 	if err != nil {
@@ -179,11 +180,11 @@ func (a *pendingApply) prepare(ctx context.Context, resources []model.Resource) 
 // maxProblems bounds the problems that one apply reports.
 const maxProblems = 50
 
-// maxBody bounds a stored resource, in bytes.
+// maxBody bounds the size of a stored resource, in bytes.
 const maxBody = 512 << 10
 
-// joinProblems joins problems to one error of class Invalid that lists the first maxProblems, or nil if there are no
-// problems.
+// joinProblems combines several errors into one error of class Invalid. The error lists the first maxProblems. It is
+// nil if there are no problems.
 func joinProblems(problems []error) error {
 	if len(problems) == 0 {
 		return nil
@@ -194,8 +195,8 @@ func joinProblems(problems []error) error {
 	return model.Errorf(model.Invalid, "%w", errors.Join(problems...))
 }
 
-// prepareResource validates one resource's references, owner and revision, and adds its database write unless the
-// resource is unchanged
+// prepareResource validates one resource's references, owner and revision. It adds the database write unless the
+// resource is unchanged.
 func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) error {
 	s, key := a.repo, KeyOf(r)
 	warnings, err := a.proposal.checkReferences(ctx, r)
@@ -270,8 +271,8 @@ func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) e
 	return nil
 }
 
-// sameBody reports whether two JSON texts of a resource have equal values; if the caller may not see secrets, it does not
-// compare secrets.
+// sameBody reports whether the JSON of a resource has the same content before and after the apply. It does not compare
+// secrets if the caller may not see secrets.
 func (a *pendingApply) sameBody(key Key, before, after []byte) bool {
 	if a.opts.Redact {
 		before, after = a.repo.redactBody(key, before), a.repo.redactBody(key, after)
@@ -279,7 +280,8 @@ func (a *pendingApply) sameBody(key Key, before, after []byte) bool {
 	return sameJSON(before, after)
 }
 
-// difference returns the unified diff of two JSON texts of a resource, redacted if the caller may not see secrets
+// difference returns the unified diff of two JSON texts of a resource. Secrets are hidden if the caller may not see
+// them.
 func (a *pendingApply) difference(key Key, before, after []byte) string {
 	if a.opts.Redact {
 		before, after = a.repo.redactBody(key, before), a.repo.redactBody(key, after)
@@ -287,8 +289,9 @@ func (a *pendingApply) difference(key Key, before, after []byte) string {
 	return difference(before, after)
 }
 
-// keepReported copies the machine's identity and the agent's report from a node's row into the declared node, because
-// operators cannot change them. Grants that the file leaves out stay. It returns the node before the apply.
+// keepReported copies the parts that only machine and agent set into a declared node. Operators cannot change these
+// parts, so they come from the stored node. Grants that the file leaves out stay. It returns the node before the
+// apply.
 func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (before *model.NodeSpec, err error) {
 	before = &model.NodeSpec{}
 	if exists {
@@ -319,10 +322,11 @@ func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (b
 	return before, nil
 }
 
-// maxPreviews bounds the previews of one apply, each of which another commit has made invalid.
+// maxPreviews bounds the repeated previews of one apply. Another commit has made each earlier preview invalid.
 const maxPreviews = 10
 
-// previewAndCommit previews and commits the apply, again if another commit has made the preview invalid.
+// previewAndCommit previews the effect of an apply, then commits its resources. It repeats both if another commit has
+// made the preview invalid.
 func (a *pendingApply) previewAndCommit(ctx context.Context) (out ApplyResult, err error) {
 	reason := a.by.Message
 	for range maxPreviews {
@@ -334,7 +338,8 @@ func (a *pendingApply) previewAndCommit(ctx context.Context) (out ApplyResult, e
 	return out, err
 }
 
-// tryCommit computes which nodes the apply affects, refuses the apply if a required confirmation is missing, and commits it.
+// tryCommit tries once to preview an apply and to commit its resources. It refuses the apply if a required
+// confirmation is missing.
 func (a *pendingApply) tryCommit(ctx context.Context) (ApplyResult, error) {
 	out := ApplyResult{Outcomes: slices.Clone(a.outcomes)}
 	var reviewed []string
@@ -405,7 +410,7 @@ func (a *pendingApply) tryCommit(ctx context.Context) (ApplyResult, error) {
 	return out, nil
 }
 
-// unchangedRow returns the row to report for a resource that the apply leaves unchanged
+// unchangedRow returns the database row of a resource that the apply leaves unchanged
 func (a *pendingApply) unchangedRow(ctx context.Context, key Key) (Row, error) {
 	if a.proposal == nil {
 		return a.repo.opts.Store.Get(ctx, key)
@@ -420,11 +425,12 @@ func (a *pendingApply) unchangedRow(ctx context.Context, key Key) (Row, error) {
 	return *row, nil
 }
 
-// usualMaxAffected returns how many nodes' assignments (the checks and items that a node runs) an apply may change
-// without a confirmation
+// usualMaxAffected returns the number of nodes that an apply may change without a confirmation. It counts the nodes
+// whose assignments change.
 func (a *pendingApply) usualMaxAffected() int { return max(50, a.repo.nodes.len()/5) }
 
-// checkAffected refuses an apply without a confirmation that changes the assignments of more nodes than allowed
+// checkAffected refuses an apply that changes the assignments of too many nodes without confirmation. A node is
+// affected if its assignment changes.
 func (a *pendingApply) checkAffected(affected int) error {
 	most := a.opts.MaxAffected
 	if most <= 0 {

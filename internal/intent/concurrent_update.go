@@ -8,9 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// rememberNodeRow stores the row of a node as it was read, so that a later change of the row can be recognised. An
-// agent may report between the moment an operator's apply reads the node and the moment it writes. That is no
-// conflict: the operator declares other fields of the row than the agent reports.
+// rememberNodeRow keeps a copy of a node's row as read, to detect later changes of the row. So a later change of the
+// row can be recognised. An agent may report between the moment an operator's apply reads the node and the moment it
+// writes. That is no conflict: the operator declares other fields of the row than the agent reports.
 func (a *pendingApply) rememberNodeRow(row Row) {
 	if row.Kind != "Node" {
 		return
@@ -21,7 +21,7 @@ func (a *pendingApply) rememberNodeRow(row Row) {
 	a.nodes[row.Key] = row
 }
 
-// commit writes all resources of the apply, with the agent reports that arrived in the meantime.
+// commit writes all resources of the apply to the database, with agents' reports that arrived meanwhile.
 func (a *pendingApply) commit(ctx context.Context) (CommitResult, error) {
 	r := a.repo
 	r.writing.Lock()
@@ -46,11 +46,11 @@ func (a *pendingApply) commit(ctx context.Context) (CommitResult, error) {
 	return done, err
 }
 
-// errOvertaken is the error of a change whose preview another commit made invalid.
-var errOvertaken = model.Errorf(model.Conflict, "other changes were committed at the same time; this one changed nothing").WithHint("repeat the command")
+// errOvertaken is the error for a change with an outdated preview. Another commit has made the preview invalid.
+var errOvertaken = model.Errorf(model.Conflict, "other changes were committed at the same time; your change was not made").WithHint("repeat the command")
 
-// rebaseNodeWrite bases the write of a node on its current row, if nothing but the agent's report has changed since the
-// row was read. A revision that the caller stated stays.
+// rebaseNodeWrite renews the write of a node if only the agent's report has changed meanwhile. It does so only if
+// nothing but the agent's report has changed since the row was read. A revision that the caller stated stays.
 func (a *pendingApply) rebaseNodeWrite(ctx context.Context, w *Write) error {
 	source := w.Source()
 	before, ok := a.nodes[source]
@@ -87,7 +87,7 @@ func (a *pendingApply) rebaseNodeWrite(ctx context.Context, w *Write) error {
 	return err
 }
 
-// declaredBody returns the JSON of a node's row without the parts that its machine and agent set
+// declaredBody returns the JSON of a node with only the parts that operators declare
 func declaredBody(row Row) ([]byte, error) {
 	r, spec, err := decodeNode(row)
 	if err != nil {
@@ -98,8 +98,8 @@ func declaredBody(row Row) ([]byte, error) {
 	return encode(r)
 }
 
-// Check returns an error unless the row still is as the write expects: it exists or is missing, and has the expected
-// revision. A difference is a model.Conflict.
+// Check returns an error if the stored row was changed since the writer read the row. The write expects that the row
+// is missing, or has a revision. A difference is a model.Conflict.
 func (write Write) Check(exists bool, revision int64) error {
 	key := write.Source()
 	switch {
@@ -114,7 +114,8 @@ func (write Write) Check(exists bool, revision int64) error {
 		WithHint("read the resource again, then repeat your change")
 }
 
-// Source returns the key of the row before the write, which differs from Write.Key if the write renames the row.
+// Source returns the key under which the row is stored before the write. It differs from Write.Key if the write
+// renames the row.
 func (write Write) Source() Key {
 	key := write.Key
 	if write.From != "" {
@@ -123,7 +124,8 @@ func (write Write) Source() Key {
 	return key
 }
 
-// staleError converts a Conflict to model.Stale (RFC 9110, 13.1) if the caller stated the expected revision.
+// staleError converts a Conflict to an error of class Stale if the caller stated the expected revision. RFC 9110,
+// 13.1, describes such conditional requests.
 func staleError(err error) error {
 	var report *model.Error
 	if !errors.As(err, &report) || report.Class != model.Conflict {
@@ -134,13 +136,13 @@ func staleError(err error) error {
 	return &again
 }
 
-// concurrentApplyError explains the conflict of an apply: another apply ran at once, or a person changed a resource
-// by hand. Nothing was written; the next apply reads all resources anew.
+// concurrentApplyError explains the conflict of an apply with a simultaneous change. Another apply ran, or a person
+// changed a resource by hand. Nothing was written; the next apply reads all resources anew.
 func concurrentApplyError(err error) error {
 	var report *model.Error
 	if !errors.As(err, &report) {
 		return err
 	}
-	return model.Errorf(model.Conflict, "another change happened at the same time: %s; this apply changed nothing", report.Message).
+	return model.Errorf(model.Conflict, "another change happened at the same time: %s; your apply changed nothing", report.Message).
 		WithHint("run one CI pipeline per folder at a time, then run the newest again; show the other change: muster audit")
 }

@@ -19,8 +19,8 @@ func nodeKey(name string) intent.Key {
 	return intent.Key{Kind: "Node", Namespace: "default", Name: name}
 }
 
-// An agent's report is written between the reading and the writing of an operator's change: both are stored, unless
-// the operator stated a revision.
+// An agent's report is stored during an operator's change of the same node without a conflict. If the operator stated
+// a revision, the change is refused.
 func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 	for name, c := range map[string]struct {
 		do    func(w *testService, revision int64) error
@@ -96,15 +96,15 @@ func TestReportDuringOperatorChangeIsNoConflict(t *testing.T) {
 	}
 }
 
-// label sets a label on the node web01 by an apply that expects these revisions of resources.
+// label applies the node web01 with a changed label. expect has the expected revisions of resources.
 func (w *testService) label(t *testing.T, expect map[intent.Key]int64) error {
 	r := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01", Labels: map[string]string{"rack": "a7"}}, Spec: &model.NodeSpec{}}
 	_, err := w.Apply(t.Context(), ada, []model.Resource{r}, intent.ApplyOptions{Expect: expect})
 	return err
 }
 
-// TestConcurrentChangesAndReports renames, retires and replaces nodes while agent reports are written: all changes
-// succeed, and the in-memory index equals the rows
+// TestConcurrentChangesAndReports changes nodes while agents' reports are written, and expects all changes to succeed.
+// The changes rename, retire and replace nodes. At the end the in-memory index must equal the rows.
 func TestConcurrentChangesAndReports(t *testing.T) {
 	const each = 12
 	w, ctx := newTestService(t), t.Context()
@@ -185,8 +185,8 @@ func TestConcurrentChangesAndReports(t *testing.T) {
 	}
 }
 
-// TestMachinesOfOneNameGetNumbers joins many machines with the same name, and expects a numbered name for each in one
-// transaction
+// TestMachinesOfOneNameGetNumbers joins many machines with the same name, and expects numbered names. All join in one
+// transaction.
 func TestMachinesOfOneNameGetNumbers(t *testing.T) {
 	w := newTestService(t)
 	for i := range 20 {
@@ -200,13 +200,13 @@ func TestMachinesOfOneNameGetNumbers(t *testing.T) {
 	}
 }
 
-// countingStore is a store that counts queries and commits.
+// countingStore is a store of declared resources that counts queries and commits.
 type countingStore struct {
 	intent.Store
 	w *testService
 }
 
-// Commit counts the commit and passes it to the real store
+// Commit counts the commit and passes the writes to the real store
 func (c countingStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {
 	c.w.commits.Add(1)
 	if c.w.beforeCommit != nil {
@@ -215,19 +215,19 @@ func (c countingStore) Commit(ctx context.Context, by intent.Actor, writes []int
 	return c.Store.Commit(ctx, by, writes)
 }
 
-// Get counts the query and passes it to the real store
+// Get counts the query and passes the key to the real store
 func (c countingStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) {
 	c.w.queries.Add(1)
 	return c.Store.Get(ctx, key)
 }
 
-// GetAll counts the query and passes it to the real store
+// GetAll counts the query and passes the keys to the real store
 func (c countingStore) GetAll(ctx context.Context, keys []intent.Key) ([]intent.Row, error) {
 	c.w.queries.Add(1)
 	return c.Store.GetAll(ctx, keys)
 }
 
-// List counts the query and passes it to the real store
+// List counts the query and passes the query to the real store
 func (c countingStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
 	c.w.queries.Add(1)
 	return c.Store.List(ctx, q)

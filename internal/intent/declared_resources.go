@@ -18,7 +18,7 @@ import (
 // Resources reads and changes declared resources.
 type Resources struct{ *repository }
 
-// Get returns one resource.
+// Get returns one declared resource.
 func (s *Resources) Get(ctx context.Context, key Key) (*model.Resource, error) {
 	row, err := s.opts.Store.Get(ctx, key)
 	if err != nil {
@@ -34,11 +34,11 @@ func (s *Resources) List(ctx context.Context, q ListQuery, match func(*model.Res
 	return out, err
 }
 
-// pageBytes bounds the stored bytes of one page, without its last resource.
+// pageBytes bounds the stored bytes of one page of resources, without the last resource.
 const pageBytes = 8 << 20
 
-// Page returns the resources after the key q.After, at most q.Limit of them and about pageBytes in total. more is
-// true if further resources follow.
+// Page returns one page of a list of resources, from behind a key. The key is q.After. A page has at most q.Limit
+// resources and about pageBytes. more is true if further resources follow.
 func (s *Resources) Page(ctx context.Context, q ListQuery, match func(*model.Resource) bool) (items []model.Resource, more bool, err error) {
 	return s.list(ctx, q, match, pageBytes)
 }
@@ -46,7 +46,8 @@ func (s *Resources) Page(ctx context.Context, q ListQuery, match func(*model.Res
 // rowsPerQuery is the number of rows in one query of a long list.
 const rowsPerQuery = 250
 
-// list returns the matching resources of a kind, at most q.Limit of them and about maxBytes in total (0: unlimited)
+// list returns the resources of a kind that match a query. It returns at most q.Limit resources and about maxBytes (0
+// means no limit).
 func (s *Resources) list(ctx context.Context, q ListQuery, match func(*model.Resource) bool, maxBytes int) (out []model.Resource, more bool, err error) {
 	limit, size := q.Limit, 0
 	q.Limit = rowsPerQuery
@@ -82,8 +83,8 @@ type AuditEntry struct {
 	Diff     string    `json:"diff,omitempty"`
 }
 
-// Audit returns audit records, newest first, with the difference of each change if the query asks for bodies. With
-// redact, secrets in the differences are hidden.
+// Audit returns audit records of changed resources, newest first. Each record has the difference of the change if the
+// query asks for bodies. With redact, secrets in the differences are hidden.
 func (s *Resources) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]AuditEntry, error) {
 	q.NotKinds = []string{"definition"} // compiled from recorded resources
 	changes, err := s.opts.Store.ChangesBefore(ctx, q)
@@ -100,7 +101,8 @@ func (s *Resources) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]Au
 	return out, nil
 }
 
-// String formats a key for messages: check/disk, or check/shared/disk outside the default namespace.
+// String formats the key of a resource for messages, such as check/disk. Outside the default namespace the text is
+// check/shared/disk.
 func (k Key) String() string {
 	text := strings.ToLower(k.Kind) + "/"
 	if k.Namespace != "" && k.Namespace != "default" {
@@ -109,7 +111,7 @@ func (k Key) String() string {
 	return text + k.Name
 }
 
-// KeyOf returns the key of a resource's row.
+// KeyOf returns the database key (kind, namespace and name) of a resource.
 func KeyOf(r *model.Resource) Key {
 	key := Key{Kind: r.Kind, Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}
 	if key.Kind == "Namespace" {
@@ -129,7 +131,7 @@ func encode(r *model.Resource) ([]byte, error) {
 		Spec       model.Spec     `json:"spec"`
 	}{model.APIVersion, r.Kind, r.Metadata, r.Spec})
 	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", KeyOf(r), err)
+		return nil, fmt.Errorf("encode the resource %s: %w", KeyOf(r), err)
 	}
 	return body, nil
 }
@@ -141,11 +143,11 @@ func (r *repository) decode(row Row) (*model.Resource, error) {
 		Spec     json.RawMessage `json:"spec"`
 	}
 	if err := json.Unmarshal(row.Body, &body); err != nil {
-		return nil, fmt.Errorf("decode %s: %w", row.Key, err)
+		return nil, fmt.Errorf("decode the stored resource %s: %w", row.Key, err)
 	}
 	spec, err := r.opts.Kinds.DecodeSpec(row.Kind, body.Spec)
 	if err != nil {
-		return nil, fmt.Errorf("decode %s: %w", row.Key, err)
+		return nil, fmt.Errorf("decode the stored resource %s: %w", row.Key, err)
 	}
 	return &model.Resource{
 		APIVersion: model.APIVersion, Kind: row.Kind, Metadata: body.Metadata, Spec: spec,
@@ -153,17 +155,17 @@ func (r *repository) decode(row Row) (*model.Resource, error) {
 	}, nil
 }
 
-// decodeNode decodes the row of a node without the kind registry.
+// decodeNode decodes the database row of a node without the kind registry.
 func decodeNode(row Row) (*model.Resource, *model.NodeSpec, error) {
 	spec := &model.NodeSpec{}
 	r := &model.Resource{Spec: spec}
 	if err := json.Unmarshal(row.Body, r); err != nil {
-		return nil, nil, fmt.Errorf("decode %s: %w", row.Key, err)
+		return nil, nil, fmt.Errorf("decode the stored resource %s: %w", row.Key, err)
 	}
 	return r, spec, nil
 }
 
-// sameJSON reports whether two JSON texts have equal values.
+// sameJSON reports whether two JSON texts have the same content.
 func sameJSON(a, b []byte) bool {
 	var x, y any
 	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
@@ -174,7 +176,7 @@ func sameJSON(a, b []byte) bool {
 	return bytes.Equal(ax, by)
 }
 
-// redactBody returns the body of a resource without secrets; nil if the body cannot be decoded.
+// redactBody returns the JSON of a resource without secrets. It returns nil if the JSON cannot be decoded.
 func (r *repository) redactBody(key Key, body []byte) []byte {
 	if len(body) == 0 {
 		return nil
@@ -190,7 +192,7 @@ func (r *repository) redactBody(key Key, body []byte) []byte {
 	return out
 }
 
-// difference returns the unified diff of two JSON texts of a resource, formatted as YAML
+// difference returns the unified diff of two JSON texts of a resource. The diff is in YAML.
 func difference(before, after []byte) string {
 	if before == nil && after == nil {
 		return ""
@@ -210,29 +212,30 @@ func asYAML(body []byte) string {
 	return string(text)
 }
 
-// runKind is the kind of rows that record the runs that people ordered. Changes of the empty row named "run" record
+// runKind is the kind of database rows about runs that people ordered. Changes of the empty row named "run" record
 // short runs; every other row is a long action that has begun and not ended.
 const runKind = "run"
 
-// openRun is the stored record of a long action, such as a run on many nodes, that has begun and not ended.
+// openRun is the stored record of a person's long action that still runs. An example is a run on many nodes.
 type openRun struct {
 	By       Actor  // By.Why names the action
 	Picked   string // how many nodes or problems the action is about, for people
 	Revision int64  // of the change that recorded its begin
 }
 
-// Runs records the runs and bulk actions that people start in the audit
+// Runs records in the audit the checks, commands and bulk actions that people start
 type Runs struct{ *repository }
 
-// RecordRun records in the audit that a person runs a check or command on nodes, before the server sends the run.
+// RecordRun records in the audit that a person runs a check or command. The caller records the run before the server
+// sends it to the nodes.
 func (s *Runs) RecordRun(ctx context.Context, by Actor) error {
 	_, err := s.commit(ctx, by, []Write{{Key: Key{Kind: runKind, Name: "run"}, Body: []byte("{}"), Expect: -1}})
 	return err
 }
 
-// BeginRun records the start of a long action in the audit, with its name and size (such as "12 nodes"), and returns
-// the function that records its end. The caller calls ended with the outcome. If the server stops before that,
-// CloseInterruptedRuns closes the record at the next start.
+// BeginRun records the start of a long action in the audit. The record has the name and size of the action, such as
+// "12 nodes". The caller calls ended with the outcome. If the server stops before that, CloseInterruptedRuns closes
+// the record at the next start.
 func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (ended func(came string) error, err error) {
 	key := Key{Kind: runKind, Name: uuid.NewString()}
 	of := openRun{By: by, Picked: picked}
@@ -254,10 +257,10 @@ func (s *Runs) BeginRun(ctx context.Context, by Actor, picked, note string) (end
 	}, nil
 }
 
-// closeRunTimeout bounds the time to record the outcome of an action.
+// closeRunTimeout bounds the time to record the outcome of a long action.
 const closeRunTimeout = 30 * time.Second
 
-// closeRun records the end of a long action in the audit and deletes the action's row
+// closeRun records the end of a long action in the audit, and deletes the action's row
 func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came string) error {
 	by := of.By
 	by.Message = fmt.Sprintf("%s, started in revision %d%s: %s", of.By.Message, of.Revision, how, came)
@@ -265,8 +268,8 @@ func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came stri
 	return err
 }
 
-// CloseInterruptedRuns records in the audit, at the server's start, that the last stop interrupted each unfinished
-// long action. Call it at the start, before new actions begin.
+// CloseInterruptedRuns records in the audit that the server's stop interrupted unfinished long actions. Call it at the
+// start, before new actions begin.
 func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
 	for row, err := range s.rows(ctx, ListQuery{Kind: runKind}) {
 		if err != nil {
@@ -277,7 +280,7 @@ func (s *Runs) CloseInterruptedRuns(ctx context.Context) error {
 		}
 		of := openRun{By: serverActor("something")}
 		if err := json.Unmarshal(row.Body, &of); err != nil {
-			return fmt.Errorf("read %s: %w", row.Key, err)
+			return fmt.Errorf("decode the stored record %s: %w", row.Key, err)
 		}
 		of.Revision = row.Revision
 		came := "the action may be incomplete for " + of.Picked + ", because the server stopped before it recorded the outcome; repeat the command for the rest (--dry-run lists it)"

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Delete deletes resources in one transaction; like Apply it needs a confirmation if it changes many nodes.
+// Delete deletes resources in one transaction. Like Apply it needs a confirmation if it changes many nodes.
 func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
 	a := pendingApply{repo: s.repository, by: by, opts: o}
 	deleted := map[Key]bool{}
@@ -50,7 +50,8 @@ func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOpt
 	return a.previewAndCommit(ctx)
 }
 
-// deletionOrder returns the rank of a resource in a deletion: resources are deleted before their namespace
+// deletionOrder returns a sort key by which namespaces are deleted after their resources. Resources are deleted before
+// their namespace.
 func deletionOrder(key Key) int {
 	if key.Kind == "Namespace" {
 		return 1
@@ -58,7 +59,7 @@ func deletionOrder(key Key) int {
 	return 0
 }
 
-// checkNamespaceDeletion refuses to delete a built-in namespace, or one that still has resources.
+// checkNamespaceDeletion refuses to delete a built-in namespace, or a namespace with resources.
 func (r *repository) checkNamespaceDeletion(ctx context.Context, key Key, deleted map[Key]bool) error {
 	if key.Kind != "Namespace" {
 		return nil
@@ -83,8 +84,9 @@ func (r *repository) checkNamespaceDeletion(ctx context.Context, key Key, delete
 	return nil
 }
 
-// findReferrer returns a resource that refers to one of the deleted ones, or nil if there is none. It ignores
-// resources that the apply also deletes, and those that the apply writes (applied): checkReferences covers them.
+// findReferrer returns a resource that still refers to a resource to be deleted. It returns nil if no resource does.
+// It ignores resources that the apply also deletes, and those that the apply writes (applied): checkReferences covers
+// them.
 func (r *repository) findReferrer(ctx context.Context, deleted map[Key]bool, applied map[Key]*model.Resource) (ref kind.Reference, by *model.Resource, err error) {
 	if len(deleted) == 0 {
 		return ref, nil, nil
@@ -115,8 +117,8 @@ func (r *repository) findReferrer(ctx context.Context, deleted map[Key]bool, app
 	return ref, nil, nil
 }
 
-// containsName reports whether the JSON of a resource contains one of the names as a string. Names have no characters
-// that JSON escapes.
+// containsName reports whether any of the names occurs in the JSON of a resource. Names have no characters that JSON
+// escapes.
 func containsName(body []byte, names map[string]bool) bool {
 	for {
 		start := bytes.IndexByte(body, '"')
@@ -141,13 +143,15 @@ func containsName(body []byte, names map[string]bool) bool {
 	}
 }
 
-// Retire removes nodes in one commit and keeps tombstones of their machines; like Apply it needs a confirmation for
-// many nodes. Their events go with them; tombstones stay, so that a returning machine learns why it is refused.
+// Retire removes nodes for good, and keeps a record of each removed machine. Such a record is a tombstone. Like Apply
+// it needs a confirmation for many nodes. Their events go with them; tombstones stay, so that a returning machine
+// learns why it is refused.
 func (s *Resources) Retire(ctx context.Context, by Actor, keys []Key, o ApplyOptions) (ApplyResult, error) {
 	return s.deregisterNodes(ctx, by, keys, Tombstone{Cause: ReasonRetired, Reason: by.Message}, o)
 }
 
-// deregisterNodes removes nodes and leaves a tombstone for each machine.
+// deregisterNodes removes nodes, and stores a record of the removal (tombstone) for each machine. A tombstone records
+// the removal.
 func (r *repository) deregisterNodes(ctx context.Context, by Actor, keys []Key, t Tombstone, o ApplyOptions) (ApplyResult, error) {
 	a := pendingApply{repo: r, by: by, opts: o}
 	for _, key := range keys {
@@ -162,8 +166,9 @@ func (r *repository) deregisterNodes(ctx context.Context, by Actor, keys []Key, 
 	return a.previewAndCommit(ctx)
 }
 
-// addTombstone adds the write of a tombstone, the record of a removed node, to the apply. A node that never had a
-// machine gets no tombstone; a deleted (not retired) node gets one only if its machine's key is known.
+// addTombstone adds a record of the removed node to the writes of the apply. A tombstone is the record of a removed
+// node. A node that never had a machine gets no tombstone; a deleted (not retired) node gets one only if its machine's
+// key is known.
 func (a *pendingApply) addTombstone(row Row, t Tombstone) {
 	r, err := a.repo.decode(row)
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Nodes finds enrolled nodes in memory, and removes ephemeral nodes (such as cloud machines) after a long absence.
+// Nodes finds enrolled nodes in memory. It also removes ephemeral nodes, such as cloud machines, after a long absence.
 type Nodes struct{ *repository }
 
-// lookupUID returns the node with a uid.
+// lookupUID returns an enrolled node by its uid.
 func (x *nodeIndex) lookupUID(uid uuid.UUID) (NodeInfo, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -24,7 +24,7 @@ func (x *nodeIndex) lookupUID(uid uuid.UUID) (NodeInfo, bool) {
 	return info, ok
 }
 
-// lookupKey returns the node whose machine has the key with this fingerprint.
+// lookupKey returns a node by the fingerprint of its machine's key.
 func (x *nodeIndex) lookupKey(key string) (NodeInfo, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -32,20 +32,20 @@ func (x *nodeIndex) lookupKey(key string) (NodeInfo, bool) {
 	return x.byUID[uid], ok
 }
 
-// LookupNode returns the node with a uid, from memory.
+// LookupNode returns an enrolled node by its uid, from memory.
 func (s *Nodes) LookupNode(uid uuid.UUID) (NodeInfo, bool) { return s.nodes.lookupUID(uid) }
 
-// LookupKey returns the node whose machine has the key with this fingerprint, from memory.
+// LookupKey returns a node by the fingerprint of its machine's key, from memory.
 func (s *Nodes) LookupKey(key string) (NodeInfo, bool) { return s.nodes.lookupKey(key) }
 
-// HasMachine reports whether a machine has enrolled as the node with this name; a declared node may still lack one
+// HasMachine reports whether a machine has enrolled as the named node. A declared node may still lack a machine.
 func (s *Nodes) HasMachine(namespace, name string) bool {
 	return s.nodes.hasMachine([]string{namespace}, name)
 }
 
-// RecordFirstKey records the machine key of a node without one: in memory at once, and soon in its row. It returns
-// the key on record afterwards. Where another node has the key, or is about to get it, holder names that node and
-// nothing is recorded: no two nodes share a key.
+// RecordFirstKey records the key of a machine for a node that has no recorded key yet. The key is in memory at once,
+// and soon in the database. It returns the key on record afterwards. Where another node has the key, or is about to
+// get it, holder names that node and nothing is recorded: no two nodes share a key.
 func (s *Nodes) RecordFirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
@@ -64,7 +64,7 @@ func (s *Nodes) RecordFirstKey(uid uuid.UUID, key string) (onRecord, holder stri
 	return key, ""
 }
 
-// BulkNode is a node that a load test creates without enrolment.
+// BulkNode describes a node to create without enrolment, for load tests.
 type BulkNode struct {
 	UID    uuid.UUID
 	Name   string
@@ -74,7 +74,8 @@ type BulkNode struct {
 	Keepalive *model.Keepalive
 }
 
-// CreateNodes creates nodes without enrolment in transactions of at most 5,000; existing ones stay unchanged.
+// CreateNodes creates many nodes at the same time for load tests, without enrolling machines. Existing nodes stay
+// unchanged.
 func (s *Nodes) CreateNodes(ctx context.Context, by Actor, namespace string, nodes []BulkNode) error {
 	var writes []Write
 	for _, n := range nodes {
@@ -100,8 +101,7 @@ func (s *Nodes) CreateNodes(ctx context.Context, by Actor, namespace string, nod
 	return nil
 }
 
-// NodeInfo has the fields of a node that agent sessions need, such as id, name, key and namespace. It is kept in
-// memory.
+// NodeInfo has the fields of a node that agents' sessions need, such as name, key and namespace. It is kept in memory.
 type NodeInfo struct {
 	ID          model.NodeID
 	UID         uuid.UUID
@@ -119,12 +119,12 @@ type NodeInfo struct {
 	report uint64 // fingerprint of the facts and labels on record
 }
 
-// KeepaliveDiffers reports whether two versions of a node have different settings of the keepalive.
+// KeepaliveDiffers reports whether the keepalive settings differ between two versions of a node.
 func (n NodeInfo) KeepaliveDiffers(o NodeInfo) bool {
 	return n.Interval != o.Interval || n.Timeout != o.Timeout || n.Warning != o.Warning || n.Every != o.Every
 }
 
-// nodeIndex finds nodes in memory without SQL, because after a restart all agents connect within seconds.
+// nodeIndex finds enrolled nodes in memory, without SQL. After a restart all agents connect within seconds.
 type nodeIndex struct {
 	enrolling sync.Mutex // held while joining machines are written
 
@@ -142,7 +142,7 @@ type nodeIndex struct {
 	paces       map[uuid.UUID]reportBudget // of recently written nodes
 }
 
-// newNodeIndex returns an empty index of nodes.
+// newNodeIndex returns an empty index of enrolled nodes.
 func newNodeIndex() nodeIndex {
 	return nodeIndex{byUID: map[uuid.UUID]NodeInfo{}, keys: map[Key]uuid.UUID{}, byKey: map[string]uuid.UUID{}, ephemeral: map[uuid.UUID]bool{}, claimed: map[string]bool{},
 		reports: map[uuid.UUID]AgentReport{}, firstKeys: map[uuid.UUID]string{}, paces: map[uuid.UUID]reportBudget{}}
@@ -155,14 +155,14 @@ func (x *nodeIndex) len() int {
 	return len(x.byUID)
 }
 
-// hasMachine reports whether a machine has enrolled under this node name in one of the namespaces.
+// hasMachine reports whether a machine has enrolled under a node name. It looks in the given namespaces.
 func (x *nodeIndex) hasMachine(namespaces []string, name string) bool {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return slices.ContainsFunc(namespaces, func(ns string) bool { _, ok := x.keys[Key{"Node", ns, name}]; return ok })
 }
 
-// names returns the names of the enrolled nodes in these namespaces
+// names returns the names of the enrolled nodes in some namespaces
 func (x *nodeIndex) names(namespaces []string) (names []string) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -174,7 +174,7 @@ func (x *nodeIndex) names(namespaces []string) (names []string) {
 	return names
 }
 
-// removeKey removes the node of a key from the index.
+// removeKey removes a node from the index by its namespace and name.
 func (x *nodeIndex) removeKey(key Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -188,7 +188,7 @@ func (x *nodeIndex) removeKey(key Key) {
 	delete(x.firstKeys, uid)
 }
 
-// renameNode changes the key of a node in the index.
+// renameNode changes the name of a node in the index.
 func (x *nodeIndex) renameNode(from, to Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -207,7 +207,8 @@ func (x *nodeIndex) removeUID(uid uuid.UUID) {
 	delete(x.ephemeral, uid)
 }
 
-// indexNode stores an enrolled node in the index, and reports a changed name, machine or keepalive to Options.NodeChanged.
+// indexNode stores an enrolled node in the in-memory index. It reports a changed name, machine or keepalive to
+// Options.NodeChanged.
 func (r *repository) indexNode(row Row, spec *model.NodeSpec) {
 	uid, err := uuid.Parse(spec.UID)
 	if err != nil {
@@ -232,9 +233,9 @@ func (r *repository) indexNode(row Row, spec *model.NodeSpec) {
 	}
 }
 
-// putNode stores a node in the index and returns its previous entry. If another row has the same uid, the older node
-// keeps the machine, and twin names the newer node. If another row has the same key, the older node keeps the key,
-// and sharer names the newer node.
+// putNode stores a node in the index, and returns its previous entry. If another row has the same uid, the older node
+// keeps the machine, and twin names the newer node. If another row has the same key, the older node keeps the key, and
+// sharer names the newer node.
 func (x *nodeIndex) putNode(key Key, info *NodeInfo) (was NodeInfo, known bool, twin, sharer Key) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -271,8 +272,8 @@ func (x *nodeIndex) putNode(key Key, info *NodeInfo) (was NodeInfo, known bool, 
 	return was, known, twin, sharer
 }
 
-// claimKey reserves a machine key during its enrolment, until releaseKeys. taken is true where a node or another
-// claim has the key; member is that node. The caller holds enrolling.
+// claimKey reserves a machine's key for the time of its enrolment, until releaseKeys. taken is true where a node or
+// another claim has the key; member is that node. The caller holds enrolling.
 func (x *nodeIndex) claimKey(key string) (member pki.Member, taken bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -286,7 +287,7 @@ func (x *nodeIndex) claimKey(key string) (member pki.Member, taken bool) {
 	return pki.Member{}, false
 }
 
-// member converts the node to a pki.Member, the type that package pki uses for enrolled nodes
+// member converts a node to pki.Member, which package pki uses for nodes
 func (n NodeInfo) member() pki.Member {
 	return pki.Member{UID: n.UID, Name: n.Name, Namespace: n.Namespace}
 }
@@ -298,8 +299,8 @@ func (x *nodeIndex) releaseKeys() {
 	x.mu.Unlock()
 }
 
-// ephemeralNodes returns the ephemeral nodes, and deletes from the map away (the absence of each node, by uid) the nodes
-// that are no longer ephemeral
+// ephemeralNodes returns the ephemeral nodes. It deletes nodes that are no longer ephemeral from the map away, which
+// has the absence of each node by uid.
 func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -315,8 +316,8 @@ func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo 
 	return list
 }
 
-// recordDeclaredUID records that an applied file declares a node's uid, so that the machine with this uid belongs to
-// the node
+// recordDeclaredUID checks and notes the uid that a file declares for a node. The machine with this uid belongs to the
+// node.
 func (a *pendingApply) recordDeclaredUID(key Key, uid string) error {
 	if other, ok := a.claims[uid]; ok {
 		return model.Errorf(model.Conflict, "%s and %s have the same spec.uid: one machine cannot be two nodes", other, key).
@@ -332,8 +333,7 @@ func (a *pendingApply) recordDeclaredUID(key Key, uid string) error {
 	return nil
 }
 
-// checkUID refuses a node whose declared uid belongs to another node or to a removed machine: an old file must not
-// undo a removal
+// checkUID refuses a node with the uid of another node or of a removed machine. So an old file cannot undo a removal.
 func (r *repository) checkUID(key Key, uid string) error {
 	id, err := uuid.Parse(uid)
 	if err != nil {
@@ -361,19 +361,20 @@ type ExternalAgent struct {
 	Lifecycle   *model.Lifecycle // of a new node; nil: permanent
 }
 
-// UID returns the node id of an external agent, computed from its monitoring system, namespace and id or name.
+// UID computes the node id of another monitoring system's agent. The id depends on the system, the namespace and the
+// agent's id or name.
 func (m *ExternalAgent) UID() uuid.UUID {
 	space := uuid.MustParse("5d1c9a0e-6f3b-4c55-9a59-0d6f1c2b7e44") // UUID namespace for uids of external agents
 	return uuid.NewSHA1(space, []byte(m.System+"\x00"+m.Namespace+"\x00"+cmp.Or(m.ID, m.Name)))
 }
 
-// IsExternalAgent reports whether a node id belongs to an agent of another system, such as Sensu, whose ids are
+// IsExternalAgent reports whether a node id belongs to an agent of another system, such as Sensu. Such ids are
 // computed; ids of Muster's agents are random.
 func IsExternalAgent(uid uuid.UUID) bool { return uid.Version() == 5 }
 
-// RegisterExternal returns the node of an agent of another monitoring system, and creates it at the first connection.
-// Its labels and groups bring the node into no trusted group. After the node was forgotten, the agent gets a new
-// node, because an external agent has no identity to reset.
+// RegisterExternal finds or creates the node for an agent of another monitoring system, such as Sensu. At the agent's
+// first connection it creates the node. Its labels and groups bring the node into no trusted group. After the node was
+// forgotten, the agent gets a new node, because an external agent has no identity to reset.
 func (s *Enrolment) RegisterExternal(ctx context.Context, by Actor, m *ExternalAgent) (NodeInfo, error) {
 	uid := m.UID()
 	if info, ok := s.nodes.lookupUID(uid); ok {

@@ -18,13 +18,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// withUID returns a Node resource that declares this uid, for tests.
+// withUID returns a Node resource with a declared uid, for tests.
 func withUID(name string, uid uuid.UUID) model.Resource {
 	return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name}, Spec: &model.NodeSpec{UID: uid.String()}}
 }
 
-// An apply cannot declare the uid of another node, also if two nodes of one apply have the uid, or two applies declare
-// it at once.
+// An apply cannot declare the uid of another node. It also fails if two nodes of one apply have the uid, or if two
+// applies declare it at once.
 func TestApplyCannotTakeAnotherNodesUID(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	first, err := w.join(t, "k1", "n2", pki.JoinToken{ID: "t"})
@@ -61,8 +61,8 @@ func TestApplyCannotTakeAnotherNodesUID(t *testing.T) {
 	}
 }
 
-// TestOlderNodeKeepsASharedUID loads two nodes with the same uid: the older one keeps the machine, and deleting the
-// newer one does not affect the older one
+// TestOlderNodeKeepsASharedUID loads two nodes with the same uid, and expects the older node to keep its machine.
+// Deleting the newer node must not affect the older one.
 func TestOlderNodeKeepsASharedUID(t *testing.T) {
 	for _, name := range []string{"copy2", "z2"} {
 		w, ctx := newTestService(t), t.Context()
@@ -98,8 +98,8 @@ func TestOlderNodeKeepsASharedUID(t *testing.T) {
 	}
 }
 
-// TestExternalAgentKeepsItsNode connects agents of other monitoring systems: each gets the same node every time, and
-// is refused after its node was retired
+// TestExternalAgentKeepsItsNode connects agents of other monitoring systems, and expects the same node each time.
+// After its node was retired, an agent is refused.
 func TestExternalAgentKeepsItsNode(t *testing.T) {
 	s := newTestService(t)
 	ctx := t.Context()
@@ -138,8 +138,8 @@ func TestExternalAgentKeepsItsNode(t *testing.T) {
 	}
 }
 
-// An ephemeral external agent is forgotten like a Muster agent, and gets a new node when it returns. A retired
-// external agent is refused.
+// An ephemeral external agent loses its node after a long absence, and returns as a new node. A retired external agent
+// is refused.
 func TestForgottenExternalAgentReturns(t *testing.T) {
 	w := newTestService(t)
 	w.hasSession = func(model.NodeID) bool { return false }
@@ -171,8 +171,8 @@ func TestForgottenExternalAgentReturns(t *testing.T) {
 	}
 }
 
-// TestEphemeralNodesAreForgotten lets 300 ephemeral nodes come and go within a day and expects each to be removed one
-// hour after its last session. A week later the store and the indexes hold nothing of them.
+// TestEphemeralNodesAreForgotten lets 300 ephemeral nodes connect and disappear, and expects their removal. Each node
+// is removed one hour after its last session. A week later the store and the indexes hold nothing of them.
 func TestEphemeralNodesAreForgotten(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	var forgotten []plan.Removal

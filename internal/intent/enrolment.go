@@ -21,13 +21,13 @@ type Enrolment struct {
 	queue joinQueue
 }
 
-// NodeOfKey returns the node whose machine has the key with this fingerprint, and false if no node has this key.
+// NodeOfKey returns a node by the fingerprint of its machine's key. It returns false if no node has the key.
 func (s *Enrolment) NodeOfKey(key string) (pki.Member, bool) {
 	info, ok := s.nodes.lookupKey(key)
 	return info.member(), ok
 }
 
-// RefuseKey returns an error if the key belongs to a retired, replaced or refused machine.
+// RefuseKey returns an error if a machine's key belongs to a retired, replaced or refused machine.
 func (s *Enrolment) RefuseKey(key string) error {
 	if t, ok := s.tombstones.lookupKey(key); ok {
 		return t.Err()
@@ -35,21 +35,21 @@ func (s *Enrolment) RefuseKey(key string) error {
 	return nil
 }
 
-// UnknownNode reports whether a node id belongs to no enrolled node and to no removed node
+// UnknownNode reports whether no node, neither enrolled nor removed, has the given uid
 func (s *Enrolment) UnknownNode(node uuid.UUID) bool {
 	_, exists := s.nodes.lookupUID(node)
 	_, removed := s.tombstones.lookupRow(node.String())
 	return !exists && !removed
 }
 
-// Register creates the node of a joining machine; it implements pki.Registrar.
+// Register enrols a joining machine as a node. It implements pki.Registrar.
 func (s *Enrolment) Register(ctx context.Context, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
 	return s.Accept(ctx, Actor{User: "token:" + token.ID, Message: "joined"}, key, token, request, false)
 }
 
-// Accept enrols a waiting machine as a node, with the namespace, groups and labels of a join token, which need not be a
-// stored one. confirmed: a person chose the name, so it may be one that a trusted group lists. Accept drops facts,
-// labels and groups over their limits: the first session reports them.
+// Accept enrols a machine that an operator has accepted. The token gives the namespace, groups and labels. It need not
+// be a stored token. confirmed: a person chose the name, so it may be one that a trusted group lists. Accept drops
+// facts, labels and groups over their limits: the first session reports them.
 func (s *Enrolment) Accept(ctx context.Context, by Actor, key string, token pki.JoinToken, request pki.EnrolRequest, confirmed bool) (pki.Member, error) {
 	j := &joinRequest{ctx: ctx, by: by, key: key, token: token, request: request, confirmed: confirmed}
 	if factRejection(request.Facts) != "" {
@@ -64,7 +64,7 @@ func (s *Enrolment) Accept(ctx context.Context, by Actor, key string, token pki.
 	return s.join(j)
 }
 
-// enrolMachine enrols one machine in its own commit. It tries in this order: the node whose machine the token
+// enrolMachine enrols one joining machine in its own commit. It tries in this order: the node whose machine the token
 // replaces, a declared node that waits for a machine, a new node by the wanted name, a new node by that name with a
 // number. The caller holds nodeIndex.enrolling, so that two requests of one machine make one node.
 func (s *Enrolment) enrolMachine(j *joinRequest) (pki.Member, error) {
@@ -128,8 +128,8 @@ func (s *Enrolment) enrolMachine(j *joinRequest) (pki.Member, error) {
 	return pki.Member{}, model.Errorf(model.Conflict, "no free name: 1,000 nodes already have names that begin with %s", base).WithHint("choose a name: start the agent with --name NAME")
 }
 
-// joinWrites returns the database writes that enrol a machine: create its node, delete its tombstone, count one use
-// of its token.
+// joinWrites returns the database writes by which a machine joins as a node. They create the node, delete its
+// tombstone, and count one use of the join token.
 func (s *Enrolment) joinWrites(j *joinRequest, node Write) ([]Write, error) {
 	used, err := JoinTokens{s.opts.Store}.tokenUseWrites(j.ctx, j.token)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Enrolment) joinWrites(j *joinRequest, node Write) ([]Write, error) {
 	return slices.Concat([]Write{node}, s.tombstones.deletionWrites(keyTombstone+j.key), used), nil
 }
 
-// nodeUID returns the uid for the node of a joining machine: its former one, or a new random one.
+// nodeUID returns the uid for the node of a joining machine. It is the machine's former uid or a new random one.
 func nodeUID(request pki.EnrolRequest) uuid.UUID {
 	if request.Returns != nil {
 		return request.Returns.UID
@@ -156,7 +156,7 @@ func NodeName(wanted string) string {
 	return name
 }
 
-// freeNodeSlots returns the number of nodes that a namespace may still get before its limit.
+// freeNodeSlots returns how many more nodes a namespace may have under its limit.
 func (s *Enrolment) freeNodeSlots(namespace string) int {
 	most := s.namespaces.limitsByName(namespace).Nodes
 	if most <= 0 {
@@ -165,8 +165,8 @@ func (s *Enrolment) freeNodeSlots(namespace string) int {
 	return most - len(s.nodes.names([]string{namespace}))
 }
 
-// refuseOverNodeLimit returns the error for a machine beyond the node limit of its namespace, and reports the full
-// namespace to Options.Full
+// refuseOverNodeLimit returns the error for a machine beyond the node limit of its namespace. It also reports the full
+// namespace to Options.Full.
 func (s *Enrolment) refuseOverNodeLimit(namespace string) error {
 	err := model.Errorf(model.Limited, "namespace %s has reached its limit of %d nodes", namespace, s.namespaces.limitsByName(namespace).Nodes).
 		WithHint("raise spec.limits.nodes: muster edit namespace %s; or retire unused nodes: muster node retire NAME", namespace)
@@ -176,15 +176,15 @@ func (s *Enrolment) refuseOverNodeLimit(namespace string) error {
 	return err
 }
 
-// newNode returns the JSON of the row for a new node
+// newNode returns the JSON of a new node for the database
 func newNode(j *joinRequest, name string, uid uuid.UUID) ([]byte, error) {
 	spec := &model.NodeSpec{UID: uid.String(), JoinGrant: newJoinGrant(j.token), Key: j.key}
 	j.report().writeTo(spec)
 	return encode(&model.Resource{Kind: "Node", Metadata: model.Metadata{Name: name, Namespace: j.namespace()}, Spec: spec})
 }
 
-// CheckJoinGrant returns an error if a join token gives new nodes labels, groups or a lifecycle that a Node cannot
-// have
+// CheckJoinGrant returns an error if a join token gives new nodes invalid settings. It checks labels, groups and
+// lifecycle.
 func (s *Enrolment) CheckJoinGrant(ctx context.Context, token pki.JoinToken) error {
 	r := model.Resource{
 		Kind: "Node", Metadata: model.Metadata{Name: "node", Namespace: token.Namespace, Labels: token.Labels},
@@ -203,8 +203,8 @@ func (s *Enrolment) CheckJoinGrant(ctx context.Context, token pki.JoinToken) err
 	return nil
 }
 
-// newJoinGrant returns the groups, labels and lifecycle that a join token gives to a node, or nil if the token gives
-// none.
+// newJoinGrant returns the groups, labels and lifecycle that a node gets from a join token. It returns nil if the
+// token gives none.
 func newJoinGrant(token pki.JoinToken) *model.JoinGrant {
 	g := &model.JoinGrant{Token: token.ID, Groups: token.Groups, Labels: token.Labels, Lifecycle: token.Lifecycle}
 	if g.Empty() {
@@ -213,8 +213,9 @@ func newJoinGrant(token pki.JoinToken) *model.JoinGrant {
 	return g
 }
 
-// claimDeclaredNode enrols a joining machine as the declared node of the same name, if that node has no machine yet.
-// If another write changes the row meanwhile, it checks the row again, at most five times.
+// claimDeclaredNode gives a joining machine the node that an operator declared under the machine's name. The declared
+// node must not have a machine yet. If another write changes the row meanwhile, it checks the row again, at most five
+// times.
 func (s *Enrolment) claimDeclaredNode(j *joinRequest, at Key) (member pki.Member, ok bool, err error) {
 	for range 5 {
 		member, ok, err = s.tryClaimDeclaredNode(j, at)
@@ -225,9 +226,8 @@ func (s *Enrolment) claimDeclaredNode(j *joinRequest, at Key) (member pki.Member
 	return member, ok, err
 }
 
-// tryClaimDeclaredNode reads, checks and writes the row of the declared node for a joining machine, in one attempt. A
-// node in a trusted group waits until a person confirms the name: otherwise a machine would be trusted because of the
-// name that it chose.
+// tryClaimDeclaredNode makes one attempt to enrol a joining machine as a declared node. A node in a trusted group
+// waits until a person confirms the name: otherwise a machine would be trusted because of the name that it chose.
 func (s *Enrolment) tryClaimDeclaredNode(j *joinRequest, at Key) (pki.Member, bool, error) {
 	if s.nodes.hasMachine([]string{at.Namespace}, at.Name) {
 		return pki.Member{}, false, nil
@@ -270,9 +270,9 @@ func (s *Enrolment) tryClaimDeclaredNode(j *joinRequest, at Key) (pki.Member, bo
 	return pki.Member{UID: uid, Name: at.Name, Namespace: at.Namespace}, err == nil, err
 }
 
-// replaceableNode returns the node that a joining machine may take over by its token: the node that the token names,
-// or the long absent node of the requested name. A name proves little: no machine replaces one in a trusted group by
-// name alone.
+// replaceableNode returns the existing node whose machine a joining machine may replace, according to its join token.
+// It is the node that the token names, or the long absent node of the requested name. A name proves little: no machine
+// replaces one in a trusted group by name alone.
 func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, namespace, name string) (node NodeInfo, ok bool, err error) {
 	if token.Node != uuid.Nil {
 		node, ok = s.nodes.lookupUID(token.Node)
@@ -305,13 +305,13 @@ func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, na
 	return node, true, nil
 }
 
-// replacedTombstoneLife returns how long the tombstone of a replaced machine is stored: until its certificate can no longer
-// be used or renewed.
+// replacedTombstoneLife returns for how long the tombstone of a replaced machine must be kept. It ends when the
+// machine's certificate can no longer be used or renewed.
 func (s *Enrolment) replacedTombstoneLife() time.Duration {
 	return cmp.Or(s.opts.CertificateLife, pki.NodeLife) + pki.RenewableFor
 }
 
-// replaceMachine gives an existing node to the joining machine, in place of its former one. The node keeps its ids,
+// replaceMachine gives an existing node to a joining machine, in place of the former machine. The node keeps its ids,
 // events and history; the former machine gets a tombstone.
 func (s *Enrolment) replaceMachine(j *joinRequest, node NodeInfo) (pki.Member, error) {
 	s.writing.Lock() // no write comes between reading and writing

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// joinRequest is the request of one machine to become a node, with the resulting node or error
+// joinRequest is the request of one machine to become a node, with the outcome. The outcome is the node or an error.
 type joinRequest struct {
 	ctx       context.Context // of the waiting caller
 	by        Actor
@@ -29,41 +29,41 @@ type joinRequest struct {
 	err    error
 }
 
-// setOutcome sets the node of the joined machine, or the error of the request.
+// setOutcome stores the outcome of a machine's join request. It is the node or an error.
 func (j *joinRequest) setOutcome(member pki.Member, err error) {
 	j.done, j.member, j.err = true, member, err
 }
 
-// namespace returns the namespace that the machine's node gets.
+// namespace returns the namespace for the node of a joining machine.
 func (j *joinRequest) namespace() string {
 	return cmp.Or(j.token.Namespace, model.DefaultNamespaceName)
 }
 
-// report returns the first report of a new agent, without the handlers of its keepalive: the agent sends these in its
-// first session.
+// report returns the first report of a joining machine's agent. It has no handlers of the keepalive, because the agent
+// sends these in its first session.
 func (j *joinRequest) report() AgentReport {
 	return AgentReport{Facts: j.request.Facts, Labels: j.request.Labels, Groups: sortedGroups(j.request.Groups), Entity: j.request.Entity}
 }
 
-// joinQueue has the join requests of machines that wait for the next commit, oldest first. One commit follows the
-// other, so that no two machines get one name, one key or the last use of a token. The next commit writes all
-// machines that came while a commit ran: a fleet that joins at once costs a few commits, not one for each machine.
+// joinQueue has the join requests of waiting machines, oldest first. One commit follows the other, so that no two
+// machines get one name, one key or the last use of a token. The next commit writes all machines that came while a
+// commit ran: a fleet that joins at once costs a few commits, not one for each machine.
 type joinQueue struct {
 	mu    sync.Mutex
 	waits []*joinRequest
 }
 
-// maxJoinBatch bounds the machines of one commit.
+// maxJoinBatch bounds the machines that one commit enrols.
 const maxJoinBatch = 500
 
-// add appends a join request to the queue.
+// add appends a machine's join request to the queue.
 func (q *joinQueue) add(j *joinRequest) {
 	q.mu.Lock()
 	q.waits = append(q.waits, j)
 	q.mu.Unlock()
 }
 
-// takeBatch removes and returns the oldest join requests, at most maxJoinBatch.
+// takeBatch removes the oldest join requests from the queue and returns the requests.
 func (q *joinQueue) takeBatch() []*joinRequest {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,7 +73,7 @@ func (q *joinQueue) takeBatch() []*joinRequest {
 	return list
 }
 
-// join enrols a machine, in one commit with the other machines that wait.
+// join enrols a machine, together with other waiting machines in one commit.
 func (s *Enrolment) join(j *joinRequest) (pki.Member, error) {
 	s.queue.add(j)
 	s.nodes.enrolling.Lock()
@@ -103,8 +103,8 @@ type joinBatch struct {
 	freeSlots map[string]int // node slots left, for each namespace with a node limit
 }
 
-// enrolBatch writes the join requests that create new nodes in one commit. It leaves replacements and declared nodes
-// to enrolMachine, and all requests if a row changed since the batch read it.
+// enrolBatch enrols several machines as new nodes in one commit. It leaves replacements and declared nodes to
+// enrolMachine, and all requests if a row changed since the batch read it.
 func (s *Enrolment) enrolBatch(ctx context.Context, list []*joinRequest) {
 	t := &joinBatch{names: map[Key]bool{}, uids: map[uuid.UUID]bool{}, tokens: map[string]*usedToken{}, freeSlots: map[string]int{}}
 	defer s.nodes.releaseKeys()
@@ -132,7 +132,7 @@ func (s *Enrolment) enrolBatch(ctx context.Context, list []*joinRequest) {
 	}
 }
 
-// addToBatch adds a join request to a batch if it creates a new node with an unused name.
+// addToBatch adds a join request to a batch. It does so only for a new node with an unused name.
 func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest) error {
 	if j.ctx.Err() != nil || j.token.Node != uuid.Nil || j.token.Replace {
 		return nil
@@ -189,10 +189,10 @@ func (s *Enrolment) addToBatch(ctx context.Context, t *joinBatch, j *joinRequest
 	return nil
 }
 
-// tokenKind is the kind of the rows of join tokens.
+// tokenKind is the kind of database rows with join tokens.
 const tokenKind = "jointoken"
 
-// JoinTokens stores join tokens as database rows beside the declared resources
+// JoinTokens stores join tokens in the database of the declared resources
 type JoinTokens struct{ Store Store }
 
 // joinTokenKey returns the key of the database row of a join token.
@@ -223,19 +223,19 @@ func (s JoinTokens) List(ctx context.Context) ([]pki.JoinToken, error) {
 	return list, nil
 }
 
-// Delete removes a token; nodes that joined with it stay.
+// Delete removes a join token. Nodes that joined with the token stay.
 func (s JoinTokens) Delete(ctx context.Context, by Actor, id string) error {
 	_, err := s.Store.Commit(ctx, by, []Write{{Key: joinTokenKey(id), Expect: -1}})
 	return err
 }
 
-// Find returns the join token with this id.
+// Find returns a join token by its id.
 func (s JoinTokens) Find(ctx context.Context, id string) (pki.JoinToken, error) {
 	t, _, err := s.find(ctx, id)
 	return t, err
 }
 
-// find returns a join token and the revision of its row.
+// find returns a join token and the revision of its database row.
 func (s JoinTokens) find(ctx context.Context, id string) (t pki.JoinToken, revision int64, err error) {
 	row, err := s.Store.Get(ctx, joinTokenKey(id))
 	if err != nil {
@@ -248,8 +248,8 @@ func (s JoinTokens) find(ctx context.Context, id string) (t pki.JoinToken, revis
 	return t, row.Revision, nil
 }
 
-// tokenUseWrites returns the database write that counts one use of a join token, or nil if the token is not stored.
-// The commit that creates the node contains them, so that no use is counted without a node. The caller holds
+// tokenUseWrites returns the database write that counts one use of a join token. It returns nil if the token is not
+// stored. The commit that creates the node contains them, so that no use is counted without a node. The caller holds
 // nodeIndex.enrolling.
 func (s JoinTokens) tokenUseWrites(ctx context.Context, token pki.JoinToken) ([]Write, error) {
 	if !token.Stored {
@@ -267,13 +267,14 @@ func (s JoinTokens) tokenUseWrites(ctx context.Context, token pki.JoinToken) ([]
 	return []Write{write}, err
 }
 
-// usedToken is a stored join token with a count of uses that was increased in memory and is not yet written
+// usedToken is a join token whose count of uses is one higher than in the database. The increased count is not yet
+// written.
 type usedToken struct {
 	pki.JoinToken
 	revision int64 // revision of the token's row when the row was read
 }
 
-// write returns the database write that stores the increased count of uses of a join token
+// write returns the database write that stores a join token's increased count of uses
 func (u *usedToken) write() (Write, error) {
 	body, err := json.Marshal(u.JoinToken)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestConcurrentEnrolmentsShareACommit enrols machines that ask during a running commit: one commit enrols all, each
-// with its own name, token use and audit record. Two requests of one machine make one node, a declared node gets its
-// machine, and a machine over the limit is refused.
+// TestConcurrentEnrolmentsShareACommit enrols machines while another commit runs, and expects one common commit for
+// the machines. Each machine has its own name, token use and audit record. Two requests of one machine make one node,
+// a declared node gets its machine, and a machine over the limit is refused.
 func TestConcurrentEnrolmentsShareACommit(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	tokens := intent.JoinTokens{Store: w.Store()}
@@ -112,14 +112,14 @@ func TestFleetEnrolsInFewCommits(t *testing.T) {
 	}
 }
 
-// awaitJoinRequests waits until n join requests wait for the commit in progress.
+// awaitJoinRequests waits until n join requests wait for the running commit to end.
 func (w *testService) awaitJoinRequests(t *testing.T, n int) {
 	t.Helper()
 	testenv.Until(t, fmt.Sprint(n, " machines wait"), func() bool { return w.WaitingRequests() >= n })
 }
 
-// TestNamespaceNodeLimit joins machines in a namespace at its node limit, singly and together: all are refused,
-// except a machine whose node was declared beforehand
+// TestNamespaceNodeLimit joins more machines than a namespace allows, and expects a refusal of the others. Machines
+// join singly and together. A machine may still join if its node was declared beforehand.
 func TestNamespaceNodeLimit(t *testing.T) {
 	var told atomic.Int64
 	w, ctx := newTestService(t), t.Context()
@@ -164,8 +164,8 @@ func TestNamespaceNodeLimit(t *testing.T) {
 	}
 }
 
-// TestJoinGrantSurvivesApply applies a Node again that got groups and labels from a join token: they stay, unless the
-// file declares groups or labels itself
+// TestJoinGrantSurvivesApply applies a joined node again, and expects the groups and labels from its join token to
+// stay. Groups or labels that the file declares replace them.
 func TestJoinGrantSurvivesApply(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	apply := func(name string, given *model.JoinGrant) intent.Op {
@@ -243,8 +243,8 @@ func TestJoinGrantSurvivesApply(t *testing.T) {
 	}
 }
 
-// A declared node keeps its declared groups, labels and lifecycle when a machine joins, also without grants of a
-// token.
+// A declared node keeps its declared groups, labels and lifecycle when a machine joins. The same holds without grants
+// of a token.
 func TestDeclaredNodeKeepsItsDeclaration(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	uid := uuid.New()
@@ -263,8 +263,8 @@ func TestDeclaredNodeKeepsItsDeclaration(t *testing.T) {
 	}
 }
 
-// A use of a token is counted in the commit that creates the node or replaces its machine. If that commit fails, the
-// use is not counted; of many machines with a token for one use, one joins.
+// A use of a join token is counted in the commit that uses the token. The commit creates a node or replaces its
+// machine. If that commit fails, the use is not counted; of many machines with a token for one use, one joins.
 func TestTokenUseIsCountedWithItsNode(t *testing.T) {
 	w := newTestService(t)
 	first, err := w.join(t, "k0", "web01", pki.JoinToken{})
@@ -316,8 +316,8 @@ func TestTokenUseIsCountedWithItsNode(t *testing.T) {
 	}
 }
 
-// A machine that joins with the name of a declared node becomes this node, which keeps its id and its declaration. A
-// declared node in a trusted group waits for a person's confirmation.
+// A machine that joins under the name of a declared node gets the declared node. The node keeps its id and its
+// declaration. A declared node in a trusted group waits for a person's confirmation.
 func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	declare := func(name string, groups ...string) model.Resource {
@@ -366,8 +366,8 @@ func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 	}
 }
 
-// TestEnrolmentIsRefusedIfTrustIsUnknown expects that no machine may become a node while the server cannot determine
-// whether the node is in a trusted group
+// TestEnrolmentIsRefusedIfTrustIsUnknown expects a refusal while the server cannot determine a node's trust. A trusted
+// node belongs to a trusted group.
 func TestEnrolmentIsRefusedIfTrustIsUnknown(t *testing.T) {
 	w := newTestService(t)
 	pay := func(role string) model.Resource {

@@ -15,35 +15,35 @@ func (s *Service) EnforceRetentionNow(ctx context.Context) error { return s.dele
 // WriteReportsNow does one round of WriteReports, for tests.
 func (s *Service) WriteReportsNow(ctx context.Context) error { return s.writePending(ctx) }
 
-// ForgetAbsentNow does one round of ForgetAbsentNodes as if this time had passed, for tests.
+// ForgetAbsentNow does one round of ForgetAbsentNodes after a given time, for tests.
 func (s *Service) ForgetAbsentNow(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
 	return s.Nodes.forgetAbsent(ctx, away, passed)
 }
 
-// IndexSizes returns the numbers of entries in the in-memory indexes of nodes, keys, ephemeral nodes and tombstones,
-// for tests.
+// IndexSizes returns the numbers of entries in the in-memory indexes, for tests. The indexes have nodes, keys,
+// ephemeral nodes and tombstones.
 func (s *Service) IndexSizes() (nodes, keys, ephemeral, tombstones int) {
 	s.nodes.mu.RLock()
 	defer s.nodes.mu.RUnlock()
 	return len(s.nodes.byUID) + len(s.nodes.keys), len(s.nodes.byKey) + len(s.tombstones.byKey), len(s.nodes.ephemeral), len(s.tombstones.byRow)
 }
 
-// RefillReportBudgets refills each node's budget of report changes, for tests
+// RefillReportBudgets resets each node's limit of report changes, for tests
 func (s *Service) RefillReportBudgets() {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	clear(s.nodes.paces)
 }
 
-// WaitingRequests returns the number of join requests that wait for the running commit.
+// WaitingRequests returns the number of machines' join requests that wait for the running commit.
 func (s *Service) WaitingRequests() int {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
 	return len(s.queue.waits)
 }
 
-// TestRecordedReportIsNotWrittenAgain reconnects a fleet with unchanged agent reports and expects no write and no
-// query of the store
+// TestRecordedReportIsNotWrittenAgain sends an agent's report that is already stored, and expects no database query or
+// write
 func TestRecordedReportIsNotWrittenAgain(t *testing.T) {
 	facts, labels := map[string]string{"os": "linux", "arch": "amd64"}, map[string]string{"env": "prod"}
 	info := NodeInfo{UID: uuid.New(), Name: "web01", Namespace: "default", report: AgentReport{facts, labels, []string{"canary", "web"}, nil, nil}.fingerprint()}

@@ -13,11 +13,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Placement is the effect of a write: the number of nodes to which the resource applies and the number of resources
-// that use it.
+// Placement counts the nodes and the other resources that use a written resource. It counts the nodes to which the
+// resource applies, and the resources that use it.
 type Placement = kind.Placement
 
-// Impact is the effect of writes on nodes, computed without the writes.
+// Impact is the predicted effect of a change on nodes, such as the number of affected nodes.
 type Impact struct {
 	Placements []Placement // of each write
 	Affected   int         // existing nodes that get another assignment or are deleted
@@ -31,7 +31,7 @@ type Impact struct {
 	Timings []StepTime
 }
 
-// UnitImpact says on how many nodes a unit (a check, directive or Template) appears, disappears or changes.
+// UnitImpact counts the nodes that gain, lose or change a check, directive or Template.
 type UnitImpact struct {
 	Key                  Key
 	Gets, Loses, Changes int
@@ -40,13 +40,13 @@ type UnitImpact struct {
 	Steps                []string // of the roll-out of the change; nil: all nodes at once
 }
 
-// StepTime is the duration of one step of the planner.
+// StepTime is how long one step of a preview took in the planner.
 type StepTime struct {
 	Step     string
 	Duration time.Duration
 }
 
-// Options has the dependencies and settings of a Service.
+// Options has the dependencies and settings of the intent Service.
 type Options struct {
 	Store Store
 	// Kinds are the kinds of resources; nil: all of Muster's.
@@ -79,9 +79,9 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Service reads and changes the intent (everything that users declare): resources, nodes and join tokens. It consists
-// of one type per subject (Resources, Nodes, …) on one repository; a caller that needs one subject takes that type.
-// It is safe for concurrent use.
+// Service reads and changes everything that users declare on the server (the intent). That is resources, nodes and
+// join tokens. It consists of one type per subject (Resources, Nodes, …) on one repository; a caller that needs one
+// subject takes that type. It is safe for concurrent use.
 type Service struct {
 	*repository
 
@@ -96,7 +96,7 @@ type Service struct {
 	Rollouts *Rollouts
 }
 
-// NewService returns a service on a store. Call Load before anything else.
+// NewService returns an intent service on a store of declared resources. Call Load before anything else.
 func NewService(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -120,13 +120,14 @@ func NewService(o Options) *Service {
 	}
 }
 
-// CommitSignal returns a channel that receives a value after each commit.
+// CommitSignal returns a channel that gets a value after each commit of declared resources.
 func (s *Service) CommitSignal() <-chan struct{} { return s.committed }
 
 // Store returns the store of database rows, which the planner reads
 func (s *Service) Store() Store { return s.opts.Store }
 
-// repository commits rows to the store and keeps the in-memory indexes consistent. All parts of a Service share one.
+// repository writes declared resources to the store and updates the in-memory indexes. All parts of a Service share
+// one.
 //
 // Lock order: nodeIndex.enrolling, then writing, then the lock of one index. No lock of an index is held across SQL.
 type repository struct {
@@ -145,8 +146,8 @@ type repository struct {
 	reserved   reservedNames
 }
 
-// Load reads all indexes from the store, and creates the namespaces default and shared if they are missing. Call it
-// before anything else.
+// Load fills the in-memory indexes from the database at the server's start. It creates the namespaces default and
+// shared if they are missing. Call it before anything else.
 func (r *repository) Load(ctx context.Context) error {
 	if err := r.createFirstResources(ctx); err != nil {
 		return err
@@ -157,15 +158,15 @@ func (r *repository) Load(ctx context.Context) error {
 				return err
 			}
 			if err := r.indexRow(row, false); err != nil {
-				return fmt.Errorf("load %s: %w", row.Key, err)
+				return fmt.Errorf("load %s into memory: %w", row.Key, err)
 			}
 		}
 	}
 	return nil
 }
 
-// createFirstResources creates the namespaces default and shared with their groups, in a new store or in a damaged
-// one without them.
+// createFirstResources creates the namespaces default and shared with their groups. They are missing in a new or
+// damaged store.
 func (r *repository) createFirstResources(ctx context.Context) error {
 	var writes []Write
 	for _, seed := range []model.Resource{
@@ -192,10 +193,10 @@ func (r *repository) createFirstResources(ctx context.Context) error {
 	return err
 }
 
-// serverActor returns the server as the author of its own changes.
+// serverActor returns the server as the audit's author of its own changes.
 func serverActor(why string) Actor { return Actor{User: "server", Address: "local", Message: why} }
 
-// rows returns an iterator over stored rows in the order of their keys, which reads q.Limit rows per query (0: all at
+// rows returns an iterator over stored rows in the order of their keys. Each query reads q.Limit rows (0 means all at
 // once). After an error the iteration ends.
 func (r *repository) rows(ctx context.Context, q ListQuery) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
@@ -218,15 +219,17 @@ func (r *repository) rows(ctx context.Context, q ListQuery) iter.Seq2[Row, error
 	}
 }
 
-// commit writes rows to the store, then updates the indexes. Every write of package intent goes through this method.
+// commit writes rows to the store, then updates the in-memory indexes. Every write of package intent goes through this
+// method.
 func (r *repository) commit(ctx context.Context, by Actor, writes []Write) (CommitResult, error) {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	return r.commitLocked(ctx, by, writes)
 }
 
-// commitLocked writes rows to the store and updates the indexes, while the caller holds the lock. No other write
-// comes between rows and indexes, so the row that is written last is also the row that is indexed last.
+// commitLocked writes rows and updates the in-memory indexes, under the lock of the repository. The caller holds the
+// lock. No other write comes between rows and indexes, so the row that is written last is also the row that is indexed
+// last.
 func (r *repository) commitLocked(ctx context.Context, by Actor, writes []Write) (CommitResult, error) {
 	done, err := r.opts.Store.Commit(ctx, by, writes)
 	if err != nil {
@@ -247,7 +250,7 @@ func (r *repository) commitLocked(ctx context.Context, by Actor, writes []Write)
 	return done, nil
 }
 
-// indexRow updates the in-memory index for a row that was written or deleted.
+// indexRow updates the in-memory index for a written or deleted row.
 func (r *repository) indexRow(row Row, deleted bool) error {
 	switch row.Kind {
 	case tombstoneKind:
@@ -297,7 +300,8 @@ func (r *repository) indexRow(row Row, deleted bool) error {
 	return nil
 }
 
-// reserveTargets reserves the names of the nodes that a resource with secrets lists, so that no new machine takes one.
+// reserveTargets reserves the node names in the targets of a resource that sends secrets. So no new machine can take
+// such a name.
 func (r *repository) reserveTargets(key Key, secrets bool, targets *model.Targets) {
 	var listed []string
 	if secrets && targets != nil {

@@ -20,8 +20,8 @@ import (
 
 var ada = intent.Actor{User: "ada", Address: "127.0.0.1", Message: "test"}
 
-// testService is an intent Service (declared resources) on a temporary SQLite store, with a planner and a clock that
-// the test sets
+// testService is an intent Service on a temporary SQLite store, for declared resources. It has a planner and a clock
+// that the test sets.
 type testService struct {
 	full func(namespace, limit, reason string)
 	*intent.Service
@@ -52,7 +52,7 @@ func newTestService(t *testing.T) *testService {
 	return w
 }
 
-// open opens the store again with a new service, as after a restart of the server
+// open starts a new service on the same database, as after a restart of the server
 func (w *testService) open(t *testing.T) {
 	t.Helper()
 	store, err := intentdb.Open(t.Context(), w.dsn, kind.All(), func() time.Time { return w.now })
@@ -96,7 +96,7 @@ func (w *testService) apply(t *testing.T, resources ...model.Resource) intent.Ap
 	return testenv.Value(w.Apply(t.Context(), ada, resources, intent.ApplyOptions{}))(t)
 }
 
-// check returns a Check with these handlers, for tests
+// check returns a Check with some handlers, for tests
 func check(name string, handlers ...string) model.Resource {
 	return model.Resource{Kind: "Check", Metadata: model.Metadata{Name: name}, Spec: &model.CheckSpec{
 		Command: &model.Command{Shell: "true"}, Interval: model.Duration(time.Minute), Targets: &model.Targets{Groups: []string{"all"}},
@@ -104,13 +104,13 @@ func check(name string, handlers ...string) model.Resource {
 	}}
 }
 
-// group returns a Group that contains these groups, for tests
+// group returns a Group with some inner groups, for tests
 func group(name string, inner ...string) model.Resource {
 	return model.Resource{Kind: "Group", Metadata: model.Metadata{Name: name}, Spec: &model.GroupSpec{Groups: inner}}
 }
 
-// TestApplyReportsOutcomeOfEachResource applies new, changed and unchanged resources and expects the result to report
-// each as such
+// TestApplyReportsOutcomeOfEachResource applies new, changed and unchanged resources, and expects the right outcome
+// for each
 func TestApplyReportsOutcomeOfEachResource(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	if out := w.apply(t, check("a"), check("b")); out.Outcomes[0].Op != intent.OpCreated || out.Outcomes[1].Key.String() != "check/b" {
@@ -139,8 +139,8 @@ func TestApplyReportsOutcomeOfEachResource(t *testing.T) {
 	}
 }
 
-// TestApplyIsAtomicAndReportsEveryProblem applies valid and invalid resources together, and expects that none is stored and
-// the error lists every fault.
+// TestApplyIsAtomicAndReportsEveryProblem applies valid and invalid resources together, and expects no stored
+// resource. The error must list every fault.
 func TestApplyIsAtomicAndReportsEveryProblem(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	lost := check("c")
@@ -159,7 +159,7 @@ func TestApplyIsAtomicAndReportsEveryProblem(t *testing.T) {
 	}
 }
 
-// An apply that changes more nodes than the limit is refused without a confirmation (--yes or --max-affected).
+// An apply that changes too many nodes is refused without a confirmation (--yes or --max-affected).
 func TestApplyThatChangesManyNodesNeedsConfirmation(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	w.affected = 51
@@ -174,7 +174,7 @@ func TestApplyThatChangesManyNodesNeedsConfirmation(t *testing.T) {
 	}
 }
 
-// TestStaleRevisionIsRefused applies with an outdated expected revision and expects the class Stale.
+// TestStaleRevisionIsRefused applies with an outdated expected revision, and expects an error of class Stale.
 func TestStaleRevisionIsRefused(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	key := intent.Key{Kind: "Group", Namespace: "default", Name: "all"}
@@ -192,8 +192,8 @@ func TestStaleRevisionIsRefused(t *testing.T) {
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{*r}, fresh))(t)
 }
 
-// TestOperatorCannotChangeReport applies a Node with another uid and other facts, and expects that the values of its
-// machine stay.
+// TestOperatorCannotChangeReport applies a Node with another uid and other facts, and expects no effect. The values of
+// the machine stay.
 func TestOperatorCannotChangeReport(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	var uid uuid.UUID
@@ -230,8 +230,8 @@ func TestOperatorCannotChangeReport(t *testing.T) {
 	}
 }
 
-// TestNonEmptyNamespaceIsNotDeleted deletes a namespace that still has resources, and expects a refusal that names
-// one of them
+// TestNonEmptyNamespaceIsNotDeleted deletes a namespace with resources, and expects a refusal. The error names one of
+// the resources.
 func TestNonEmptyNamespaceIsNotDeleted(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	team := model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: "team"}, Spec: &model.NamespaceSpec{Limits: &model.Limits{Labels: 9}}}
@@ -249,8 +249,8 @@ func TestNonEmptyNamespaceIsNotDeleted(t *testing.T) {
 	testenv.Value(w.Delete(ctx, ada, []intent.Key{key}, intent.ApplyOptions{}))(t)
 }
 
-// TestMissingNodesAreReported applies a resource that names a missing node, and expects a warning that suggests a
-// similar name
+// TestMissingNodesAreReported applies a resource that names a missing node, and expects a warning. The warning
+// suggests a similar name.
 func TestMissingNodesAreReported(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	on := func(namespace string, nodes ...string) model.Resource {

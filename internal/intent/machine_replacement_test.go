@@ -16,14 +16,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// join enrols a machine with a key, a name and a token.
+// join enrols a machine with a key, a name and a join token.
 func (w *testService) join(t *testing.T, key, name string, token pki.JoinToken) (pki.Member, error) {
 	t.Helper()
 	return w.Register(t.Context(), key, token, pki.EnrolRequest{Name: name, Facts: map[string]string{"key": key}})
 }
 
-// A rename or retirement by hand of a node that an owner declares returns a warning: the owner's next apply reverts
-// it.
+// A rename or retirement by hand of an owner's node returns a warning. The owner's next apply reverts the change.
 func TestRenameAndRetireWarnOfTheOwner(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	node := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "web01"}, Spec: &model.NodeSpec{UID: uuid.NewString()}}
@@ -46,8 +45,8 @@ func TestRenameAndRetireWarnOfTheOwner(t *testing.T) {
 	warned(done, err, "team-a", "creates it again")
 }
 
-// A machine takes over a node by a token made for the node, or by a token that may replace machines if the node has
-// no session.
+// A machine takes over a node by a join token for the node. A token that may replace machines also works if the node
+// has no session.
 func TestMachineReplacesAnotherByToken(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
@@ -94,8 +93,8 @@ func TestMachineReplacesAnotherByToken(t *testing.T) {
 	}
 }
 
-// TestConnectedMachineIsNotReplacedByName enrols a new machine under the name of an existing node, and expects it to
-// get the node only with a join token for this node or if the old machine has been disconnected for long.
+// TestConnectedMachineIsNotReplacedByName enrols a machine under an existing node's name, and expects a refusal. The
+// machine gets the node only with a join token for this node, or if the old machine has been disconnected for long.
 func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	w := newTestService(t)
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})
@@ -140,8 +139,8 @@ func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	}
 }
 
-// TestMachineAcceptedByKeyGetsNoTrustedName accepts a machine only by its key, and expects that it cannot get a node name
-// that a trusted group lists
+// TestMachineAcceptedByKeyGetsNoTrustedName accepts a machine only by its key, and expects no reserved node name. A
+// trusted group lists a reserved name.
 func TestMachineAcceptedByKeyGetsNoTrustedName(t *testing.T) {
 	w := newTestService(t)
 	db := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "db01"}, Spec: &model.NodeSpec{}}
@@ -160,8 +159,8 @@ func TestMachineAcceptedByKeyGetsNoTrustedName(t *testing.T) {
 	}
 }
 
-// A machine whose node was retired or deleted is refused with the reason, until an operator allows its return. Only a
-// person can lift the refusal; an applied file cannot.
+// A machine with a retired or deleted node is refused, until an operator allows its return. Only a person can lift the
+// refusal; an applied file cannot.
 func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	key := func(name string) intent.Key { return intent.Key{Kind: "Node", Namespace: "default", Name: name} }
@@ -229,8 +228,8 @@ func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
 	}
 }
 
-// TestReturningNodeKeepsItsUID restores a database that lacks a machine's node: the machine gets its former node id
-// again, unless another node or a trusted name forbids it
+// TestReturningNodeKeepsItsUID restores a database without a joined machine, and expects the machine to get its former
+// id. The machine gets a new id if another node or a trusted name forbids the former one.
 func TestReturningNodeKeepsItsUID(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	returns := func(uid uuid.UUID, key, name string, named bool) (pki.Member, error) {
@@ -267,7 +266,7 @@ func TestReturningNodeKeepsItsUID(t *testing.T) {
 	}
 }
 
-// The tombstone of a machine key survives a restart, and is deleted when it expires or when the machine joins with a
+// The tombstone of a machine's key survives a restart. It is deleted when it expires or when the machine joins with a
 // token.
 func TestTombstoneIsDeletedByJoinOrExpiry(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
@@ -313,8 +312,8 @@ func TestTombstoneIsDeletedByJoinOrExpiry(t *testing.T) {
 	}
 }
 
-// TestFirstKeyOfANodeStays connects a machine as a node without a recorded key: the node gets the machine's key, and
-// no later write changes it
+// TestFirstKeyOfANodeStays records two machine keys for one node, and expects the first key to stay. No later write
+// changes the key.
 func TestFirstKeyOfANodeStays(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	uid := uuid.New()
@@ -340,8 +339,8 @@ func TestFirstKeyOfANodeStays(t *testing.T) {
 	}
 }
 
-// TestNoTwoNodesShareAKey expects that two nodes never have the same machine key, neither after their first sessions
-// nor after loading an old database
+// TestNoTwoNodesShareAKey expects a different machine key for each node. This holds after the first sessions and after
+// loading an old database.
 func TestNoTwoNodesShareAKey(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	one, err := w.Register(ctx, "k1", pki.JoinToken{ID: "t"}, pki.EnrolRequest{Name: "web01"})
@@ -376,7 +375,8 @@ func TestNoTwoNodesShareAKey(t *testing.T) {
 	}
 }
 
-// A renamed node keeps its id, and all resources that name the node change in the same commit.
+// A renamed node keeps its id, and references to the node get the new name. All resources that name the node change in
+// the same commit.
 func TestRenameUpdatesAllReferences(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	uid := uuid.New()

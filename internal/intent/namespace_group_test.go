@@ -14,7 +14,7 @@ func allGroupKey(namespace string) intent.Key {
 	return intent.Key{Kind: "Group", Namespace: namespace, Name: "all"}
 }
 
-// allGroup returns the group "all" of a namespace, or nil if there is no such group.
+// allGroup returns the group "all" of a namespace. It returns nil if the namespace has no such group.
 func (w *testService) allGroup(t *testing.T, namespace string) *model.Resource {
 	t.Helper()
 	r, err := w.Get(t.Context(), allGroupKey(namespace))
@@ -61,7 +61,7 @@ func TestNamespaceIsCreatedWithGroupAll(t *testing.T) {
 	}
 }
 
-// TestGroupAllIsDeletedWithItsNamespace deletes a namespace: its built-in group "all" goes with it.
+// TestGroupAllIsDeletedWithItsNamespace deletes a namespace, and expects the deletion of its built-in group "all".
 func TestGroupAllIsDeletedWithItsNamespace(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	w.apply(t, namespace("shop"), inNamespace("shop", group("g")))
@@ -79,8 +79,7 @@ func TestGroupAllIsDeletedWithItsNamespace(t *testing.T) {
 	}
 }
 
-// An apply with --prune removes the owner of the built-in group "all", so that later applies do not report the group
-// again.
+// An apply with --prune removes the owner of the built-in group "all". So later applies do not report the group again.
 func TestPruneReleasesGroupAll(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}

@@ -27,12 +27,12 @@ type namespaceInfo struct {
 	limits model.Limits
 }
 
-// newNamespaceIndex returns an empty index with the server's default limits.
+// newNamespaceIndex returns an empty index of namespaces, with the server's default limits.
 func newNamespaceIndex(defaults model.Limits) namespaceIndex {
 	return namespaceIndex{defaults: defaults, byName: map[string]namespaceInfo{}, limits: map[model.NamespaceID]model.Limits{}}
 }
 
-// putLimits sets the limits of a namespace, with the server's defaults for the unset ones.
+// putLimits sets the limits of a namespace. Unset limits get the server's defaults.
 func (x *namespaceIndex) putLimits(name string, id model.NamespaceID, own *model.Limits) {
 	info := namespaceInfo{id: id, limits: x.defaults}
 	if own != nil {
@@ -64,7 +64,7 @@ func (x *namespaceIndex) removeNamespace(name string) {
 	delete(x.byName, name)
 }
 
-// idByName returns the id of a namespace, and false if the namespace does not exist.
+// idByName returns the id of a namespace. It returns false if the namespace does not exist.
 func (x *namespaceIndex) idByName(name string) (model.NamespaceID, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -79,7 +79,7 @@ func (x *namespaceIndex) names() []string {
 	return slices.Collect(maps.Keys(x.byName))
 }
 
-// limitsByName returns the limits in force of a namespace; the server's defaults for an unknown one.
+// limitsByName returns the limits in force for a namespace. For an unknown namespace it returns the server's defaults.
 func (x *namespaceIndex) limitsByName(name string) model.Limits {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -89,13 +89,13 @@ func (x *namespaceIndex) limitsByName(name string) model.Limits {
 	return x.defaults
 }
 
-// LimitsFor returns the limits of a namespace by name, with the server's defaults for unset ones.
+// LimitsFor returns the limits of a namespace by its name. Unset limits have the server's defaults.
 func (s *Namespaces) LimitsFor(namespace string) model.Limits {
 	return s.namespaces.limitsByName(namespace)
 }
 
-// NamespaceLimits returns the limits of the namespace with this id, with the server's defaults for unset ones.
-// Sessions ask for every batch, so a change takes effect at once.
+// NamespaceLimits returns the limits of a namespace by its id. Unset limits have the server's defaults. Sessions ask
+// for every batch, so a change takes effect at once.
 func (s *Namespaces) NamespaceLimits(id model.NamespaceID) model.Limits {
 	s.namespaces.mu.RLock()
 	defer s.namespaces.mu.RUnlock()
@@ -118,8 +118,8 @@ func missingNamespaceError(name string) error {
 	return model.Errorf(model.NotFound, "namespace %q does not exist", name).WithHint("list namespaces: muster get namespaces; create a namespace: apply a resource of kind Namespace")
 }
 
-// allGroupName is the name of the group of all nodes that every namespace gets at its creation, so that a check may
-// target "all" at once. After its creation the group is an ordinary one: a person may delete it.
+// allGroupName is the name of the group of all nodes in every namespace. A new namespace gets the group, so that a
+// check may target "all" at once. After its creation the group is an ordinary one: a person may delete it.
 const allGroupName = "all"
 
 // allGroupKey returns the key of the group "all" of a namespace.
@@ -134,7 +134,7 @@ func newAllGroup(namespace string) model.Resource {
 	return model.Resource{Kind: "Group", Metadata: model.Metadata{Name: allGroupName, Namespace: namespace, DisplayName: title}, Spec: &model.GroupSpec{Where: "true"}}
 }
 
-// addAllGroups adds the built-in group "all" of each namespace that the apply creates.
+// addAllGroups adds the built-in group "all" for each new namespace of the apply.
 func (a *pendingApply) addAllGroups(ctx context.Context, resources []model.Resource) ([]model.Resource, error) {
 	declared := map[Key]bool{}
 	for i := range resources {
@@ -164,7 +164,7 @@ func (a *pendingApply) addAllGroups(ctx context.Context, resources []model.Resou
 // isAllGroup reports whether a key names the group "all" of a namespace.
 func isAllGroup(key Key) bool { return key.Kind == "Group" && key.Name == allGroupName }
 
-// allGroupRow returns the row of a namespace's group "all"; exists is false after a person deleted it.
+// allGroupRow returns the database row of a namespace's group "all". exists is false after a person deleted the group.
 func (r *repository) allGroupRow(ctx context.Context, namespace string) (row Row, exists bool, err error) {
 	row, err = r.opts.Store.Get(ctx, allGroupKey(namespace))
 	if model.ClassOf(err) == model.NotFound {
@@ -185,7 +185,8 @@ func (a *pendingApply) deleteAllGroup(ctx context.Context, namespace Key, delete
 	return err
 }
 
-// pruneAllGroups excludes the built-in groups "all" from a prune, except in namespaces that the prune deletes
+// pruneAllGroups excludes the built-in groups "all" from the deletion of undeclared resources. It keeps the deletion
+// in namespaces that are deleted as a whole.
 func (a *pendingApply) pruneAllGroups(ctx context.Context, list []undeclaredResource) ([]undeclaredResource, error) {
 	for i := range list {
 		switch key := list[i].row.Key; {

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Rename renames a node in one commit with all resources that refer to it. The node keeps its ids, and with them
-// events, problems and history. Conditions that name it stay; warnings list them.
+// Rename renames a node, and changes all references to its name in the same commit. The node keeps its ids, and with
+// them events, problems and history. Conditions that name it stay; warnings list them.
 func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to string, o ApplyOptions) (ApplyResult, error) {
 	key := Key{"Node", namespace, name}
 	row, err := s.opts.Store.Get(ctx, key)
@@ -48,7 +48,7 @@ func (s *Resources) Rename(ctx context.Context, by Actor, namespace, name, to st
 	return a.previewAndCommit(ctx)
 }
 
-// nameInOtherNamespace reports whether a node of another namespace has this name.
+// nameInOtherNamespace reports whether a node of another namespace has the same name.
 func (r *repository) nameInOtherNamespace(namespace, name string) bool {
 	var others []string
 	for _, ns := range r.namespaces.names() {
@@ -59,7 +59,7 @@ func (r *repository) nameInOtherNamespace(namespace, name string) bool {
 	return r.nodes.hasMachine(others, name)
 }
 
-// renameReferences changes the name of a renamed node in all resources that refer to it.
+// renameReferences changes a renamed node's name in all resources that refer to the node.
 func (a *pendingApply) renameReferences(ctx context.Context, n nodeRenaming) error {
 	for _, k := range a.repo.opts.Kinds.Kinds() {
 		for row, err := range a.repo.rows(ctx, ListQuery{Kind: k.Name}) {
@@ -91,7 +91,7 @@ func (a *pendingApply) renameReferences(ctx context.Context, n nodeRenaming) err
 	return nil
 }
 
-// nodeRenaming has the old and the new name of a node, to change resources that refer to it.
+// nodeRenaming has the old and the new name of a node. Its methods change resources that refer to the node.
 type nodeRenaming struct {
 	namespace, old, new string
 	inOtherNamespaces   bool // nodes of other namespaces also have the old name
@@ -123,9 +123,9 @@ func (n nodeRenaming) renameInResource(r *model.Resource) (changed bool) {
 	return changed
 }
 
-// renameInList replaces the node's old name in a list of references. In the namespace shared a plain name means the
-// nodes of that name in all namespaces: if nodes of other namespaces have the old name, the list keeps it beside the
-// new one.
+// renameInList replaces a renamed node's old name in a list of references. In the namespace shared a plain name means
+// the nodes of that name in all namespaces: if nodes of other namespaces have the old name, the list keeps it beside
+// the new one.
 func (n nodeRenaming) renameInList(of string, refs []string) (out []string, changed bool) {
 	for _, ref := range refs {
 		ns, name := model.SplitRef(of, ref)

@@ -16,14 +16,14 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// tombstoneKind is the kind of rows that record a removed node or a refused machine. The name of such a row is the uid
-// of the node; for a tombstone of one machine, keyTombstone and the fingerprint of the machine's key.
+// tombstoneKind is the kind of database rows about removed nodes and refused machines. The name of such a row is the
+// uid of the node; for a tombstone of one machine, keyTombstone and the fingerprint of the machine's key.
 const (
 	tombstoneKind = "tombstone"
 	keyTombstone  = "key:"
 )
 
-// Reasons of a tombstone; Refuse messages carry them as codes.
+// Reasons of a tombstone, the record of a removed node or refused machine. Refuse messages carry the reasons as codes.
 const (
 	ReasonRetired   = "retired"   // an operator took the node out of service
 	ReasonReplaced  = "replaced"  // another machine took over the node
@@ -32,7 +32,7 @@ const (
 	ReasonDeleted   = "deleted"   // the node was deleted like any resource
 )
 
-// Tombstone records why a node was removed or a machine refused, so that the server can tell the machine the reason
+// Tombstone records why a node was removed or a machine refused. The server tells the machine the reason.
 type Tombstone struct {
 	Name      string    `json:"name"` // name of the node
 	Namespace string    `json:"namespace,omitempty"`
@@ -44,7 +44,7 @@ type Tombstone struct {
 	Until     time.Time `json:"until,omitzero"` // zero: for good
 }
 
-// Sentence describes the removal or refusal of the machine in words: person, time and reason.
+// Sentence says in one sentence why a machine was removed or refused. It names the person, the time and the reason.
 func (t *Tombstone) Sentence() string {
 	what := map[string]string{
 		ReasonRetired: "was retired", ReasonReplaced: "belongs to another machine now: this one was replaced", ReasonDeclined: "was refused",
@@ -68,7 +68,8 @@ func (t *Tombstone) Sentence() string {
 	return text
 }
 
-// Hint returns advice for a refused machine: the command that lets the machine join again
+// Hint returns the advice for an operator whose machine is refused. The advice names the command that lets the machine
+// join again.
 func (t *Tombstone) Hint() string {
 	switch t.Cause {
 	case ReasonReplaced:
@@ -79,13 +80,13 @@ func (t *Tombstone) Hint() string {
 	return "to undo that, " + pki.HintJoinAgain
 }
 
-// Err returns the error with which the server refuses a machine that was retired, replaced or refused.
+// Err returns the error for a refused machine. The machine was retired, replaced or refused before.
 func (t *Tombstone) Err() error {
 	return model.Errorf(model.Forbidden, "%s", t.Sentence()).WithHint("%s", t.Hint())
 }
 
-// write returns the database write that stores the tombstone (record of a removed node or refused machine) in the row
-// with this name
+// write returns the database write that stores the tombstone under a row name. A tombstone is the record of a removed
+// node or refused machine.
 func (t Tombstone) write(name string) Write {
 	body, err := json.Marshal(t)
 	if err != nil {
@@ -94,10 +95,10 @@ func (t Tombstone) write(name string) Write {
 	return Write{Key: Key{Kind: tombstoneKind, Name: name}, Body: body, Expect: -1}
 }
 
-// Tombstones finds and deletes the tombstones of removed nodes and refused machines.
+// Tombstones finds and deletes tombstones, the records of removed nodes and refused machines.
 type Tombstones struct{ *repository }
 
-// tombstoneIndex has all tombstones (records of removed nodes and refused machines) in memory
+// tombstoneIndex has all tombstones in memory. A tombstone is the record of a removed node or refused machine.
 type tombstoneIndex struct {
 	now func() time.Time
 
@@ -106,16 +107,16 @@ type tombstoneIndex struct {
 	byKey map[string]string    // the row's name, by the fingerprint of the key
 }
 
-// newTombstoneIndex returns an empty index; now is its clock for expiry.
+// newTombstoneIndex returns an empty index of tombstones. now is the clock for their expiry.
 func newTombstoneIndex(now func() time.Time) tombstoneIndex {
 	return tombstoneIndex{now: now, byRow: map[string]Tombstone{}, byKey: map[string]string{}}
 }
 
-// putRow adds the tombstone in a database row to the index
+// putRow adds the tombstone of a database row to the index
 func (x *tombstoneIndex) putRow(row Row) error {
 	var t Tombstone
 	if err := json.Unmarshal(row.Body, &t); err != nil {
-		return fmt.Errorf("read %s: %w", row.Key, err)
+		return fmt.Errorf("decode the stored record %s: %w", row.Key, err)
 	}
 	if key, ok := strings.CutPrefix(row.Name, keyTombstone); ok {
 		t.Key = key
@@ -139,10 +140,11 @@ func (x *tombstoneIndex) removeRow(name string) {
 	delete(x.byRow, name)
 }
 
-// isActive reports whether the tombstone (record of a removed node or refused machine) has not expired
+// isActive reports whether a tombstone has not expired. A tombstone is the record of a removed node or refused
+// machine.
 func (t *Tombstone) isActive(now time.Time) bool { return t.Until.IsZero() || now.Before(t.Until) }
 
-// lookupRow returns the tombstone in the row with this name, unless it has expired
+// lookupRow returns a tombstone by the name of its database row, unless the tombstone has expired
 func (x *tombstoneIndex) lookupRow(name string) (Tombstone, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -150,7 +152,7 @@ func (x *tombstoneIndex) lookupRow(name string) (Tombstone, bool) {
 	return t, ok && t.isActive(x.now())
 }
 
-// lookupKey returns the tombstone of the machine key with this fingerprint, unless it has expired
+// lookupKey returns a tombstone by the fingerprint of the machine's key, unless the tombstone has expired
 func (x *tombstoneIndex) lookupKey(key string) (Tombstone, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -158,8 +160,8 @@ func (x *tombstoneIndex) lookupKey(key string) (Tombstone, bool) {
 	return t, ok && t.isActive(x.now())
 }
 
-// deletionWrites returns the database write that deletes the tombstone in the row with this name, or nil if the row
-// does not exist.
+// deletionWrites returns the database write that deletes a tombstone by its row name. It returns nil if the row does
+// not exist.
 func (x *tombstoneIndex) deletionWrites(name string) []Write {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -169,7 +171,8 @@ func (x *tombstoneIndex) deletionWrites(name string) []Write {
 	return []Write{{Key: Key{Kind: tombstoneKind, Name: name}, Expect: -1}}
 }
 
-// expiredWrites returns the database writes that delete expired tombstones
+// expiredWrites returns the database writes that delete expired tombstones. A tombstone is the record of a removed
+// node.
 func (x *tombstoneIndex) expiredWrites() (writes []Write) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -181,7 +184,7 @@ func (x *tombstoneIndex) expiredWrites() (writes []Write) {
 	return writes
 }
 
-// list returns the tombstones that have not expired and for which match is true
+// list returns the matching tombstones that have not expired, the newest first. match selects the tombstones.
 func (x *tombstoneIndex) list(match func(*Tombstone) bool) (list []TombstoneEntry) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -211,14 +214,16 @@ func (s *Tombstones) TombstoneByName(namespace, name string) (Tombstone, bool) {
 	return list[0].Tombstone, true
 }
 
-// BlockKey stores a tombstone for a machine's key, so that this machine can no longer join. It sets By and At.
+// BlockKey forbids the machine with a given key to join, by storing a tombstone. So the machine can no longer join. It
+// sets By and At.
 func (s *Tombstones) BlockKey(ctx context.Context, by Actor, key string, t Tombstone) error {
 	t.Key, t.By, t.At = key, by.User, s.opts.Now().UTC()
 	_, err := s.commit(ctx, by, []Write{t.write(keyTombstone + key)})
 	return err
 }
 
-// TombstoneEntry is a tombstone (record of a removed node or refused machine) with the name of its database row
+// TombstoneEntry is a tombstone with the name of its database row. A tombstone is the record of a removed node or
+// refused machine.
 type TombstoneEntry struct {
 	ID string
 	Tombstone
@@ -229,7 +234,7 @@ func (s *Tombstones) ListTombstones() []TombstoneEntry {
 	return s.tombstones.list(func(*Tombstone) bool { return true })
 }
 
-// LiftTombstone deletes a tombstone, so that the refused machine may ask to join again
+// LiftTombstone deletes the tombstone of a refused machine. Then the machine may ask to join again.
 func (s *Tombstones) LiftTombstone(ctx context.Context, by Actor, id string) error {
 	writes := s.tombstones.deletionWrites(id)
 	if writes == nil {
@@ -239,26 +244,26 @@ func (s *Tombstones) LiftTombstone(ctx context.Context, by Actor, id string) err
 	return err
 }
 
-// ErrNoTombstone returns the error for a tombstone id that does not exist
+// ErrNoTombstone returns the error about a missing record of a removed node (tombstone)
 func ErrNoTombstone(id string) error {
 	return model.Errorf(model.NotFound, "tombstone %s does not exist", id).WithHint("list tombstones: muster node list --retired")
 }
 
-// reservedNames has the node names that trusted groups and checks with secrets list, and which therefore no machine
-// can choose for itself. A joining machine cannot take a reserved name that no node has (after a deletion): the name
-// alone would bring the machine into the group.
+// reservedNames has the node names that a machine cannot take by merely joining under the name. Trusted groups and
+// checks with secrets list these names. A joining machine cannot take a reserved name that no node has (after a
+// deletion): the name alone would bring the machine into the group.
 type reservedNames struct {
 	mu     sync.Mutex
 	listed map[Key][]Key // node names by the listing group or check; an empty namespace means any
 	count  map[Key]int
 }
 
-// newReservedNames returns an empty set of reserved names.
+// newReservedNames returns an empty set of node names reserved for trusted groups.
 func newReservedNames() reservedNames {
 	return reservedNames{listed: map[Key][]Key{}, count: map[Key]int{}}
 }
 
-// nodeKeys returns the keys of the nodes that a resource lists by name.
+// nodeKeys returns the keys of the nodes in a resource's list of node names.
 func nodeKeys(namespace string, refs []string) (names []Key) {
 	for _, ref := range refs {
 		ns, name := model.SplitRef(namespace, ref)
@@ -270,7 +275,7 @@ func nodeKeys(namespace string, refs []string) (names []Key) {
 	return names
 }
 
-// reserveNames replaces the node names that one group or check reserves; nil removes all its names
+// reserveNames replaces the list of node names that one group or check protects. nil releases all its names.
 func (t *reservedNames) reserveNames(group Key, names []Key) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -289,15 +294,15 @@ func (t *reservedNames) reserveNames(group Key, names []Key) {
 	}
 }
 
-// contains reports whether a trusted group or a check with secrets lists this node name.
+// contains reports whether a node name is reserved. A trusted group or a check with secrets lists a reserved name.
 func (t *reservedNames) contains(namespace, name string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.count[Key{"Node", namespace, name}]+t.count[Key{"Node", "", name}] > 0
 }
 
-// isTrustedNode reports whether a group with trusted: true contains a node, by the node's name or properties. After
-// an error no machine may become the node.
+// isTrustedNode reports whether a node belongs to a trusted group. The group contains the node by its name or by its
+// properties. After an error no machine may become the node.
 func (s *Enrolment) isTrustedNode(ctx context.Context, node model.NodeID, namespace, name string) (bool, error) {
 	if s.reserved.contains(namespace, name) {
 		return true, nil

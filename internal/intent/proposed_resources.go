@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// proposal has all declared resources as they would be after an apply, to validate references between resources. It
-// reads each row once, and rows known beforehand in one query. One proposal serves one apply.
+// proposal is the state that the declared resources would have after an apply. It serves to validate references
+// between resources. It reads each row once, and rows known beforehand in one query. One proposal serves one apply.
 type proposal struct {
 	repo    *repository
 	applied map[Key]*model.Resource
@@ -21,12 +21,13 @@ type proposal struct {
 	decoded map[Key]*model.Resource
 }
 
-// newProposal returns all declared resources as they would be after an apply that writes and deletes these resources.
+// newProposal returns the state that the declared resources would have after an apply. The apply writes the resources
+// of applied and deletes those of deleted.
 func newProposal(repo *repository, applied map[Key]*model.Resource, deleted map[Key]bool) *proposal {
 	return &proposal{repo: repo, applied: applied, deleted: deleted, rows: map[Key]*Row{}, decoded: map[Key]*model.Resource{}}
 }
 
-// readRows reads, in one query, the rows of these keys that the proposal has not read yet
+// readRows reads the database rows with the given keys in one query. It skips rows that the proposal has read already.
 func (p *proposal) readRows(ctx context.Context, keys []Key) error {
 	var missing []Key
 	for _, key := range keys {
@@ -48,8 +49,8 @@ func (p *proposal) readRows(ctx context.Context, keys []Key) error {
 	return nil
 }
 
-// readReferencedRows reads the rows of all applied resources and of the resources that they reference, with one query
-// per level of references
+// readReferencedRows reads the database rows of all applied resources and of their references. It needs one query per
+// level of references.
 func (p *proposal) readReferencedRows(ctx context.Context) error {
 	keys := slices.Collect(maps.Keys(p.applied))
 	for _, r := range p.applied {
@@ -103,7 +104,7 @@ func (p *proposal) referencedKeys(r *model.Resource, chainOnly bool) (keys []Key
 	return keys
 }
 
-// storedRow returns the stored row of a key, or nil if there is none.
+// storedRow returns the stored row of a key. It returns nil if the store has no such row.
 func (p *proposal) storedRow(ctx context.Context, key Key) (*Row, error) {
 	if err := p.readRows(ctx, []Key{key}); err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func (p *proposal) storedRow(ctx context.Context, key Key) (*Row, error) {
 	return p.rows[key], nil
 }
 
-// resourceAfterApply returns a resource as it will be after the apply, or nil if it will not exist.
+// resourceAfterApply returns the state of a resource after the apply. It returns nil if the resource will not exist.
 func (p *proposal) resourceAfterApply(ctx context.Context, key Key) (*model.Resource, error) {
 	if p.deleted[key] {
 		return nil, nil
@@ -134,7 +135,8 @@ func (p *proposal) resourceAfterApply(ctx context.Context, key Key) (*model.Reso
 	return r, nil
 }
 
-// specAfterApply returns the spec of a resource as it will be after the apply, or nil if it will not exist.
+// specAfterApply returns the specification of a resource after the apply. It returns nil if the resource will not
+// exist.
 func specAfterApply[S any](ctx context.Context, p *proposal, key Key) (*S, error) {
 	r, err := p.resourceAfterApply(ctx, key)
 	if err != nil || r == nil {
@@ -144,7 +146,7 @@ func specAfterApply[S any](ctx context.Context, p *proposal, key Key) (*S, error
 	return spec, nil
 }
 
-// referenceKey returns the key of a referenced resource; namespace is the referring resource's.
+// referenceKey returns the key of a referenced resource. namespace is that of the referring resource.
 func referenceKey(kind, namespace, ref string) Key {
 	ns, name := model.SplitRef(namespace, ref)
 	return Key{kind, ns, name}
@@ -198,10 +200,10 @@ func (p *proposal) checkReferences(ctx context.Context, r *model.Resource) (warn
 	return warnings, nil
 }
 
-// keyOfReference returns the key of the resource to which a resolved reference refers
+// keyOfReference returns the key of a referenced resource
 func keyOfReference(ref kind.Reference) Key { return Key{ref.Kind, ref.Namespace, ref.Name} }
 
-// suggestName returns a hint with the existing name nearest to a missing one, or an empty text if there is none.
+// suggestName returns a hint with an existing resource of a similar name. The text is empty if no name is near.
 func (p *proposal) suggestName(ctx context.Context, missing Key) string {
 	rows, err := p.repo.opts.Store.List(ctx, ListQuery{Kind: missing.Kind, Namespace: missing.Namespace, Limit: 1000})
 	if err != nil {
@@ -223,8 +225,8 @@ func (p *proposal) suggestName(ctx context.Context, missing Key) string {
 	return ""
 }
 
-// checkLifecycleHandlers refuses lifecycle handlers (which announce removed nodes) for services that accept only
-// problems, such as PagerDuty, because nothing would close such a message. checkReferences reports missing handlers.
+// checkLifecycleHandlers refuses handlers that cannot announce a removed node, such as PagerDuty. A lifecycle handler
+// announces removed nodes, and nothing would close such a message. checkReferences reports missing handlers.
 func (p *proposal) checkLifecycleHandlers(ctx context.Context, whose, namespace string, life *model.Lifecycle) error {
 	for _, ref := range life.Handlers {
 		key := referenceKey("Handler", namespace, ref)
@@ -243,8 +245,8 @@ func (p *proposal) checkLifecycleHandlers(ctx context.Context, whose, namespace 
 	return nil
 }
 
-// findCycles returns an error for each resource that depends on itself: a group in itself, a node upstream of itself,
-// a check on itself.
+// findCycles returns an error for each resource that refers to itself, directly or through others. Examples are a
+// group in itself, a node upstream of itself, and a check that depends on itself.
 func (p *proposal) findCycles(ctx context.Context) (problems []error) {
 	known := map[Key][]Key{}
 	next := func(key Key) []Key {
@@ -290,14 +292,14 @@ func (p *proposal) findCycles(ctx context.Context) (problems []error) {
 	return problems
 }
 
-// Bounds of the search for missing nodes: a list of nodes may hold thousands of names.
+// Bounds of the search for missing nodes. A list of nodes may hold thousands of names.
 const (
 	maxMissingNodes = 5
 	maxNodeLookups  = 1000 // queries of the store; enrolled nodes are known in memory
 )
 
-// missingNodes returns a warning for each node that a resource lists and that does not exist yet. A plain name in the
-// namespace shared means the nodes of that name in all namespaces.
+// missingNodes returns a warning for each listed node that does not exist yet. A plain name in the namespace shared
+// means the nodes of that name in all namespaces.
 func (p *proposal) missingNodes(ctx context.Context, namespace string, refs []string) (warnings []string, err error) {
 	var named []string // in warnings
 	lookups := 0
@@ -335,7 +337,7 @@ func (p *proposal) missingNodes(ctx context.Context, namespace string, refs []st
 	return warnings, nil
 }
 
-// suggestNode returns a hint with the existing node nearest to a missing one, or an empty text if there is none.
+// suggestNode returns a hint with an existing node of a similar name. The text is empty if no name is near.
 func (p *proposal) suggestNode(namespaces []string, name string) string {
 	names := p.repo.nodes.names(namespaces)
 	for key := range p.applied {

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestReferencesAreReadInOneQuery applies many resources and expects a number of database queries that depends only
-// on the longest chain of references
+// TestReferencesAreReadInOneQuery applies many resources, and expects few database queries. The number of queries
+// depends only on the longest chain of references.
 func TestReferencesAreReadInOneQuery(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	handler := func(i int) model.Resource {
@@ -51,8 +51,8 @@ func TestReferencesAreReadInOneQuery(t *testing.T) {
 	}
 }
 
-// TestHandlerNeedsServerSecret expects that the Secret which a handler names exists, has a value on the server, and
-// cannot be deleted while the handler names it
+// TestHandlerNeedsServerSecret applies handlers with a secret, and expects a refusal unless the server has the
+// secret's value. The secret cannot be deleted while a handler names it.
 func TestHandlerNeedsServerSecret(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	pager := func(secret string) model.Resource {
@@ -88,8 +88,8 @@ func TestHandlerNeedsServerSecret(t *testing.T) {
 	}
 }
 
-// TestMutatorNeedsServerSecret expects a refusal of mutators that name a missing Secret, or a Secret whose value the
-// server does not have
+// TestMutatorNeedsServerSecret applies mutators without a usable secret, and expects a refusal. The secret is missing,
+// or the server does not have its value.
 func TestMutatorNeedsServerSecret(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	mutator := model.Resource{Kind: "Mutator", Metadata: model.Metadata{Name: "m"},
@@ -113,7 +113,7 @@ func TestMutatorNeedsServerSecret(t *testing.T) {
 	}
 }
 
-// The upstream of a node and the dependencies of a check must exist, cannot be deleted while they are referenced,
+// The upstream of a node and the dependencies of a check must exist. They cannot be deleted while they are referenced,
 // follow a rename, and cannot form a cycle.
 func TestUpstreamAndDependencyReferences(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
@@ -183,8 +183,8 @@ func TestUpstreamAndDependencyReferences(t *testing.T) {
 	}
 }
 
-// TestTrustedGroupContainsTrustedGroupsOnly expects a refusal of trusted groups whose members machines can influence,
-// such as by contained untrusted groups. Each refusal has a hint with the correct form.
+// TestTrustedGroupContainsTrustedGroupsOnly applies trusted groups that machines could join, and expects a refusal. An
+// example is a trusted group with an untrusted inner group. Each refusal has a hint with the correct form.
 func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 	w := newTestService(t)
 	group := func(name string, spec model.GroupSpec) model.Resource {
@@ -258,8 +258,8 @@ func TestTrustedGroupContainsTrustedGroupsOnly(t *testing.T) {
 	}
 }
 
-// TestLifecycleHandlersTakeMessages expects that Nodes and join tokens cannot name a handler for removed nodes whose
-// service accepts only problems, such as PagerDuty
+// TestLifecycleHandlersTakeMessages names lifecycle handlers that accept only problems, and expects a refusal. A
+// lifecycle handler announces removed nodes. PagerDuty, for example, accepts only problems.
 func TestLifecycleHandlersTakeMessages(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	handler := func(name string, spec model.HandlerSpec) model.Resource {

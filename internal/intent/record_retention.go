@@ -71,17 +71,17 @@ func (s *Retention) deleteExpired(ctx context.Context) error {
 	return nil
 }
 
-// endedSilenceLife is how long an ended silence stays visible; the audit keeps its changes.
+// endedSilenceLife is how long an ended silence stays visible. The audit keeps its changes.
 const endedSilenceLife = 7 * 24 * time.Hour
 
-// SilenceEnd has the key of a silence that has ended, and the time of its end
+// SilenceEnd has the key of an ended silence, and the time of its end
 type SilenceEnd struct {
 	Key
 	At time.Time
 }
 
-// EndSilences deletes silences that have ended; the audit names the server as the author. It skips silences that do
-// not exist any more, and new silences of the same name that were created after the end.
+// EndSilences deletes the given silences, which have ended. The audit names the server as the author. It skips
+// silences that do not exist any more, and new silences of the same name that were created after the end.
 func (s *Retention) EndSilences(ctx context.Context, why string, ends []SilenceEnd) error {
 	for _, end := range ends {
 		row, err := s.opts.Store.Get(ctx, end.Key)
@@ -122,8 +122,8 @@ const (
 	maxForgetBatch         = 500 // nodes of one commit
 )
 
-// ForgetAbsentNodes removes ephemeral nodes that had no session for NodeInfo.ForgetAfter, periodically until ctx
-// ends. Only listening time counts, and each start of the server counts from zero.
+// ForgetAbsentNodes removes ephemeral nodes without a session for NodeInfo.ForgetAfter, until ctx ends. Only listening
+// time counts, and each start of the server counts from zero.
 func (s *Nodes) ForgetAbsentNodes(ctx context.Context) error {
 	away := map[uuid.UUID]time.Duration{}
 	tick := time.NewTicker(forgetInterval)
@@ -144,8 +144,8 @@ func (s *Nodes) ForgetAbsentNodes(ctx context.Context) error {
 	}
 }
 
-// forgetAbsent adds the time since the last call to the absence of each ephemeral node without a session, and removes
-// the nodes absent for too long
+// forgetAbsent removes ephemeral nodes that are absent for too long. It adds the time since the last call to the
+// absence of each ephemeral node without a session.
 func (s *Nodes) forgetAbsent(ctx context.Context, away map[uuid.UUID]time.Duration, passed time.Duration) error {
 	var keys []Key
 	for _, node := range s.nodes.ephemeralNodes(away) {
@@ -175,7 +175,7 @@ func (s *Nodes) forgetAbsent(ctx context.Context, away map[uuid.UUID]time.Durati
 // EphemeralNodes returns the nodes with an ephemeral lifecycle.
 func (s *Nodes) EphemeralNodes() []NodeInfo { return s.nodes.ephemeralNodes(nil) }
 
-// ForgottenNode is an ephemeral node that the server removed after a long absence, with the handlers to notify.
+// ForgottenNode is an ephemeral node that the server removed after a long absence. It lists the handlers to notify.
 type ForgottenNode struct {
 	Namespace, Node string
 	Handlers        []string // handlers, NAMESPACE/NAME
@@ -183,7 +183,7 @@ type ForgottenNode struct {
 	Entity          []byte // the entity that its Sensu agent reported, as JSON, with its name; nil: there is none
 }
 
-// namedEntity returns the entity that a node's Sensu agent reported, with the field name: the node's original name.
+// namedEntity returns the Sensu entity of a node, with the name that the Sensu agent uses.
 func namedEntity(node *model.Resource, spec *model.NodeSpec) []byte {
 	entity := map[string]json.RawMessage{}
 	if spec.AgentEntity == nil || json.Unmarshal(spec.AgentEntity, &entity) != nil {
@@ -197,8 +197,8 @@ func namedEntity(node *model.Resource, spec *model.NodeSpec) []byte {
 	return encoded
 }
 
-// ForgottenNode returns the ephemeral node that a change removed, with the handlers to notify, or nil if the change
-// removed none.
+// ForgottenNode returns the ephemeral node that the server removed in the recorded change, or nil. It has the handlers
+// to notify. The result is nil if the change removed no ephemeral node.
 func (c *Change) ForgottenNode() *ForgottenNode {
 	if c.Key.Kind != "Node" || c.After != nil || c.Actor.User != "server" || c.Actor.Message != absentTooLong {
 		return nil

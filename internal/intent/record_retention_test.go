@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Old changes and expired join tokens are deleted; recent changes and tokens without expiry stay.
+// Old changes and expired join tokens are deleted. Recent changes and tokens without expiry stay.
 func TestExpiredRecordsAreDeleted(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), kind.All(), func() time.Time { return now })
@@ -60,7 +60,7 @@ func tokenIDs(list []pki.JoinToken) (out []string) {
 	return out
 }
 
-// A silence that ended a week ago is deleted, and the audit keeps its changes; other silences stay.
+// A silence that ended a week ago is deleted. The audit keeps its changes, and other silences stay.
 func TestEndedSilencesAreDeleted(t *testing.T) {
 	now := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	store, err := intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), kind.All(), func() time.Time { return now })
@@ -104,8 +104,8 @@ func TestEndedSilencesAreDeleted(t *testing.T) {
 	}
 }
 
-// A long action records its size at the start and its outcome at the end in the audit; after a server stop the next
-// start records the interruption. If the server stops before that, its next start records the interruption once.
+// A long action is recorded in the audit twice, at its start and at its end. If the server stops before that, its next
+// start records the interruption once.
 func TestInterruptedRunsAreClosed(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	by := intent.Actor{User: "ada", Address: "10.0.0.7", Message: "a bulk resolve"}

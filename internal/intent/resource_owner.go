@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// setOwner sets the owner of the apply on a resource.
+// setOwner sets the owner of a resource to the owner of the apply.
 //
 // metadata.owner names a team or a repository. An apply for an owner (ApplyOptions.Owner) writes that name on all
 // its resources and takes none of another owner unless told to; it takes resources without an owner and says so. A
@@ -28,7 +28,7 @@ func (a *pendingApply) setOwner(r *model.Resource) error {
 	return nil
 }
 
-// checkOwner records an applied resource in a.foreign if another owner has already declared it
+// checkOwner notes an applied resource that belongs to another owner, and keeps or releases the present owner
 func (a *pendingApply) checkOwner(r *model.Resource, row Row, exists bool) (warnings []string) {
 	if !exists {
 		return nil
@@ -55,13 +55,14 @@ func (a *pendingApply) checkOwner(r *model.Resource, row Row, exists bool) (warn
 	return []string{"belongs to " + was}
 }
 
-// foreignResource is an applied resource that another owner has already declared.
+// foreignResource is an applied resource of another owner.
 type foreignResource struct {
 	key   Key
 	owner string
 }
 
-// foreignResourcesError returns the error about applied resources of other owners, or nil if there is none.
+// foreignResourcesError returns the error about applied resources of other owners. It returns nil if the apply has no
+// such resource.
 func (a *pendingApply) foreignResourcesError() error {
 	if len(a.foreign) == 0 {
 		return nil
@@ -86,7 +87,7 @@ func (a *pendingApply) foreignResourcesError() error {
 		WithHint("agree with the owner, or remove the resource from your files; to become its owner: --take-over")
 }
 
-// ownerOf returns the owner of a stored resource, or an empty text if there is none.
+// ownerOf returns the owner of a stored resource. The text is empty if the resource has no owner.
 func ownerOf(row Row) string {
 	var body struct {
 		Metadata struct {
@@ -115,7 +116,7 @@ func renameWarning(row Row) []string {
 	return nil
 }
 
-// keyWithOwner returns the key of a resource for messages, with its owner if it has one.
+// keyWithOwner formats the key of a resource for messages, with the owner, if any.
 func keyWithOwner(r *model.Resource) string {
 	if r.Metadata.Owner != "" {
 		return KeyOf(r).String() + " (of " + r.Metadata.Owner + ")"
@@ -123,8 +124,8 @@ func keyWithOwner(r *model.Resource) string {
 	return KeyOf(r).String()
 }
 
-// firstRefusal returns the first reason to refuse the apply: resources of other owners, a reference to a missing
-// resource, or too many changed nodes
+// firstRefusal returns the first reason to refuse the apply. The reasons are resources of other owners, a reference to
+// a missing resource, and too many changed nodes.
 func (a *pendingApply) firstRefusal(affected int) error {
 	reasons := slices.DeleteFunc([]error{a.foreignResourcesError(), a.dangling, a.checkAffected(affected)}, func(err error) bool { return err == nil })
 	if len(reasons) == 0 {
@@ -139,9 +140,9 @@ type undeclaredResource struct {
 	keep string // reason why the prune keeps the resource; empty: the prune deletes it
 }
 
-// findUndeclared returns the owner's resources that the apply leaves out, and marks in a.deleted those that a prune
-// deletes. It ignores resources of other owners and without an owner; joined machines, built-in resources and
-// non-empty namespaces stay.
+// findUndeclared returns the owner's stored resources that are missing in the applied files. It marks in a.deleted the
+// resources that a prune deletes. It ignores resources of other owners and without an owner; joined machines, built-in
+// resources and non-empty namespaces stay.
 func (a *pendingApply) findUndeclared(ctx context.Context, set map[Key]*model.Resource) (list []undeclaredResource, err error) {
 	if !a.opts.Prune {
 		return nil, nil
@@ -184,7 +185,7 @@ func (a *pendingApply) findUndeclared(ctx context.Context, set map[Key]*model.Re
 	return a.pruneAllGroups(ctx, list)
 }
 
-// keepReason returns the reason why a prune keeps an undeclared resource, or an empty text if it deletes the
+// keepReason returns the reason why a prune keeps an undeclared resource. The text is empty if the prune deletes the
 // resource.
 func (a *pendingApply) keepReason(ctx context.Context, row Row, set map[Key]*model.Resource) (why string, err error) {
 	switch row.Kind {
@@ -217,8 +218,8 @@ func (a *pendingApply) keepReason(ctx context.Context, row Row, set map[Key]*mod
 	return "", nil
 }
 
-// prune adds the deletions of undeclared resources. A handler that a resource still references stays: otherwise the
-// problems of that resource would notify nobody.
+// prune adds to the apply the deletions of stored resources that the owner no longer declares. A handler that a
+// resource still references stays: otherwise the problems of that resource would notify nobody.
 func (a *pendingApply) prune(ctx context.Context, list []undeclaredResource) error {
 	for _, s := range list {
 		o := Outcome{Key: s.row.Key, Revision: s.row.Revision, Pruned: true}
@@ -239,14 +240,14 @@ func (a *pendingApply) prune(ctx context.Context, list []undeclaredResource) err
 	}
 	n, by, err := a.repo.findReferrer(ctx, a.deleted, a.applied)
 	if err == nil && by != nil {
-		a.dangling = model.Errorf(model.Conflict, "%s is no longer declared, but %s refers to it in %s", keyOfReference(n), keyWithOwner(by), n.Field).
+		a.dangling = model.Errorf(model.Conflict, "%s is no longer declared, but %s still refers to it in %s", keyOfReference(n), keyWithOwner(by), n.Field).
 			WithHint("keep its file until no resource refers to it; nothing was changed")
 	}
 	return err
 }
 
-// pruneSummary returns a text that lists the resources which a prune would delete, for the error that asks for a
-// confirmation.
+// pruneSummary returns a text with the resources that a prune would delete. The error that asks for a confirmation
+// contains this text.
 func (a *pendingApply) pruneSummary() string {
 	var names []string
 	for _, o := range a.outcomes {

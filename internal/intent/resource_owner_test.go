@@ -19,17 +19,17 @@ func withOwner(r model.Resource, owner string) model.Resource {
 	return r
 }
 
-// handler returns a Handler resource with this name, for tests.
+// handler returns a Handler resource with a given name, for tests.
 func handler(name string) model.Resource {
 	return model.Resource{Kind: "Handler", Metadata: model.Metadata{Name: name}, Spec: &model.HandlerSpec{Command: &model.Command{Shell: "true"}}}
 }
 
-// namespace returns a Namespace resource with this name, for tests.
+// namespace returns a Namespace resource with a given name, for tests.
 func namespace(name string) model.Resource {
 	return model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: name}, Spec: &model.NamespaceSpec{}}
 }
 
-// inNamespace moves a test resource into a namespace and returns it.
+// inNamespace returns the test resource r, moved into the given namespace.
 func inNamespace(namespace string, r model.Resource) model.Resource {
 	r.Metadata.Namespace = namespace
 	return r
@@ -43,8 +43,8 @@ func (w *testService) owner(t *testing.T, kind, name string) string {
 	return r.Metadata.Owner
 }
 
-// TestResourcesOfAnotherOwnerAreRefused applies resources that another owner declared, and expects a refusal unless the
-// apply changes their owner (--take-over).
+// TestResourcesOfAnotherOwnerAreRefused applies another owner's resources, and expects a refusal. With --take-over the
+// apply changes their owner.
 func TestResourcesOfAnotherOwnerAreRefused(t *testing.T) {
 	a, b := intent.ApplyOptions{Owner: "team-a"}, intent.ApplyOptions{Owner: "team-b"}
 	take := intent.ApplyOptions{Owner: "team-b", TakeOver: true}
@@ -95,7 +95,8 @@ func TestResourcesOfAnotherOwnerAreRefused(t *testing.T) {
 	}
 }
 
-// An apply with the expected revision and without an owner removes the owner of a resource, and returns a warning.
+// An apply without an owner removes the owner of a resource, and returns a warning. It must state the expected
+// revision.
 func TestEditMayReleaseOwner(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a"}))(t)
@@ -117,8 +118,8 @@ func TestEditMayReleaseOwner(t *testing.T) {
 	}
 }
 
-// TestPruneDeletesUndeclaredResources applies with --prune: the owner's resources that are no longer declared are
-// deleted, other owners' stay.
+// TestPruneDeletesUndeclaredResources applies with --prune, and expects the deletion of undeclared resources.
+// Resources of other owners stay.
 func TestPruneDeletesUndeclaredResources(t *testing.T) {
 	ofA := intent.ApplyOptions{Owner: "team-a", Prune: true}
 	empty := ofA
@@ -154,7 +155,7 @@ func TestPruneDeletesUndeclaredResources(t *testing.T) {
 			want: "built in", left: "check/x group/all namespace/default"},
 		{name: "pruning a handler that another owner references is refused", others: []model.Resource{handler("pager"), withOwner(check("b", "pager"), "team-b")},
 			before: []model.Resource{handler("pager")}, apply: []model.Resource{check("x")}, options: ofA,
-			class: model.Conflict, want: "handler/pager is no longer declared, but check/b (of team-b) refers to it in spec.alert.handlers", left: "check/b handler/pager"},
+			class: model.Conflict, want: "handler/pager is no longer declared, but check/b (of team-b) still refers to it in spec.alert.handlers", left: "check/b handler/pager"},
 		{name: "a handler that an applied resource references is refused", before: []model.Resource{handler("pager"), check("x", "pager")},
 			apply: []model.Resource{check("x", "pager")}, options: ofA, class: model.Invalid, want: `handler "pager" does not exist`, left: "check/x handler/pager"},
 		{name: "a handler is pruned with its last reference", before: []model.Resource{handler("pager"), check("x", "pager")},
@@ -207,7 +208,7 @@ func TestPruneDeletesUndeclaredResources(t *testing.T) {
 	}
 }
 
-// A prune keeps the node of a machine that joined, even if a file of the owner once declared the node.
+// A prune keeps the node of a joined machine, even if a file once declared the node.
 func TestPruneKeepsJoinedMachines(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	member, err := w.Register(ctx, "k1", pki.JoinToken{}, pki.EnrolRequest{Name: "web01"})
@@ -236,8 +237,8 @@ func TestPruneKeepsJoinedMachines(t *testing.T) {
 	}
 }
 
-// An apply with --prune that changes more nodes than the limit is refused, and the error lists the resources that it
-// would delete.
+// An apply with --prune is refused if more nodes change than the limit allows. The error lists the resources that the
+// apply would delete.
 func TestPruneThatChangesManyNodesNeedsConfirmation(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x"), check("y")}, intent.ApplyOptions{Owner: "team-a"}))(t)
@@ -252,7 +253,7 @@ func TestPruneThatChangesManyNodesNeedsConfirmation(t *testing.T) {
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x")}, intent.ApplyOptions{Owner: "team-a", Prune: true, Yes: true}))(t)
 }
 
-// Two pipelines apply the same folder at the same time: the second apply fails with a conflict and changes nothing.
+// Two pipelines apply the same folder at the same time. The second apply fails with a conflict and changes nothing.
 func TestConcurrentAppliesConflict(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	slow := check("x")
@@ -274,8 +275,8 @@ func TestConcurrentAppliesConflict(t *testing.T) {
 	}
 }
 
-// TestReviewHoldsBesideOtherCommits commits a change between the preview and the commit of another one, and expects a second preview
-// in a fleet with review.
+// TestReviewHoldsBesideOtherCommits changes resources between an apply's preview and commit, and expects the apply to
+// preview again. Only a fleet with review needs the second preview.
 func TestReviewHoldsBesideOtherCommits(t *testing.T) {
 	for hasReview, previews := range map[bool]int{false: 2, true: 3} {
 		w := newTestService(t)
@@ -291,7 +292,7 @@ func TestReviewHoldsBesideOtherCommits(t *testing.T) {
 	}
 }
 
-// impact returns the number of affected nodes that the test has set; the real planner would compute it. It calls
+// impact stands in for the planner's preview, and returns the number of affected nodes that the test set. It calls
 // w.between after an apply has read its rows and before it writes.
 func (w *testService) impact(_ context.Context, writes []intent.Write, _ bool) (intent.Impact, error) {
 	w.previews++

@@ -18,13 +18,14 @@ import (
 // the same command of the second commits the change. The request has the digest of the writes, so each other change needs a
 // request of its own.
 
-// reviewKind is the kind of the rows that store requests. The name of a row is the digest of its writes.
+// reviewKind is the kind of database rows for changes that wait for approval. The name of a row is the digest of its
+// writes.
 const reviewKind = "review"
 
-// reviewLife is the time after a request in which another person may approve it.
+// reviewLife is the time for a second person to approve a requested change.
 const reviewLife = 7 * 24 * time.Hour
 
-// maxReviews bounds the open requests of one person.
+// maxReviews bounds the open change requests of one person.
 const maxReviews = 100
 
 // Bounds of what a request shows of its change.
@@ -60,10 +61,10 @@ type ReviewedChange struct {
 // Until returns the time until which another person may carry the change out.
 func (q *ReviewRequest) Until() time.Time { return q.At.Add(reviewLife) }
 
-// decodeReview decodes a stored request.
+// decodeReview decodes the stored request for the approval of a change.
 func decodeReview(row Row) (q ReviewRequest, err error) {
 	if err := json.Unmarshal(row.Body, &q); err != nil {
-		return q, fmt.Errorf("read %s: %w", row.Key, err)
+		return q, fmt.Errorf("decode the stored record %s: %w", row.Key, err)
 	}
 	q.ID = row.Name
 	return q, nil
@@ -128,15 +129,16 @@ func (q *ReviewRequest) describe(ctx context.Context, r *repository, writes []Wr
 	return nil
 }
 
-// isOf reports whether the author of a change is the person behind the request, in person or by a token.
+// isOf reports whether a person made the request, directly or by a token.
 func (q *ReviewRequest) isOf(by Actor) bool {
 	own := []string{q.User, cmp.Or(q.Maker, q.User)}
 	return slices.Contains(own, by.User) || slices.Contains(own, cmp.Or(by.Maker, by.User))
 }
 
-// reviewChange returns the writes that end the request of a change, after another person has requested it, or none if the
-// change needs no review. Otherwise it returns the reason why the change waits, and records the request unless it is a dry run. command
-// is the command that makes the change; empty: apply, delete or rename.
+// reviewChange decides whether a change waits for another person's approval, or was approved now. Another person
+// approves it by requesting the same change. If the change needs no review, there are no writes. Otherwise it returns
+// the reason why the change waits, and records the request unless it is a dry run. command is the command that makes
+// the change; empty: apply, delete or rename.
 func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write, nodes []string, command string, dryRun bool) (end []Write, err error) {
 	if len(nodes) == 0 || len(writes) == 0 {
 		return nil, nil
@@ -173,7 +175,7 @@ func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write,
 		}
 	}
 	if !known && !dryRun && open >= maxReviews {
-		return nil, model.Errorf(model.Limited, "%s has %s of changes open, the limit is %d", by.User, model.CountNoun(open, "request"), maxReviews).
+		return nil, model.Errorf(model.Limited, "%s already has %s for approval open, the limit is %d", by.User, model.CountNoun(open, "request"), maxReviews).
 			WithHint("let another administrator carry them out, or wait: each ends after a week. List them: muster audit")
 	}
 	if !known && !dryRun {
@@ -231,7 +233,7 @@ func InNamespace(command, namespace string) string {
 	return command + " -n " + namespace
 }
 
-// namespacesOf returns the namespaces of the resources that writes change, ascending.
+// namespacesOf returns the namespaces of the resources that a change writes, ascending.
 func namespacesOf(writes []Write) (list []string) {
 	for _, w := range writes {
 		switch w.Kind {
@@ -246,7 +248,7 @@ func namespacesOf(writes []Write) (list []string) {
 	return slices.Compact(list)
 }
 
-// nodesIn returns the nodes in these namespaces: the author of a change may not see others.
+// nodesIn returns the nodes of a list that belong to some namespaces. The author of a change may not see other nodes.
 func nodesIn(namespaces, nodes []string) (names []string) {
 	for _, name := range nodes {
 		namespace, _, found := strings.Cut(name, "/")
@@ -260,7 +262,7 @@ func nodesIn(namespaces, nodes []string) (names []string) {
 	return names
 }
 
-// firstOf returns the first names of a list as a text.
+// firstOf joins the first five names of a list to a text.
 func firstOf(names []string) string {
 	const most = 5
 	text := strings.Join(names[:min(len(names), most)], ", ")
@@ -270,8 +272,9 @@ func firstOf(names []string) string {
 	return text
 }
 
-// digestOf returns a digest of writes, equal for each person who repeats a command. It leaves out values that agents
-// report, and silences and roll-outs, which name the person.
+// digestOf returns a hash of a change's database writes, to recognise the same change again. The digest is equal for
+// each person who repeats a command. It leaves out values that agents report, and silences and roll-outs, which name
+// the person.
 func (r *repository) digestOf(writes []Write) (string, error) {
 	type part struct {
 		Key, Source string
@@ -300,7 +303,7 @@ func (r *repository) digestOf(writes []Write) (string, error) {
 	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.Key, b.Key) })
 	text, err := json.Marshal(parts)
 	if err != nil {
-		return "", fmt.Errorf("encode a change: %w", err)
+		return "", fmt.Errorf("encode a change for its review: %w", err)
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:16]), nil

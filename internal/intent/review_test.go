@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzDecodeReview decodes random bytes as a stored request, and expects the request to be of its user, by name and by a token.
+// FuzzDecodeReview decodes random bytes as a stored change request, and expects the right user. The user made the
+// request directly or by a token.
 func FuzzDecodeReview(f *testing.F) {
 	f.Add([]byte(`{"User":"ann","Maker":"bob","At":"2026-12-01T00:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -16,7 +17,8 @@ func FuzzDecodeReview(f *testing.F) {
 	})
 }
 
-// TestNodesOfOtherNamespacesAreNotNamed selects the nodes of the namespaces that a change writes to.
+// TestNodesOfOtherNamespacesAreNotNamed filters a list of nodes by namespaces, and expects no node of another
+// namespace.
 func TestNodesOfOtherNamespacesAreNotNamed(t *testing.T) {
 	writes := []Write{{Key: Key{Kind: "Policy", Namespace: "shop", Name: "a"}}, {Key: Key{Kind: RolloutKind, Name: "7"}}, {Key: Key{Kind: "Namespace", Name: "shop"}}}
 	namespaces := namespacesOf(writes)

@@ -10,30 +10,31 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// RolloutKind is the kind of the rows that store the roll-out of a unit (model.Rollout). Their name is the unit's id.
+// RolloutKind is the kind of database rows with the roll-outs of directives. Their name is the unit's id.
 const RolloutKind = "rollout"
 
-// RolloutKey returns the key of the row that stores the roll-out of a unit.
+// RolloutKey returns the key of the database row of a directive's roll-out.
 func RolloutKey(id model.UnitID) Key { return Key{Kind: RolloutKind, Name: fmt.Sprint(id)} }
 
 // DecodeRollout decodes a stored roll-out.
 func DecodeRollout(row Row) (r model.Rollout, err error) {
 	if err := json.Unmarshal(row.Body, &r); err != nil {
-		return r, fmt.Errorf("read %s: %w", row.Key, err)
+		return r, fmt.Errorf("decode the stored record %s: %w", row.Key, err)
 	}
 	return r, nil
 }
 
-// StoredRollout is a roll-out with the revision of its row.
+// StoredRollout is a roll-out with the revision of its database row.
 type StoredRollout struct {
 	model.Rollout
 	Revision int64
 }
 
-// Rollouts stores the roll-outs of directives: how many nodes have a changed directive already.
+// Rollouts stores the progress of directives' changes that reach nodes step by step. A roll-out records how many nodes
+// have a changed directive already.
 type Rollouts struct{ *repository }
 
-// List returns all stored roll-outs, sorted by the id of their unit as a text.
+// List returns all stored roll-outs, sorted by the id of their directive as a text.
 func (s *Rollouts) List(ctx context.Context) (list []StoredRollout, err error) {
 	for row, err := range s.rows(ctx, ListQuery{Kind: RolloutKind}) {
 		if err != nil {
@@ -48,7 +49,7 @@ func (s *Rollouts) List(ctx context.Context) (list []StoredRollout, err error) {
 	return list, nil
 }
 
-// Update replaces a stored roll-out if its revision equals that of the caller's copy.
+// Update replaces a stored roll-out if the caller has its newest revision.
 func (s *Rollouts) Update(ctx context.Context, by Actor, next StoredRollout) error {
 	write, err := rolloutWrite(next)
 	if err != nil {
@@ -58,7 +59,8 @@ func (s *Rollouts) Update(ctx context.Context, by Actor, next StoredRollout) err
 	return err
 }
 
-// rolloutWrite returns the database write of a roll-out, which fails if the stored revision is no longer next.Revision.
+// rolloutWrite returns the write that stores a roll-out in the database. The write fails if the stored revision is no
+// longer next.Revision.
 func rolloutWrite(next StoredRollout) (Write, error) {
 	body, err := json.Marshal(next.Rollout)
 	if err != nil {
@@ -67,8 +69,8 @@ func rolloutWrite(next StoredRollout) (Write, error) {
 	return Write{Key: RolloutKey(next.Unit), Body: body, Expect: next.Revision}, nil
 }
 
-// Revert declares a directive and its technique as they were at an older revision; if `with` is not nil, the same
-// commit stores this roll-out. may says whether the author may change resources of a namespace.
+// Revert restores a directive and its technique from an older revision. If `with` is not nil, the same commit stores
+// this roll-out. may says whether the author may change resources of a namespace.
 func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision int64, with *StoredRollout, may func(namespace string) error) error {
 	var writes []Write
 	revert := func(key Key) (was []byte, err error) {
@@ -127,8 +129,8 @@ func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision
 	return err
 }
 
-// checkRevertedSecrets returns an error if resources that are declared as before would send secrets of the server to nodes outside of
-// trusted groups.
+// checkRevertedSecrets returns an error if older resources, once restored, would send server secrets to untrusted
+// nodes. Such a node is in no trusted group.
 func (s *Rollouts) checkRevertedSecrets(ctx context.Context, writes []Write) error {
 	reverted := map[Key]*model.Resource{}
 	for _, w := range writes {
@@ -142,7 +144,8 @@ func (s *Rollouts) checkRevertedSecrets(ctx context.Context, writes []Write) err
 	return cmp.Or(err, errors.Join(problems...))
 }
 
-// textAt returns the JSON of a resource at an older revision (nil if it did not exist then), and its present row.
+// textAt returns the JSON that a resource had at an older revision, and its present row. The JSON is nil if the
+// resource did not exist then.
 func (s *Rollouts) textAt(ctx context.Context, key Key, revision int64) (body []byte, now Row, err error) {
 	if now, err = s.opts.Store.Get(ctx, key); err != nil {
 		return nil, now, err

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// FuzzDecodeRollout decodes random rows of roll-outs: a row that decodes is the same after it was encoded again.
+// FuzzDecodeRollout decodes random rows of roll-outs, and expects equality after encoding and decoding again.
 func FuzzDecodeRollout(f *testing.F) {
 	f.Add([]byte(`{"unit": 1000, "accepted": "a-1000", "candidate": "b-1000", "state": "running", "spec": {"steps": ["canary", "10%"]}, "bound": 18446744073709551615, "startedAt": "2026-11-29T12:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -28,7 +28,8 @@ func FuzzDecodeRollout(f *testing.F) {
 	})
 }
 
-// comparableRollout returns a roll-out in a form that can be compared: empty lists are nil, and times are in UTC.
+// comparableRollout returns a roll-out in a uniform form, so that tests can compare two. Empty lists are nil, and
+// times are in UTC.
 func comparableRollout(r model.Rollout) model.Rollout {
 	r.StartedAt = r.StartedAt.UTC()
 	if len(r.Steps) == 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// reviewStored calls review for each stored resource of a kind whose JSON contains the text mark, except those that the
-// apply itself changes.
+// reviewStored calls a function for each stored resource of a kind whose JSON contains a given text. The text is mark.
+// It skips resources that the apply itself changes.
 func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review func(*model.Resource) error) error {
 	for row, err := range p.repo.rows(ctx, ListQuery{Kind: kind}) {
 		if err != nil {
@@ -31,8 +31,9 @@ func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review f
 	return nil
 }
 
-// refuseSecretsForOpenGroups returns an error for each check, Template or policy that would send server secrets to a group which any
-// machine can join. The function covers the applied ones and, where the apply loosens a Group or Secret, the stored ones.
+// refuseSecretsForOpenGroups returns an error for each resource that sends server secrets to a group open to any
+// machine. Any machine can join an open group. The resources are checks, Templates and policies. The function covers
+// the applied ones and, where the apply loosens a Group or Secret, the stored ones.
 func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []error, err error) {
 	review := func(r *model.Resource) error {
 		err := p.checkSecretTargets(ctx, r)
@@ -93,8 +94,9 @@ func (p *proposal) loosensSecrets(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// refusePolicySecrets returns an error for each policy that would send server secrets of its directives to nodes outside of trusted groups.
-// Few techniques have secrets, so it begins with these. loosened means that the apply loosens a Group or Secret.
+// refusePolicySecrets returns an error for each policy that would give server secrets to untrusted nodes. The secrets
+// belong to the policy's directives, and the nodes are outside of trusted groups. Few techniques have secrets, so it
+// begins with these. loosened means that the apply loosens a Group or Secret.
 func (p *proposal) refusePolicySecrets(ctx context.Context, loosened bool) (problems []error, err error) {
 	touched := loosened
 	for key := range p.applied {
@@ -158,14 +160,14 @@ func (p *proposal) refusePolicySecrets(ctx context.Context, loosened bool) (prob
 	return problems, err
 }
 
-// secretSenders lists the kinds whose resources name secrets for nodes.
+// secretSenders lists the kinds of resources with secrets for nodes.
 var secretSenders = [...]string{"Check", "Template"}
 
-// sendsSecrets reports whether the server sends secrets to the nodes that get resources of a kind.
+// sendsSecrets reports whether resources of a kind can send the server's secrets to nodes.
 func sendsSecrets(kind string) bool { return slices.Contains(secretSenders[:], kind) }
 
-// firstDirectiveSecret returns the first secret of a directive whose value the server sends to nodes, or an empty text if the directive
-// has none.
+// firstDirectiveSecret returns the first secret of a directive whose value is stored on the server. The server sends
+// the value to nodes. The text is empty if the directive has no such secret.
 func (p *proposal) firstDirectiveSecret(ctx context.Context, key Key, spec *model.DirectiveSpec, of Key, technique *model.TechniqueSpec) (string, error) {
 	for i := range technique.Parameters {
 		parameter := &technique.Parameters[i]
@@ -188,14 +190,14 @@ func (p *proposal) firstDirectiveSecret(ctx context.Context, key Key, spec *mode
 	return "", nil
 }
 
-// secretsMark is a text that the JSON body of every check or Template with secrets contains.
+// secretsMark is a text in the JSON of every check or Template with secrets.
 const secretsMark = `"secrets"`
 
 // mayHaveSecrets reports whether the JSON of a stored check or Template may contain references to secrets
 func mayHaveSecrets(row Row) bool { return bytes.Contains(row.Body, []byte(secretsMark)) }
 
-// checkSecretTargets refuses a check or Template that uses secrets of the server if its targets include groups which machines
-// can join by themselves. A disabled one is sent to no node.
+// checkSecretTargets refuses a check or Template that sends server secrets to a group open to any machine. Machines
+// can join an open group by themselves. A disabled one is sent to no node.
 func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) error {
 	key := KeyOf(r)
 	targets, names := sentSecrets(r.Spec)
@@ -206,8 +208,8 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 	return p.checkTrustedTargets(ctx, key, r.Kind, targets, secret)
 }
 
-// checkTrustedTargets refuses targets that machines can join by themselves, because the resource gives a secret of the
-// server to its nodes.
+// checkTrustedTargets refuses targets in which a machine could put itself, by joining a group. The resource gives a
+// secret of the server to its nodes.
 func (p *proposal) checkTrustedTargets(ctx context.Context, key Key, kind string, targets *model.Targets, secret string) error {
 	what := strings.ToLower(kind)
 	for t, at := targets, "targets"; t != nil; t, at = t.Except, at+".except" {
@@ -242,7 +244,8 @@ func (p *proposal) checkTrustedTargets(ctx context.Context, key Key, kind string
 	return nil
 }
 
-// sentSecrets returns the targets of a check or Template and the names of the Secrets that its nodes get; none if it is disabled.
+// sentSecrets returns the secrets that a check or Template sends, and the targets. A disabled check or Template gives
+// none.
 func sentSecrets(spec model.Spec) (targets *model.Targets, names []string) {
 	disabled := false
 	switch of := spec.(type) {
@@ -263,7 +266,8 @@ func sentSecrets(spec model.Spec) (targets *model.Targets, names []string) {
 	return targets, names
 }
 
-// firstServerSecret returns the first of some Secrets whose value the server sends to nodes, or an empty text if there is none.
+// firstServerSecret returns the first of several secrets whose value is stored on the server. The server sends such a
+// value to nodes. The text is empty if all values are on agents.
 func (p *proposal) firstServerSecret(ctx context.Context, namespace string, names []string) (string, error) {
 	for _, name := range names {
 		spec, err := specAfterApply[model.SecretSpec](ctx, p, referenceKey("Secret", namespace, name))
@@ -277,8 +281,8 @@ func (p *proposal) firstServerSecret(ctx context.Context, namespace string, name
 	return "", nil
 }
 
-// checkServerSecrets refuses handlers and mutators with a Secret whose value only agents have. The function covers
-// the applied ones and, where such a Secret is applied, the stored ones.
+// checkServerSecrets refuses handlers and mutators with a secret that only nodes can read, not the server. The
+// function covers the applied ones and, where such a Secret is applied, the stored ones.
 func (p *proposal) checkServerSecrets(ctx context.Context) (problems []error, err error) {
 	review := func(r *model.Resource) error {
 		key := KeyOf(r)
@@ -342,7 +346,7 @@ func (p *proposal) checkTrust(ctx context.Context, r *model.Resource) error {
 	return p.checkListedNodes(ctx, key, spec)
 }
 
-// checkContainingGroups refuses to make a group untrusted while a trusted group contains it.
+// checkContainingGroups refuses to remove the trust of a group inside another trusted group.
 func (p *proposal) checkContainingGroups(ctx context.Context, key Key) error {
 	before, err := specAfterApply[model.GroupSpec](ctx, newProposal(p.repo, nil, nil), key)
 	if err != nil || before == nil || !before.Trusted {
@@ -366,8 +370,8 @@ func (p *proposal) checkContainingGroups(ctx context.Context, key Key) error {
 	return nil
 }
 
-// checkListedNodes refuses a trusted group that lists a node which does not exist, because any machine could take
-// that name
+// checkListedNodes returns an error if a trusted group lists a node that does not exist. Any machine could take the
+// node's name.
 func (p *proposal) checkListedNodes(ctx context.Context, key Key, spec *model.GroupSpec) error {
 	for _, name := range spec.Nodes { // one call for each name, because maxNodeLookups bounds one call
 		missing, err := p.missingNodes(ctx, key.Namespace, []string{name})

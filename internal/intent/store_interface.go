@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Store stores the intent (everything that users declare) as rows, with an audit record of each change. Each Commit
-// is one transaction. Package internal/store/intentdb implements it on SQLite and PostgreSQL. Safe for concurrent
-// use.
+// Store stores everything that users declare as rows, with an audit record of each change. Each Commit is one
+// transaction. Package internal/store/intentdb implements it on SQLite and PostgreSQL. Safe for concurrent use.
 type Store interface {
 	// Commit writes all rows or none, gives ids to new ones, records the changes and returns the new revision. Every
 	// Put and Delete states the revision it expects of the row (Expect); a difference is a model.Conflict.
@@ -42,26 +41,27 @@ type Store interface {
 	Close() error
 }
 
-// KnownIntent has the newest revision and the highest id of declared resources in a journal, so that an older,
+// KnownIntent has the newest revision and the highest id of declared resources that the journal mentions. An older,
 // restored database continues with higher numbers. Zero: the journal is new.
 type KnownIntent struct {
 	Revision int64
 	LastID   uint32
 }
 
-// IDGap is the number of ids of each kind that a restored copy of the store leaves unused.
+// IDGap is the number of ids that a restored copy of the store leaves unused for each kind.
 const IDGap = 1_000_000
 
-// Key identifies a database row (a resource or a record of the server) by kind, namespace and name. A kind with a
-// capital is a kind of resources; a lower-case kind is internal to the server (user, token, session, definition,
-// secret, …), and the record of changes keeps no body of its rows.
+// Key identifies a database row by kind, namespace and name. A row is a resource or a record of the server. A kind
+// with a capital is a kind of resources; a lower-case kind is internal to the server (user, token, session,
+// definition, secret, …), and the record of changes keeps no body of its rows.
 type Key struct {
 	Kind      string
 	Namespace string // empty for the kind Namespace and for internal kinds
 	Name      string
 }
 
-// Row is one stored row: a resource or an internal record of the server. Body is JSON.
+// Row is one stored row of the database for declared resources. It is a resource or an internal record of the server.
+// Body is JSON.
 type Row struct {
 	Key
 	ID       uint32 // numeric, per kind, never used again
@@ -71,7 +71,7 @@ type Row struct {
 	Body     []byte
 }
 
-// Write is one change of a row: a put (Body set) or a delete (Body nil).
+// Write is one change of a database row. A put has a Body, a delete has none.
 type Write struct {
 	Key
 	Body []byte
@@ -83,13 +83,13 @@ type Write struct {
 	By     *Actor // the author of this write, in a commit for several; nil: the committer
 }
 
-// CommitResult has the revision of a database commit, and its rows as they were written
+// CommitResult has the new revision after a database commit, and the rows as stored
 type CommitResult struct {
 	Revision int64
 	Rows     []Row
 }
 
-// Actor is the author of a change for the audit: user, address and reason.
+// Actor is the author of a change, as recorded in the audit. It has user, address and reason.
 type Actor struct {
 	User    string // or "server", "agent:<uid>"
 	Address string // remote address, or "local"
@@ -98,7 +98,7 @@ type Actor struct {
 	Maker   string `json:"-"` // maker of the token in use; empty: User. No answer shows it
 }
 
-// Change is the audit record of one write.
+// Change is the audit record of one database write.
 type Change struct {
 	Revision int64     `json:"revision"`
 	Part     int       `json:"part"` // index of the write in its revision
@@ -127,7 +127,7 @@ type ChangeQuery struct {
 	Since                 time.Time
 }
 
-// ListQuery selects rows of one kind.
+// ListQuery selects database rows of one kind.
 type ListQuery struct {
 	Kind       string
 	Namespace  string   // empty: all

@@ -6,8 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// checkWaiverEnd returns an error if a new or changed Waiver would hold for too long, and a warning if it has expired. Other
-// resources pass.
+// checkWaiverEnd returns an error if a Waiver's end lies too far in the future. It returns a warning if the Waiver has
+// expired. Other resources pass.
 func (a *pendingApply) checkWaiverEnd(key Key, spec model.Spec) (warnings []string, err error) {
 	waiver, ok := spec.(*model.WaiverSpec)
 	if !ok {

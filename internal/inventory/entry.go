@@ -20,11 +20,12 @@ const (
 	MaxSignal     = 128 << 10 // bytes of entries in one signal: a longer change is sent in several
 )
 
-// Entry is one entry of an inventory, such as an installed package, encoded as a string: a byte with its section, then
-// its fields separated by zero bytes. The zero Entry is none.
+// Entry is one entry of an inventory, such as an installed package. It is a byte with the section, then the fields
+// separated by zero bytes. The zero Entry is none.
 type Entry string
 
-// New returns an entry. It removes control characters and cuts a long entry; the result is empty if the entry has no name.
+// New returns an inventory entry with the given section and fields. It removes control characters and cuts a long
+// entry; the result is empty if the entry has no name.
 func New(s Section, fields ...string) Entry {
 	var b strings.Builder
 	b.WriteByte(byte(s))
@@ -45,7 +46,7 @@ func New(s Section, fields ...string) Entry {
 	return Entry(strings.TrimRight(b.String(), "\x00"))
 }
 
-// printable is a function for strings.Map that removes control characters.
+// printable removes control characters from a text, as a function for strings.Map.
 func printable(r rune) rune {
 	if isControl(r) {
 		return -1
@@ -56,8 +57,8 @@ func printable(r rune) rune {
 // isControl reports whether a character is an ASCII control character.
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// Read converts an entry of the protocol to an Entry. ok is false if the entry is malformed: New never returns such an
-// entry.
+// Read converts and checks an inventory entry in the form of the agent protocol. ok is false if the entry is
+// malformed: New never returns such an entry.
 func Read(e model.InventoryEntry) (_ Entry, ok bool) {
 	if e.Section == 0 || e.Section > 255 || len(e.Fields) == 0 || len(e.Fields) > MaxFields {
 		return "", false
@@ -74,18 +75,18 @@ func Read(e model.InventoryEntry) (_ Entry, ok bool) {
 	return Entry(string([]byte{byte(e.Section)}) + strings.Join(e.Fields, "\x00")), true
 }
 
-// Wire converts an entry to the form of the protocol.
+// Wire converts an inventory entry to the form of the agent protocol.
 func (e Entry) Wire() model.InventoryEntry {
 	return model.InventoryEntry{Section: uint32(e[0]), Fields: strings.Split(string(e[1:]), "\x00")}
 }
 
-// Section returns the section of an entry.
+// Section returns the section of an inventory entry, such as packages.
 func (e Entry) Section() Section { return Section(e[0]) }
 
-// Name returns the first field of an entry.
+// Name returns the first field of an inventory entry, which is its name.
 func (e Entry) Name() string { return e.Field(0) }
 
-// Field returns a field by its place in the form of the section; a missing one is empty.
+// Field returns the field of an entry at a given place, starting at 0. A missing field is empty.
 func (e Entry) Field(n int) string {
 	rest := string(e[1:])
 	for ; n > 0; n-- {
@@ -98,10 +99,10 @@ func (e Entry) Field(n int) string {
 	return field
 }
 
-// Hash returns the hash of an entry. The sum of an inventory is the sum of the hashes of its entries.
+// Hash returns the hash of an inventory entry. The sum of an inventory is the sum of the hashes of its entries.
 func (e Entry) Hash() uint64 { return xxhash.Sum64String(string(e)) }
 
-// Sum returns a checksum of an inventory, by which agent and server compare their copies.
+// Sum returns one checksum over all entries of an inventory. Agent and server compare their copies by the checksum.
 func Sum(entries []Entry) (sum uint64) {
 	for _, e := range entries {
 		sum += e.Hash()
@@ -109,7 +110,8 @@ func Sum(entries []Entry) (sum uint64) {
 	return sum
 }
 
-// Normalize sorts entries, removes empty and repeated ones, and cuts the list at the limits of an inventory. It reuses the list.
+// Normalize sorts inventory entries, and removes empty and repeated entries. It cuts the list at the limits of an
+// inventory. It reuses the list.
 func Normalize(entries []Entry) []Entry {
 	slices.Sort(entries)
 	entries = slices.Compact(slices.DeleteFunc(entries, func(e Entry) bool { return e == "" }))
@@ -122,8 +124,8 @@ func Normalize(entries []Entry) []Entry {
 	return entries
 }
 
-// Difference returns the elements that are only in after (added), and those that are only in before (removed). All lists are
-// sorted.
+// Difference compares two sorted lists, and returns the added and the removed elements. Added elements are only in
+// after, and removed elements only in before. All lists are sorted.
 func Difference[E cmp.Ordered](before, after []E) (added, removed []E) {
 	for len(before) > 0 || len(after) > 0 {
 		switch {
@@ -138,17 +140,17 @@ func Difference[E cmp.Ordered](before, after []E) (added, removed []E) {
 	return added, removed
 }
 
-// Change is the change of an inventory entry: added (no Before), removed (no After), or replaced by one of the same section
-// and name.
+// Change is an added, removed or replaced entry of an inventory. An added entry has no Before, a removed entry has no
+// After; a replacement has the same section and name.
 type Change struct {
 	Before, After Entry // empty: none
 }
 
-// Entry returns the entry after a change, or the removed entry.
+// Entry returns the entry that a change of the inventory added, or else the removed entry.
 func (c Change) Entry() Entry { return cmp.Or(c.After, c.Before) }
 
-// Pair combines removed and added entries into changes: two entries with the same section and name become one
-// replacement.
+// Pair combines an added and a removed entry of the same name into one change (a replacement). Two entries with the
+// same section and name become one replacement.
 func Pair(added, removed []Entry) (list []Change) {
 	name := func(e Entry) string { first, _, _ := strings.Cut(string(e), "\x00"); return first }
 	used := make([]bool, len(removed))

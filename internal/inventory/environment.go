@@ -16,8 +16,8 @@ const (
 // secretWords are the parts of names of variables whose values are hidden.
 var secretWords = [...]string{"PASS", "PWD", "SECRET", "TOKEN", "KEY", "CREDENTIAL", "AUTH", "COOKIE", "PRIVATE", "DSN", "CONNECTION"}
 
-// Environ returns the entries of an agent's variables, each NAME=VALUE; values of secrets are hidden. Variables that change with each
-// start are left out.
+// Environ converts the environment variables of an agent (NAME=VALUE) to inventory entries. The values of secrets are
+// hidden. Variables that change with each start are left out.
 func Environ(variables []string) (list []Entry) {
 	for _, variable := range variables {
 		name, value, _ := strings.Cut(variable, "=")

@@ -25,7 +25,8 @@ const (
 	sections = iota
 )
 
-// Bit returns the bit of the section in a bit set of sections; all sections that this program does not know share one bit.
+// Bit returns the bit that stands for the section in a set of sections. All sections that this program does not know
+// share one bit.
 func (s Section) Bit() uint32 {
 	if s > sections {
 		s = 0
@@ -33,7 +34,7 @@ func (s Section) Bit() uint32 {
 	return 1 << s
 }
 
-// Form describes a section of inventories: its name and the fields of its entries.
+// Form has the name of an inventory section and the names of its entries' fields.
 type Form struct {
 	Section
 	Name   string   // in conditions and commands
@@ -59,10 +60,11 @@ var forms = [sections]Form{
 	{Custom, "custom", []string{"name", "value"}, "properties that scripts in the folder inventory.d print", false},
 }
 
-// Forms returns the forms of all sections, ascending by number.
+// Forms returns the names and field names of all inventory sections, in the order of the section numbers.
 func Forms() []Form { return slices.Clone(forms[:]) }
 
-// FormOf returns the form of a section. A section that this program does not know has its number as name.
+// FormOf returns the name and field names of an inventory section. A section that this program does not know has its
+// number as name.
 func FormOf(s Section) Form {
 	if s < 1 || s > sections {
 		return Form{Section: s, Name: "section-" + strconv.Itoa(int(s)), Fields: []string{"name"}}
@@ -70,7 +72,7 @@ func FormOf(s Section) Form {
 	return forms[s-1]
 }
 
-// FormNamed returns the form of the section with a name.
+// FormNamed returns the field names of the inventory section with a given name.
 func FormNamed(name string) (Form, bool) {
 	i := slices.IndexFunc(forms[:], func(f Form) bool { return f.Name == name })
 	if i < 0 {
@@ -79,7 +81,7 @@ func FormNamed(name string) (Form, bool) {
 	return forms[i], true
 }
 
-// Names returns the names of all sections.
+// Names returns the names of all inventory sections.
 func Names() []string {
 	names := make([]string, sections)
 	for i := range forms {

@@ -12,8 +12,8 @@ const (
 	APK = "apk"
 )
 
-// CompareVersions compares two versions of a package by the rules of a package manager: negative means that a is older. ok is false for a
-// manager without rules.
+// CompareVersions compares two versions of a package by the rules of a package manager. A negative order means that a
+// is older. ok is false for a manager without rules.
 func CompareVersions(manager, a, b string) (order int, ok bool) {
 	switch manager {
 	case Deb:
@@ -26,7 +26,7 @@ func CompareVersions(manager, a, b string) (order int, ok bool) {
 	return 0, false
 }
 
-// compareDeb compares versions by the rules of deb-version(7): epoch, upstream version, revision.
+// compareDeb compares Debian package versions by epoch, upstream version and revision, as in deb-version(7).
 func compareDeb(a, b string) int {
 	epochA, a := cutEpoch(a)
 	epochB, b := cutEpoch(b)
@@ -43,7 +43,7 @@ func cutEpoch(v string) (epoch, rest string) {
 	return "", v
 }
 
-// cutLast splits a version at its last hyphen into upstream version and revision.
+// cutLast splits a Debian version at its last hyphen into upstream version and revision.
 func cutLast(v string) (version, revision string) {
 	if i := strings.LastIndexByte(v, '-'); i >= 0 {
 		return v[:i], v[i+1:]
@@ -51,8 +51,8 @@ func cutLast(v string) (version, revision string) {
 	return v, ""
 }
 
-// compareDebPart compares two upstream versions or revisions in dpkg's order: runs of other characters and numbers, in turn. In
-// texts a tilde sorts before the end, and letters before other characters.
+// compareDebPart compares upstream versions or revisions in the order of dpkg. It compares other characters and
+// numbers in turn. In texts a tilde sorts before the end, and letters before other characters.
 func compareDebPart(a, b string) int {
 	for a != "" || b != "" {
 		for a != "" && !isDigit(a[0]) || b != "" && !isDigit(b[0]) {
@@ -71,7 +71,8 @@ func compareDebPart(a, b string) int {
 	return 0
 }
 
-// debWeight returns the sort weight of a text's first character in dpkg's order; a digit counts like the end of the text.
+// debWeight returns a number by which the first character of a version sorts in dpkg's order. A digit counts like the
+// end of the text.
 func debWeight(s string) int {
 	switch {
 	case s == "" || isDigit(s[0]):
@@ -84,7 +85,7 @@ func debWeight(s string) int {
 	return int(s[0]) + 256
 }
 
-// compareRPM compares versions as rpm does: epoch, version, release.
+// compareRPM compares versions by epoch, version and release, as rpm does.
 func compareRPM(a, b string) int {
 	epochA, a := cutEpoch(a)
 	epochB, b := cutEpoch(b)
@@ -93,8 +94,9 @@ func compareRPM(a, b string) int {
 	return cmp.Or(compareNumbers(epochA, epochB), compareRPMPart(versionA, versionB), compareRPMPart(releaseA, releaseB))
 }
 
-// compareRPMPart compares two versions or releases in rpm's order: segments of letters or digits in turn, separated by other characters. A
-// tilde sorts before the end, and a caret behind the end but before all other characters.
+// compareRPMPart compares two versions or two releases in rpm's order. It compares segments of letters or digits in
+// turn; other characters separate the segments. A tilde sorts before the end, and a caret behind the end but before
+// all other characters.
 func compareRPMPart(a, b string) int {
 	separators := func(r rune) bool { return r > 0x7f || !isDigit(byte(r)) && !isLetter(byte(r)) && r != '~' && r != '^' }
 	for a != "" || b != "" {
@@ -139,7 +141,8 @@ func compareRPMPart(a, b string) int {
 	return cmp.Compare(min(len(a), 1), min(len(b), 1))
 }
 
-// caretOrder compares two versions after the character ^ in one of them; other is the rest of the version without it.
+// caretOrder compares two rpm versions, of which only the first continues with the character ^. The parameter other is
+// the rest of the other version.
 func caretOrder(other string) int {
 	if other == "" {
 		return 1
@@ -147,7 +150,7 @@ func caretOrder(other string) int {
 	return -1
 }
 
-// apkPart is the kind of a part of an apk version, such as number or suffix.
+// apkPart is the kind of one part of an apk version, such as number or suffix.
 type apkPart int
 
 const (
@@ -168,7 +171,7 @@ var (
 	apkAfter  = [...]string{"cvs", "svn", "git", "hg", "p"}
 )
 
-// apkReader reads the parts of an apk version one after the other.
+// apkReader reads the parts of a version of the package manager apk, one by one.
 type apkReader struct {
 	rest string
 	kind apkPart
@@ -176,7 +179,7 @@ type apkReader struct {
 	rank int    // of a suffix, or of leading zeros
 }
 
-// next reads the next part.
+// next reads the next part of the apk version.
 func (r *apkReader) next() {
 	from := r.kind
 	r.text, r.rank = "", 0
@@ -211,7 +214,7 @@ func (r *apkReader) next() {
 	}
 }
 
-// readSuffix reads the name of a suffix.
+// readSuffix reads the name of a suffix of an apk version, such as rc.
 func (r *apkReader) readSuffix() {
 	for i, name := range apkBefore {
 		if rest, ok := strings.CutPrefix(r.rest, name); ok {
@@ -227,7 +230,8 @@ func (r *apkReader) readSuffix() {
 	}
 }
 
-// compareAPK compares versions as apk does: numbers, a letter, suffixes such as _rc1, a hash, and the revision.
+// compareAPK compares versions in the order of the package manager apk. It compares numbers, a letter, suffixes such
+// as _rc1, a hash, and the revision.
 func compareAPK(a, b string) int {
 	x, y := apkReader{rest: a}, apkReader{rest: b}
 	x.text, x.rest = cutDigits(a)
@@ -254,7 +258,7 @@ func compareAPK(a, b string) int {
 	return cmp.Compare(y.kind, x.kind) // the version with another part is newer
 }
 
-// compareAPKPart compares two parts of the same kind.
+// compareAPKPart compares two parts of apk versions that have the same kind.
 func compareAPKPart(x, y *apkReader) int {
 	switch {
 	case x.kind != y.kind:
@@ -269,7 +273,7 @@ func compareAPKPart(x, y *apkReader) int {
 	return compareNumbers(x.text, y.text)
 }
 
-// compareNumbers compares decimal numbers of any length; an empty one is zero.
+// compareNumbers compares decimal numbers of any length. An empty number is zero.
 func compareNumbers(a, b string) int {
 	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
@@ -293,7 +297,7 @@ func cutLetters(s string) (letters, rest string) {
 	return s[:n], s[n:]
 }
 
-// hasFirst reports whether the first byte of a text is c.
+// hasFirst reports whether a text begins with the byte c.
 func hasFirst(s string, c byte) bool { return s != "" && s[0] == c }
 
 // isDigit reports whether a byte is an ASCII digit.

@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// randomVersion returns a version of a few parts that the grammar of dpkg and rpm allows, with many equal beginnings.
+// randomVersion returns a random version for comparisons with dpkg and rpm. It has a few parts, so that many versions
+// begin equally.
 func randomVersion(r *rand.Rand) string {
 	part := func(words ...string) string {
 		var b strings.Builder
@@ -32,7 +33,8 @@ func randomVersion(r *rand.Rand) string {
 	return v
 }
 
-// TestDebVersionsCompareAsDpkgDoes compares random pairs of versions with dpkg.
+// TestDebVersionsCompareAsDpkgDoes compares random Debian versions, and expects the same order as from the program
+// dpkg.
 func TestDebVersionsCompareAsDpkgDoes(t *testing.T) {
 	testenv.Program(t, "dpkg", "dpkg")
 	r := rand.New(rand.NewPCG(1, 2))
@@ -49,7 +51,7 @@ func TestDebVersionsCompareAsDpkgDoes(t *testing.T) {
 	compareWith(t, Deb, pairs, exec.Command("sh"), script.String())
 }
 
-// TestRPMVersionsCompareAsRPMDoes compares random pairs of versions with rpm.
+// TestRPMVersionsCompareAsRPMDoes compares random versions, and expects the same order as from the program rpm.
 func TestRPMVersionsCompareAsRPMDoes(t *testing.T) {
 	testenv.Program(t, "rpm", "rpm")
 	r := rand.New(rand.NewPCG(3, 4))
@@ -73,7 +75,7 @@ func TestRPMVersionsCompareAsRPMDoes(t *testing.T) {
 	}
 }
 
-// pairCount returns how many random pairs of versions a test compares.
+// pairCount returns the number of random version pairs for a test.
 func pairCount() int {
 	if testing.Short() {
 		return 300
@@ -81,7 +83,7 @@ func pairCount() int {
 	return 5000
 }
 
-// compareWith compares our order of each pair of versions with the order that a package manager's program prints.
+// compareWith compares random pairs of versions by CompareVersions and by a package manager's own program.
 func compareWith(t *testing.T, manager string, pairs [][2]string, c *exec.Cmd, input string) {
 	t.Helper()
 	c.Stdin = strings.NewReader(input)
@@ -104,7 +106,7 @@ func compareWith(t *testing.T, manager string, pairs [][2]string, c *exec.Cmd, i
 	}
 }
 
-// TestAPKVersions compares neighbours in a list of versions that ascends by the rules of apk.
+// TestAPKVersions compares each version in a sorted list of apk versions with its neighbour.
 func TestAPKVersions(t *testing.T) {
 	for _, line := range []string{
 		"1.0_alpha 1.0_alpha1 1.0_alpha2 1.0_beta 1.0_pre1 1.0_rc1 1.0_rc1-r1 1.0 1.0-r1 1.0-r10 1.0_git20200101 1.0_p1 1.0_p1-r2 1.0a 1.0b 1.0b-r1 1.0.0 1.0.1 1.1 1.10 2 10",
@@ -125,7 +127,8 @@ func TestAPKVersions(t *testing.T) {
 	}
 }
 
-// FuzzCompareVersions compares arbitrary texts: both directions agree, and a version equals itself.
+// FuzzCompareVersions compares random versions in both directions, and expects opposite results. A version must equal
+// itself.
 func FuzzCompareVersions(f *testing.F) {
 	f.Add("1:2.0~rc1-3", "1.0_alpha-r1")
 	f.Add("1.0^git", "~")

@@ -19,8 +19,8 @@ const (
 	Boolean              // true or false, stored as 1 or 0
 )
 
-// Kind is the Go representation of an item's value: float, unsigned integer or text. An item's type decides the kind
-// of its stored values; between two steps of preprocessing a value has any kind.
+// Kind says in which form Go stores a value of an item. The kinds are float, unsigned integer and text. An item's type
+// decides the kind of its stored values; between two steps of preprocessing a value has any kind.
 type Kind uint8
 
 // Kinds of values.
@@ -31,7 +31,8 @@ const (
 	TextValue                 // text
 )
 
-// Value is one value of an item (a metric): a number or a text. It is immutable; the zero Value has kind None.
+// Value is one value (a number or a text) of an item, that is, of a metric. It is immutable; the zero Value has kind
+// None.
 type Value struct {
 	kind Kind
 	bits uint64 // float: math.Float64bits; unsigned: the integer
@@ -47,7 +48,7 @@ func FromUnsigned(n uint64) Value { return Value{kind: UnsignedValue, bits: n} }
 // FromText returns a text value.
 func FromText(s string) Value { return Value{kind: TextValue, text: s} }
 
-// Kind returns the representation of the value.
+// Kind says how the value is stored, as float, unsigned integer or text.
 func (v Value) Kind() Kind { return v.kind }
 
 // Float returns a number as a float, and NaN for a text. Integers over 2^53 are rounded.
@@ -61,7 +62,7 @@ func (v Value) Float() float64 {
 	return math.NaN()
 }
 
-// Unsigned returns the integer of an unsigned value, 0 for other kinds.
+// Unsigned returns the number of an unsigned value, and 0 for a float or text.
 func (v Value) Unsigned() uint64 {
 	if v.kind == UnsignedValue {
 		return v.bits
@@ -69,7 +70,8 @@ func (v Value) Unsigned() uint64 {
 	return 0
 }
 
-// String returns the value as text: integers in decimal, floats in the shortest form that parses to the same number.
+// String returns the value as text. Integers are decimal; floats have the shortest form that parses to the same
+// number.
 func (v Value) String() string {
 	switch v.kind {
 	case FloatValue:
@@ -89,10 +91,10 @@ type Sample struct {
 // typeNames has the names of the types in resources, by Type.
 var typeNames = [...]string{"float", "unsigned", "text", "log", "boolean"}
 
-// String returns the name of the type as resources write it, such as float.
+// String returns the name of the type in resources, such as float.
 func (t Type) String() string { return typeNames[t] }
 
-// ParseType returns the type with this name, as resources write it.
+// ParseType returns the type with the given name, such as float.
 func ParseType(name string) (Type, bool) {
 	i := slices.Index(typeNames[:], name)
 	return Type(max(i, 0)), i >= 0

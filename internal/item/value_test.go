@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzParseType expects that ParseType accepts the name of each type, and no other text
+// FuzzParseType parses random texts as types, and expects only the names of types to be accepted
 func FuzzParseType(f *testing.F) {
 	for _, name := range typeNames {
 		f.Add(name)

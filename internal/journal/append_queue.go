@@ -67,7 +67,8 @@ func (q *batchQueue) appendEntries(ctx context.Context, raw int, entries []Entry
 	return nil
 }
 
-// waitForSpaceLocked waits until the queue has this much free space, and releases the caller's lock during the wait
+// waitForSpaceLocked waits until the queue has enough free space for the new entries. The caller's lock is released
+// during the wait.
 func (q *batchQueue) waitForSpaceLocked(ctx context.Context, raw int64) error {
 	for waited := false; ; waited = true {
 		switch {
@@ -95,8 +96,8 @@ func (q *batchQueue) waitForSpaceLocked(ctx context.Context, raw int64) error {
 	}
 }
 
-// openBatchLocked returns the last batch of the queue if it has space for these bytes, or else a new batch; the
-// caller holds the lock. The caller holds mu.
+// openBatchLocked returns a batch of the queue with room for the new bytes. A new batch is made if the last one is
+// full. The caller holds mu.
 func (q *batchQueue) openBatchLocked(raw int) *batch {
 	if n := len(q.pending); n > 0 {
 		if b := q.pending[n-1]; b.raw+raw <= q.maxCommit {
@@ -113,7 +114,7 @@ func (q *batchQueue) openBatchLocked(raw int) *batch {
 	return b
 }
 
-// takeBatch removes and returns the first batch of the queue, or returns nil if the queue is empty.
+// takeBatch removes and returns the first batch of the queue, or nil from an empty queue.
 func (q *batchQueue) takeBatch() *batch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -134,14 +135,16 @@ func (q *batchQueue) empty() bool {
 	return len(q.pending) == 0
 }
 
-// hasFullBatch reports whether the first batch takes no more entries. After a stall the queue has many such batches.
+// hasFullBatch reports whether the queue's first batch is full, that is, a second batch has begun. After a stall the
+// queue has many such batches.
 func (q *batchQueue) hasFullBatch() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.pending) > 1
 }
 
-// urgent reports whether an entry in the queue is not patient, so that its commit must not wait long.
+// urgent reports whether an entry in the queue must be committed soon (is not patient). Patient entries (values of
+// agents) may wait longer.
 func (q *batchQueue) urgent() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -175,7 +178,7 @@ func (q *batchQueue) close() {
 	q.wakeAppendersLocked()
 }
 
-// wakeAppendersLocked wakes the appends that wait for space in the queue; the caller holds the lock.
+// wakeAppendersLocked wakes the appends that wait for space in the queue. The caller holds the lock.
 func (q *batchQueue) wakeAppendersLocked() {
 	if q.space != nil {
 		close(q.space)
@@ -190,7 +193,7 @@ func (q *batchQueue) queuedBytes() int64 {
 	return q.queued
 }
 
-// describeQueue returns the name, capacity and waiting bytes of this queue, for the program's list of queues
+// describeQueue returns the queue's name, capacity and waiting bytes, for the program's list of queues
 func (q *batchQueue) describeQueue() queue.Info {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -200,7 +203,8 @@ func (q *batchQueue) describeQueue() queue.Info {
 	}
 }
 
-// signalChannel sends a value to a channel of capacity 1, unless the channel already has a value.
+// signalChannel wakes the reader of a channel, without waiting for the reader. It does nothing if the channel already
+// has a value.
 func signalChannel(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:
@@ -208,8 +212,8 @@ func signalChannel(ch chan struct{}) {
 	}
 }
 
-// batch has copies of the entries of one future commit, with their Waiters. Batches are reused, so that a steady flow
-// allocates nothing.
+// batch collects the entries for one later commit, with their callbacks (Waiters). Batches are reused, so that a
+// steady flow allocates nothing.
 type batch struct {
 	data    []byte      // the entries' bytes, back to back
 	entries []entrySpan // of each in data
@@ -219,7 +223,7 @@ type batch struct {
 	urgent  bool // an entry is not patient
 }
 
-// entrySpan has the section of an entry, and its offset and length in a batch's data
+// entrySpan says where the data of one entry lies in a batch. It also has the entry's section (partition).
 type entrySpan struct {
 	section Section
 	aged    bool
@@ -228,7 +232,7 @@ type entrySpan struct {
 	at, n   uint32
 }
 
-// entryWaiter is a Waiter with the token of its entry, to be called when the entry is committed.
+// entryWaiter is the callback for the commit of one entry (Waiter), with the entry's token.
 type entryWaiter struct {
 	waiter Waiter
 	token  uint64
@@ -236,10 +240,10 @@ type entryWaiter struct {
 	stall  *time.Time
 }
 
-// rawSize returns the number of uncompressed bytes that an entry needs in a commit
+// rawSize returns how many bytes an entry takes in a commit before compression
 func rawSize(e *Entry) int { return uvarintLen(len(e.Data)) + len(e.Data) }
 
-// addEntry copies an entry into the batch, with its Waiter.
+// addEntry copies an entry into the batch, with the callback for its commit (Waiter).
 func (b *batch) addEntry(e *Entry) {
 	b.entries = append(b.entries, entrySpan{section: e.Section, aged: e.Aged, stall: e.Stall, signals: uint32(e.Signals), at: uint32(len(b.data)), n: uint32(len(e.Data))})
 	b.data = append(b.data, e.Data...)
@@ -251,8 +255,8 @@ func (b *batch) addEntry(e *Entry) {
 	}
 }
 
-// removeAged removes the entries that contain their age and were read before a stall, because the age is now wrong, and
-// returns their Waiters
+// removeAged removes the entries from before a stall, if their data contain an age. It returns their callbacks
+// (Waiters). Such entries contain their age and were read before the stall.
 func (b *batch) removeAged(stall *time.Time) (waiters []entryWaiter) {
 	b.entries = slices.DeleteFunc(b.entries, func(e entrySpan) bool {
 		if !e.aged || e.stall == stall {
@@ -272,19 +276,20 @@ func (b *batch) removeAged(stall *time.Time) (waiters []entryWaiter) {
 	return waiters
 }
 
-// clearEntries removes all entries and Waiters from the batch and keeps its memory for the next use.
+// clearEntries removes all entries and callbacks from the batch. The memory stays for the next use.
 func (b *batch) clearEntries() {
 	clear(b.waiters) // drop the references
 	*b = batch{data: b.data[:0], entries: b.entries[:0], waiters: b.waiters[:0]}
 }
 
-// sectionGrouper sorts the entries of a batch by section and keeps the order of entries within a section (counting sort).
+// sectionGrouper sorts the entries of a batch by section, which is the number of a partition. The order of entries
+// within a section is kept (counting sort).
 type sectionGrouper struct {
 	count [int(All) + 1]uint32
 	size  [int(All) + 1]uint32
 }
 
-// groupEntries sorts the entries of a batch by section into a commit.
+// groupEntries sorts the entries of a batch by section (partition) into a commit.
 func (g *sectionGrouper) groupEntries(b *batch, c *commit) {
 	clear(g.count[:])
 	clear(g.size[:])
@@ -317,7 +322,7 @@ func (g *sectionGrouper) groupEntries(b *batch, c *commit) {
 	}
 }
 
-// resizeBuffer returns the buffer with length n, or a larger one. Its content is undefined.
+// resizeBuffer returns a buffer of length n, the given buffer or a larger new one. Its content is undefined.
 func resizeBuffer(b []byte, n int) []byte {
 	if cap(b) >= n {
 		return b[:n]

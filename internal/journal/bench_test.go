@@ -17,7 +17,7 @@ import (
 // resultWireBytes is the size of one encoded result that the speed goals assume.
 const resultWireBytes = 116
 
-// newResultEntry returns a journal entry with the results of one agent, as an agent's session appends it
+// newResultEntry returns a random journal entry with the results of one agent
 func newResultEntry(rng *rand.Rand, results int) []byte {
 	var b []byte
 	for range results {
@@ -28,7 +28,7 @@ func newResultEntry(rng *rand.Rand, results int) []byte {
 	return b[:min(len(b), results*resultWireBytes)]
 }
 
-// processCPUTime returns the CPU time of this process so far.
+// processCPUTime returns the CPU time that the process has used so far.
 func processCPUTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -41,8 +41,7 @@ type waitGroupWaiter struct{ sync.WaitGroup }
 // Committed marks one entry as done in the wait group.
 func (g *waitGroupWaiter) Committed(uint64, journal.Position, error) { g.Done() }
 
-// BenchmarkCommit measures latency of one commit with its fsync and CPU time per result, for several sizes of the
-// commit.
+// BenchmarkCommit measures the latency and CPU time of one synced commit, for several commit sizes.
 func BenchmarkCommit(b *testing.B) {
 	for _, size := range []int{1 << 10, 16 << 10, 512 << 10} {
 		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
@@ -81,8 +80,8 @@ func BenchmarkCommit(b *testing.B) {
 	}
 }
 
-// BenchmarkAppend measures a steady flow of entries with eight results, as many as the disk accepts; group commit
-// determines the size of commits.
+// BenchmarkAppend appends entries with eight results each as fast as the disk accepts. Group commit determines the
+// size of commits.
 func BenchmarkAppend(b *testing.B) {
 	l, err := journal.Open(b.TempDir(), journal.Options{Tick: -1, Reserve: -1})
 	if err != nil {
@@ -117,7 +116,7 @@ func BenchmarkAppend(b *testing.B) {
 	b.ReportMetric(float64(b.N*8)/b.Elapsed().Seconds(), "results/s")
 }
 
-// BenchmarkReplay measures a restart that opens a log of results, verifies each byte and reads each entry.
+// BenchmarkReplay measures reading a log of results again after a restart. Each byte is verified and each entry read.
 func BenchmarkReplay(b *testing.B) {
 	dir := b.TempDir()
 	l, err := journal.Open(dir, journal.Options{Tick: -1, Reserve: -1})
@@ -162,8 +161,8 @@ func BenchmarkReplay(b *testing.B) {
 	b.ReportMetric(float64(b.N*entries*8)/opening.Seconds(), "results-checked/s")
 }
 
-// BenchmarkLinger measures appends of 2,000 entries per second, with and without a pause before each commit that lets
-// more entries share it.
+// BenchmarkLinger measures 2,000 appends per second, with and without a pause (linger) before each commit. During the
+// pause more entries join the commit.
 func BenchmarkLinger(b *testing.B) {
 	for _, linger := range []time.Duration{0, 2 * time.Millisecond, 5 * time.Millisecond} {
 		b.Run(linger.String(), func(b *testing.B) {

@@ -45,7 +45,8 @@ type checkpoint struct {
 	listening time.Duration
 }
 
-// segmentHeader is the header of a segment file, with the number, CRC and times of the commit before its first one.
+// segmentHeader is the header of a segment file. It has the number, CRC and times of the commit before the segment's
+// first one.
 //
 //	 0 u64 magic with version
 //	 8 u32 CRC32C of bytes 0 … 8 and 12 … 64
@@ -78,12 +79,12 @@ func (h segmentHeader) append(dst []byte) []byte {
 	return dst
 }
 
-// segmentSum returns the CRC of a segment header without the CRC field in it.
+// segmentSum returns the CRC of a segment header. The header's own CRC field is left out.
 func segmentSum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:8], castagnoli), castagnoli, b[12:segmentHeaderSize])
 }
 
-// commitSum returns the CRC of a commit header without the two CRC fields in it.
+// commitSum returns the CRC of a commit header. The header's two CRC fields are left out.
 func commitSum(b []byte) uint32 {
 	return crc32.Update(crc32.Checksum(b[:4], castagnoli), castagnoli, b[12:commitHeaderSize])
 }
@@ -152,8 +153,7 @@ type commitHeader struct {
 	flags       uint16
 }
 
-// encodeHeader encodes the commit's header, with lengths and checksums, into the first commitHeaderSize bytes of b. b
-// is a whole commit.
+// encodeHeader encodes the commit's header, with lengths and checksums, at the start of b. b is a whole commit.
 func (h *commitHeader) encodeHeader(b []byte) {
 	le := binary.LittleEndian
 	h.body = uint32(len(b) - commitHeaderSize)
@@ -209,14 +209,14 @@ func parseHeader(b []byte) (h commitHeader, err error) {
 	return h, nil
 }
 
-// hasValidChecksum reports whether the commit's checksum fits its header and content
+// hasValidChecksum reports whether the commit's checksum is right for its header and content
 func (h *commitHeader) hasValidChecksum(headerBytes, body []byte) bool {
 	own := binary.LittleEndian.Uint32(headerBytes[8:])
 	return crc32.Update(own, castagnoli, body) == h.crc
 }
 
-// firstNumberAndChain returns the number of the first commit that this commit replaces, and the CRC that the next
-// commit refers to. They differ from number and crc only in a commit that Repair wrote in place of lost commits.
+// firstNumberAndChain returns the first commit number that the commit stands for, and the CRC for its successor. They
+// differ from number and crc only in a commit that Repair wrote in place of lost commits.
 func (h *commitHeader) firstNumberAndChain(body []byte) (firstNumberAndChain uint64, next uint32, err error) {
 	if h.flags&flagLost == 0 {
 		return h.number, h.crc, nil
@@ -230,16 +230,16 @@ func (h *commitHeader) firstNumberAndChain(body []byte) (firstNumberAndChain uin
 
 const lostBodySize = 12
 
-// sectionSpan is one row of a commit's section table: the byte range and number of one section's entries in the
-// uncompressed commit
+// sectionSpan says where the entries of one partition lie in an uncompressed commit. A commit's section table has one
+// such row per partition.
 type sectionSpan struct {
 	section    Section
 	count      uint32
 	start, end uint32 // in the raw entries
 }
 
-// appendSectionTable encodes a commit's section table: the byte range of each section's entries. A row has
-// the section (as the difference to the section of the row before), the number of entries and their raw length.
+// appendSectionTable encodes the byte range of each partition's entries in a commit. A row has the section (as the
+// difference to the section of the row before), the number of entries and their raw length.
 func appendSectionTable(dst []byte, spans []sectionSpan) []byte {
 	before := uint64(0)
 	for _, s := range spans {
@@ -251,7 +251,8 @@ func appendSectionTable(dst []byte, spans []sectionSpan) []byte {
 	return dst
 }
 
-// parseSectionTable decodes the section table at the start of a commit's content, and returns the bytes after it
+// parseSectionTable decodes the section table at the start of a commit's content. It also returns the bytes after the
+// table.
 func parseSectionTable(spans []sectionSpan, h *commitHeader, body []byte) ([]sectionSpan, []byte, error) {
 	section, start, count := uint64(0), uint64(0), uint64(0)
 	for i := range int(h.sections) {
@@ -284,8 +285,8 @@ func parseSectionTable(spans []sectionSpan, h *commitHeader, body []byte) ([]sec
 	return spans, body, nil
 }
 
-// forEachEntry calls fn for each of the count entries in the bytes of a section. An entry is its length and as many
-// bytes.
+// forEachEntry calls fn for each entry in the bytes of one section (partition) of a commit. An entry is its length and
+// as many bytes.
 func forEachEntry(raw []byte, count uint32, fn func([]byte) error) error {
 	for range count {
 		size, n := binary.Uvarint(raw)

@@ -18,16 +18,16 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// steppingClock is a Clock that advances by a second at each reading.
+// steppingClock is a test Clock that advances by a second each time somebody reads the clock.
 type steppingClock struct{ wall, mono int64 }
 
-// Wall advances the wall clock by a second and returns it.
+// Wall advances the wall clock by a second and returns the new time.
 func (s *steppingClock) Wall() int64 { s.wall += 1e9; return s.wall }
 
-// Mono advances the monotonic time by a second and returns it.
+// Mono advances the monotonic time by a second and returns the new time.
 func (s *steppingClock) Mono() time.Duration { s.mono += 1e9; return time.Duration(s.mono) }
 
-// ackChannel is a Waiter that sends a value for each committed entry.
+// ackChannel sends a value to the test for each committed entry (as a Waiter).
 type ackChannel chan struct{}
 
 // Committed sends the error of an entry's commit to the test
@@ -77,7 +77,7 @@ func TestLogWritesGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestLogReadsGoldenBytes opens a log with golden bytes, as an earlier version wrote it, and expects its entries.
+// TestLogReadsGoldenBytes opens the files of an earlier program version, and expects their entries.
 func TestLogReadsGoldenBytes(t *testing.T) {
 	segment := goldenSegment(t)
 	format, err := os.ReadFile("testdata/golden/FORMAT")
@@ -128,8 +128,8 @@ func goldenSegment(t testing.TB) []byte {
 	return segment
 }
 
-// FuzzCommit parses random bytes as a commit, with and without corrected checksums, and expects that all entries of
-// an accepted commit can be read
+// FuzzCommit parses random bytes as a commit, and expects every entry of an accepted commit to be readable. Each input
+// is tried with and without corrected checksums.
 func FuzzCommit(f *testing.F) {
 	segment := goldenSegment(f)
 	for at := segmentHeaderSize; at < len(segment); {
@@ -173,7 +173,7 @@ func FuzzCommit(f *testing.F) {
 	})
 }
 
-// FuzzSegment opens random bytes as the only segment of a log, then repairs the log, and expects no panic
+// FuzzSegment opens and repairs a log whose only segment has random bytes, and expects no panic
 func FuzzSegment(f *testing.F) {
 	segment := goldenSegment(f)
 	f.Add(segment)
@@ -209,7 +209,7 @@ func FuzzSegment(f *testing.F) {
 	})
 }
 
-// FuzzFormatFile parses random bytes as the file FORMAT; accepted content is encoded to equal bytes.
+// FuzzFormatFile parses random bytes as the file FORMAT, and expects accepted content unchanged after encoding.
 func FuzzFormatFile(f *testing.F) {
 	format, err := os.ReadFile("testdata/golden/FORMAT")
 	if err != nil {
@@ -228,7 +228,8 @@ func FuzzFormatFile(f *testing.F) {
 	})
 }
 
-// TestAppendDoesNotAllocate appends entries to a log that has run for a while, and expects no allocation
+// TestAppendDoesNotAllocate appends entries to a log in use, and expects no allocation of memory. The log has run for
+// a while.
 func TestAppendDoesNotAllocate(t *testing.T) {
 	l, err := Open(t.TempDir(), Options{Tick: -1, Reserve: -1})
 	if err != nil {
@@ -279,8 +280,8 @@ func TestFormatPageShowsGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestConsumersFloorIsLowestPosition expects Consumers.Floor to return the lowest position of all consumers and the
-// name of that consumer. A consumer that ended no longer counts.
+// TestConsumersFloorIsLowestPosition expects Floor to return the reader of the journal that is farthest behind. A
+// consumer that ended no longer counts.
 func TestConsumersFloorIsLowestPosition(t *testing.T) {
 	var c Consumers
 	if lowest, ok := c.Floor(); ok {

@@ -18,14 +18,14 @@ func (l *Log) Read(ctx context.Context, from Position, fn func(Commit) error) er
 	return l.readCommits(ctx, from, false, fn)
 }
 
-// ReadUndamaged reads commits like Read, but skips damaged ones. It is for a reader that can use the rest, such as a
-// spool.
+// ReadUndamaged calls fn with each commit after a position, and skips damaged commits. It is for a reader that can use
+// the rest, such as a spool.
 func (l *Log) ReadUndamaged(ctx context.Context, from Position, fn func(Commit) error) error {
 	return l.readCommits(ctx, from, true, fn)
 }
 
-// readCommits reads the commits after a position, oldest first; if skipDamaged is true it skips damaged commits, else
-// it returns an error for them.
+// readCommits calls fn with each commit after a position, oldest first. If skipDamaged is true it skips damaged
+// commits, else it returns an error for them.
 func (l *Log) readCommits(ctx context.Context, from Position, skipDamaged bool, fn func(Commit) error) error {
 	from, err := l.Resolve(from)
 	if err != nil {
@@ -47,8 +47,7 @@ func (l *Log) readCommits(ctx context.Context, from Position, skipDamaged bool, 
 	return nil
 }
 
-// FolderDeleted reports whether the log's folder was deleted or emptied while the log is open, so that later commits
-// are lost.
+// FolderDeleted reports whether somebody deleted or emptied the folder of an open log. Later commits are then lost.
 func (l *Log) FolderDeleted() bool {
 	f, err := l.opts.FS.Open(filepath.Join(l.dir, formatFile))
 	if err == nil {
@@ -57,8 +56,8 @@ func (l *Log) FolderDeleted() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// segmentsAbove returns copies of the segments that have commits above this number, and the number of the log's last
-// commit
+// segmentsAbove returns copies of the segments with commits after a commit number. It also returns the number of the
+// log's last commit.
 func (l *Log) segmentsAbove(from uint64) ([]segment, uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +78,8 @@ func (l *Log) segmentsAbove(from uint64) ([]segment, uint64, error) {
 	return list, l.head.number, nil
 }
 
-// readSegment reads the commits with numbers in a range from one segment; if skipDamaged is true it skips damaged commits
+// readSegment reads the commits in a range of numbers from one segment. If skipDamaged is true it skips damaged
+// commits.
 func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, skipDamaged bool, fn func(Commit) error) error {
 	file, err := l.opts.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +121,8 @@ func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, skip
 	return w.requireCommitsRead(&l.opts, s, to, err)
 }
 
-// deliverCommit decodes a commit and passes it to fn. raw is header and body.
+// deliverCommit makes a readable Commit of a commit's bytes, and passes the Commit to a function. raw is header and
+// body.
 func deliverCommit(pool *sync.Pool, log uint64, h commitHeader, raw []byte, fn func(Commit) error) error {
 	c := newCommit(pool)
 	defer c.Release()
@@ -132,7 +133,7 @@ func deliverCommit(pool *sync.Pool, log uint64, h commitHeader, raw []byte, fn f
 	return fn(c)
 }
 
-// Follow reads the commits of a journal, oldest first, also while another process writes it: it takes no lock and
+// Follow reads the commits of a journal that another process may be writing, oldest first. It takes no lock and
 // changes nothing. It uses the option FS alone. Each commit is verified against its predecessor; damage is a
 // *DamageError, and a folder without a journal is NotFound.
 //

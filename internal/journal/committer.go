@@ -33,8 +33,8 @@ func (l *Log) runCommitter() {
 	l.commitEmptyEnd()
 }
 
-// awaitBatch waits for the next batch of the queue; open is true while the log is open. It returns nil and true when an
-// empty commit (a tick) is due, nil and false when the log closes and the queue is empty.
+// awaitBatch waits until the queue has a batch of entries to commit, or the log closes. It returns nil and true when
+// an empty commit (a tick) is due, nil and false when the log closes and the queue is empty.
 func (l *Log) awaitBatch(tick, linger *time.Timer) (b *batch, open bool) {
 	if l.opts.Linger > 0 && !l.queue.empty() {
 		lingerUntilFull(l, linger)
@@ -64,8 +64,8 @@ func (l *Log) awaitBatch(tick, linger *time.Timer) (b *batch, open bool) {
 	}
 }
 
-// lingerUntilFull waits until a batch of entries is full, at most Options.Linger, so that more appends share one
-// commit. Patient entries wait for Options.PatientLinger, or for an entry that is not. The stopped timer is the
+// lingerUntilFull delays a commit, at most for Options.Linger, so that more entries can join. It stops when a batch is
+// full. Patient entries wait for Options.PatientLinger, or for an entry that is not. The stopped timer is the
 // committer's: a new one would be an allocation per commit.
 func lingerUntilFull(l *Log, timer *time.Timer) {
 	if l.queue.hasFullBatch() {
@@ -83,8 +83,8 @@ func lingerUntilFull(l *Log, timer *time.Timer) {
 	}
 }
 
-// awaitUrgentEntry waits until a queued entry is urgent; it returns false if the patient entries have waited long
-// enough, the queue is full or the log closes.
+// awaitUrgentEntry waits until an urgent entry is queued, or the patient entries have waited long enough. It returns
+// false if the patient entries have waited long enough, the queue is full or the log closes.
 func awaitUrgentEntry(l *Log, timer *time.Timer) bool {
 	timer.Reset(l.opts.PatientLinger)
 	defer timer.Stop()
@@ -102,8 +102,9 @@ func awaitUrgentEntry(l *Log, timer *time.Timer) bool {
 	return true
 }
 
-// commitBatch writes and syncs one batch, passes it to the journal's views (the states that are computed from it) and
-// calls its Waiters. It returns false if the log was closed before the disk accepted the batch.
+// commitBatch writes and syncs one batch of entries, and then calls the callbacks of the entries (Waiters). Before
+// that, it passes the commit to the journal's views (the states that are computed from the journal). It returns false
+// if the log was closed before the disk accepted the batch.
 func (l *Log) commitBatch(b *batch) bool {
 	began := time.Now()
 	mono := l.opts.Clock.Mono()
@@ -150,10 +151,10 @@ func (l *Log) commitBatch(b *batch) bool {
 	return err == nil
 }
 
-// noticeStall detects a long pause of the process or the disk; entries that were received before the pause contain
-// their age, which is then wrong. Time in which the views are too busy to take a commit is none: refused entries
-// would only come again. A stall right behind another is none, so that a disk which takes long for each commit
-// accepts something.
+// noticeStall detects and records a long pause of the process or the disk (a stall). Entries that were received before
+// the pause contain their age, which is then wrong. Time in which the views are too busy to take a commit is none:
+// refused entries would only come again. A stall right behind another is none, so that a disk which takes long for
+// each commit accepts something.
 func (w *segmentWriter) noticeStall(mono time.Duration, stalled *atomic.Pointer[time.Time]) {
 	switch step := mono - w.mono - w.delivering; {
 	case step <= listeningStep:
@@ -165,8 +166,8 @@ func (w *segmentWriter) noticeStall(mono time.Duration, stalled *atomic.Pointer[
 	}
 }
 
-// rejectAged removes the entries from a batch that contain their age and were read before a stall, and reports ErrStalled
-// to their Waiters
+// rejectAged refuses the entries of a batch whose data contain an age from before a stall. Their Waiters receive
+// ErrStalled.
 func rejectAged(b *batch, stall *time.Time, q *batchQueue) {
 	before := b.raw
 	for _, w := range b.removeAged(stall) {
@@ -177,7 +178,7 @@ func rejectAged(b *batch, stall *time.Time, q *batchQueue) {
 	}
 }
 
-// publishCommit makes a commit visible to readers and frees its space in the queue
+// publishCommit makes a durable commit visible to readers, and frees the space of its entries in the queue
 func (l *Log) publishCommit(b *batch, c *commit, at int64) {
 	size := int64(len(l.writer.bytes))
 	defer l.queue.releaseSpace(b.raw)
@@ -199,7 +200,7 @@ func (l *Log) publishCommit(b *batch, c *commit, at int64) {
 	l.writer.endsInEntries = len(b.entries) > 0
 }
 
-// notifyWaiters calls the Waiters of a batch.
+// notifyWaiters tells the callback of each entry (Waiter) that its batch is committed or has failed.
 func notifyWaiters(b *batch, at Position, err error) {
 	if err != nil {
 		at = Position{}
@@ -209,23 +210,23 @@ func notifyWaiters(b *batch, at Position, err error) {
 	}
 }
 
-// rejectQueued reports ErrClosed to the Waiters of all entries that were not committed before Close
+// rejectQueued fails all queued entries with ErrClosed that were not committed before Close
 func (l *Log) rejectQueued() {
 	for b := l.queue.takeBatch(); b != nil; b = l.queue.takeBatch() {
 		notifyWaiters(b, Position{}, ErrClosed)
 	}
 }
 
-// commitEmptyEnd writes an empty commit at the end of the log, so that damage to the last commit loses no entries.
-// Damage of the last commit looks like a torn write and is cut, so the last commit should have no entries.
+// commitEmptyEnd writes an empty commit as the last commit of a log that closes. Damage of the last commit looks like
+// a torn write and is cut, so the last commit should have no entries.
 func (l *Log) commitEmptyEnd() {
 	if l.writer.endsInEntries && l.Stats().Blocked == nil {
 		l.commitBatch(&batch{})
 	}
 }
 
-// nextCommitTimes returns the receive time and the listening time (time able to receive results) of the next commit,
-// at this monotonic time
+// nextCommitTimes returns the receive time and listening time to store in the next commit. Listening time is the total
+// time in which the server could receive results.
 func (w *segmentWriter) nextCommitTimes(o *Options, before checkpoint, mono time.Duration) (received int64, listening time.Duration) {
 	step := max(0, mono-w.mono)
 	w.mono = mono
@@ -242,9 +243,9 @@ func (w *segmentWriter) nextCommitTimes(o *Options, before checkpoint, mono time
 	return received, before.listening + min(step, listeningStep)
 }
 
-// commit is a group of journal entries that are synced to disk together, in memory; it implements Commit. The
-// committer fills the field raw with entries; a commit from a file has compressed entries in the field packed, which
-// are uncompressed into raw when a section is requested.
+// commit is a group of journal entries in memory that are synced to disk together. It implements Commit. The committer
+// fills the field raw with entries; a commit from a file has compressed entries in the field packed, which are
+// uncompressed into raw when a section is requested.
 type commit struct {
 	head  commitHeader
 	log   uint64        // present incarnation of its log
@@ -277,13 +278,13 @@ func newCommit(pool *sync.Pool) *commit {
 	return c
 }
 
-// addSpan adds a section, the entries of one partition, to the commit's section table
+// addSpan adds the byte range of one partition's entries (a section) to the commit
 func (c *commit) addSpan(s sectionSpan) {
 	c.spans = append(c.spans, s)
 	c.names = append(c.names, s.section)
 }
 
-// copyVerified copies the bytes of a verified commit that was read from a file.
+// copyVerified copies into the commit the bytes of a verified commit in a file.
 func (c *commit) copyVerified(h commitHeader, body []byte) (err error) {
 	c.head = h
 	if h.flags&flagLost != 0 {
@@ -301,16 +302,16 @@ func (c *commit) copyVerified(h commitHeader, body []byte) (err error) {
 // Position returns the position of the commit.
 func (c *commit) Position() Position { return Position{Log: c.log, Number: c.head.number} }
 
-// Received returns the wall clock of the receipt of the commit, in nanoseconds since 1970.
+// Received returns the time of day at which the commit was received, in nanoseconds since 1970.
 func (c *commit) Received() int64 { return c.head.received }
 
-// Listening returns the listening time of the commit: the total time in which the server could receive results.
+// Listening returns for how long the server has been able to receive results, up to the commit.
 func (c *commit) Listening() time.Duration { return c.head.listening }
 
 // Sections returns the sections (partition numbers) that have entries in the commit
 func (c *commit) Sections() []Section { return c.names }
 
-// Entries calls fn for each entry that the commit has in a section (the entries of one partition)
+// Entries calls fn for each entry of one section (partition) in the commit
 func (c *commit) Entries(s Section, fn func(data []byte) error) error {
 	low, high := 0, len(c.spans)
 	for low < high {
@@ -356,7 +357,7 @@ func (c *commit) Retain() {
 	}
 }
 
-// Release decrements the commit's reference count; at zero its memory is reused
+// Release decrements the commit's reference count. At zero the memory is reused.
 func (c *commit) Release() {
 	switch left := c.refs.Add(-1); {
 	case left == 0:

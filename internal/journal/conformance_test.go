@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 )
 
-// journalFixture opens and reopens the log on one disk, in memory or real, for one conformance test.
+// journalFixture opens and reopens the log for one conformance test. The disk is in memory or real.
 type journalFixture struct {
 	*testing.T
 	fs   disk.FS
@@ -23,7 +23,7 @@ type journalFixture struct {
 	acks *journaltest.Acks
 }
 
-// openLog opens the log of the test with these options.
+// openLog opens the log of the test with the options of one test step.
 func (b *journalFixture) openLog(o journal.Options) *journal.Log {
 	b.Helper()
 	o.FS, o.Tick, o.Reserve = b.fs, -1, 1<<16
@@ -54,7 +54,7 @@ func (b *journalFixture) requireNoError(err error) {
 	}
 }
 
-// awaitAcksInOrder waits for n acknowledgements and fails the test unless they have the tokens 0 to n-1.
+// awaitAcksInOrder waits for n acknowledgements, and expects their tokens in order from 0.
 func awaitAcksInOrder(t *testing.T, a *journaltest.Acks, n int) {
 	t.Helper()
 	for i, ack := range a.Wait(n) {
@@ -64,10 +64,10 @@ func awaitAcksInOrder(t *testing.T, a *journaltest.Acks, n int) {
 	}
 }
 
-// ignoreCommit is a function for readers that do nothing with the commits.
+// ignoreCommit does nothing with a commit, for tests that only read.
 func ignoreCommit(journal.Commit) error { return nil }
 
-// TestConformance runs the same tests of the interface journal.Journal with files in memory and with files on disk.
+// TestConformance runs the tests of the interface Journal with files in memory and on disk.
 func TestConformance(t *testing.T) {
 	for name, test := range map[string]func(*journalFixture){
 		"KeepsOrderWithinASection":    checkSectionOrder,
@@ -88,8 +88,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// checkSectionOrder appends to several sections (partitions) and expects the entries of each in the order of their
-// appends
+// checkSectionOrder appends entries of several partitions (sections), and expects each partition's entries in order
 func checkSectionOrder(b *journalFixture) {
 	l := b.openLog(journal.Options{})
 	defer l.Close()
@@ -147,7 +146,7 @@ func checkAppendIsOneCommit(b *journalFixture) {
 	}))
 }
 
-// checkDeliveryBeforeAck expects that each commit reaches the journal's views before its entries are acknowledged
+// checkDeliveryBeforeAck expects each commit to be delivered (Options.Deliver) before its entries are acknowledged
 func checkDeliveryBeforeAck(b *journalFixture) {
 	var mu sync.Mutex
 	delivered, numbers := map[string]bool{}, []uint64{}
@@ -178,7 +177,7 @@ func checkDeliveryBeforeAck(b *journalFixture) {
 	}
 }
 
-// checkReopenedLog reopens a log and expects the same entries and the same incarnation, the log's random id
+// checkReopenedLog reopens a log, and expects the same entries and the same log id (incarnation)
 func checkReopenedLog(b *journalFixture) {
 	l := b.openLog(journal.Options{})
 	for i := range 100 {
@@ -251,8 +250,8 @@ func checkReadFromPosition(b *journalFixture) {
 	}
 }
 
-// checkRefusedPositions reads from positions outside the log, and calls every method after Close, and expects their
-// errors.
+// checkRefusedPositions reads from positions outside the log, and expects errors. Every method called after Close also
+// returns its error.
 func checkRefusedPositions(b *journalFixture) {
 	l := b.openLog(journal.Options{})
 	b.appendEntry(l, 0, 1, "x")
@@ -274,8 +273,8 @@ func checkRefusedPositions(b *journalFixture) {
 	b.requireNoError(l.Close())
 }
 
-// checkCut cuts a log at a position and expects that the segments below are deleted and the entries above stay
-// readable
+// checkCut cuts a log at a position, and expects only segments below the position to be deleted. The entries above
+// stay readable.
 func checkCut(b *journalFixture) {
 	l := b.openLog(journal.Options{SegmentSize: 4096})
 	b.appendEntries(l, 100, string(make([]byte, 500)))
@@ -327,7 +326,7 @@ func checkFullQueueBlocksAppend(b *journalFixture) {
 	b.requireNoError(l.Close())
 }
 
-// checkCloseCommitsQueue closes a log with queued entries and expects them committed and acknowledged.
+// checkCloseCommitsQueue closes a log with queued entries, and expects a commit and an acknowledgement of each.
 func checkCloseCommitsQueue(b *journalFixture) {
 	l := b.openLog(journal.Options{})
 	for i := range 300 {
@@ -337,7 +336,7 @@ func checkCloseCommitsQueue(b *journalFixture) {
 	awaitAcksInOrder(b.T, b.acks, 300)
 }
 
-// checkRetainedCommits retains delivered commits and expects their entries unchanged after later commits.
+// checkRetainedCommits keeps references to commits (Retain), and expects the same entries after later commits.
 func checkRetainedCommits(b *journalFixture) {
 	var kept []journal.Commit
 	l := b.openLog(journal.Options{Deliver: func(c journal.Commit) {

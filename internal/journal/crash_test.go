@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 )
 
-// crashedDisk is a file system after a power failure, with the first and last entry that a log on it must contain
+// crashedDisk is a copy of a disk's content as left by a power failure. It records the first and last entry that a log
+// on it must contain.
 type crashedDisk struct {
 	op    faultfs.Op
 	fs    *memfs.FS
@@ -22,9 +23,9 @@ type crashedDisk struct {
 	cut   uint64 // commits up to here may be gone
 }
 
-// TestCrashKeepsAcknowledgedEntries cuts the power before every operation on the disk and expects each acknowledged
-// entry after the restart. Each acknowledged entry must be in the log once and in order, and the log must accept new
-// entries.
+// TestCrashKeepsAcknowledgedEntries simulates a power failure before every disk operation, and expects each
+// acknowledged entry afterwards. Each acknowledged entry must be in the log once and in order, and the log must accept
+// new entries.
 func TestCrashKeepsAcknowledgedEntries(t *testing.T) {
 	inner := memfs.New()
 	fs := faultfs.New(inner)
@@ -150,7 +151,7 @@ func checkAfterCrash(t *testing.T, c crashedDisk, o journal.Options) {
 	}
 }
 
-// TestSyncPrecedesAcknowledgement records disk operations and expects a sync between the write of a commit and its
+// TestSyncPrecedesAcknowledgement records disk operations, and expects a sync of each commit before its
 // acknowledgements.
 func TestSyncPrecedesAcknowledgement(t *testing.T) {
 	fs := faultfs.New(memfs.New())
@@ -192,10 +193,10 @@ func TestSyncPrecedesAcknowledgement(t *testing.T) {
 	}
 }
 
-// waiterFunc is a Waiter that calls a function with the token.
+// waiterFunc calls a function with the token of each committed entry.
 type waiterFunc func(token uint64)
 
-// Committed calls the test's function when the entry with this token is committed.
+// Committed calls the test's function with the token of a committed entry.
 func (w waiterFunc) Committed(token uint64, _ journal.Position, err error) {
 	if err == nil {
 		w(token)

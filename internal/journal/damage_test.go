@@ -78,8 +78,8 @@ func readJournalFiles(t *testing.T, fs disk.FS) (segments []string, files map[st
 	return segments, files
 }
 
-// withChangedFile returns a file system with the log, in which one file has other content, or is removed if the
-// content is nil.
+// withChangedFile returns a copy of the log's files in which one file is changed or removed. Nil content removes the
+// file.
 func (w writtenLog) withChangedFile(t *testing.T, name string, data []byte) *memfs.FS {
 	t.Helper()
 	fs := memfs.New()
@@ -126,8 +126,8 @@ func (w writtenLog) lastCommitOffset(t *testing.T) (name string, offset int) {
 	}
 }
 
-// TestIncompleteLastCommitIsRemoved damages the last commit at every byte: it is removed and counted, and the log accepts new
-// entries.
+// TestIncompleteLastCommitIsRemoved damages the last commit at each byte, and expects Open to remove the commit. The
+// commit is counted, and the log accepts new entries.
 func TestIncompleteLastCommitIsRemoved(t *testing.T) {
 	w := writeSmallLog(t)
 	name, start := w.lastCommitOffset(t)
@@ -174,8 +174,8 @@ func TestIncompleteLastCommitIsRemoved(t *testing.T) {
 	check("zeros behind", start, append(slices.Clone(data[:start]), make([]byte, 700)...))
 }
 
-// TestClosedLogRecordsItsEnd damages the end of a closed log, and expects Open to fail and Repair to report the lost commits
-// and to keep all others, although no other store has recorded a position
+// TestClosedLogRecordsItsEnd damages the last commits of a closed log, and expects Open to notice and fail. Repair
+// reports the lost commits and keeps all others, although no other store has recorded a position.
 func TestClosedLogRecordsItsEnd(t *testing.T) {
 	w := writeSmallLog(t)
 	o := smallSegmentOptions
@@ -210,8 +210,8 @@ func TestClosedLogRecordsItsEnd(t *testing.T) {
 	}
 }
 
-// TestCloseKeepsFormatFileOfAnotherLog replaces the file FORMAT of an open log by another log's, and expects Close not to
-// overwrite the file.
+// TestCloseKeepsFormatFileOfAnotherLog replaces the file FORMAT of an open log, and expects Close to leave the new
+// file unchanged.
 func TestCloseKeepsFormatFileOfAnotherLog(t *testing.T) {
 	w := writeSmallLog(t)
 	o := smallSegmentOptions
@@ -232,8 +232,8 @@ func TestCloseKeepsFormatFileOfAnotherLog(t *testing.T) {
 	}
 }
 
-// TestDamagedLogIsRefusedAndRepaired flips bits before the last commit: Open fails and names the repair command, and
-// Repair loses only the reported commits
+// TestDamagedLogIsRefusedAndRepaired flips bits before the last commit, and expects Open to fail until Repair. The
+// error names the repair command, and Repair loses only the reported commits.
 func TestDamagedLogIsRefusedAndRepaired(t *testing.T) {
 	w := writeSmallLog(t)
 	last, start := w.lastCommitOffset(t)
@@ -257,8 +257,8 @@ func TestDamagedLogIsRefusedAndRepaired(t *testing.T) {
 	}
 }
 
-// TestOpenVerifiesCommitsAboveSnapshot damages a log before and after the oldest snapshot's position: Open finds only
-// the later damage, Read reports the earlier. Open always verifies commits above the oldest snapshot.
+// TestOpenVerifiesCommitsAboveSnapshot damages commits before and after a snapshot, and expects Open to find the later
+// damage. Read reports the earlier damage. Open always verifies commits above the oldest snapshot.
 func TestOpenVerifiesCommitsAboveSnapshot(t *testing.T) {
 	w := writeSmallLog(t)
 	l, _, err := w.openWithChangedFile(t, "", nil)
@@ -322,8 +322,8 @@ func TestOpenVerifiesCommitsAboveSnapshot(t *testing.T) {
 	}
 }
 
-// TestRepairRestoresFormatFile removes, cuts or exchanges the file FORMAT: Open fails, and one Repair writes it again from
-// the segment headers.
+// TestRepairRestoresFormatFile damages the file FORMAT of a journal folder, and expects Repair to restore the file.
+// Open fails before. Repair takes the content from the segment headers.
 func TestRepairRestoresFormatFile(t *testing.T) {
 	w, other := writeSmallLog(t), writeSmallLog(t)
 	whole, _, err := w.openWithChangedFile(t, "", nil)
@@ -351,7 +351,7 @@ func TestRepairRestoresFormatFile(t *testing.T) {
 	}
 }
 
-// checkDamage opens the log with one changed file and expects a DamageError that names the lost commits.
+// checkDamage opens the log with one changed file, and expects an error that names the lost commits.
 func (w writtenLog) checkDamage(t *testing.T, name string, at int, changed []byte) {
 	t.Helper()
 	l, fs, err := w.openWithChangedFile(t, name, changed)
@@ -403,8 +403,8 @@ func (w writtenLog) checkDamage(t *testing.T, name string, at int, changed []byt
 	}
 }
 
-// TestRepairKeepsUndamagedCommits damages a log in many places at once and expects Repair to keep every other commit.
-// The repaired log must open, accept new entries, contain no entry that was never written, and keep every entry whose
+// TestRepairKeepsUndamagedCommits damages a log in many places, and expects Repair to keep every undamaged commit. The
+// repaired log must open, accept new entries, contain no entry that was never written, and keep every entry whose
 // commit Repair does not report as lost.
 func TestRepairKeepsUndamagedCommits(t *testing.T) {
 	w := writeSmallLog(t)

@@ -30,8 +30,8 @@ func appendTestEntry(t *testing.T, l *journal.Log, a *journaltest.Acks, n int) {
 	}
 }
 
-// TestFullDiskBlocksCommits fills the disk: commits and then Append wait, the reserve file is deleted, and commits
-// continue when space is free.
+// TestFullDiskBlocksCommits fills the disk, and expects commits to wait until space is free. The log deletes its
+// reserve file, and Append waits once the queue is full.
 func TestFullDiskBlocksCommits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New(memfs.New())
@@ -86,7 +86,7 @@ func TestFullDiskBlocksCommits(t *testing.T) {
 	})
 }
 
-// After a failed sync or write, the commit is written again to a new segment, and readers get it once.
+// After a failed sync or write, the log writes the commit again, to a new segment. Readers get the commit once.
 func TestFailedSyncRepeatsCommitInNewSegment(t *testing.T) {
 	for _, kind := range []faultfs.Kind{faultfs.Sync, faultfs.Write} {
 		t.Run(string(kind), func(t *testing.T) {
@@ -176,7 +176,8 @@ func TestLostAcknowledgedCommitsStopLog(t *testing.T) {
 	})
 }
 
-// TestBudgetBlocksCommitsUntilCut fills a log to its size limit: commits wait until a cut deletes old segments
+// TestBudgetBlocksCommitsUntilCut fills a log to its size limit, and expects commits to wait until old segments are
+// deleted. The cut deletes old segments.
 func TestBudgetBlocksCommitsUntilCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openTestLog(t, "/j", journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, Budget: 20_000, QueueBytes: 1 << 20})
@@ -275,8 +276,9 @@ func (h *manualClock) Wall() int64 { return h.wall.Load() }
 // Mono returns the monotonic time that the test has set.
 func (h *manualClock) Mono() time.Duration { return time.Duration(h.mono.Load()) }
 
-// TestListeningTimeStopsWhileServerIsDown stops the process, its disk or its clock and expects that listening time
-// (time able to receive results) does not advance. Receive time follows the wall clock but never goes back.
+// TestListeningTimeStopsWhileServerIsDown stops the process, its disk or its clock, and expects no listening time to
+// be counted. Listening time is the time in which the server could receive results. Receive time follows the wall
+// clock but never goes back.
 func TestListeningTimeStopsWhileServerIsDown(t *testing.T) {
 	clock := &manualClock{}
 	clock.wall.Store(1_700_000_000e9)
@@ -350,7 +352,8 @@ func TestIdleLogMakesEmptyCommits(t *testing.T) {
 	})
 }
 
-// TestSecondOpenOfFolderIsRefused opens a folder twice and expects the class Conflict, then opens it after Close.
+// TestSecondOpenOfFolderIsRefused opens a folder twice, and expects an error of class Conflict. After Close, the
+// folder opens again.
 func TestSecondOpenOfFolderIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	o := journal.Options{Tick: -1, Reserve: -1}
@@ -365,8 +368,8 @@ func TestSecondOpenOfFolderIsRefused(t *testing.T) {
 	_ = openTestLog(t, dir, o).Close()
 }
 
-// TestNewIncarnationKeepsOldPositions restores a copy of a log: positions recorded before the copy stay valid, and
-// positions recorded later are refused
+// TestNewIncarnationKeepsOldPositions restores a copy of a log, and expects positions recorded before the copy to stay
+// valid. Positions recorded later are refused.
 func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1}
@@ -410,9 +413,8 @@ func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	}
 }
 
-// TestBlockedLogMovesPositionsWithoutListening blocks a log by its size limit or a full disk, and expects it to write
-// further empty commits, whose position advances and whose listening time (time able to receive results) does not. Listening
-// time stands still.
+// TestBlockedLogMovesPositionsWithoutListening fills a log or its disk, and expects further empty commits without
+// listening time. Their position advances. Listening time stands still.
 func TestBlockedLogMovesPositionsWithoutListening(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -484,8 +486,8 @@ func TestBlockedLogMovesPositionsWithoutListening(t *testing.T) {
 	}
 }
 
-// TestNewerStoreVersionIsRefused opens a folder in which a newer program wrote a store (such as snapshots) in a newer
-// format, and expects a refusal
+// TestNewerStoreVersionIsRefused opens a folder with data of a newer program version, and expects an error. The data
+// is a store in a newer format, such as snapshots.
 func TestNewerStoreVersionIsRefused(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1, Stores: map[string]int{"snapshots": 2}}
@@ -502,8 +504,8 @@ func TestNewerStoreVersionIsRefused(t *testing.T) {
 	}
 }
 
-// TestStalledSyncStopsListeningTime stalls the disk for a minute: acknowledgements wait, and listening time (time
-// able to receive results) excludes the minute
+// TestStalledSyncStopsListeningTime delays a disk sync by a minute, and expects no acknowledgement and no listening
+// time meanwhile. Listening time (time in which the server could receive results) excludes the minute.
 func TestStalledSyncStopsListeningTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New(memfs.New())
@@ -540,8 +542,8 @@ func TestStalledSyncStopsListeningTime(t *testing.T) {
 	})
 }
 
-// TestStallRefusesAgedEntries stalls the disk for a minute: waiting entries that contain their age are refused, and
-// other entries are committed. A stall right behind another refuses nothing, so that a slow disk accepts something.
+// TestStallRefusesAgedEntries stalls the disk for a minute, and expects entries whose data state an age to be refused.
+// Other entries are committed. A stall right behind another refuses nothing, so that a slow disk accepts something.
 func TestStallRefusesAgedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := faultfs.New(memfs.New())
@@ -594,8 +596,9 @@ func TestStallRefusesAgedEntries(t *testing.T) {
 	})
 }
 
-// A log that lost its end, or that is an older copy, cannot be opened before Repair. Repair puts an empty commit in
-// place of the lost end, so that snapshots ahead of the log stay usable, and starts a new incarnation.
+// A log that has lost its last commits cannot be opened before Repair. The same holds for an older copy of the log.
+// Repair puts an empty commit in place of the lost end, so that snapshots ahead of the log stay usable, and starts a
+// new incarnation.
 func TestLostLogEndIsRefusedUntilRepair(t *testing.T) {
 	fs := memfs.New()
 	o := journal.Options{FS: fs, Tick: -1, Reserve: -1, RepairCommand: "mend it"}
@@ -646,8 +649,8 @@ func TestLostLogEndIsRefusedUntilRepair(t *testing.T) {
 	}
 }
 
-// TestForeignLogIsRefusedUntilRepair opens a log without any of the positions that other stores have recorded, and
-// expects an error until Repair
+// TestForeignLogIsRefusedUntilRepair opens a log without the commits that other stores know, and expects an error
+// until Repair
 func TestForeignLogIsRefusedUntilRepair(t *testing.T) {
 	o := journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, RepairCommand: "mend it"}
 	l := openTestLog(t, "/j", o)
@@ -670,7 +673,7 @@ func TestForeignLogIsRefusedUntilRepair(t *testing.T) {
 	_ = l.Close()
 }
 
-// If the journal folder is empty but other stores refer to its log, Open fails until Repair creates a new log.
+// If the folder of a known log is empty, Open fails until Repair creates a new log.
 func TestMissingLogIsRefusedUntilRepair(t *testing.T) {
 	o := journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, KnownPositions: []journal.Position{{Log: 77, Number: 500}}, RepairCommand: "mend it"}
 	_, err := journal.Open("/j", o)

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// followTestSection follows a log and returns the entries of section (partition) 1
+// followTestSection reads a log by Follow, and returns the entries of section (partition) 1
 func followTestSection(ctx context.Context, fs *memfs.FS, more func() bool) (entries []string, err error) {
 	err = journal.Follow(ctx, "/j", journal.Options{FS: fs}, more, func(c journal.Commit) error {
 		return c.Entries(1, func(data []byte) error { entries = append(entries, string(data)); return nil })
@@ -22,11 +22,11 @@ func followTestSection(ctx context.Context, fs *memfs.FS, more func() bool) (ent
 	return entries, err
 }
 
-// stopFollowing makes Follow stop at the end of the log.
+// stopFollowing tells Follow to return when the reader has reached the end of the log.
 func stopFollowing() bool { return false }
 
-// TestFollowReadsOpenLogCompletely follows a log that another process writes, over segments and restarts, and expects
-// every entry.
+// TestFollowReadsOpenLogCompletely follows the log of a running writer, and expects every entry. The log has several
+// segments and restarts.
 func TestFollowReadsOpenLogCompletely(t *testing.T) {
 	fs := memfs.New()
 	o := smallSegmentOptions
@@ -63,8 +63,7 @@ func TestFollowReadsOpenLogCompletely(t *testing.T) {
 	}
 }
 
-// Follow returns the same error as Open for a damaged log, and no error for a half-written last commit. A torn end
-// after a crash is no error.
+// Follow returns the same error as Open for a damaged log. A torn end after a crash is no error.
 func TestFollowReportsDamageButNoIncompleteEnd(t *testing.T) {
 	w := writeSmallLog(t)
 	first, middle, last := w.names[0], w.names[1], w.names[len(w.names)-1]
@@ -120,7 +119,7 @@ func TestFollowReportsDamageButNoIncompleteEnd(t *testing.T) {
 	}
 }
 
-// TestSlowFollowGetsErrTrimmed follows a log that is cut before it was read, and expects ErrTrimmed.
+// TestSlowFollowGetsErrTrimmed cuts a log before its reader has read all, and expects ErrTrimmed.
 func TestSlowFollowGetsErrTrimmed(t *testing.T) {
 	fs := memfs.New()
 	o := smallSegmentOptions

@@ -20,11 +20,11 @@ import (
 // formatFile is the name of the text file that describes a journal folder: format versions and incarnations.
 const formatFile = "FORMAT"
 
-// lockFile is the name of the file that a process locks while it has the journal folder open.
+// lockFile is the name of the file that a process locks while the journal folder is open.
 const lockFile = "LOCK"
 
-// folderFormat is the decoded file FORMAT of a journal folder: number of partitions, format versions of stores, and
-// incarnations (ids of the log)
+// folderFormat is the decoded file FORMAT of a journal folder. It has the number of partitions, the format versions of
+// the stores and the incarnations (ids of the log).
 type folderFormat struct {
 	incarnation Incarnation
 	partitions  int
@@ -33,14 +33,14 @@ type folderFormat struct {
 	closed      uint64                // last commit when the log was closed; zero: it never was
 }
 
-// ancestorIncarnation is an earlier incarnation (id) of a journal, of which the present log still has the commits up
-// to number last
+// ancestorIncarnation is an earlier id of the journal, with the last commit from that time. The present log still has
+// its commits up to the number last.
 type ancestorIncarnation struct {
 	Incarnation
 	last uint64
 }
 
-// isKnown reports whether an incarnation id is the present id of this journal or an earlier one
+// isKnown reports whether an incarnation id is the journal's present or earlier id
 func (f *folderFormat) isKnown(id uint64) bool {
 	if id == f.incarnation.ID {
 		return true
@@ -124,7 +124,8 @@ func parseFolder(data []byte) (*folderFormat, error) {
 	return f, nil
 }
 
-// readFolder reads the file FORMAT of a journal folder; it returns nil without an error if the file does not exist.
+// readFolder reads and decodes the file FORMAT of a journal folder. It returns nil without an error if the file does
+// not exist.
 func readFolder(fsys disk.FS, dir string) (*folderFormat, error) {
 	path := filepath.Join(dir, formatFile)
 	data, err := disk.ReadFile(fsys, path)
@@ -132,14 +133,14 @@ func readFolder(fsys disk.FS, dir string) (*folderFormat, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", path, err)
+		return nil, fmt.Errorf("read the journal's format file %q: %w", path, err)
 	}
 	f, err := parseFolder(data)
 	if errors.Is(err, errNewerVersion) {
 		return nil, newerError(path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", path, err)
+		return nil, fmt.Errorf("read the journal's format file %q: %w", path, err)
 	}
 	return f, nil
 }
@@ -153,14 +154,14 @@ func newerError(path string) error {
 // writeFormatFile writes the file FORMAT to the journal folder.
 func (f *folderFormat) writeFormatFile(fsys disk.FS, dir string) error {
 	if err := disk.WriteFile(fsys, dir, formatFile, f.encode()); err != nil {
-		return fmt.Errorf("write %q: %w", filepath.Join(dir, formatFile), err)
+		return fmt.Errorf("write the journal's format file %q: %w", filepath.Join(dir, formatFile), err)
 	}
 	return nil
 }
 
-// recordClose writes the number of the last commit into the file FORMAT, so that the next Open can detect a missing
-// end of the log. It leaves the file of another log alone, which is there if somebody deleted the folder and a new
-// log was made.
+// recordClose writes the number of the last commit into the file FORMAT when the log closes. So the next Open detects
+// a missing end of the log. It leaves the file of another log alone, which is there if somebody deleted the folder and
+// a new log was made.
 func (f *folderFormat) recordClose(o *Options, dir string, last uint64) {
 	if present, err := readFolder(o.FS, dir); last <= f.closed || err != nil || present == nil || present.incarnation != f.incarnation {
 		return
@@ -171,8 +172,8 @@ func (f *folderFormat) recordClose(o *Options, dir string, last uint64) {
 	}
 }
 
-// checkOptions refuses options that do not fit the file FORMAT, and raises the stores' format versions in the file to
-// the versions in the options
+// checkOptions refuses options that do not fit the file FORMAT. It also raises the stores' format versions in the file
+// to the versions in the options.
 func (f *folderFormat) checkOptions(o *Options, dir string) (changed bool, err error) {
 	if f.partitions != o.Partitions {
 		return false, model.Errorf(model.Conflict,
@@ -192,15 +193,15 @@ func (f *folderFormat) checkOptions(o *Options, dir string) (changed bool, err e
 	return changed, nil
 }
 
-// newFolder returns the content of the file FORMAT for a new journal folder, without an incarnation id yet
+// newFolder returns the content of the file FORMAT for a folder without a journal. It has no incarnation id yet.
 func newFolder(o *Options) *folderFormat {
 	f := &folderFormat{partitions: o.Partitions, stores: map[string]int{}}
 	maps.Copy(f.stores, o.Stores)
 	return f
 }
 
-// startIncarnation gives the journal a new random id and records that it shares the commits up to number last with
-// the former id (zero if the folder is new).
+// startIncarnation gives the journal a new random id. It records that the journal shares the commits up to number last
+// with the former id (zero if the folder is new).
 func (f *folderFormat) startIncarnation(o *Options, last uint64) error {
 	var id [8]byte
 	if _, err := io.ReadFull(o.Rand, id[:]); err != nil {
@@ -216,7 +217,7 @@ func (f *folderFormat) startIncarnation(o *Options, last uint64) error {
 	return nil
 }
 
-// lockFolder locks the journal folder for this process.
+// lockFolder locks the journal folder, so that no other process opens the log.
 func lockFolder(o *Options, dir string) (io.Closer, error) {
 	held, err := o.FS.Lock(filepath.Join(dir, lockFile))
 	var other *disk.LockedError
@@ -230,9 +231,8 @@ func lockFolder(o *Options, dir string) (io.Closer, error) {
 	return held, nil
 }
 
-// NewIncarnation gives the journal in a restored backup a new random id, so that its new commits cannot be confused
-// with those of the original. Its commits stay readable by their old positions, and commits that the original wrote
-// after the backup cannot be confused with its own.
+// NewIncarnation gives the journal in a restored backup a new random id. Its commits stay readable by their old
+// positions, and commits that the original wrote after the backup cannot be confused with its own.
 func NewIncarnation(dir string, o Options) (Incarnation, error) {
 	o.Tick, o.Reserve, o.Deliver, o.renew = -1, -1, nil, true
 	l, err := Open(dir, o)

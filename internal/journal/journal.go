@@ -16,14 +16,14 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Position is a position in the log: after the commit with this Number and all earlier ones. Only the journal
-// interprets it. The zero Position is before all commits.
+// Position identifies a place in the journal by the last commit before the place. Only the journal interprets it. The
+// zero Position is before all commits.
 type Position struct {
 	Log    uint64 // the incarnation's number; a restored copy starts a new one
 	Number uint64 // of the commit, from 1 without holes
 }
 
-// Compare compares two positions of one log; ok is false for positions of different logs.
+// Compare reports which of two positions of one log comes first. For positions of different logs ok is false.
 func (p Position) Compare(q Position) (order int, ok bool) {
 	if p.Number == 0 || q.Number == 0 || p.Log == q.Log {
 		switch {
@@ -37,13 +37,13 @@ func (p Position) Compare(q Position) (order int, ok bool) {
 	return 0, false
 }
 
-// Section is the number of a partition, or All, by which a commit groups its entries
+// Section is the number of an entry's partition, or All for every partition. A commit groups its entries by section.
 type Section uint16
 
 // All is the section that every reader reads, for any partitions that it follows.
 const All Section = 256
 
-// Entry is one record to append, with its section (partition number) and Waiter. The journal copies Data before
+// Entry is one record to append to the journal, with its partition and a callback. The journal copies Data before
 // Append returns.
 type Entry struct {
 	Section Section
@@ -60,14 +60,14 @@ type Entry struct {
 	Stall *time.Time
 }
 
-// Waiter receives the result of an entry's commit, or its error, on the journal's goroutine, and must not block. err
-// is nil when the entry is durable and delivered to the views. After an error the entry is not kept.
+// Waiter is the callback that learns whether an entry was committed. It is called on the journal's goroutine and must
+// not block. err is nil when the entry is durable and delivered to the views. After an error the entry is not kept.
 type Waiter interface {
 	Committed(token uint64, at Position, err error)
 }
 
-// Commit is one durable group of entries, as readers receive it. It is valid until Release; copy the data that must
-// live longer.
+// Commit is a group of entries, synced to disk together, as readers of the journal receive the group. It is valid
+// until Release; copy the data that must live longer.
 type Commit interface {
 	Position() Position
 	// Received is the journal's clock in Unix nanoseconds; it never goes back.
@@ -85,8 +85,8 @@ type Commit interface {
 	Release()
 }
 
-// Journal is an append-only log with group commit. Log implements it in segment files. Every
-// implementation passes TestConformance.
+// Journal is an append-only log that syncs many entries to disk together (group commit). Log implements it in segment
+// files. Every implementation passes TestConformance.
 type Journal interface {
 	// Append queues entries to be committed together, in order. It waits while the queue is full, until
 	// ctx ends, and returns ErrClosed after Close. After an error none of the entries is queued.
@@ -105,14 +105,14 @@ type Journal interface {
 	Close() error
 }
 
-// Incarnation is the random id of a journal; a restored backup or a repaired log gets a new one. Epoch orders lives:
-// a later one (restored copy) has a higher Epoch.
+// Incarnation is the random id of a journal, renewed by a restore or repair. A restored backup or a repaired log gets
+// a new id. Epoch orders lives: a later one (restored copy) has a higher Epoch.
 type Incarnation struct {
 	ID    uint64 // random
 	Epoch uint64 // Unix seconds at birth, higher than any before
 }
 
-// Times has the wall-clock time and the listening time (time able to receive results) of a commit
+// Times has the time of day of a commit, and the server's total listening time by then
 type Times struct {
 	Received  int64         // Unix nanoseconds
 	Listening time.Duration // since the creation of the journal
@@ -142,7 +142,8 @@ type Stats struct {
 	Blocked    error // the reason why nothing is committed now, such as a full disk; else nil
 }
 
-// Pressure returns the used share of the journal's budget, from 0 to 1, or 1 while commits are blocked.
+// Pressure returns how full the journal is, from 0 (empty) to 1 (at its size limit). While commits are blocked it is
+// 1.
 func (s *Stats) Pressure() float64 {
 	switch {
 	case s.Blocked != nil:
@@ -164,22 +165,22 @@ var (
 	ErrAhead = errors.New("journal position is ahead of the journal")
 )
 
-// Consumer is a reader of the journal with a name and a position, whose unread commits are not deleted. It has
-// applied all commits up to At, and reads the later ones again after a restart.
+// Consumer is a reader of the journal, whose unread commits the journal keeps. The unread commits of a consumer are
+// not deleted. It has applied all commits up to At, and reads the later ones again after a restart.
 type Consumer struct {
 	Name string
 	At   Position
 }
 
-// Consumers has all consumers of a journal. Commits below its Floor may be cut. Any goroutine may call its methods;
-// sources are called with no lock held, and must not block.
+// Consumers has all readers of a journal that have a position (consumers). Commits below its Floor may be cut. Any
+// goroutine may call its methods; sources are called with no lock held, and must not block.
 type Consumers struct {
 	mu      sync.Mutex
 	sources []func() []Consumer
 }
 
-// Add registers a function that returns the consumers (readers with a position) which one component has at the time
-// of the call. Call it before the first Cut: the journal does not wait for consumers that it does not know.
+// Add registers a function that lists readers of the journal (consumers) with their positions. Call it before the
+// first Cut: the journal does not wait for consumers that it does not know.
 func (c *Consumers) Add(source func() []Consumer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,8 +199,8 @@ func (c *Consumers) List() (list []Consumer) {
 	return list
 }
 
-// Floor returns the consumer with the lowest position; the journal may delete all commits below this position. ok is
-// false where there is no consumer, so that nothing may be cut.
+// Floor returns the reader of the journal (consumer) that is farthest behind. The journal may delete all commits
+// below. ok is false where there is no consumer, so that nothing may be cut.
 func (c *Consumers) Floor() (lowest Consumer, ok bool) {
 	list := c.List()
 	if len(list) == 0 {
@@ -268,7 +269,7 @@ type Options struct {
 	Logger        *slog.Logger    // default: discard
 }
 
-// Clock is the source of wall and monotonic time for the journal.
+// Clock provides the journal with the time of day (wall) and with monotonic time.
 type Clock interface {
 	// Wall returns Unix nanoseconds; it may jump.
 	Wall() int64
@@ -276,7 +277,7 @@ type Clock interface {
 	Mono() time.Duration
 }
 
-// SystemClock returns the machine's clock, or the clock of the testing/synctest bubble in which it is called.
+// SystemClock returns the machine's clock. In a testing/synctest bubble it returns the clock of the bubble.
 func SystemClock() Clock { return systemClock{start: time.Now()} }
 
 // systemClock is the machine's clock.

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// commitTimes is a Waiter that records how long after its start each entry was committed.
+// commitTimes records for a test how long after a start time each entry was committed.
 type commitTimes struct {
 	start time.Time
 	list  []time.Duration
@@ -23,8 +23,9 @@ func (c *commitTimes) Committed(uint64, journal.Position, error) {
 	c.list = append(c.list, time.Since(c.start))
 }
 
-// TestPatientEntriesWaitForOthers appends patient and other entries, and expects the others to wait at most Linger and
-// to take waiting patient ones along, and patient entries alone to wait for PatientLinger or a full batch.
+// TestPatientEntriesWaitForOthers expects urgent entries to be committed soon, and patient entries to wait for others.
+// Urgent entries wait at most Linger and take waiting patient entries along. Patient entries alone wait for
+// PatientLinger or a full batch.
 func TestPatientEntriesWaitForOthers(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -59,7 +60,8 @@ func TestPatientEntriesWaitForOthers(t *testing.T) {
 	}
 }
 
-// TestFullBatchesDoNotLinger appends entries of six batches at once, and expects that only the last batch waits for more.
+// TestFullBatchesDoNotLinger appends entries for six commits together, and expects only the last commit to wait for
+// more.
 func TestFullBatchesDoNotLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := openTestLog(t, "/j", journal.Options{FS: memfs.New(), Tick: -1, Reserve: -1, Linger: 20 * time.Millisecond, PatientLinger: 100 * time.Millisecond, MaxCommit: 1000})

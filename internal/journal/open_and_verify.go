@@ -75,7 +75,8 @@ func (l *Log) openFolderAndSegments() (err error) {
 	return l.compareRecordedPositions()
 }
 
-// refuseMissingLog returns an error if the folder is empty although other stores have recorded positions of its log
+// refuseMissingLog returns an error if the journal folder is empty although other stores know commits of the journal.
+// Other stores have recorded positions of the log.
 func (o *Options) refuseMissingLog(dir string) error {
 	last := uint64(0)
 	for _, p := range o.KnownPositions {
@@ -95,8 +96,8 @@ var (
 	errForeignLog = errors.New("snapshots and history belong to another journal")
 )
 
-// compareRecordedPositions refuses a log that lacks commits which FORMAT or another store has recorded. Repair and
-// NewIncarnation record the loss instead, and start a new incarnation.
+// compareRecordedPositions returns an error if the log lacks commits that the file FORMAT or another store mentions.
+// Repair and NewIncarnation record the loss instead, and start a new incarnation.
 func (l *Log) compareRecordedPositions() error {
 	o, seen, foreign := &l.opts, max(l.head.number, l.folder.closed), len(l.opts.KnownPositions) > 0
 	for _, p := range o.KnownPositions {
@@ -136,8 +137,8 @@ func (l *Log) compareRecordedPositions() error {
 	return l.startSegment(l.head.number + 1)
 }
 
-// recordLostEnd writes one empty commit, in a segment of its own, in place of the lost commits up to number last. The
-// log continues from Options.KnownTimes: deadlines in the snapshots count on listening time.
+// recordLostEnd replaces the lost last commits, up to the number last, by one empty commit. The empty commit is in a
+// segment of its own. The log continues from Options.KnownTimes: deadlines in the snapshots count on listening time.
 func recordLostEnd(l *Log, last uint64) error {
 	first := l.head.number + 1
 	l.losses = append(l.losses, Loss{File: l.dir, First: first, Last: last})
@@ -157,7 +158,8 @@ func recordLostEnd(l *Log, last uint64) error {
 	return nil
 }
 
-// openFolder reads the file FORMAT of a journal folder, or writes the file in an empty folder.
+// openFolder reads the file FORMAT of a journal folder, or writes the file in an empty folder. In an empty folder it
+// writes the file.
 func openFolder(o *Options, dir string, empty bool) (*folderFormat, error) {
 	f, err := readFolder(o.FS, dir)
 	if err == nil && f == nil && !empty {
@@ -183,7 +185,7 @@ func openFolder(o *Options, dir string, empty bool) (*folderFormat, error) {
 	return f, err
 }
 
-// removeTemporary removes half-written files that a crash left.
+// removeTemporary deletes half-written files that a crash has left behind.
 func removeTemporary(o *Options, dir string) error {
 	names, err := o.FS.List(dir)
 	if err != nil {
@@ -199,7 +201,7 @@ func removeTemporary(o *Options, dir string) error {
 	return nil
 }
 
-// logVerification verifies the segments of a log at opening, and finds its last commit and size.
+// logVerification verifies the segments of a log at opening. It finds the log's last commit and size.
 type logVerification struct {
 	opts     *Options
 	folder   *folderFormat
@@ -233,7 +235,7 @@ func (v *logVerification) verifySegments() error {
 	return nil
 }
 
-// skipVerifiedSegment sets the range of a segment's commits from the names of the segments, without reading the commits
+// skipVerifiedSegment takes a segment's commit numbers from the file names, because a snapshot covers the segment
 func (v *logVerification) skipVerifiedSegment(s *segment) error {
 	file, err := v.opts.FS.Open(s.path)
 	if err != nil {
@@ -296,9 +298,9 @@ func (v *logVerification) verifySegment(s *segment, follows bool) error {
 	return nil
 }
 
-// reportIncompleteCommit logs a warning about the incomplete commit that a crash left at the end of the log, and that
-// readers ignore. The next commit starts a new segment, whose number ends the present segment, so that readers ignore
-// these bytes.
+// reportIncompleteCommit warns of an incomplete commit that a crash left at the end of the log. Readers ignore the
+// commit. The next commit starts a new segment, whose number ends the present segment, so that readers ignore these
+// bytes.
 func (v *logVerification) reportIncompleteCommit(s *segment, w *commitWalker, reason error) {
 	v.torn++
 	entries := "unknown"

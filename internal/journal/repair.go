@@ -34,10 +34,10 @@ func (r Loss) String() string {
 	return r.File + ": " + describeCommits(r.First, r.Last) + " lost"
 }
 
-// Repair changes a damaged log so that Open accepts it, for `muster doctor repair`. It rewrites damaged files with
-// all their whole commits and puts one empty commit in place of each damaged run; numbers stay. It leaves all other
-// files alone, and returns the losses. Where the log ends before Options.KnownPositions, the empty commit reaches up
-// to them, and the log starts a new incarnation.
+// Repair changes a damaged log so that Open accepts the log, for `muster doctor repair`. It rewrites damaged files
+// with all their whole commits and puts one empty commit in place of each damaged run; numbers stay. It leaves all
+// other files alone, and returns the losses. Where the log ends before Options.KnownPositions, the empty commit
+// reaches up to them, and the log starts a new incarnation.
 func Repair(dir string, o Options) ([]Loss, error) {
 	losses, err := repairSegments(dir, o.withDefaults(dir))
 	if err != nil {
@@ -141,8 +141,8 @@ func (r *logRepair) readFolder(segments []*segment) (err error) {
 	return r.folder.writeFormatFile(r.o.FS, r.dir)
 }
 
-// rebuildFolder derives the content of FORMAT from the segment headers; the incarnation (id) is zero if no header is
-// readable
+// rebuildFolder restores the content of the file FORMAT from the segment headers. The log's id (incarnation) is zero
+// if no header is readable.
 func (r *logRepair) rebuildFolder(segments []*segment) (*folderFormat, error) {
 	f := newFolder(r.o)
 	for _, s := range segments {
@@ -165,7 +165,7 @@ func (r *logRepair) rebuildFolder(segments []*segment) (*folderFormat, error) {
 	return f, nil
 }
 
-// repairSegment verifies one segment against the segments before and after it, and rewrites it if it is damaged
+// repairSegment verifies one segment against its neighbours, and rewrites a damaged segment
 func (r *logRepair) repairSegment(s *segment) error {
 	file, err := r.o.FS.Open(s.path)
 	if err != nil {
@@ -244,7 +244,8 @@ type segmentRewriter struct {
 	cut     bool // no whole commit follows the damaged bytes
 }
 
-// copyCommit copies an undamaged commit into the repaired segment, and records the commits missing before it.
+// copyCommit copies an undamaged commit into the repaired segment. It also records the commits that are missing
+// before.
 func (w *segmentRewriter) copyCommit(h commitHeader, raw []byte) error {
 	first, chain, err := h.firstNumberAndChain(raw[commitHeaderSize:])
 	if err != nil {
@@ -274,8 +275,8 @@ func (w *segmentRewriter) replaceCommits(last uint64, chain uint32) {
 	w.body, w.before = appendLostCommit(w.body, w.folder.incarnation.ID, w.before, last, chain)
 }
 
-// appendLostCommit appends one empty commit in place of all lost commits up to number last, and returns the state
-// from which the next commit continues. chain is the chain value of the next commit.
+// appendLostCommit encodes one empty commit that stands for all lost commits up to the number last. It returns the
+// state from which the next commit continues. chain is the chain value of the next commit.
 func appendLostCommit(dst []byte, incarnation uint64, before checkpoint, last uint64, chain uint32) ([]byte, checkpoint) {
 	le := binary.LittleEndian
 	b := make([]byte, commitHeaderSize, commitHeaderSize+lostBodySize)
@@ -290,8 +291,8 @@ func appendLostCommit(dst []byte, incarnation uint64, before checkpoint, last ui
 	return append(dst, b...), before
 }
 
-// recordLossToEnd records that all commits from the current one to the end of a segment are lost. The header of the
-// next segment has the chain value that follows the lost commits.
+// recordLossToEnd records the rest of a segment, from the current commit on, as lost. The header of the next segment
+// has the chain value that follows the lost commits.
 func (w *segmentRewriter) recordLossToEnd(limit uint64) error {
 	chain := uint32(0)
 	next, err := w.o.FS.Open(filepath.Join(w.dir, segmentName(limit)))
@@ -312,7 +313,7 @@ func (w *segmentRewriter) recordLossToEnd(limit uint64) error {
 	return nil
 }
 
-// DamageError reports that synced bytes were lost or changed. A crash alone cannot cause it
+// DamageError is the error about a journal file whose synced bytes were lost or changed. A crash alone cannot cause it
 type DamageError struct {
 	File   string
 	Offset int64

@@ -84,8 +84,8 @@ func newCommitWalker(file disk.File, known func(uint64) bool) (*commitWalker, er
 	return w, err
 }
 
-// newDamageError returns the error that the commits from first to last are lost at the current offset. In the last
-// segment of a log, whose number of commits is unknown, last is ToEnd.
+// newDamageError returns the error about lost commits, from first to last, at the current offset. In the last segment
+// of a log, whose number of commits is unknown, last is ToEnd.
 func (w *commitWalker) newDamageError(o *Options, s *segment, first, last uint64, reason error) error {
 	if last == ToEnd-1 {
 		last = ToEnd
@@ -105,9 +105,9 @@ func (w *commitWalker) requireCommitsRead(o *Options, s *segment, last uint64, w
 	return w.newDamageError(o, s, w.before.number+1, last, why)
 }
 
-// checkSegmentEnd returns an error if the segment must not end at the current offset; torn is true if a crash left an
-// incomplete last commit. why is the error that ended the walk. With torn true the log ends there, and later bytes
-// are a commit that is being written, or was when the process stopped.
+// checkSegmentEnd returns an error if a segment ends too early. torn is true if a crash left an incomplete last
+// commit. why is the error that ended the walk. With torn true the log ends there, and later bytes are a commit that
+// is being written, or was when the process stopped.
 func (w *commitWalker) checkSegmentEnd(o *Options, s *segment, why error) (torn bool, err error) {
 	bad := invalidBytesError{}
 	switch {
@@ -171,7 +171,8 @@ func (w *commitWalker) nextCommit() (h commitHeader, raw []byte, err error) {
 	return h, raw, nil
 }
 
-// parseCommit decodes and verifies the commit at an offset, without comparing it with the commit before it.
+// parseCommit decodes the commit at a file offset and verifies its checksums. It does not compare the commit with the
+// one before.
 func (w *commitWalker) parseCommit(offset int64) (h commitHeader, raw []byte, err error) {
 	raw, err = w.peekBytes(offset, commitHeaderSize)
 	if err == nil {
@@ -255,7 +256,7 @@ func (s *segment) addCommitOffset(number uint64, offset int64) {
 	}
 }
 
-// nearestOffset returns the recorded offset of the commit or the nearest earlier one.
+// nearestOffset returns the recorded offset of the given commit, or of the nearest commit before.
 func (s *segment) nearestOffset(number uint64) (offset int64, known bool) {
 	i := sort.Search(len(s.commitOffsets), func(i int) bool { return s.commitOffsets[i].number > number })
 	if i == 0 {
@@ -266,7 +267,7 @@ func (s *segment) nearestOffset(number uint64) (offset int64, known bool) {
 
 const segmentSuffix = ".log"
 
-// segmentName returns the file name of the segment with this first commit number.
+// segmentName returns a segment's file name, which contains the number of its first commit.
 func segmentName(first uint64) string { return fmt.Sprintf("%020d%s", first, segmentSuffix) }
 
 // parseSegmentName returns the number of the first commit in a segment from the file name.

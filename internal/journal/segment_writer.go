@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 )
 
-// segmentWriter has the open segment file, the reserve file and the error that blocks commits; only the committer
-// goroutine uses it
+// segmentWriter has the open segment file, the reserve file and the error that blocks commits. Only the committer
+// goroutine uses it.
 type segmentWriter struct {
 	grouper       sectionGrouper
 	bytes         []byte        // the commit being written
@@ -36,9 +36,9 @@ var ErrBudget = errors.New("the journal is at its size budget: it waits until sn
 // errNoSpaceForEntries reports that the disk has no space for entries, but may have space for an empty commit (a tick).
 var errNoSpaceForEntries = errors.New("no space for entries")
 
-// writeUntilDurable repeats the write and sync of a commit until both succeed, and returns the commit's offset. While
-// the disk refuses, it repeats the attempt until the log closes. It returns errNoSpaceForEntries only in a log with
-// ticks: empty commits may move the head before the next attempt.
+// writeUntilDurable writes and syncs a commit until both succeed, and returns the commit's offset. While the disk
+// refuses, it repeats the attempt until the log closes. It returns errNoSpaceForEntries only in a log with ticks:
+// empty commits may move the head before the next attempt.
 func (l *Log) writeUntilDurable(data []byte, h commitHeader) (offset int64, err error) {
 	w := &l.writer
 	tick := h.entries == 0 && l.opts.Tick > 0
@@ -70,8 +70,8 @@ func (l *Log) writeUntilDurable(data []byte, h commitHeader) (offset int64, err 
 	}
 }
 
-// checkDiskSpace returns the reason why the log must not grow now: no space for the reserve file, or the size limit
-// is reached
+// checkDiskSpace returns why the log may not grow now, such as a full disk. The disk has no space for the reserve
+// file, or the log has reached its size limit.
 func (l *Log) checkDiskSpace(more int64) error {
 	if err := l.writer.reserve.allocate(); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (l *Log) writeAndSync(data []byte, number uint64) (offset int64, err error)
 	return offset, nil
 }
 
-// startSegment creates a segment file whose first commit has this number. The segment's header is written atomically:
+// startSegment creates a segment file for the commits from a number on. The segment's header is written atomically:
 // once the earlier segments are cut, the header alone has the position and time of the log.
 func (l *Log) startSegment(number uint64) error {
 	name := segmentName(number)
@@ -140,10 +140,9 @@ func (l *Log) startSegment(number uint64) error {
 	return nil
 }
 
-// abandonSegment closes the segment file after a failed write or sync, so that the commit is written again to a new
-// segment. The kernel may have dropped the dirty pages and marked them clean, so this descriptor is never synced
-// again. abandonSegment reads the segment's acknowledged commits back and verifies them; the present commit goes into
-// a new segment.
+// abandonSegment gives up the segment file after a failed write or sync, and verifies its earlier commits. The kernel
+// may have dropped the dirty pages and marked them clean, so this descriptor is never synced again. abandonSegment
+// reads the segment's acknowledged commits back and verifies them; the present commit goes into a new segment.
 func (l *Log) abandonSegment(cause error, number uint64) error {
 	_ = l.writer.close()
 	l.mu.Lock()
@@ -166,7 +165,7 @@ func (l *Log) abandonSegment(cause error, number uint64) error {
 	return cause
 }
 
-// verifySegmentAgain reads a segment again and verifies all acknowledged commits in it.
+// verifySegmentAgain reads a segment from disk again and verifies its acknowledged commits.
 func (l *Log) verifySegmentAgain(s *segment) error {
 	file, err := l.opts.FS.Open(s.path)
 	if err != nil {
@@ -191,8 +190,8 @@ func (l *Log) verifySegmentAgain(s *segment) error {
 	return w.requireCommitsRead(&l.opts, s, s.last, err)
 }
 
-// checkBudget returns ErrBudget if the next commit would make the log larger than its size limit. An open segment
-// that is wholly below the cut is closed and deleted.
+// checkBudget returns ErrBudget if the next commit would exceed the log's size limit. An open segment that is wholly
+// below the cut is closed and deleted.
 func (l *Log) checkBudget(more int64) error {
 	l.mu.Lock()
 	over := l.stats.SizeBytes+more+segmentHeaderSize > l.opts.Budget
@@ -234,7 +233,7 @@ func (l *Log) reportBlocked(err error) {
 	l.updateStats(func(s *Stats) { s.Blocked = err })
 }
 
-// reportUnblocked logs that commits continue, and for how long they were blocked
+// reportUnblocked logs that commits continue after a failure. The message has the duration of the failure.
 func (l *Log) reportUnblocked() {
 	w := &l.writer
 	if w.blocked.IsZero() {
@@ -245,8 +244,8 @@ func (l *Log) reportUnblocked() {
 	l.updateStats(func(s *Stats) { s.Blocked = nil })
 }
 
-// waitForRetry waits Options.Retry, or until a cut frees space, before a blocked commit is tried again. It returns
-// false if the log closes.
+// waitForRetry waits before a blocked commit is tried again. It waits for Options.Retry, or until a cut frees space.
+// It returns false if the log closes.
 func (l *Log) waitForRetry() bool {
 	retry := time.NewTimer(l.opts.Retry)
 	defer retry.Stop()
@@ -269,9 +268,9 @@ func (l *Log) updateStats(change func(*Stats)) {
 
 const reserveFile = "RESERVE"
 
-// reservedSpace is a file that keeps disk space free. It is deleted when the disk is full, so that snapshots can be written and
-// the log be cut; commits wait until it can be allocated again. A disk with less free space than the reserve counts as
-// full. The committer owns it.
+// reservedSpace is a file that occupies disk space, to free when the disk is full. It is deleted when the disk is
+// full, so that snapshots can be written and the log be cut; commits wait until it can be allocated again. A disk with
+// less free space than the reserve counts as full. The committer owns it.
 type reservedSpace struct {
 	fs     disk.FS
 	dir    string
@@ -281,7 +280,7 @@ type reservedSpace struct {
 	held   bool
 }
 
-// allocate creates the reserve file, unless it exists. An error reports that the disk is full.
+// allocate creates the reserve file, unless the file exists already. An error reports that the disk is full.
 func (r *reservedSpace) allocate() error {
 	if r.size == 0 || r.held {
 		return nil
@@ -314,7 +313,7 @@ func (r *reservedSpace) allocate() error {
 	return nil
 }
 
-// release deletes the reserve file if the cause of an error is a full disk.
+// release deletes the reserve file if an error was caused by a full disk.
 func (r *reservedSpace) release(cause error) {
 	if !r.held || !disk.IsFull(cause) {
 		return
@@ -330,8 +329,8 @@ func (r *reservedSpace) release(cause error) {
 // leastFreeAtOpen is the free disk space that the stores of a server need to open.
 const leastFreeAtOpen = 16 << 20
 
-// ReleaseReserve deletes the reserve of the journal in dir if its disk is full, so that the other stores can open. The open
-// journal allocates it again when there is room, and commits nothing before. It reports whether it deleted the reserve.
+// ReleaseReserve deletes the reserve file when the disk is full, so that the server can start. The open journal
+// allocates it again when there is room, and commits nothing before. It reports whether it deleted the reserve.
 func ReleaseReserve(fs disk.FS, dir string) (released bool) {
 	if free, err := fs.Free(dir); err != nil || free >= leastFreeAtOpen {
 		return false // err: a new folder

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Log is a Journal in segment files.
+// Log is the implementation of Journal in segment files.
 //
 // Append copies entries into the last batch of the queue (append_queue.go). The committer, one goroutine
 // (committer.go), takes the first batch, makes a commit of it, writes and syncs it (segment_writer.go),
@@ -48,7 +48,7 @@ type Log struct {
 
 var _ Journal = (*Log)(nil)
 
-// Append queues entries that share one commit, and waits while the queue is full.
+// Append queues entries to be written in one commit, and waits while the queue is full.
 func (l *Log) Append(ctx context.Context, entries ...Entry) error {
 	raw := 0
 	for i := range entries {
@@ -73,7 +73,7 @@ func (l *Log) Head() Position {
 	return Position{Log: l.folder.incarnation.ID, Number: l.head.number}
 }
 
-// MissingSegments returns the files of the log that are no longer in its folder: somebody deleted or moved them.
+// MissingSegments returns the segment files that somebody deleted or moved from the log's folder.
 func (l *Log) MissingSegments() (paths []string) {
 	l.mu.Lock()
 	segments := slices.Clone(l.segments)
@@ -92,19 +92,21 @@ func (l *Log) MissingSegments() (paths []string) {
 	return paths
 }
 
-// Stalled returns the end of the last stall: a pause of the process or the disk for more than two seconds. nil: there
-// was none since Open. The pointer is another one after each stall.
+// Stalled returns the time at which the last long pause of the process or the disk ended. A stall is a pause of the
+// process or the disk for more than two seconds. nil: there was none since Open. The pointer is another one after each
+// stall.
 func (l *Log) Stalled() *time.Time { return l.stalled.Load() }
 
-// Times returns two times of the last durable commit: when the server received it, and how long the server had been
-// able to receive results by then (listening time)
+// Times returns the last durable commit's receive time and listening time. Listening time is the total time in which
+// the server could receive results.
 func (l *Log) Times() Times {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Times{l.head.received, l.head.listening}
 }
 
-// Tail returns the position of the oldest commit in the log. In an empty log the tail is one above the head.
+// Tail returns the position of the oldest commit that the log still has. In an empty log the tail is one above the
+// head.
 func (l *Log) Tail() Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +125,8 @@ func (l *Log) Stats() Stats {
 	return stats
 }
 
-// SizeAfter returns the number of bytes in the log after a reader's position, accurate to a few hundred kilobytes
+// SizeAfter returns how many bytes of the log a reader at a position has not read. It is accurate to a few hundred
+// kilobytes.
 func (l *Log) SizeAfter(p Position) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,19 +144,18 @@ func (l *Log) SizeAfter(p Position) int64 {
 	return size
 }
 
-// Resolve converts a position that was recorded before a restore or repair of the log to a position in the present
-// log. It returns ErrTrimmed for a commit that this incarnation does not share, and for a position of another
-// journal.
+// Resolve converts a position from before a restore or repair to a position in the present log. The old position was
+// recorded before a restore or repair. It returns ErrTrimmed for a commit that this incarnation does not share, and
+// for a position of another journal.
 func (l *Log) Resolve(p Position) (Position, error) {
 	return l.folder.resolvePosition(p)
 }
 
-// HasIncarnation reports whether an incarnation (id of a log) belongs to this log, at present or before a restore or
-// repair
+// HasIncarnation reports whether an incarnation id is the log's present id or one of its earlier ids
 func (l *Log) HasIncarnation(incarnation uint64) bool { return l.folder.isKnown(incarnation) }
 
-// resolvePosition converts a position from before a restore or repair to the present log, or returns ErrTrimmed if
-// the log lacks that commit
+// resolvePosition converts a position from before a restore or repair to the present log. It returns ErrTrimmed if the
+// log lacks that commit.
 func (f *folderFormat) resolvePosition(p Position) (Position, error) {
 	now := Position{Log: f.incarnation.ID, Number: p.Number}
 	if p.Number == 0 || p.Log == now.Log {
@@ -167,8 +169,8 @@ func (f *folderFormat) resolvePosition(p Position) (Position, error) {
 	return Position{}, ErrTrimmed
 }
 
-// CommonPosition converts a position from before a restore or repair to the last commit at or before it that the
-// present log has, or returns the zero position if the log has none.
+// CommonPosition returns the last commit before a restore or repair that the present log still has. The old position
+// is from before a restore or repair. The result is zero if the log has no such commit.
 func (l *Log) CommonPosition(p Position) Position {
 	if now, err := l.folder.resolvePosition(p); err == nil {
 		return now
@@ -181,7 +183,7 @@ func (l *Log) CommonPosition(p Position) Position {
 	return Position{}
 }
 
-// Cut deletes the segments whose commits are all at or below the position.
+// Cut deletes the oldest segments, whose commits all lie at or before a position.
 func (l *Log) Cut(p Position) error {
 	p, err := l.Resolve(p)
 	if err != nil {
@@ -250,7 +252,7 @@ func (l *Log) Close() error {
 // was stopped, or waited for its disk, accepted nothing.
 const listeningStep = 2 * time.Second
 
-// OldestReceived returns the receive time of the oldest commit in a journal, or zero if the journal is empty.
+// OldestReceived returns when the journal's oldest commit was received, or zero without commits.
 func OldestReceived(ctx context.Context, l *Log) (at time.Time, err error) {
 	first := l.Tail()
 	first.Number--

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Check returns the kind Check: a command or probe that runs on nodes.
+// Check returns the resource kind Check, a command or probe that runs on nodes.
 func Check() Kind {
 	return Define(Definition[*model.CheckSpec]{
 		KindInfo: model.KindInfo{Name: "Check", Plural: "checks", Short: "ch", Namespaced: true},
@@ -106,7 +106,7 @@ func detailsOfCheck(view View, s *model.CheckSpec) []Detail {
 	return list
 }
 
-// effectOfCheck returns a sentence about the number of nodes on which an applied check will run.
+// effectOfCheck says on how many nodes a check runs after an apply.
 func effectOfCheck(r *model.Resource, s *model.CheckSpec, l Placement, changed bool) (note, warning string) {
 	nodes := l.nodesText()
 	switch {
@@ -126,8 +126,8 @@ func effectOfCheck(r *model.Resource, s *model.CheckSpec, l Placement, changed b
 	return "runs on " + nodes, ""
 }
 
-// timeoutText returns the timeout that a check has by default, after a semicolon, or an empty text if the check
-// declares one.
+// timeoutText returns the default timeout of a check as text for muster describe. It is empty if the check declares a
+// timeout.
 func timeoutText(s *model.CheckSpec) string {
 	switch d := s.DefaultTimeout(); {
 	case s.Timeout != 0:
@@ -139,7 +139,7 @@ func timeoutText(s *model.CheckSpec) string {
 	}
 }
 
-// secondsText formats a duration for people: 60 s, 5 min.
+// secondsText formats a duration for people, such as 60 s or 5 min.
 func secondsText(d model.Duration) string {
 	s := int64(d) / 1e9
 	switch {
@@ -231,8 +231,8 @@ func validateRunbook(v *Validator, field, link string) {
 		field, "write a link such as https://wiki.example.org/disk", "%q is not a link", model.Shorten(link))
 }
 
-// validatePassive refuses fields of a passive check that say how and where to run it, because external systems send
-// its results
+// validatePassive refuses fields about running in a passive check, which never runs. External systems send its
+// results, so it does not run.
 func validatePassive(v *Validator, s *model.CheckSpec) {
 	for _, f := range []struct {
 		name string
@@ -300,7 +300,7 @@ func validateProbe(v *Validator, p *model.Probe) {
 	}
 }
 
-// validateStdin validates the standard input of a check's command.
+// validateStdin validates what a check's command gets on standard input.
 func validateStdin(v *Validator, s *model.CheckSpec) {
 	v.refuseRedacted("spec.stdin", s.Stdin)
 	v.FlawIf(s.StdinEvent && s.Command == nil, "spec.stdinEvent", "leave the field out", "a probe reads no standard input")

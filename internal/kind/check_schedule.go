@@ -66,7 +66,7 @@ var cronFields = [...]struct{ name, values string }{
 	{"minute", "0 to 59"}, {"hour", "0 to 23"}, {"day of the month", "1 to 31"}, {"month", "1 to 12 or JAN to DEC"}, {"weekday", "0 to 6 or SUN to SAT"},
 }
 
-// explainWrongCron returns the wrong part of an invalid cron expression, with a hint.
+// explainWrongCron returns which part of a cron expression is wrong, with a hint.
 func explainWrongCron(fields []string) (text, hint string) {
 	for i, field := range fields {
 		alone := []string{"*", "*", "*", "*", "*"}
@@ -137,7 +137,7 @@ func validateMetricsOfCheck(v *Validator, s *model.CheckSpec) {
 	}
 }
 
-// validateThresholdBounds records an error unless a threshold has a minimum or maximum, in the right order.
+// validateThresholdBounds records an error unless a threshold has a minimum or a maximum, and minimum ≤ maximum.
 func validateThresholdBounds(v *Validator, at string, b *model.Bounds, sensu bool) {
 	switch {
 	case b == nil:
@@ -154,8 +154,8 @@ func validateThresholdBounds(v *Validator, at string, b *model.Bounds, sensu boo
 	}
 }
 
-// validateTargets validates the nodes, groups and condition in a spec's targets; inner is true for targets under
-// except
+// validateTargets validates the nodes, groups and condition in a spec's targets. inner is true for targets under
+// except.
 func (v *Validator) validateTargets(field string, t *model.Targets, inner bool) {
 	if t == nil {
 		return
@@ -172,7 +172,7 @@ func (v *Validator) validateTargets(field string, t *model.Targets, inner bool) 
 		field, "write groups, nodes or where; groups: [all] means every node of the namespace", "names nothing")
 }
 
-// validateSelector validates a selector of problems; nil is allowed.
+// validateSelector validates the conditions by which a route or silence selects problems. Nil is allowed.
 func (v *Validator) validateSelector(field string, s *model.Selector) {
 	if s == nil {
 		return

@@ -9,18 +9,19 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// readSpecFlaws decodes a resource whose spec is given in YAML, and returns the validation errors (flaws).
+// readSpecFlaws decodes a resource with the given YAML spec, and returns the validation errors (flaws).
 func readSpecFlaws(kind, spec string) error {
 	_, err := All().Read("a.yaml", []byte("kind: "+kind+"\nmetadata: {name: a}\nspec: "+spec+"\n"))
 	return err
 }
 
-// validateSpec validates a resource with this spec and returns the errors.
+// validateSpec validates a resource with the given spec, and returns the errors.
 func validateSpec(spec model.Spec) error {
 	return All().Validate(&model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: "a", Namespace: "default"}, Spec: spec})
 }
 
-// assertFlaw fails the test unless an error contains this text; for an empty text it expects no error
+// assertFlaw fails the test unless the validation error contains the expected text. For an empty text it expects no
+// error.
 func assertFlaw(t *testing.T, err error, want string) {
 	t.Helper()
 	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
@@ -28,8 +29,8 @@ func assertFlaw(t *testing.T, err error, want string) {
 	}
 }
 
-// TestPassiveCheckIsValidated expects that passive checks, whose results external systems send, cannot have fields
-// that say how or where to run
+// TestPassiveCheckIsValidated sets fields about running in a check that never runs (passive), and expects errors.
+// External systems send the results of a passive check.
 func TestPassiveCheckIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"passive: true, ttl: 5m, alert: {failAfter: 2}, severity: {critical: disaster}": "",
@@ -44,7 +45,7 @@ func TestPassiveCheckIsValidated(t *testing.T) {
 	}
 }
 
-// TestCheckIsValidated validates checks with errors and expects each error with its field.
+// TestCheckIsValidated validates faulty checks, and expects an error about each faulty field.
 func TestCheckIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"targets: {where: 'node.labels.env == \"prod\" && \"web\" in node.groups'}\n  probe: {name: disk, args: {warn: \"20%\"}}": "",
@@ -85,7 +86,7 @@ func TestCheckIsValidated(t *testing.T) {
 	}
 }
 
-// TestCronFlawNamesItsField validates wrong cron expressions and expects the name of the wrong part.
+// TestCronFlawNamesItsField validates wrong cron expressions, and expects the error to name the wrong part.
 func TestCronFlawNamesItsField(t *testing.T) {
 	for cron, want := range map[string]string{
 		"61 * * * *":   `: invalid "61" for minute`,
@@ -100,8 +101,8 @@ func TestCronFlawNamesItsField(t *testing.T) {
 	}
 }
 
-// TestRoundRobinIsValidated validates round-robin checks: a cron expression needs a time zone, a TTL needs proxy
-// nodes.
+// TestRoundRobinIsValidated validates round-robin checks, and expects errors about time zone and TTL. A cron
+// expression needs a time zone, and a TTL needs proxy nodes.
 func TestRoundRobinIsValidated(t *testing.T) {
 	for spec, want := range map[string]string{
 		"{command: a, interval: 10s, roundRobin: true}":                               "",
@@ -115,8 +116,8 @@ func TestRoundRobinIsValidated(t *testing.T) {
 	}
 }
 
-// TestEffectCountsUsers expects that the effect text of a handler, pipeline, secret or asset states how many
-// resources use it
+// TestEffectCountsUsers expects the text about a resource's effect to count its users, such as checks. The users are
+// other resources.
 func TestEffectCountsUsers(t *testing.T) {
 	handler, every := &model.HandlerSpec{}, &model.HandlerSpec{Stream: &model.Stream{Results: model.AllResults}}
 	for want, of := range map[string]struct {
@@ -144,8 +145,8 @@ func TestEffectCountsUsers(t *testing.T) {
 	}
 }
 
-// TestMutatorSecretsAreValidatedAndRevealed validates references of mutators to Secrets, and expects errors for wrong
-// ones, and their values after Reveal.
+// TestMutatorSecretsAreValidatedAndRevealed validates a mutator's references to Secrets, and expects errors for wrong
+// references. After Reveal, the values of the Secrets take their place.
 func TestMutatorSecretsAreValidatedAndRevealed(t *testing.T) {
 	command := &model.Command{Shell: "mutate"}
 	for _, c := range map[string]struct {
@@ -176,7 +177,7 @@ func TestMutatorSecretsAreValidatedAndRevealed(t *testing.T) {
 	}
 }
 
-// TestSensuKindsAreValidated validates filters, mutators, hooks and pipelines with errors.
+// TestSensuKindsAreValidated validates faulty filters, mutators, hooks and pipelines, and expects errors.
 func TestSensuKindsAreValidated(t *testing.T) {
 	for _, c := range []struct{ kind, spec, want string }{
 		{"Filter", `{action: allow, expressions: ["event.check.status == 2"]}`, ""},

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// validateCommand validates a command: shell text, or a list of arguments.
+// validateCommand validates a command, either a shell text or a list of arguments.
 func (v *Validator) validateCommand(field string, c *model.Command) {
 	switch {
 	case c == nil:
@@ -39,7 +39,7 @@ func (v *Validator) validateEnv(field string, env map[string]string) {
 	}
 }
 
-// validateCommandSecrets validates the environment variables that get secrets, which must differ from the command's
+// validateCommandSecrets validates the environment variables that give secrets to a command. They must differ from its
 // other variables in env. A spec that has secrets and no command gets the flaw noCommand with the hint.
 func (v *Validator) validateCommandSecrets(secrets []model.CommandSecret, command *model.Command, env map[string]string, hint, noCommand string) {
 	v.MissingIf(len(secrets) > 0 && command == nil, "spec.secrets", hint, "%s", noCommand)
@@ -66,12 +66,12 @@ func (v *Validator) validateCommandSecrets(secrets []model.CommandSecret, comman
 	}
 }
 
-// refuseAssets records the error noCommand if a spec has assets but no command.
+// refuseAssets records an error if a spec lists Assets (program archives) but has no command.
 func (v *Validator) refuseAssets(names []string, c *model.Command, noCommand string) {
 	v.MissingIf(len(names) > 0 && c == nil, "spec.assets", "leave the field out", "%s", noCommand)
 }
 
-// validateTemplates validates the template variables in the texts of a spec.
+// validateTemplates validates the texts of a spec as templates with variables.
 func (v *Validator) validateTemplates(texts model.TemplateTexts) {
 	_, err := texts.Parse()
 	joined, ok := err.(interface{ Unwrap() []error })
@@ -85,7 +85,7 @@ func (v *Validator) validateTemplates(texts model.TemplateTexts) {
 	}
 }
 
-// Secret returns the kind Secret: the place where a secret value is stored.
+// Secret returns the resource kind Secret, the place where a secret value is stored.
 func Secret() Kind {
 	return Define(Definition[*model.SecretSpec]{
 		KindInfo: model.KindInfo{Name: "Secret", Plural: "secrets", Short: "se", Namespaced: true},
@@ -107,7 +107,7 @@ spec:
 
 const secretHint = "write agentFile: NAME, agentEnv: NAME, file: /etc/muster/NAME, env: NAME or vault: {…}; for their meaning: muster explain secret"
 
-// validateSecret validates the spec of a Secret.
+// validateSecret validates the spec of a Secret, which says where the secret value is stored.
 func validateSecret(v *Validator, s *model.SecretSpec) {
 	places := countTrue(s.AgentEnv != "", s.AgentFile != "", s.Env != "", s.File != "", s.Vault != nil)
 	v.MissingIf(places == 0, "spec", secretHint, "the source of the value is missing")
@@ -175,7 +175,7 @@ func validateFullPath(v *Validator, field, text string) {
 		field, "write the absolute path on the server, from /", "%q is not an absolute path", text)
 }
 
-// Asset returns the kind Asset: archives with programs for commands.
+// Asset returns the resource kind Asset, an archive with programs for commands.
 func Asset() Kind {
 	return Define(Definition[*model.AssetSpec]{
 		KindInfo: model.KindInfo{Name: "Asset", Plural: "assets", Short: "as", Namespaced: true},

@@ -17,8 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestDecodeGolden decodes and validates testdata/resources/NAME.in and compares the errors, or the resources as
-// YAML, with a golden file.
+// TestDecodeGolden decodes example resource files, and compares the resources or errors with golden files.
 func TestDecodeGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/resources/*.in")
 	if err != nil || len(files) == 0 {
@@ -94,7 +93,7 @@ func TestJSONAndYAMLAgree(t *testing.T) {
 	}
 }
 
-// TestResourcesSurviveEncoding encodes and decodes random resources and expects them equal.
+// TestResourcesSurviveEncoding encodes and decodes random resources, and expects equal resources.
 func TestResourcesSurviveEncoding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawRandomResource(t)
@@ -117,7 +116,7 @@ func TestResourcesSurviveEncoding(t *testing.T) {
 	})
 }
 
-// drawRandomResource returns a random resource for a property test.
+// drawRandomResource returns a random resource as input for a property-based test.
 func drawRandomResource(t *rapid.T) *model.Resource {
 	word := rapid.OneOf(
 		rapid.StringMatching(`[a-z][a-z0-9.-]{0,8}[a-z0-9]`),
@@ -172,7 +171,8 @@ func TestAliasBombIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzDecodeResources decodes random bytes: each accepted resource survives encoding and decoding.
+// FuzzDecodeResources decodes random bytes as resources, and expects no change after encoding and decoding. Only
+// accepted resources count.
 func FuzzDecodeResources(f *testing.F) {
 	files, _ := filepath.Glob("testdata/resources/*.in")
 	for _, file := range files {

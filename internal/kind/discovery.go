@@ -13,8 +13,8 @@ import (
 // maxRuleParts bounds the overrides of a rule, their changes, and the conditions of a filter.
 const maxRuleParts = 1024
 
-// validateRule validates a discovery rule, except its triggers. keys has the keys of the items outside of rules, and
-// of the rules.
+// validateRule validates a discovery rule of a Template, except its triggers. keys has the keys of the items outside
+// of rules, and of the rules.
 func (t *templateParts) validateRule(at string, r *model.DiscoveryRule, keys map[string]bool) {
 	v := t.v
 	item := r.Item()
@@ -59,7 +59,8 @@ func hasScript(steps []model.Step) bool {
 	return slices.ContainsFunc(steps, func(s model.Step) bool { return s.Name == "javascript" })
 }
 
-// validateEntityFilter validates a filter over entities. Patterns with a macro that has no default are validated on the nodes alone.
+// validateEntityFilter validates a discovery rule's filter over entities (such as file systems). Patterns with a macro
+// that has no default are validated on the nodes alone.
 func (t *templateParts) validateEntityFilter(at string, f *model.DiscoveryFilter) {
 	if f == nil {
 		return
@@ -78,7 +79,8 @@ func (t *templateParts) validateEntityFilter(at string, f *model.DiscoveryFilter
 	t.v.recordCompileError(at, err)
 }
 
-// validateOverrides validates the overrides of a rule. triggers has the names of its trigger prototypes.
+// validateOverrides validates the exceptions (overrides) of a discovery rule for some entities. triggers has the names
+// of its trigger prototypes.
 func (t *templateParts) validateOverrides(at string, r *model.DiscoveryRule, triggers []string) {
 	seen := map[string]bool{}
 	for i := range r.Overrides {

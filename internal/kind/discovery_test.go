@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestTemplateRuleIsValidated expects a valid discovery rule to have no flaw, and each fault one that names its field.
+// TestTemplateRuleIsValidated validates faulty discovery rules, and expects an error about each faulty field.
 func TestTemplateRuleIsValidated(t *testing.T) {
 	rule := func(edit func(*model.DiscoveryRule)) *model.Resource {
 		pattern := "^ext"

@@ -60,8 +60,8 @@ func TestDocumentationExamplesAreValid(t *testing.T) {
 	}
 }
 
-// TestReadReportsConditionsAndProbes reads files with wrong conditions and probes and expects each error with its
-// line and field
+// TestReadReportsConditionsAndProbes reads files with wrong conditions and probes, and expects errors with line and
+// field
 func TestReadReportsConditionsAndProbes(t *testing.T) {
 	_, err := kind.All().Read("a.yaml", []byte(`
 kind: Check

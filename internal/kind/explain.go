@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Explanation is the documentation of a kind or field, with the fields in it.
+// Explanation is the documentation of a kind or a field, including its inner fields.
 type Explanation struct {
 	Path    string        `json:"path"` // check.spec.alert
 	Type    string        `json:"type"` // for people: text, duration, list of text, …
@@ -24,8 +24,8 @@ type Explanation struct {
 	Fields  []Explanation `json:"fields,omitempty"`
 }
 
-// Explain returns the explanation of a kind or one of its fields: Explain("check", "spec.alert"). An empty path means
-// the whole kind; "alert" is short for spec.alert. The text comes from the comments of the Go types.
+// Explain returns the explanation of a kind or one of its fields. An example is Explain("check", "spec.alert"). An
+// empty path means the whole kind; "alert" is short for spec.alert. The text comes from the comments of the Go types.
 func (r *Registry) Explain(kind, path string) (*Explanation, error) {
 	k := r.findKind(kind)
 	if k == nil {
@@ -49,7 +49,7 @@ func (r *Registry) Explain(kind, path string) (*Explanation, error) {
 	return at, nil
 }
 
-// findField returns the field with this name in any case, or nil if there is no such field.
+// findField returns the field with the given name in any case, or nil if no such field exists.
 func (e *Explanation) findField(name string) *Explanation {
 	for i := range e.Fields {
 		if strings.EqualFold(e.Fields[i].Name(), name) {
@@ -75,7 +75,7 @@ func (e *Explanation) unknownFieldError(name string) error {
 	return err
 }
 
-// Name returns the field's name, the last word of its path.
+// Name returns the name of the explained field, without the path.
 func (e *Explanation) Name() string { return e.Path[strings.LastIndexByte(e.Path, '.')+1:] }
 
 // explainKind returns the explanation of a kind and all its fields.
@@ -92,8 +92,8 @@ func (c sourceComments) explainKind(k *Kind) *Explanation {
 	return e
 }
 
-// explainFieldType explains a field's type and the fields within it; around has the enclosing types, so that a
-// recursive type ends
+// explainFieldType explains a field's type with its inner fields. around has the enclosing types, so that a recursive
+// type ends.
 func (c sourceComments) explainFieldType(t reflect.Type, path string, around []reflect.Type) Explanation {
 	e := Explanation{Path: path, Type: typeNameForPeople(t)}
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && scalars[t] == "" { // a list is explained by its elements
@@ -135,7 +135,7 @@ var scalars = map[reflect.Type]string{
 	reflect.TypeFor[model.Step]():           "mapping of one step's name to its parameters, and onFail",
 }
 
-// typeNameForPeople returns the YAML word for a Go type: text, list of text.
+// typeNameForPeople returns the YAML word for a Go type, such as text or list of text.
 func typeNameForPeople(t reflect.Type) string {
 	if name := scalars[t]; name != "" {
 		return name

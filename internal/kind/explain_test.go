@@ -15,12 +15,12 @@ import (
 
 //go:generate go test . -run TestReferencePageIsUpToDate -update
 
-// TestReferencePageIsUpToDate compares docs/reference/resources.md with the page that is generated from the kinds
+// TestReferencePageIsUpToDate compares the page docs/reference/resources.md with the page generated from the kinds
 func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, "../../docs/reference/resources.md", makeReferencePage(All()))
 }
 
-// makeReferencePage returns the page docs/reference/resources.md: each kind with its fields and its example.
+// makeReferencePage returns the page docs/reference/resources.md, with each kind's fields and example.
 func makeReferencePage(r *Registry) string {
 	var b strings.Builder
 	comments := r.parseSpecComments()
@@ -48,14 +48,14 @@ carry a unit. Unknown fields are errors. Fields marked * are required.
 	return b.String()
 }
 
-// writeFieldTable writes a Markdown table of all fields within one field, with paths relative to it
+// writeFieldTable writes a Markdown table of the fields inside one field. The paths are relative to that field.
 func writeFieldTable(b *strings.Builder, e Explanation) {
 	b.WriteString("| field | type | |\n|---|---|---|\n")
 	writeFieldRows(b, e, e.Path+".")
 	b.WriteByte('\n')
 }
 
-// writeFieldRows writes the rows of a Markdown table about fields, nested ones below their parent.
+// writeFieldRows writes the rows of a Markdown table about fields. Nested fields follow their parent.
 func writeFieldRows(b *strings.Builder, e Explanation, cut string) {
 	escape := strings.NewReplacer("|", `\|`, "{{", "`{{", "}}", "}}`")
 	for _, f := range e.Fields {
@@ -68,7 +68,7 @@ func writeFieldRows(b *strings.Builder, e Explanation, cut string) {
 	}
 }
 
-// TestEveryFieldIsExplained requires a Go comment for each field of each kind, because explain shows it.
+// TestEveryFieldIsExplained requires a Go comment for each field of each kind. The command explain shows the comments.
 func TestEveryFieldIsExplained(t *testing.T) {
 	var walk func(e Explanation)
 	walk = func(e Explanation) {
@@ -127,8 +127,7 @@ func TestExplanationsNameTheLimits(t *testing.T) {
 	}
 }
 
-// TestSizesAreBounded validates lists, mappings and texts beyond their limits and expects an error with the field of
-// each
+// TestSizesAreBounded validates lists, mappings and texts above the size limits, and expects an error for each field
 func TestSizesAreBounded(t *testing.T) {
 	many := map[string]string{}
 	values := map[string]json.RawMessage{}
@@ -177,8 +176,8 @@ func TestSizesAreBounded(t *testing.T) {
 	}
 }
 
-// TestReferenceToAnotherNamespaceIsRefused expects that a resource may refer only to resources of its own namespace
-// and of the namespace shared
+// TestReferenceToAnotherNamespaceIsRefused expects an error if a resource refers to a resource of another namespace.
+// Allowed are the resource's own namespace and the namespace shared.
 func TestReferenceToAnotherNamespaceIsRefused(t *testing.T) {
 	for name, ok := range map[string]bool{"pager": true, "shared/pager": true, "web/pager": true, "db/pager": false, "a/b/c": false, "/pager": false} {
 		for _, r := range []*model.Resource{

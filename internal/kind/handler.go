@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Handler returns the kind Handler: a way to notify people or programs.
+// Handler returns the resource kind Handler, a way to notify people or programs.
 func Handler() Kind {
 	return Define(Definition[*model.HandlerSpec]{
 		KindInfo: model.KindInfo{Name: "Handler", Plural: "handlers", Short: "ha", Namespaced: true},
@@ -90,8 +90,8 @@ func handlerDestinationText(s *model.HandlerSpec) string {
 	return strings.Join(s.Services(), ", ")
 }
 
-// unsentDetails returns the lines of muster describe about a handler's unsent messages: how many wait or were given up, the
-// oldest, and the last error.
+// unsentDetails returns lines of muster describe about messages that a handler has not received. They say how many
+// wait or were given up, the oldest, and the last error.
 func unsentDetails(view View) (list []Detail) {
 	u := view.State.Unsent
 	if u == nil {
@@ -110,7 +110,7 @@ func unsentDetails(view View) (list []Detail) {
 	return list
 }
 
-// streamDetails returns the progress and errors of a handler that receives every result.
+// streamDetails returns lines of muster describe about the progress of a handler that receives every result.
 func streamDetails(view View) []Detail {
 	s := view.State.Stream
 	if s == nil {

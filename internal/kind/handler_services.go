@@ -104,7 +104,7 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 	}
 }
 
-// validateCallback validates the secret with which a service signs callbacks: it has at least 16 bytes
+// validateCallback records an error if the secret for a service's callbacks is shorter than 16 bytes.
 func validateCallback(v *Validator, field string, s model.Secret) {
 	validateSecretText(v, field, s, false)
 	v.FlawIf(s.Text != "" && len(s.Text) < 16, field, "create one: openssl rand -hex 32", "shorter than 16 bytes")
@@ -148,7 +148,7 @@ func validateHostPort(v *Validator, field, text string) {
 	}
 }
 
-// validateBaseURL validates the address of a web server; an empty one is allowed.
+// validateBaseURL validates the address of a web server. An empty address is allowed.
 func validateBaseURL(v *Validator, field, text string) {
 	if u, err := url.Parse(text); text != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.User != nil) {
 		v.Flaw(field, "write https://HOST, without a name and password", "%q is not the address of a web server", text)
@@ -202,8 +202,8 @@ func validateWebhook(v *Validator, w *model.Webhook) {
 		"spec.webhook.contentType", "write a media type such as text/plain, and a template", "%q is not a media type for a template", w.ContentType)
 }
 
-// validateSecretText records an error if a secret has several sources (text, file, variable, Secret), or none
-// although needed is true
+// validateSecretText records an error unless a secret has exactly one source, or none if optional. The sources are
+// text, file, variable and Secret.
 func validateSecretText(v *Validator, field string, s model.Secret, needed bool) {
 	places := countTrue(s.Text != "", s.FromFile != "", s.FromEnv != "", s.SecretName != "")
 	switch {

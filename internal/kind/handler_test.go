@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestHandlerIsValidated validates handlers of each service with errors and expects each error with its field.
+// TestHandlerIsValidated validates faulty handlers of each service, and expects an error about each faulty field.
 func TestHandlerIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		`pagerduty: {routingKey: {fromFile: /etc/muster/pd}}`: "",
@@ -43,7 +43,7 @@ func TestHandlerIsValidated(t *testing.T) {
 	}
 }
 
-// Secrets in handler services are redacted in output, and an apply of the placeholder as a value is refused.
+// Secrets in handler services are redacted in output. An apply of the placeholder as a value is refused.
 func TestServiceSecretsAreRedacted(t *testing.T) {
 	spec := &model.HandlerSpec{Ntfy: &model.Ntfy{Topic: model.Secret{Text: "s3cret"}, Token: model.Secret{FromFile: "/etc/muster/ntfy"}}}
 	seen := redactSpec(spec)
@@ -58,8 +58,8 @@ func TestServiceSecretsAreRedacted(t *testing.T) {
 	}
 }
 
-// TestHandlerSecretsAreValidated validates references of handlers to Secrets: a Secret of another namespace is
-// refused.
+// TestHandlerSecretsAreValidated validates handlers with wrong references to Secrets, and expects errors. A Secret of
+// another namespace is refused.
 func TestHandlerSecretsAreValidated(t *testing.T) {
 	command := &model.Command{Shell: "page"}
 	for name, c := range map[string]struct {
@@ -132,8 +132,8 @@ func TestPropertyCannotChangeWebhookHost(t *testing.T) {
 	}
 }
 
-// TestRedactionHidesSecrets redacts handlers, checks and assets: the copies contain no secret values, and the
-// originals stay unchanged
+// TestRedactionHidesSecrets redacts handlers, checks and assets, and expects copies in which secret values are hidden.
+// The originals stay unchanged.
 func TestRedactionHidesSecrets(t *testing.T) {
 	for _, c := range []struct{ url, want string }{
 		{"https://hooks.example/services/T0/B1/s3cret", "https://hooks.example/(hidden)"},
@@ -177,7 +177,7 @@ func TestRedactionHidesSecrets(t *testing.T) {
 	assertFlaw(t, All().Validate(hook), "spec.webhook.headers.A")
 }
 
-// redactSpec returns a resource with this spec after redaction.
+// redactSpec returns a test resource with the given spec, with secrets redacted.
 func redactSpec(spec model.Spec) *model.Resource {
 	return All().Redact(&model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: model.Metadata{Name: "a", Namespace: "default"}, Spec: spec})
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Definition defines a kind whose specs have the type S. All functions are optional.
+// Definition defines one kind of resource by functions for its spec type S. All functions are optional.
 type Definition[S model.Spec] struct {
 	model.KindInfo
 	Sensu   bool    // imports from Sensu create it; Muster teaches Route instead
@@ -43,14 +43,14 @@ type Definition[S model.Spec] struct {
 	Effect func(r *model.Resource, spec S, l Placement, changed bool) (note, warning string)
 }
 
-// Kind defines one kind of resource: validation, references, redaction, columns, example. Define makes one. Its
-// functions take specs of this kind only. Validate, References and Effect may be nil.
+// Kind defines one kind of resource, with its validation, references, redaction, columns and example. Define makes
+// one. Its functions take specs of this kind only. Validate, References and Effect may be nil.
 type Kind struct {
 	Definition[model.Spec]
 	New func() model.Spec // returns an empty spec
 }
 
-// Related selects the rows (events or nodes) that muster describe lists below a resource.
+// Related says which list, of events or of nodes, muster describe shows below a resource.
 type Related uint8
 
 // The rows that describe shows for a kind.
@@ -61,7 +61,8 @@ const (
 	GroupMembers
 )
 
-// Cycle has the error text and the hint for a resource that refers to itself through other resources of its kind.
+// Cycle has the error text for a resource that refers to itself through other resources. The others are resources of
+// the same kind.
 type Cycle struct {
 	Problem string // "contains itself"
 	Hint    string
@@ -74,10 +75,10 @@ type Column[S model.Spec] struct {
 	Cell func(view View, spec S) string
 }
 
-// Detail is one line in the output of muster describe: a name and its text
+// Detail is one line in the output of muster describe, a name with its text.
 type Detail struct{ Name, Text string }
 
-// View is a declared resource together with the state that the server computed for it
+// View has a declared resource and its state on the server, for tables and muster describe.
 type View struct {
 	Resource *model.Resource
 	State    v1.State
@@ -85,7 +86,7 @@ type View struct {
 	Zone     *time.Location // of times that people read
 }
 
-// Define converts a definition with functions for one spec type to a Kind with functions for any spec.
+// Define makes a Kind, for specs of any type, from a definition for one spec type.
 func Define[T any, S interface {
 	*T
 	model.Spec
@@ -124,7 +125,7 @@ func Define[T any, S interface {
 	return k
 }
 
-// adaptToAnySpec converts a function for one spec type to a function for any model.Spec, and nil to nil
+// adaptToAnySpec wraps a function for one spec type as a function for any spec
 func adaptToAnySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
 	if of == nil {
 		return nil
@@ -132,13 +133,13 @@ func adaptToAnySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
 	return func(spec model.Spec) R { return of(spec.(S)) }
 }
 
-// adaptViewToAnySpec converts a function with a View and one spec type to a function for any model.Spec
+// adaptViewToAnySpec wraps a function of a View and one spec type as a function for any spec
 func adaptViewToAnySpec[S model.Spec, R any](of func(View, S) R) func(View, model.Spec) R {
 	return func(view View, spec model.Spec) R { return of(view, spec.(S)) }
 }
 
-// adaptWriterToAnySpec converts a function that reads one spec type and writes to a target to a function for any model.Spec,
-// and nil to nil
+// adaptWriterToAnySpec wraps a function that changes one spec type as a function for any spec. The function reads the
+// spec and writes to a target. Nil stays nil.
 func adaptWriterToAnySpec[Target any, S model.Spec](of func(Target, S)) func(Target, model.Spec) {
 	if of == nil {
 		return nil
@@ -150,7 +151,7 @@ func adaptWriterToAnySpec[Target any, S model.Spec](of func(Target, S)) func(Tar
 // goroutines may use it.
 type Registry struct{ kinds []Kind }
 
-// All returns the registry of all kinds.
+// All returns a registry of all kinds of resources.
 func All() *Registry {
 	return &Registry{[]Kind{
 		Namespace(), Property(), Node(), Group(), Handler(), Secret(), Window(), Route(), Silence(),
@@ -158,7 +159,7 @@ func All() *Registry {
 	}}
 }
 
-// With returns a registry with further kinds at its end.
+// With returns a registry that has the given kinds in addition.
 func (r *Registry) With(more ...Kind) *Registry {
 	return &Registry{append(slices.Clone(r.kinds), more...)}
 }
@@ -166,7 +167,7 @@ func (r *Registry) With(more ...Kind) *Registry {
 // Kinds returns all kinds, in the order in which resources depend on each other.
 func (r *Registry) Kinds() []Kind { return slices.Clone(r.kinds) }
 
-// Of returns the kind with a name, plural or short name, in any case.
+// Of returns the kind for a word, which may be its name, plural or short name.
 func (r *Registry) Of(word string) (Kind, bool) {
 	if k := r.findKind(word); k != nil {
 		return *k, true
@@ -174,7 +175,7 @@ func (r *Registry) Of(word string) (Kind, bool) {
 	return Kind{}, false
 }
 
-// findKind returns the kind with a name, plural or short name in any case, or nil if there is no such kind.
+// findKind returns the kind with a name, plural or short name in any case, or nil without one.
 func (r *Registry) findKind(word string) *Kind {
 	for i := range r.kinds {
 		if k := &r.kinds[i]; strings.EqualFold(word, k.Name) || strings.EqualFold(word, k.Plural) || strings.EqualFold(word, k.Short) {
@@ -184,7 +185,7 @@ func (r *Registry) findKind(word string) *Kind {
 	return nil
 }
 
-// Unknown returns the error for a word that is not the name of a kind
+// Unknown returns the error about an unknown kind
 func (r *Registry) Unknown(word string) *model.Error {
 	err := model.Errorf(model.Invalid, "unknown kind %q", word)
 	if near := model.Nearest(word, r.kindNames()); near != "" {
@@ -202,8 +203,8 @@ func (r *Registry) kindNames() []string {
 	return names
 }
 
-// DecodeSpec decodes a spec that Muster itself stored or sent, without strict checks. It ignores unknown fields, so
-// that data of a newer release can be read; Read decodes files of people.
+// DecodeSpec decodes a spec that Muster itself stored or sent, and ignores unknown fields. It ignores unknown fields,
+// so that data of a newer release can be read; Read decodes files of people.
 func (r *Registry) DecodeSpec(kind string, data []byte) (model.Spec, error) {
 	k := r.findKind(kind)
 	if k == nil {
@@ -238,8 +239,8 @@ func (r *Registry) DecodeResource(data []byte) (*model.Resource, error) {
 	return &model.Resource{APIVersion: raw.APIVersion, Kind: raw.Kind, Metadata: raw.Metadata, Spec: spec, Status: raw.Status}, nil
 }
 
-// Defaults sets the version and namespace of a resource that has none. The planner applies the defaults of a spec, so
-// that the stored resource equals the declared one.
+// Defaults fills in the API version and namespace of a resource if unset. The planner applies the defaults of a spec,
+// so that the stored resource equals the declared one.
 func (r *Registry) Defaults(res *model.Resource) {
 	res.APIVersion = cmp.Or(res.APIVersion, model.APIVersion)
 	if k := r.findKind(res.Kind); k != nil && k.Namespaced && res.Metadata.Namespace == "" {
@@ -256,7 +257,7 @@ func (r *Registry) Redact(res *model.Resource) *model.Resource {
 	return &out
 }
 
-// redactValues returns a map in which the placeholder for secrets replaces each value
+// redactValues returns a copy of a map in which a placeholder hides each value
 func redactValues(m map[string]string) map[string]string {
 	if m == nil {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Node returns the kind Node: a machine with an agent, or a proxy node without one.
+// Node returns the resource kind Node, a machine with an agent or a proxy node without an agent.
 func Node() Kind {
 	return Define(Definition[*model.NodeSpec]{
 		KindInfo: model.KindInfo{Name: "Node", Plural: "nodes", Short: "no", Namespaced: true},
@@ -113,7 +113,7 @@ func validateLifecycle(v *Validator, field string, l *model.Lifecycle) {
 	v.InRange(field+".forgetAfter", l.ForgetAfter, model.Duration(model.MinForgetAfter), model.Duration(model.MaxForgetAfter))
 }
 
-// Group returns the kind Group: named sets of nodes.
+// Group returns the resource kind Group, a named set of nodes.
 func Group() Kind {
 	return Define(Definition[*model.GroupSpec]{
 		KindInfo: model.KindInfo{Name: "Group", Plural: "groups", Short: "gr", Namespaced: true},
@@ -183,7 +183,7 @@ func validateGroup(v *Validator, s *model.GroupSpec) {
 	validateProperties(v, "spec.properties", s.Properties)
 }
 
-// Property returns the kind Property: named values for templates
+// Property returns the resource kind Property, a named value for templates.
 func Property() Kind {
 	return Define(Definition[*model.PropertySpec]{
 		KindInfo: model.KindInfo{Name: "Property", Plural: "properties", Short: "prop", Namespaced: true},
@@ -272,7 +272,7 @@ func validatePropertyValue(v *Validator, field string, value json.RawMessage) {
 		field, "keep large values in a file on the node", "%d bytes of JSON; at most %d", len(value), maxPropertyValue)
 }
 
-// Namespace returns the kind Namespace.
+// Namespace returns the resource kind Namespace.
 func Namespace() Kind {
 	return Define(Definition[*model.NamespaceSpec]{
 		KindInfo: model.KindInfo{Name: "Namespace", Plural: "namespaces", Short: "ns"},
@@ -307,8 +307,8 @@ spec:
 	})
 }
 
-// limitDetails returns one line of muster describe for each limit of a namespace: its value, its use, and when it was
-// last reached
+// limitDetails returns one line of muster describe for each limit of a namespace. The line has the limit's value, its
+// use, and when it was last reached.
 func limitDetails(view View) (list []Detail) {
 	name := "limits"
 	for _, l := range view.State.Limits {

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Pipeline returns the kind Pipeline: pipelines kept from Sensu.
+// Pipeline returns the resource kind Pipeline, kept from Sensu.
 func Pipeline() Kind {
 	return Define(Definition[*model.PipelineSpec]{
 		KindInfo: model.KindInfo{Name: "Pipeline", Plural: "pipelines", Short: "pi", Namespaced: true},
@@ -54,7 +54,7 @@ func validatePipeline(v *Validator, s *model.PipelineSpec) {
 	}
 }
 
-// Filter returns the kind Filter: event filters kept from Sensu.
+// Filter returns the resource kind Filter, an event filter kept from Sensu.
 func Filter() Kind {
 	return Define(Definition[*model.FilterSpec]{
 		KindInfo: model.KindInfo{Name: "Filter", Plural: "filters", Short: "fi", Namespaced: true},
@@ -112,7 +112,7 @@ func validateFilter(v *Validator, s *model.FilterSpec) {
 	validateWindowSpans(v, "spec.when.spans", w.Spans)
 }
 
-// Mutator returns the kind Mutator: mutators kept from Sensu.
+// Mutator returns the resource kind Mutator, kept from Sensu.
 func Mutator() Kind {
 	return Define(Definition[*model.MutatorSpec]{
 		KindInfo: model.KindInfo{Name: "Mutator", Plural: "mutators", Short: "mu", Namespaced: true},
@@ -164,7 +164,7 @@ func validateMutator(v *Validator, s *model.MutatorSpec) {
 	v.InRange("spec.timeout", s.Timeout, minHandlerTimeout, maxHandlerTimeout)
 }
 
-// Hook returns the kind Hook: a command that runs after a check, as in Sensu; imports from Sensu write it.
+// Hook returns the resource kind Hook, a command that runs after a check, as in Sensu. Imports from Sensu write it.
 func Hook() Kind {
 	return Define(Definition[*model.HookSpec]{
 		KindInfo: model.KindInfo{Name: "Hook", Plural: "hooks", Short: "hk", Namespaced: true},

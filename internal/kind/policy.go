@@ -18,7 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
-// Technique returns the kind Technique: a list of components that keep one part of a node's configuration as declared
+// Technique returns the resource kind Technique, a list of components for a part of a node's configuration. The
+// components keep that part as declared.
 func Technique() Kind {
 	return Define(Definition[*model.TechniqueSpec]{
 		KindInfo: model.KindInfo{Name: "Technique", Plural: "techniques", Short: "tq", Namespaced: true},
@@ -67,8 +68,8 @@ spec:
 	})
 }
 
-// componentDetails returns one line of muster describe for each component of a technique. The components of a block
-// follow it, and its name precedes theirs.
+// componentDetails returns one line of muster describe for each component of a policy technique. The components of a
+// block follow it, and its name precedes theirs.
 func componentDetails(methods []model.Method, prefix string) (list []Detail) {
 	for i := range methods {
 		m := &methods[i]
@@ -97,7 +98,7 @@ func componentDetails(methods []model.Method, prefix string) (list []Detail) {
 	return list
 }
 
-// Directive returns the kind Directive: a technique with values for its parameters
+// Directive returns the resource kind Directive, a policy technique with values for its parameters.
 func Directive() Kind {
 	return Define(Definition[*model.DirectiveSpec]{
 		KindInfo: model.KindInfo{Name: "Directive", Plural: "directives", Short: "di", Namespaced: true},
@@ -146,7 +147,7 @@ spec:
 	})
 }
 
-// directiveScheduleText formats the times of a directive's runs.
+// directiveScheduleText says when or how often a directive runs.
 func directiveScheduleText(s *model.DirectiveSpec) string {
 	if s.Cron == "" {
 		text := "every " + cmp.Or(s.Interval, model.Duration(model.DefaultPolicyInterval)).String()
@@ -162,7 +163,7 @@ func directiveScheduleText(s *model.DirectiveSpec) string {
 	return text
 }
 
-// Policy returns the kind Policy: directives and the nodes to which they apply
+// Policy returns the resource kind Policy, a list of directives with their nodes.
 func Policy() Kind {
 	return Define(Definition[*model.PolicySpec]{
 		KindInfo: model.KindInfo{Name: "Policy", Plural: "policies", Short: "po", Namespaced: true},
@@ -224,8 +225,8 @@ func validateTechnique(v *Validator, s *model.TechniqueSpec) {
 	validateReported(v, s)
 }
 
-// validateReported refuses techniques of which Rudder's own agents run only a part, and conditions or loops on
-// components that they run.
+// validateReported refuses techniques of which Rudder's own agents could run only a part. It also refuses conditions
+// and loops on components of Rudder.
 func validateReported(v *Validator, s *model.TechniqueSpec) {
 	theirs, ours, modes := false, false, false
 	model.EachMethod(s.Methods, "spec.methods", func(at string, m *model.Method) {
@@ -259,7 +260,7 @@ func validateParameter(v *Validator, at string, p *model.Parameter, names map[st
 	}
 }
 
-// valueOr returns the number to which a pointer points, or zero for a nil pointer.
+// valueOr returns the number behind a pointer, or zero for a nil pointer.
 func valueOr(n *int) int {
 	if n == nil {
 		return 0
@@ -267,7 +268,7 @@ func valueOr(n *int) int {
 	return *n
 }
 
-// methodValidator validates the components of a technique.
+// methodValidator validates the components of a policy technique.
 type methodValidator struct {
 	*Validator
 	technique *model.TechniqueSpec
@@ -276,7 +277,7 @@ type methodValidator struct {
 	loop      bool // around the component
 }
 
-// parameter returns a parameter of the technique, or nil.
+// parameter returns a parameter of the policy technique, or nil if the technique has none of that name.
 func (t *methodValidator) parameter(name string) *model.Parameter {
 	i := slices.IndexFunc(t.technique.Parameters, func(p model.Parameter) bool { return p.Name == name })
 	if i < 0 {
@@ -285,8 +286,8 @@ func (t *methodValidator) parameter(name string) *model.Parameter {
 	return &t.technique.Parameters[i]
 }
 
-// validateMethods validates the components of the technique or of a block. prefixes begin the names of components in this block and
-// in the blocks around it, the innermost first.
+// validateMethods validates the components of a policy technique, or of a block in the technique. prefixes begin the
+// names of components in this block and in the blocks around it, the innermost first.
 func (t *methodValidator) validateMethods(at string, methods []model.Method, prefixes []string) {
 	if len(prefixes) > maxBlocks {
 		t.Flaw(at, "", "more than %d blocks in each other", maxBlocks)
@@ -354,7 +355,7 @@ func (t *methodValidator) validateCondition(at, text string, prefixes []string) 
 	}
 }
 
-// validateFocus validates the component on which a block focuses.
+// validateFocus validates the field focus, the name of the only component that decides a block's compliance.
 func (t *methodValidator) validateFocus(at string, m *model.Method) {
 	focuses := m.Reporting == model.ReportFocus.String()
 	t.MissingIf(focuses && m.Focus == "", at+".focus", "write the name of a component of the block", "missing")
@@ -389,7 +390,7 @@ func (t *methodValidator) validateArgumentsOf(at, method string, arguments any) 
 			case p == nil:
 				return "", fmt.Errorf("the technique has no parameter %q", name)
 			case p.IsLoop():
-				return "", fmt.Errorf("parameter %s is a %s: write forEach: %s and {{ .item }}", name, p.Type, name)
+				return "", fmt.Errorf("parameter %s is a %s: write forEach: %s and use {{ .item }} in the texts", name, p.Type, name)
 			}
 		}
 		return text, nil
@@ -398,8 +399,8 @@ func (t *methodValidator) validateArgumentsOf(at, method string, arguments any) 
 	t.validateSecretFields(at, method, data)
 }
 
-// validateSecretFields refuses a secret parameter in other fields than contents of files: commands and paths show in lists of processes
-// and in reports.
+// validateSecretFields allows secret parameters only in the contents of files. Commands and paths show in lists of
+// processes and in reports.
 func (t *methodValidator) validateSecretFields(at, method string, arguments []byte) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(arguments, &fields) != nil {
@@ -420,7 +421,7 @@ func (t *methodValidator) validateSecretFields(at, method string, arguments []by
 	}
 }
 
-// validateArguments validates the arguments of a method, as far as they contain no variables.
+// validateArguments validates the arguments of a method, except texts with variables.
 func validateArguments(v *Validator, at string, arguments any) {
 	switch a := arguments.(type) {
 	case *model.PathMethod:
@@ -527,7 +528,7 @@ func validateArguments(v *Validator, at string, arguments any) {
 	}
 }
 
-// validateNumber validates the number of a user or group, as far as it has no variable.
+// validateNumber records an error unless a text is a user or group number, or has a variable.
 func validateNumber(v *Validator, at, text string) {
 	_, err := strconv.ParseUint(text, 10, 31)
 	v.FlawIf(text != "" && !strings.Contains(text, "{{") && err != nil, at, "write a number", "%q is no number", text)
@@ -536,7 +537,8 @@ func validateNumber(v *Validator, at, text string) {
 // octalMode matches permission bits in octal.
 var octalMode = regexp.MustCompile(`^[0-7]{3,4}$`)
 
-// validatePath validates the path of a method. A path with a variable in front is not known before the run.
+// validatePath records an error unless the path of a policy method is absolute. A path with a variable in front is not
+// known before the run.
 func (v *Validator) validatePath(at, text string) {
 	v.MissingIf(text == "", at, "write an absolute path", "missing")
 	v.FlawIf(text != "" && !path.IsAbs(text) && !strings.HasPrefix(text, "{{"), at, "write an absolute path", "%q is not absolute", text)
@@ -586,7 +588,7 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	}
 }
 
-// validateVariable validates the text of a parameter, or of a field in an element.
+// validateVariable validates a text that a directive gives as the value of a parameter.
 func validateVariable(v *Validator, at string, text model.Scalar) {
 	v.FlawIf(len(text) > maxVariable, at, "", "longer than %d bytes", maxVariable)
 	if _, err := model.ParseTemplate(string(text), false); err != nil {

@@ -2,7 +2,7 @@ package kind
 
 import "testing"
 
-// TestTechniqueIsValidated validates techniques with errors and expects each error with its field.
+// TestTechniqueIsValidated validates faulty policy techniques, and expects an error about each faulty field.
 func TestTechniqueIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"methods: [{component: a, filePresent: {path: /etc/motd}}]": "",
@@ -41,7 +41,7 @@ func TestTechniqueIsValidated(t *testing.T) {
 		"methods: [{component: a, when: 'ok(\"b\")', filePresent: {path: /a}}]":                                                    "no component \"b\" runs before",
 		"methods: [{component: a, when: 'done(\"b\")', filePresent: {path: /a}}]":                                                  "spec.methods[0].when: condition",
 		"parameters: [{name: x, type: number}]\n  methods: [{component: a, filePresent: {path: /a}}]":                              "write string or integer or boolean or list or map",
-		"parameters: [{name: x, oneOf: [1, 2], default: 3}]\n  methods: [{component: a, filePresent: {path: /a}}]":                 "is not allowed",
+		"parameters: [{name: x, oneOf: [1, 2], default: 3}]\n  methods: [{component: a, filePresent: {path: /a}}]":                 "is not one of the allowed values",
 		"parameters: [{name: x, pattern: '('}]\n  methods: [{component: a, filePresent: {path: /a}}]":                              "no regular expression",
 		"parameters: [{name: x y}]\n  methods: [{component: a, filePresent: {path: /a}}]":                                          "spec.parameters[0].name",
 		"parameters: [{name: x, type: integer, default: 7}]\n  methods: [{component: a, filePresent: {path: '/{{ .params.x }}'}}]": "",
@@ -57,7 +57,7 @@ func TestTechniqueIsValidated(t *testing.T) {
 		"methods: [{component: a, filePresent: {path: '/{{ .item }}'}}]":                                                                                                           "outside of a loop",
 		"methods: [{component: a, forEach: x, filePresent: {path: '/{{ .item }}'}}]":                                                                                               "no parameter \"x\"",
 		"parameters: [{name: x}]\n  methods: [{component: a, forEach: x, filePresent: {path: '/{{ .item }}'}}]":                                                                    "is no list and no map",
-		"parameters: [{name: x, type: list}]\n  methods: [{component: a, filePresent: {path: '/{{ .params.x }}'}}]":                                                                "write forEach: x",
+		"parameters: [{name: x, type: list}]\n  methods: [{component: a, filePresent: {path: '/{{ .params.x }}'}}]":                                                                "write forEach: x and use",
 		"parameters: [{name: x, type: list}]\n  methods: [{component: a, forEach: x, block: [{component: b, forEach: x, filePresent: {path: '/{{ .item }}/{{ .item.outer }}'}}]}]": "",
 		"parameters: [{name: x, type: list, min: 1, default: [a, b]}]\n  methods: [{component: a, forEach: x, filePresent: {path: '/{{ .item }}'}}]":                               "",
 		"parameters: [{name: x, min: 1}]\n  methods: [{component: a, filePresent: {path: /a}}]":                                                                                    "write type: integer, list or map",
@@ -82,8 +82,8 @@ func TestTechniqueIsValidated(t *testing.T) {
 	}
 }
 
-// TestDirectivesAndPoliciesAreValidated validates directives and policies with errors and expects each error with its
-// field.
+// TestDirectivesAndPoliciesAreValidated validates faulty directives and policies, and expects an error about each
+// faulty field.
 func TestDirectivesAndPoliciesAreValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"technique: sshd\n  parameters: {port: 22, root: \"no\", on: true, list: '{{ .props.list }}'}": "",
@@ -123,7 +123,7 @@ func TestDirectivesAndPoliciesAreValidated(t *testing.T) {
 	}
 }
 
-// TestWaiversAreValidated validates waivers with errors and expects each error with its field.
+// TestWaiversAreValidated validates faulty waivers, and expects an error about each faulty field.
 func TestWaiversAreValidated(t *testing.T) {
 	const rest = "\n  targets: {nodes: [db1]}\n  reason: old\n  owner: ada\n  expires: 2026-12-24T18:00:00Z"
 	for yaml, want := range map[string]string{

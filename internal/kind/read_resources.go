@@ -8,23 +8,23 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// LocatedResource is a resource that was read from a file, with the line and column of each of its fields.
+// LocatedResource is a resource from a file, with the line and column of each field.
 type LocatedResource struct {
 	model.Resource
 	document.FieldPlaces
 }
 
-// Decode decodes a file of resources strictly and returns all errors in it, each with file, line and hint
-// (model.Flaws). It returns the resources without flaws, too. It ignores a status, so that the output of get can be
-// applied; an absent namespace stays empty (see Defaults).
+// Decode decodes a resource file, refuses unknown fields, and returns all errors (model.Flaws). Each error has the
+// file, the line and a hint. It returns the resources without flaws, too. It ignores a status, so that the output of
+// get can be applied; an absent namespace stays empty (see Defaults).
 func (r *Registry) Decode(file string, data []byte) ([]LocatedResource, error) {
 	list, flaws := r.decodeFile(file, data)
 	list = slices.DeleteFunc(list, func(l LocatedResource) bool { return !l.Complete() })
 	return list, flaws.Err()
 }
 
-// Read decodes and validates a file of resources for lint and apply, and returns all errors in it. The error holds
-// all flaws of form and content, in the order of the file.
+// Read decodes and validates a file of resources for lint and apply, and returns all errors. The error holds all flaws
+// of form and content, in the order of the file.
 func (r *Registry) Read(file string, data []byte) ([]LocatedResource, error) {
 	list, flaws := r.decodeFile(file, data)
 	for i := range list {
@@ -37,7 +37,7 @@ func (r *Registry) Read(file string, data []byte) ([]LocatedResource, error) {
 	return list, flaws.Err()
 }
 
-// decodeFile decodes all resources of a file; from a resource with errors it keeps the fields that it can decode
+// decodeFile decodes all resources of a file. From a resource with errors it keeps the fields that it can decode.
 func (r *Registry) decodeFile(file string, data []byte) ([]LocatedResource, model.Flaws) {
 	reader := document.NewReader(file)
 	var out []LocatedResource
@@ -52,7 +52,7 @@ func (r *Registry) decodeFile(file string, data []byte) ([]LocatedResource, mode
 	return out, reader.Flaws
 }
 
-// decodeTree decodes a parsed YAML or JSON document as a resource, appends it to out and returns out
+// decodeTree decodes one parsed document as a resource, and appends the resource to out.
 func (r *Registry) decodeTree(reader *document.Reader, out []LocatedResource, t *document.Tree) []LocatedResource {
 	before := len(reader.Flaws)
 	if !t.IsMapping() {
@@ -84,8 +84,8 @@ func (r *Registry) decodeTree(reader *document.Reader, out []LocatedResource, t 
 	})
 }
 
-// kindOfDocument returns the kind that a document names, or the nearest one if the word is misspelt, or nil if no
-// kind is similar.
+// kindOfDocument returns the kind that a document names, or the most similar kind for a misspelt name. It returns nil
+// if no kind is similar.
 func (r *Registry) kindOfDocument(reader *document.Reader, t *document.Tree) *Kind {
 	word := t.Get("kind")
 	if word == nil || word.IsNull() {
@@ -122,8 +122,8 @@ var otherWords = map[string]string{
 	"value":            "agentFile: NAME, or another source of the value: a Secret does not contain the value itself",
 }
 
-// unknownFieldHint returns a hint for an unknown field of a spec (spec is true) or of the resource itself, or an empty text
-// if there is none. fields lists the fields of the spec.
+// unknownFieldHint returns a hint for an unknown field of a spec or of the resource, or "". spec is true for a field
+// of the spec. fields lists the fields of the spec.
 func (r *Registry) unknownFieldHint(word string, spec bool, fields []string) string {
 	if spec {
 		other := otherWords[word]

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Reference is one reference of a spec to another resource
+// Reference is the place where a resource names another resource
 type Reference struct {
 	Kind, Namespace, Name string
 	Field                 string // spec.alert.handlers[0]
@@ -25,12 +25,12 @@ type References struct {
 	list      []Reference
 }
 
-// Mention adds a reference to a resource that need not exist: apply only warns if it is missing.
+// Mention records a reference to another resource, which may be missing. If the resource is missing, apply only warns.
 func (c *References) Mention(kind, field, name string) {
 	c.addReference(Reference{Kind: kind, Field: field, Text: name})
 }
 
-// addReference adds a reference unless its name is empty or built in.
+// addReference adds a reference, unless the name is empty or belongs to a built-in resource.
 func (c *References) addReference(ref Reference) {
 	if ref.Text != "" && !model.IsBuiltin(ref.Kind, ref.Text) {
 		ref.Namespace, ref.Name = model.SplitRef(c.namespace, ref.Text)
@@ -67,23 +67,22 @@ func (r *Registry) References(res *model.Resource) []Reference {
 	return refs.list
 }
 
-// nodesColumn returns the table column NODES: the number of nodes of a resource
+// nodesColumn returns the table column NODES with the number of nodes of a resource.
 func nodesColumn[S model.Spec]() Column[S] {
 	return Column[S]{"NODES", 0, func(v View, _ S) string { return fmt.Sprint(v.State.Nodes) }}
 }
 
-// checksColumn returns the table column that shows how many checks use a resource
+// checksColumn returns a table column with the number of checks that use each resource
 func checksColumn[S model.Spec](name string) Column[S] {
 	return Column[S]{name, 0, func(v View, _ S) string { return fmt.Sprint(v.State.Checks) }}
 }
 
-// usersColumn returns the table column that shows how many other resources use a resource
+// usersColumn returns a table column with the number of other resources that use each resource
 func usersColumn[S model.Spec]() Column[S] {
 	return Column[S]{"USED BY", 0, func(v View, _ S) string { return dashIfEmpty(v.State.UsedBy) }}
 }
 
-// effectOfUsers returns a sentence about the resources that use a resource, and the nodes on which the checks among
-// them run.
+// effectOfUsers says which other resources use a resource, and on how many nodes.
 func effectOfUsers[S model.Spec](_ *model.Resource, _ S, l Placement, _ bool) (note, warning string) {
 	return "used by " + cmp.Or(l.UsedBy(" on "+l.nodesText()), "nothing yet"), ""
 }
@@ -141,11 +140,10 @@ func joinNonEmpty(between string, parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), between)
 }
 
-// dashIfEmpty returns the text, or a dash if it is empty.
+// dashIfEmpty returns the text, or a dash for an empty text.
 func dashIfEmpty(text string) string { return cmp.Or(text, "-") }
 
-// Placement has the number of nodes to which a resource applies, and the number of other resources of each kind that
-// use it
+// Placement has the number of nodes that have a resource, and the numbers of its users. The users are other resources.
 type Placement struct {
 	Nodes      int // that hold it (check), are members (group), read it (property), are in it (namespace)
 	ProxyNodes int // proxy nodes that it is about (check)
@@ -165,8 +163,8 @@ type Placement struct {
 	Warnings []string `json:"-"`
 }
 
-// UsedBy returns a text that counts the checks, routes and other resources which use a resource, or an empty text if
-// nothing uses it. where is a text to write behind the number of checks.
+// UsedBy says how many other resources, such as checks and routes, use a resource. The text is empty without users.
+// where is a text to write behind the number of checks.
 func (l Placement) UsedBy(where string) string {
 	var by []string
 	for _, users := range []struct {
@@ -187,8 +185,7 @@ func (l Placement) UsedBy(where string) string {
 	return strings.Join(by, "")
 }
 
-// nodesText formats the number of nodes to which a resource applies, and the number of proxy nodes about which they
-// send results
+// nodesText formats the number of nodes with a resource, and the number of its proxy nodes.
 func (l Placement) nodesText() string {
 	nodes := model.CountNoun(l.Nodes, "node")
 	if l.ProxyNodes > 0 {
@@ -197,8 +194,8 @@ func (l Placement) nodesText() string {
 	return nodes
 }
 
-// overriddenText formats the number of nodes on which each other directive runs instead, or an empty text if no
-// directive is overridden.
+// overriddenText says on how many nodes other directives run in place of a directive. It is empty if no directive is
+// overridden.
 func (l Placement) overriddenText() string {
 	var parts []string
 	for _, by := range slices.Sorted(maps.Keys(l.OverriddenBy)) {
@@ -207,7 +204,8 @@ func (l Placement) overriddenText() string {
 	return strings.Join(parts, ", ")
 }
 
-// auditOnlyText formats the number of nodes on which a directive only audits because no operator chose them, or an empty text.
+// auditOnlyText says on how many nodes a directive only reports differences (audits). The reason is that no operator
+// chose these nodes. Without such nodes the text is empty.
 func (l Placement) auditOnlyText() string {
 	var parts []string
 	for _, by := range slices.Sorted(maps.Keys(l.AuditOnly)) {
@@ -216,7 +214,8 @@ func (l Placement) auditOnlyText() string {
 	return strings.Join(parts, ", ")
 }
 
-// AuditOnlyWarning returns a warning about nodes on which a directive that enforces only audits, or an empty text.
+// AuditOnlyWarning returns a warning about nodes where a directive only reports (audits) although set to enforce.
+// Without such nodes the text is empty.
 func (l Placement) AuditOnlyWarning() string {
 	text := l.auditOnlyText()
 	if text == "" {
@@ -225,8 +224,8 @@ func (l Placement) AuditOnlyWarning() string {
 	return text + ": machines can bring themselves in. Set trusted: true in the group, name the nodes, or write trusted: facts in the directive"
 }
 
-// Effect describes to how many nodes a resource applies and which resources use it, and warns if it has no effect.
-// changed: an apply has just changed the resource.
+// Effect says for people which nodes and other resources a resource affects. changed: an apply has just changed the
+// resource.
 func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note, warning string) {
 	k := r.findKind(res.Kind)
 	switch {
@@ -245,7 +244,7 @@ func (r *Registry) Effect(res *model.Resource, l Placement, changed bool) (note,
 	return note, ""
 }
 
-// Removal describes the effect of deleting a resource: the number of nodes to which it applied
+// Removal says what the deletion of a resource will affect, by the number of nodes.
 func (r *Registry) Removal(kind string, l Placement) string {
 	if k := r.findKind(kind); k != nil && k.LandsAs != "" {
 		return k.LandsAs + " " + model.CountNoun(l.Nodes, "node")

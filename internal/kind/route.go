@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// Route returns the kind Route: the rules that send problems to handlers.
+// Route returns the resource kind Route, the rules that send problems to handlers.
 func Route() Kind {
 	return Define(Definition[*model.RouteSpec]{
 		KindInfo: model.KindInfo{Name: "Route", Plural: "routes", Short: "ro", Namespaced: true},
@@ -108,7 +108,7 @@ func validateRoute(v *Validator, s *model.RouteSpec) {
 	}
 }
 
-// Silence returns the kind Silence.
+// Silence returns the resource kind Silence.
 func Silence() Kind {
 	return Define(Definition[*model.SilenceSpec]{
 		KindInfo: model.KindInfo{Name: "Silence", Plural: "silences", Short: "si", Namespaced: true},
@@ -131,7 +131,7 @@ spec:
 	})
 }
 
-// silenceEndText formats the end of a silence, relative to now.
+// silenceEndText says when a silence ends, relative to now.
 func silenceEndText(v View, s *model.SilenceSpec) string {
 	switch {
 	case !s.Until.IsZero() && !s.Until.After(v.Now):
@@ -156,7 +156,7 @@ func validateSilence(v *Validator, s *model.SilenceSpec) {
 	v.FlawIf(!s.Until.IsZero() && !s.Until.After(s.Begin.Time), "spec.until", "", "the end is before the start")
 }
 
-// Window returns the kind Window: a calendar of weekly or dated times.
+// Window returns the resource kind Window, a calendar of weekly or dated times.
 func Window() Kind {
 	return Define(Definition[*model.WindowSpec]{
 		KindInfo: model.KindInfo{Name: "Window", Plural: "windows", Short: "wi", Namespaced: true},
@@ -234,7 +234,7 @@ func validateWindowSpans(v *Validator, field string, spans []model.WindowSpan) {
 	}
 }
 
-// requireTimeOrWindow records an error unless exactly one of a weekly time (during) and a Window is set.
+// requireTimeOrWindow records an error unless either a weekly time (during) or a Window is set, not both.
 func requireTimeOrWindow(v *Validator, at, during, windowName, hint string) {
 	switch {
 	case during == "" && windowName == "":

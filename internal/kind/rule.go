@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// RuleGroup returns the kind RuleGroup: recording and alerting rules of Prometheus
+// RuleGroup returns the resource kind RuleGroup, a group of recording and alerting rules of Prometheus.
 func RuleGroup() Kind {
 	return Define(Definition[*model.RuleGroupSpec]{
 		KindInfo: model.KindInfo{Name: "RuleGroup", Plural: "rulegroups", Short: "rg", Namespaced: true},
@@ -76,7 +76,7 @@ const (
 // ruleLabel matches the names of labels and annotations.
 var ruleLabel = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// ruleInterval returns the interval of a RuleGroup.
+// ruleInterval returns how often the rules of a RuleGroup are evaluated.
 func ruleInterval(s *model.RuleGroupSpec) model.Duration {
 	return cmp.Or(s.Interval, model.Duration(model.DefaultGroupInterval))
 }
@@ -129,7 +129,7 @@ func validateRule(v *Validator, at string, r *model.Rule) (size int) {
 	return size
 }
 
-// validateRuleTexts validates the number and the lengths of labels or annotations, and returns their total length.
+// validateRuleTexts limits the number and the lengths of a rule's labels or annotations.
 func validateRuleTexts(v *Validator, field string, texts map[string]string) (size int) {
 	v.FlawIf(len(texts) > maxRuleLabels, field, "", "%d, at most %d", len(texts), maxRuleLabels)
 	for _, name := range slices.Sorted(maps.Keys(texts)) {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/trigger"
 )
 
-// Template returns the kind Template: items and triggers that the server assigns to nodes together
+// Template returns the resource kind Template, a set of items and triggers for nodes.
 func Template() Kind {
 	return Define(Definition[*model.TemplateSpec]{
 		KindInfo: model.KindInfo{Name: "Template", Plural: "templates", Short: "tpl", Namespaced: true},
@@ -54,7 +54,7 @@ spec:
 	})
 }
 
-// sourcesText returns how many items of a Template get values, and from which source.
+// sourcesText says how many items of a Template get values, and where the values come from.
 func sourcesText(s *model.TemplateSpec) string {
 	n := s.CountSources()
 	rules := ""
@@ -64,7 +64,7 @@ func sourcesText(s *model.TemplateSpec) string {
 	return itemSourcesText(s, n) + rules
 }
 
-// itemSourcesText returns how many of a Template's own items get values, and from which source.
+// itemSourcesText says how many items are collected, computed or received, except items of discovery rules.
 func itemSourcesText(s *model.TemplateSpec, n model.ItemSources) string {
 	if n.Collected == len(s.Items) {
 		return "collects " + model.CountNoun(n.Collected, "item")
@@ -124,7 +124,7 @@ func triggerText(t *model.Trigger) string {
 	return text
 }
 
-// itemText returns one line about an item: its key, its source and its steps.
+// itemText returns one line about an item, with its key, source and steps.
 func itemText(item *model.Item) string {
 	when := "every " + cmp.Or(item.Interval, model.DefaultItemInterval).String()
 	switch {
@@ -205,7 +205,7 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	}
 }
 
-// templateParts validates the items and triggers of a template and of its discovery rules.
+// templateParts is the state during the validation of a Template's items and triggers.
 type templateParts struct {
 	v      *Validator
 	macros *model.MacroValues
@@ -229,7 +229,7 @@ func (t *templateParts) validateItem(at string, item *model.Item, keys map[strin
 	t.v.FlawIf(item.ValueMap != "" && !t.maps[item.ValueMap], at+".valueMap", "name one of spec.valueMaps", "the template has no value map %q", item.ValueMap)
 }
 
-// validateFormulas validates the formulas of a list of items over items.
+// validateFormulas validates the formulas of the items in a list. A formula may read the items in `items`.
 func (t *templateParts) validateFormulas(at string, list, items []model.Item) {
 	slices.SortFunc(items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
 	for i := range list {
@@ -241,7 +241,8 @@ func (t *templateParts) validateFormulas(at string, list, items []model.Item) {
 	}
 }
 
-// macroValue returns the value of a macro, or a sample value if it has none, so that expressions can be compiled.
+// macroValue returns the value of a macro, or a sample value for a macro without a value. Expressions can then be
+// compiled.
 func (t *templateParts) macroValue(macro string) (string, error) {
 	if model.IsEntityMacro(macro) {
 		return "1", nil
@@ -249,7 +250,7 @@ func (t *templateParts) macroValue(macro string) (string, error) {
 	return t.macros.ValueOrSample(macro)
 }
 
-// validateTriggers validates a list of triggers over items.
+// validateTriggers validates a list of triggers whose expressions read the given items.
 func (t *templateParts) validateTriggers(at string, triggers []model.Trigger, items []model.Item) {
 	slices.SortFunc(items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
 	for i := range triggers {
@@ -260,8 +261,8 @@ func (t *templateParts) validateTriggers(at string, triggers []model.Trigger, it
 	}
 }
 
-// validateDependencies validates the dependencies of the triggers of a list. They may depend on each other and on the further
-// triggers; no further trigger depends on one of the list.
+// validateDependencies validates which other triggers the triggers of a list depend on. They may depend on each other
+// and on the further triggers; no further trigger depends on one of the list.
 func (t *templateParts) validateDependencies(at string, triggers, further []model.Trigger) {
 	byName := map[string]*model.Trigger{}
 	for _, list := range [][]model.Trigger{further, triggers} {
@@ -310,7 +311,7 @@ func (v *Validator) validateValueMap(at string, m *model.ValueMap, names map[str
 	v.recordCompileError(at+".mappings", err)
 }
 
-// validateExpression compiles an expression over the items of a template, sorted by key.
+// validateExpression records an error unless an expression over items of the Template compiles.
 func (t *templateParts) validateExpression(field string, items []model.Item, expression string) {
 	if expression != "" && len(expression) <= maxExpression {
 		_, err := trigger.CompileForItems(items, expression, t.macroValue)

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestMacroSecretsAreValidated expects a valid secret macro to have no flaw, and each fault one that names its field.
+// TestMacroSecretsAreValidated validates faulty secret macros, and expects an error about each faulty field.
 func TestMacroSecretsAreValidated(t *testing.T) {
 	for field, edit := range map[string]func(*model.TemplateSpec){
 		"":                       func(*model.TemplateSpec) {},

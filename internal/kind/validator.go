@@ -19,7 +19,8 @@ type Validator struct {
 	flaws     model.Flaws
 }
 
-// Check validates one resource without its references, and returns all errors in it. An absent namespace is correct.
+// Check validates one resource alone, without looking at referenced resources, and returns a list of all errors. An
+// absent namespace is correct.
 func (r *Registry) Check(res *model.Resource) model.Flaws {
 	v := &Validator{resource: res, namespace: res.Metadata.Namespace}
 	k := r.findKind(res.Kind)
@@ -34,34 +35,34 @@ func (r *Registry) Check(res *model.Resource) model.Flaws {
 	return v.flaws
 }
 
-// Validate validates one resource without its references, and returns all errors as one.
+// Validate validates one resource alone, without looking at referenced resources, and returns all errors as one.
 func (r *Registry) Validate(res *model.Resource) error { return r.Check(res).Err() }
 
-// Flaw records an error in a field, at most model.MaxFlaws of them. hint is the text to write.
+// Flaw records a validation error about a field, with a hint. hint is the text to write.
 func (v *Validator) Flaw(field, hint, format string, args ...any) {
 	v.recordFlaw(false, field, hint, format, args)
 }
 
-// FlawIf records an error in a field of the resource if wrong is true.
+// FlawIf records a validation error about a field if the parameter wrong is true.
 func (v *Validator) FlawIf(wrong bool, field, hint, format string, args ...any) {
 	if wrong {
 		v.recordFlaw(false, field, hint, format, args)
 	}
 }
 
-// Missing records an error because a required field is missing.
+// Missing records a validation error about a required field that is missing.
 func (v *Validator) Missing(field, hint, format string, args ...any) {
 	v.recordFlaw(true, field, hint, format, args)
 }
 
-// MissingIf records an error because a required field is missing, if missing is true.
+// MissingIf records an error about a missing required field if the parameter missing is true.
 func (v *Validator) MissingIf(missing bool, field, hint, format string, args ...any) {
 	if missing {
 		v.recordFlaw(true, field, hint, format, args)
 	}
 }
 
-// recordFlaw records an error in a field, at most model.MaxFlaws of them; absent is true if the field is missing
+// recordFlaw records an error in a field, up to the limit model.MaxFlaws. absent is true if the field is missing.
 func (v *Validator) recordFlaw(absent bool, field, hint, format string, args []any) {
 	if len(v.flaws) < model.MaxFlaws {
 		v.flaws = append(v.flaws, &model.Flaw{Field: model.Shorten(field), Hint: model.Shorten(hint), Text: model.Shorten(fmt.Sprintf(format, args...)), Absent: absent})
@@ -86,8 +87,8 @@ func (v *Validator) Name(field, text string) {
 	}
 }
 
-// SharedName records an error unless a text names a resource of the own namespace (NAME) or of the namespace shared
-// (shared/NAME)
+// SharedName records an error unless a text can name a resource of the own or the shared namespace. The forms are NAME
+// and shared/NAME.
 func (v *Validator) SharedName(field, text string) {
 	namespace, name, found := strings.Cut(text, "/")
 	switch {
@@ -100,8 +101,8 @@ func (v *Validator) SharedName(field, text string) {
 	}
 }
 
-// SourceName records an error unless a text names a check as SharedName does, or a trigger of such a Template:
-// TEMPLATE:TRIGGER.
+// SourceName records an error unless a text can name a check, or a trigger (TEMPLATE:TRIGGER). SharedName decides
+// about the namespace.
 func (v *Validator) SourceName(field, text string) {
 	name, trigger, ok := strings.Cut(text, ":")
 	v.SharedName(field, name)
@@ -109,7 +110,8 @@ func (v *Validator) SourceName(field, text string) {
 	v.Line(field, trigger, model.MaxName)
 }
 
-// NodeName records an error unless a text names a node: NAME, or in namespace shared NAMESPACE/NAME.
+// NodeName records an error unless a text can be the name of a node. The form is NAME, or NAMESPACE/NAME in the
+// namespace shared.
 func (v *Validator) NodeName(field, text string) {
 	namespace, name, found := strings.Cut(text, "/")
 	switch {
@@ -123,7 +125,7 @@ func (v *Validator) NodeName(field, text string) {
 	}
 }
 
-// Names validates each name of a list, and records repeated ones as errors.
+// Names records an error for each invalid resource name in a list. A repeated name is an error.
 func (v *Validator) Names(field string, names []string, check func(field, text string)) {
 	seen := make(map[string]bool, len(names))
 	for i, name := range names {
@@ -137,7 +139,7 @@ func (v *Validator) Names(field string, names []string, check func(field, text s
 	}
 }
 
-// validateNames validates the names of other resources in a spec, or in the part of one at a field.
+// validateNames validates the names of other resources in a spec or a part of a spec. field is the place of the part.
 func (v *Validator) validateNames(field string, spec any) {
 	model.EachReference(field, spec, func(f model.FieldReference) {
 		check := v.SharedName
@@ -158,24 +160,23 @@ func (v *Validator) validateNames(field string, spec any) {
 	})
 }
 
-// excludeRoute records an error if a spec names handlers and a route.
+// excludeRoute records an error if a spec sets both handlers and a route.
 func (v *Validator) excludeRoute(field, route string, handlers []string) {
 	v.FlawIf(route != "" && len(handlers) > 0, field, "remove one: a route names handlers in its steps", "route and handlers exclude each other")
 }
 
-// Bound records an error if a list or mapping in a field has more elements than a limit.
+// Bound records an error if a list or mapping in a field has too many elements.
 func (v *Validator) Bound(field string, n int) {
 	v.FlawIf(n > maxEntries, field, "", "%d entries, at most %d", n, maxEntries)
 }
 
-// Line records an error unless a text is a single line without control characters, of at most the given number of
-// bytes
+// Line records an error unless a text is a single line within a length limit. Control characters are refused, too.
 func (v *Validator) Line(field, text string, most int) {
 	v.FlawIf(len(text) > most || model.HasControl(text), field, "", "expected one line of at most %d bytes", most)
 }
 
-// requireUniqueTitle records an error unless a title is one line and is not in seen yet, to which it then adds the
-// title. noun names the titled thing.
+// requireUniqueTitle records an error unless a title is one line and unlike all earlier titles. It then adds the title
+// to seen. noun names the titled thing.
 func (v *Validator) requireUniqueTitle(field, noun, title, hint string, seen map[string]bool) {
 	v.MissingIf(title == "", field, hint, "missing")
 	v.Line(field, title, model.MaxName)
@@ -189,7 +190,7 @@ func (v *Validator) validateSeverity(field, name string) {
 	v.FlawIf(!ok, field, "write "+strings.Join(model.SeverityNames(), ", "), "unknown severity %q", name)
 }
 
-// InRange records an error unless a duration is zero (the default) or from low to high.
+// InRange records an error unless a duration lies between two limits or is zero (the default).
 func (v *Validator) InRange(field string, d, low, high model.Duration) {
 	v.FlawIf(d != 0 && (d < low || d > high), field, "", "expected %s to %s, got %s", low, high, d)
 }
@@ -210,7 +211,7 @@ func (v *Validator) validateTimeZone(field, zone string) {
 	v.FlawIf(err != nil || zone == "Local", field, "write one such as Europe/Paris or UTC", "unknown time zone %q", zone)
 }
 
-// recordCompileError records the error of compiling a condition, calendar or JavaScript expression; nil records
+// recordCompileError records the error of compiling a condition, calendar or JavaScript expression. Nil records
 // nothing.
 func (v *Validator) recordCompileError(field string, err error) {
 	if e, ok := err.(*model.Error); ok {
@@ -220,8 +221,8 @@ func (v *Validator) recordCompileError(field string, err error) {
 	}
 }
 
-// validateCondition compiles a condition over nodes and records its errors; the function more checks further rules of
-// the field, and may be nil
+// validateCondition records an error unless a condition about nodes compiles. The function more checks further rules
+// of the field, and may be nil.
 func (v *Validator) validateCondition(field, expr string, compile func(string) (*where.Condition, error), more func(*where.Condition) error) {
 	if expr == "" {
 		return
@@ -239,7 +240,7 @@ func (v *Validator) refuseRedacted(field, value string) {
 		field, "write the real value, or read the resource as a user who may change it", "%s is the placeholder of a hidden value", model.RedactedText)
 }
 
-// validateMetadata validates the metadata of a resource: name, namespace, labels and annotations.
+// validateMetadata validates the metadata of a resource, such as name, namespace, labels and annotations.
 func (v *Validator) validateMetadata(k *Kind, r *model.Resource) {
 	m := &r.Metadata
 	v.Name("metadata.name", m.Name)
@@ -286,7 +287,7 @@ func (v *Validator) validateMetricTags(field string, tags map[string]string) {
 	}
 }
 
-// countTrue returns the number of conditions that are true.
+// countTrue returns how many of the given conditions are true.
 func countTrue(conditions ...bool) (n int) {
 	for _, holds := range conditions {
 		if holds {

@@ -7,7 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Waiver returns the kind Waiver: components that need not comply on some nodes until a time.
+// Waiver returns the resource kind Waiver, a permission not to comply on some nodes until a time. It covers single
+// components.
 func Waiver() Kind {
 	return Define(Definition[*model.WaiverSpec]{
 		KindInfo: model.KindInfo{Name: "Waiver", Plural: "waivers", Short: "wv", Namespaced: true},
@@ -43,7 +44,7 @@ spec:
 	})
 }
 
-// waivedText formats the components that a waiver covers, for people.
+// waivedText names the directive or technique, and the components, that a waiver excuses.
 func waivedText(s *model.WaiverSpec) string {
 	of := s.Directive
 	if s.Technique != "" {
@@ -55,7 +56,7 @@ func waivedText(s *model.WaiverSpec) string {
 	return of + ": " + strings.Join(s.Components, ", ")
 }
 
-// waiverEndText formats the end of a waiver, relative to now.
+// waiverEndText says when a waiver ends, relative to now.
 func waiverEndText(v View, s *model.WaiverSpec) string {
 	if !s.Expires.After(v.Now) {
 		return "expired " + model.Age(v.Now, s.Expires.Time) + " ago"

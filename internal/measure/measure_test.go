@@ -15,8 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFormatsGolden parses each output in the folder testdata, and compares its values with the expected values in
-// the same file.
+// TestFormatsGolden parses example outputs of each metric format, and compares the values with golden files.
 func TestFormatsGolden(t *testing.T) {
 	for _, format := range model.MetricFormats {
 		files, err := filepath.Glob("testdata/" + format + "*.txt")
@@ -34,7 +33,7 @@ func TestFormatsGolden(t *testing.T) {
 	}
 }
 
-// formatValues formats values, one a line.
+// formatValues formats measured values as lines of text.
 func formatValues(values []model.Value) string {
 	var b strings.Builder
 	for _, v := range values {
@@ -51,7 +50,7 @@ func formatValues(values []model.Value) string {
 	return b.String()
 }
 
-// TestCutOutputIsNotParsedPartly parses an output that was cut inside a number, and expects no value from this number
+// TestCutOutputIsNotParsedPartly parses an output cut inside a number, and expects no value for that number.
 func TestCutOutputIsNotParsedPartly(t *testing.T) {
 	for format, output := range map[string]string{
 		"nagios": "OK|a=1 b=23… [cut 7 bytes]", "graphite": "a 1 1764007200\nb 23… [cut 7 bytes]",
@@ -64,8 +63,8 @@ func TestCutOutputIsNotParsedPartly(t *testing.T) {
 	}
 }
 
-// TestValuesAreLimitedToOneResult parses more values than one result may contain, and expects that the surplus is
-// counted and left out
+// TestValuesAreLimitedToOneResult parses more values than one check result may contain, and expects the surplus to be
+// dropped. The surplus is counted.
 func TestValuesAreLimitedToOneResult(t *testing.T) {
 	values, bad := Parse("graphite", []byte(strings.Repeat("a 1\n", model.MaxValues+5)), false, nil)
 	if len(values) != model.MaxValues || bad != 5 {
@@ -73,24 +72,22 @@ func TestValuesAreLimitedToOneResult(t *testing.T) {
 	}
 }
 
-// FuzzNagios parses random outputs with performance data of Nagios plug-ins and expects values within the limits of
-// the protocol.
+// FuzzNagios parses random performance data of Nagios plug-ins, and expects values within the protocol's limits.
 func FuzzNagios(f *testing.F) { fuzzFormat(f, "nagios") }
 
-// FuzzGraphite parses random outputs in the format of Graphite and expects values within the limits of the protocol.
+// FuzzGraphite parses random outputs in Graphite's format, and expects values within the protocol's limits.
 func FuzzGraphite(f *testing.F) { fuzzFormat(f, "graphite") }
 
-// FuzzInfluxdb parses random outputs in the format of InfluxDB and expects values within the limits of the protocol.
+// FuzzInfluxdb parses random outputs in InfluxDB's format, and expects values within the protocol's limits.
 func FuzzInfluxdb(f *testing.F) { fuzzFormat(f, "influxdb") }
 
-// FuzzOpentsdb parses random outputs in the format of OpenTSDB and expects values within the limits of the protocol.
+// FuzzOpentsdb parses random outputs in OpenTSDB's format, and expects values within the protocol's limits.
 func FuzzOpentsdb(f *testing.F) { fuzzFormat(f, "opentsdb") }
 
-// FuzzPrometheus parses random outputs in the text format of Prometheus and expects values within the limits of the
-// protocol.
+// FuzzPrometheus parses random outputs in Prometheus's text format, and expects values within the protocol's limits.
 func FuzzPrometheus(f *testing.F) { fuzzFormat(f, "prometheus") }
 
-// fuzzFormat parses random outputs in a format and expects values within the limits of the protocol.
+// fuzzFormat parses random outputs in one format, and expects values within the protocol's limits.
 func fuzzFormat(f *testing.F, format string) {
 	files, err := filepath.Glob("testdata/" + format + "*.txt")
 	if err != nil || len(files) == 0 {
@@ -118,8 +115,8 @@ func fuzzFormat(f *testing.F, format string) {
 	})
 }
 
-// TestThresholdsRaiseTheStatus compares values with thresholds and expects the worst status and a line about each
-// exceeded threshold.
+// TestThresholdsRaiseTheStatus compares values with thresholds, and expects exceeded thresholds to worsen the status.
+// Each exceeded threshold has a line in the output.
 func TestThresholdsRaiseTheStatus(t *testing.T) {
 	number := func(v float64) *float64 { return &v }
 	values := []model.Value{

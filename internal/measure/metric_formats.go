@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// parseGraphite parses a line "path value time" with tags in the path; the time is in seconds, and absent or -1 means
-// now.
+// parseGraphite parses a line "path value time" in Graphite's format, with tags in the path. The time is in seconds;
+// an absent time or -1 means now.
 func (s *valueScan) parseGraphite(line string) bool {
 	words := strings.Fields(line)
 	if len(words) != 2 && len(words) != 3 {
@@ -35,8 +35,9 @@ func parsePairs(words []string) (tags map[string]string, ok bool) {
 	return tags, true
 }
 
-// parseInfluxdb parses a line "measurement,tag=value field=1,other=2i time", with the time in nanoseconds. Each
-// numeric field gives a value named measurement.field; text fields give no value, true and false count as 1 and 0.
+// parseInfluxdb parses a line of InfluxDB, "measurement,tag=value field=1,other=2i time". The time is in nanoseconds.
+// Each numeric field gives a value named measurement.field; text fields give no value, true and false count as 1 and
+// 0.
 func (s *valueScan) parseInfluxdb(line string) bool {
 	key, rest := splitBeforeAny(line, " ")
 	set, when := splitBeforeAny(strings.TrimLeft(rest, " "), " ")
@@ -76,7 +77,7 @@ func (s *valueScan) parseInfluxdb(line string) bool {
 	return true
 }
 
-// influxValue parses a field value of InfluxDB: 1.5, 3i, 3u, true or "text"; number is true for numeric ones.
+// influxValue parses a field value of InfluxDB, such as 1.5, 3i, true or "text". The result number is false for texts.
 func influxValue(text string) (value float64, number, ok bool) {
 	switch text {
 	case "t", "T", "true", "True", "TRUE":
@@ -94,7 +95,8 @@ func influxValue(text string) (value float64, number, ok bool) {
 	return value, true, err == nil
 }
 
-// splitBeforeAny splits a text before the first character of the set ends that is neither quoted nor escaped.
+// splitBeforeAny splits a text before the first unquoted occurrence of any given character. Escaped characters count
+// as quoted.
 func splitBeforeAny(text, ends string) (head, rest string) {
 	quoted := false
 	for i := 0; i < len(text); i++ {
@@ -118,8 +120,8 @@ func unescapeInflux(text string) string {
 	return strings.NewReplacer(`\,`, ",", `\=`, "=", `\ `, " ", `\\`, `\`).Replace(text)
 }
 
-// parseNagios parses the performance data after the bar in an output: 'label'=value[unit];[warn];[crit];[min];[max].
-// The unit becomes the tag unit.
+// parseNagios parses the performance data after the bar in a Nagios plug-in's output. Its form is
+// 'label'=value[unit];[warn];[crit];[min];[max]. The unit becomes the tag unit.
 func (s *valueScan) parseNagios(output []byte) {
 	out := model.ParseOutput(output)
 	s.bad += out.Malformed
@@ -134,8 +136,8 @@ func (s *valueScan) parseNagios(output []byte) {
 	}
 }
 
-// parseOpentsdb parses a line "[put] metric time value tag=value …", with the time in seconds, or in milliseconds
-// if it has more than ten digits.
+// parseOpentsdb parses a line "[put] metric time value tag=value …" of OpenTSDB. The time is in seconds, or in
+// milliseconds if it has more than ten digits.
 func (s *valueScan) parseOpentsdb(line string) bool {
 	words := strings.Fields(line)
 	if len(words) > 0 && words[0] == "put" {
@@ -152,8 +154,8 @@ func (s *valueScan) parseOpentsdb(line string) bool {
 	return ok && s.parseAndAdd(words[0], words[2], words[1], perSecond, tags)
 }
 
-// parsePrometheus parses a line name{label="value",…} value [time], with the time in milliseconds. The caller has
-// skipped comment lines.
+// parsePrometheus parses a line of Prometheus, name{label="value",…} value [time]. The time is in milliseconds. The
+// caller has skipped comment lines.
 func (s *valueScan) parsePrometheus(line string) bool {
 	end := strings.IndexAny(line, "{ \t")
 	if end <= 0 {
@@ -174,7 +176,7 @@ func (s *valueScan) parsePrometheus(line string) bool {
 	return s.parseAndAdd(name, words[0], append(words, "0")[1], 1000, tags)
 }
 
-// parseLabels parses name="value" pairs up to the closing brace, and returns the rest after it.
+// parseLabels parses name="value" pairs up to the closing brace, and returns the remaining text.
 func parseLabels(text string) (tags map[string]string, rest string, ok bool) {
 	for {
 		text = strings.TrimLeft(text, " \t,")
@@ -197,8 +199,8 @@ func parseLabels(text string) (tags map[string]string, rest string, ok bool) {
 	}
 }
 
-// parseQuoted parses a text up to its closing quote and returns the number of bytes read, negative if the quote is
-// missing
+// parseQuoted parses a text up to its closing quote. It returns the number of bytes read, which is negative if the
+// quote is missing.
 func parseQuoted(text string) (value string, n int) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

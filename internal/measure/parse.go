@@ -18,9 +18,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Parse parses measured values from an output in one of model.MetricFormats. It adds tags to the tags of each value,
-// which win over them. cut means that the end of the output is missing: Parse skips the last line or word, which may
-// be half a number. bad counts the entries of other form and the values beyond model.MaxValues.
+// Parse parses measured values from a check's output in one of model.MetricFormats. It adds tags to the tags of each
+// value, which win over them. cut means that the end of the output is missing: Parse skips the last line or word,
+// which may be half a number. bad counts the entries of other form and the values beyond model.MaxValues.
 func Parse(format string, output []byte, cut bool, tags map[string]string) (values []model.Value, bad int) {
 	s := &valueScan{tags: tags}
 	if format == "nagios" {
@@ -46,8 +46,7 @@ func Perfdata(output []byte, cut bool) []model.Perfdatum {
 	return model.ParseOutput(completeLines(output, cut, " \n")).PerfData
 }
 
-// completeLines returns an output without the incomplete last line (or word) if the output was cut, else the whole
-// output
+// completeLines returns an output without the incomplete last line (or word). An output that was not cut stays whole.
 func completeLines(output []byte, cut bool, ends string) []byte {
 	if !cut {
 		return output
@@ -65,8 +64,8 @@ type valueScan struct {
 	bad    int
 }
 
-// add adds a parsed value; it returns false for an invalid value, and when the limit of values is reached. It returns
-// false for an invalid value and for one beyond model.MaxValues.
+// add appends a parsed value to the list of values. It returns false for an invalid value and for one beyond
+// model.MaxValues.
 func (s *valueScan) add(name string, value float64, at time.Time, own map[string]string) bool {
 	if len(s.values) == model.MaxValues {
 		return false
@@ -78,7 +77,7 @@ func (s *valueScan) add(name string, value float64, at time.Time, own map[string
 	return ok
 }
 
-// parseAndAdd parses a number and its time, and adds the value; perSecond says how many units of the time make a
+// parseAndAdd parses a number and its time, and adds the value. perSecond says how many units of the time make a
 // second, such as 1000 for milliseconds.
 func (s *valueScan) parseAndAdd(name, number, when string, perSecond float64, tags map[string]string) bool {
 	value, err := strconv.ParseFloat(number, 64)
@@ -86,8 +85,8 @@ func (s *valueScan) parseAndAdd(name, number, when string, perSecond float64, ta
 	return ok && err == nil && s.add(name, value, at, tags)
 }
 
-// Value returns a measured value with its own tags and those that all values of the output have in common; a tag of
-// its own wins. ok is false for NaN, infinity and names or tags beyond the limits of the protocol.
+// Value makes a measured value with its own tags, and with the tags common to the output. If both have a tag, the
+// value's own tag wins. ok is false for NaN, infinity and names or tags beyond the limits of the protocol.
 func Value(name string, value float64, at time.Time, own, others map[string]string) (v model.Value, ok bool) {
 	if name == "" || len(name) > maxText || math.IsNaN(value) || math.IsInf(value, 0) {
 		return v, false
@@ -112,8 +111,9 @@ func Value(name string, value float64, at time.Time, own, others map[string]stri
 // maxText limits names and tags, in bytes, as the protocol does.
 const maxText = 255
 
-// parseTime parses a time since 1970, in units of which perSecond make a second, such as 1000 for milliseconds. A
-// number outside of the years 1970 to 6429, such as -1, is the zero time: the value then has the time of the run.
+// parseTime parses the time of a value, such as seconds or milliseconds since 1970. perSecond says how many units of
+// the time make a second, such as 1000 for milliseconds. A number outside of the years 1970 to 6429, such as -1, is
+// the zero time: the value then has the time of the run.
 func parseTime(text string, perSecond float64) (at time.Time, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(n) {
@@ -126,8 +126,9 @@ func parseTime(text string, perSecond float64) (at time.Time, ok bool) {
 	return time.UnixMilli(int64(ms)).UTC(), true
 }
 
-// Judge compares measured values with thresholds, and returns the worst status with a line for each exceeded
-// threshold. It returns the worst of status and all exceeded thresholds, and a line for each exceeded threshold.
+// Judge compares measured values with thresholds, and raises the check's status for each exceeded threshold. Each
+// exceeded threshold gives a line. It returns the worst of status and all exceeded thresholds, and a line for each
+// exceeded threshold.
 func Judge(status model.Status, values []model.Value, thresholds []model.Threshold) (_ model.Status, lines []string) {
 	for i := range thresholds {
 		if raised, line := judgeValues(values, &thresholds[i]); raised != model.OK {
@@ -171,7 +172,7 @@ func judgeValues(values []model.Value, t *model.Threshold) (status model.Status,
 	return status, line
 }
 
-// containsTags reports whether tags contain all wanted tags.
+// containsTags reports whether a value's tags include all the given tags.
 func containsTags(tags, want map[string]string) bool {
 	for k, v := range want {
 		if got, ok := tags[k]; !ok || got != v {
@@ -181,7 +182,8 @@ func containsTags(tags, want map[string]string) bool {
 	return true
 }
 
-// violatedBound describes the minimum or maximum that a value violates, or returns "" if the value is within both.
+// violatedBound says whether a value is above the maximum or below the minimum. It returns "" if the value is within
+// both.
 func violatedBound(v float64, b *model.Bounds) string {
 	switch {
 	case b == nil:
@@ -193,7 +195,7 @@ func violatedBound(v float64, b *model.Bounds) string {
 	return ""
 }
 
-// nameWithTags returns the name of a value with its tags, sorted by key: NAME{KEY=VALUE,…}.
+// nameWithTags returns a value's name with its tags sorted by key, such as NAME{KEY=VALUE,…}.
 func nameWithTags(name string, tags map[string]string) string {
 	if len(tags) == 0 {
 		return name

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Journal has the metrics of one journal (an append-only log)
+// Journal exports the metrics of one journal (an append-only log) to Prometheus.
 type Journal struct {
 	reg                              prometheus.Registerer
 	labels                           prometheus.Labels
@@ -23,8 +23,8 @@ type Journal struct {
 	entryBytes, signalBytes          prometheus.Histogram
 }
 
-// NewJournal registers the metrics of a journal with this name; later, pass its Committed to journal.Options and call
-// Open
+// NewJournal registers the metrics of a journal (append-only log) that is not open yet. Later, pass its Committed to
+// journal.Options and call Open.
 func NewJournal(reg prometheus.Registerer, name string) *Journal {
 	j := &Journal{reg: reg, labels: prometheus.Labels{"log": name}}
 	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
@@ -57,7 +57,7 @@ func (j *Journal) Committed(c journal.CommitStats) {
 	}
 }
 
-// Open adds the counters and gauges of the opened journal, which are read at each scrape
+// Open registers the metrics that read the statistics of an opened journal. They are read at each scrape.
 func (j *Journal) Open(log journal.Journal) {
 	counter := func(name, help string, of func(journal.Stats) uint64) {
 		j.reg.MustRegister(prometheus.NewCounterFunc(
@@ -84,7 +84,7 @@ func (j *Journal) Open(log journal.Journal) {
 	})
 }
 
-// Queues is a prometheus.Collector of the depth, capacity and overflow of all registered queues
+// Queues exports depth, capacity and overflow of all queues to Prometheus.
 type Queues struct {
 	Of *queue.Registry
 
@@ -135,7 +135,7 @@ func (q *Queues) Describe(ch chan<- *prometheus.Desc) {
 	ch <- overflowDesc
 }
 
-// Collect sends the metrics of all queues to Prometheus.
+// Collect sends the current metrics of all queues to Prometheus.
 func (q *Queues) Collect(ch chan<- prometheus.Metric) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -159,8 +159,8 @@ func (q *Queues) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Consumers is a prometheus.Collector that shows how far the consumers of a journal are behind. The largest value
-// names the consumer that keeps the journal from being cut.
+// Consumers exports to Prometheus how far each reader of a journal (consumer) is behind. The largest value names the
+// consumer that keeps the journal from being cut.
 type Consumers struct {
 	List *journal.Consumers
 	// Lag returns the bytes of the journal after a position.
@@ -173,7 +173,7 @@ var behindDesc = prometheus.NewDesc("muster_journal_consumer_behind_bytes",
 // Describe sends the descriptions of all metrics to Prometheus.
 func (c Consumers) Describe(ch chan<- *prometheus.Desc) { ch <- behindDesc }
 
-// Collect sends the metrics of all consumers to Prometheus.
+// Collect sends the metrics of all readers of the journal (consumers) to Prometheus.
 func (c Consumers) Collect(ch chan<- prometheus.Metric) {
 	for _, one := range c.List.List() {
 		ch <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, float64(c.Lag(one.At)), one.Name)

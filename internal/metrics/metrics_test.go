@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestQueueMetrics expects depth, capacity and overflow of each queue.
+// TestQueueMetrics expects the metrics to show depth, capacity and overflow of each queue.
 func TestQueueMetrics(t *testing.T) {
 	var r queue.Registry
 	queue.New[int](&r, "b", 4, queue.Block)
@@ -32,7 +32,7 @@ func TestQueueMetrics(t *testing.T) {
 	}
 }
 
-// TestJournalMetrics compares the metrics of a log with its statistics.
+// TestJournalMetrics compares the metrics of a journal with the journal's statistics.
 func TestJournalMetrics(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := NewJournal(reg, "test")
@@ -74,8 +74,8 @@ func TestJournalMetrics(t *testing.T) {
 	}
 }
 
-// ackWaiter waits in a test until entries of the journal are committed.
+// ackWaiter is a channel that gets a value for each committed entry, for tests.
 type ackWaiter chan struct{}
 
-// Committed sends a value to the test for the committed entry
+// Committed tells the test that an entry was committed
 func (k ackWaiter) Committed(uint64, journal.Position, error) { k <- struct{}{} }

@@ -18,7 +18,7 @@ type AssetSpec struct {
 	Builds []AssetBuild `json:"builds"`
 }
 
-// AssetBuild is one archive of an Asset, for the machines that match all its conditions.
+// AssetBuild is one archive of an Asset, for machines with a given operating system and processor.
 type AssetBuild struct {
 	// The archive's SHA-512, as sha512sum prints it. Archives reach the server by muster asset add, or from url.
 	SHA512 string `json:"sha512"`
@@ -56,13 +56,13 @@ func ParseAssetSum(text string) (sum [64]byte, err error) {
 	return sum, Errorf(Invalid, "%q is not a SHA-512: expected 128 characters of 0-9 and a-f", Shorten(text)).WithHint("sha512sum FILE; muster asset add NAME FILE does this for you")
 }
 
-// Matches reports whether the build is for a machine with these facts.
+// Matches reports whether the archive is built for a machine with the given facts (os, arch and others).
 func (b *AssetBuild) Matches(facts map[string]string) bool {
 	is := func(want, fact string) bool { return want == "" || want == facts[fact] }
 	return is(b.OS, "os") && (is(b.Arch, "arch") || facts["armVersion"] != "" && b.Arch == facts["arch"]+"v"+facts["armVersion"]) && is(b.Distribution, "distribution") && matchesVersion(b.DistributionVersion, facts["distributionVersion"])
 }
 
-// matchesVersion reports whether a version matches a build's DistributionVersion.
+// matchesVersion reports whether a distribution's version matches the version that an archive requires.
 func matchesVersion(want, version string) bool {
 	if r, err := ParseVersionRange(want); err != nil || r != nil {
 		first, _, _ := strings.Cut(version, ".")
@@ -78,7 +78,7 @@ type VersionRange struct {
 	End int // the first above the range; 0: no end
 }
 
-// String returns the range as ParseVersionRange reads it.
+// String returns the range in the form that ParseVersionRange reads.
 func (r VersionRange) String() string {
 	switch {
 	case r.End == 0:
@@ -89,7 +89,8 @@ func (r VersionRange) String() string {
 	return fmt.Sprintf(">=%d,<%d", r.Min, r.End)
 }
 
-// ParseVersionRange parses >=8, <10 or >=8,<10. It returns nil for a plain version, such as 9.4.
+// ParseVersionRange parses a range of major versions, such as >=8, <10 or >=8,<10. It returns nil for a plain version,
+// such as 9.4.
 func ParseVersionRange(text string) (*VersionRange, error) {
 	if !strings.ContainsAny(text, "<>") {
 		return nil, nil
@@ -114,7 +115,7 @@ func ParseVersionRange(text string) (*VersionRange, error) {
 	return &r, nil
 }
 
-// Platform describes the machines for which this archive is built, such as linux amd64
+// Platform describes the machines for which an archive is built, such as linux amd64.
 func (b *AssetBuild) Platform() string {
 	text := strings.Join(strings.Fields(b.OS+" "+b.Arch+" "+b.Distribution+" "+b.DistributionVersion), " ")
 	if text == "" {
@@ -129,14 +130,15 @@ type AssetDir struct {
 	Dir  string
 }
 
-// assetPathVariables returns the list variables, such as PATH, with the folder of an asset that is prepended to each
+// assetPathVariables returns, for each variable such as PATH, the subfolder of an Asset to add to the variable. The
+// subfolder comes first in the list.
 func assetPathVariables() map[string]string {
 	return map[string]string{"PATH": "bin", "LD_LIBRARY_PATH": "lib", "CPATH": "include"}
 }
 
-// AssetEnvironment returns the environment of a command: inherited and declared variables, with the folders of its
-// assets prepended to PATH and similar lists. A list of folders in own replaces the inherited list; the folders of
-// assets come before either.
+// AssetEnvironment returns a command's environment, in which the folders of its Assets come first in PATH. The folders
+// come first in PATH and similar lists. A list of folders in own replaces the inherited list; the folders of assets
+// come before either.
 func AssetEnvironment(inherited []string, own map[string]string, assets []AssetDir) []string {
 	lists := assetPathVariables()
 	before := map[string]string{}
@@ -175,8 +177,8 @@ func AssetEnvironment(inherited []string, own map[string]string, assets []AssetD
 	return env
 }
 
-// AssetVariable returns the environment variable with an asset's folder, named as in Sensu: CHECK_PLUGINS_PATH for
-// check-plugins.
+// AssetVariable returns the name of the environment variable that holds an Asset's folder, as in Sensu. For
+// check-plugins it is CHECK_PLUGINS_PATH.
 func AssetVariable(name string) string {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	return strings.Map(func(r rune) rune {
@@ -187,7 +189,8 @@ func AssetVariable(name string) string {
 	}, strings.ToUpper(name)) + "_PATH"
 }
 
-// SelectBuild returns the first archive of an Asset for a machine with these facts, or nil if no archive fits.
+// SelectBuild returns the first archive of an Asset that fits a machine with the given facts. It returns nil if no
+// archive fits.
 func SelectBuild(builds []AssetBuild, facts map[string]string) *AssetBuild {
 	for i := range builds {
 		if builds[i].Matches(facts) {
@@ -197,7 +200,7 @@ func SelectBuild(builds []AssetBuild, facts map[string]string) *AssetBuild {
 	return nil
 }
 
-// MissingBuildError returns the error that an Asset has no archive for a machine with these facts. whose names the
+// MissingBuildError returns the error about an Asset that has no archive for a machine's platform. whose names the
 // machine in the message: this machine.
 func MissingBuildError(name, whose string, facts map[string]string) error {
 	machine := AssetBuild{OS: facts["os"], Arch: facts["arch"], Distribution: facts["distribution"], DistributionVersion: facts["distributionVersion"]}

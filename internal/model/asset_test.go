@@ -2,7 +2,7 @@ package model
 
 import "testing"
 
-// TestBuildMatchesVersions checks which versions of a distribution a build is for.
+// TestBuildMatchesVersions checks for which versions of a Linux distribution an archive is used.
 func TestBuildMatchesVersions(t *testing.T) {
 	for _, c := range []struct {
 		want, version string
@@ -24,8 +24,8 @@ func TestBuildMatchesVersions(t *testing.T) {
 	}
 }
 
-// FuzzParseVersionRange parses random texts as version ranges, and expects each valid range to be equal after
-// formatting and parsing it again.
+// FuzzParseVersionRange parses random texts as version ranges, and expects no change after formatting and parsing.
+// Only valid ranges count.
 func FuzzParseVersionRange(f *testing.F) {
 	for _, text := range []string{">=8", "<10", ">=8,<10", "9.4", ">8", "<<", ",<"} {
 		f.Add(text)
@@ -41,7 +41,7 @@ func FuzzParseVersionRange(f *testing.F) {
 	})
 }
 
-// TestBuildMatchesProcessor expects armv7 to match the version 7 of 32-bit ARM only, and arm any version.
+// TestBuildMatchesProcessor expects armv7 to match version 7 of 32-bit ARM only, and arm to match any version.
 func TestBuildMatchesProcessor(t *testing.T) {
 	for _, c := range []struct {
 		build, arch, armVersion string

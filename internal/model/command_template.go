@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// FieldError is a template error with the path of its field, such as command[2] or env.HOME.
+// FieldError is an error in a template, together with the field that contains the template.
 type FieldError struct {
 	Field string
 	Err   *TemplateError
@@ -22,7 +22,7 @@ func (e *FieldError) Error() string { return e.Field + ", " + e.Err.Error() }
 // Unwrap returns the error without the path of the field.
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// CommandTemplate has the parsed templates of a command, its arguments and its environment. It is parsed once per
+// CommandTemplate is a check's command with its arguments and environment, parsed as templates. It is parsed once per
 // definition and expanded once per assignment.
 type CommandTemplate struct {
 	line  lineTemplate
@@ -40,7 +40,7 @@ type CommandTemplate struct {
 	bounds     map[string]*Template // by their text
 }
 
-// TemplateTexts has the texts of a command or probe that may contain template variables
+// TemplateTexts has the parts of a command or probe in which template variables are allowed
 type TemplateTexts struct {
 	Command *Command // exactly one of Command and Probe
 	Probe   *Probe
@@ -63,7 +63,7 @@ func (c *CheckDefinition) TemplateTexts() TemplateTexts {
 	return TemplateTexts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin, Hooks: c.Hooks, Tags: c.Metrics.templateTags(), Bounds: c.Thresholds, Sensu: c.Sensu}
 }
 
-// templateTags returns the tags of a check's metrics, or nil if it has no tags.
+// templateTags returns the tags that a check adds to its metrics, or nil without tags.
 func (m *Metrics) templateTags() map[string]string {
 	if m == nil {
 		return nil
@@ -86,7 +86,7 @@ type ExpandedCommand struct {
 	Thresholds []Threshold
 }
 
-// lineTemplate is the parsed template of a command: either a shell line or a list of arguments.
+// lineTemplate is a command parsed as a template, either a shell line or a list of arguments.
 type lineTemplate struct {
 	shell *Template
 	argv  []*Template
@@ -161,18 +161,18 @@ func (x TemplateTexts) Parse() (*CommandTemplate, error) {
 	return t, nil
 }
 
-// Template parses the template variables in the texts of the compiled check
+// Template parses the command of the compiled check and its other texts as templates
 func (c *CheckDefinition) Template() (*CommandTemplate, error) { return c.TemplateTexts().Parse() }
 
 // Names returns the sorted names of the properties in the template.
 func (t *CommandTemplate) Names() []string { return t.names }
 
-// Reads reports whether a token of Sensu in the command's texts reads this key of the node's entity, such as a label
+// Reads reports whether a Sensu token in the command uses the label with the given key. Such a key is a label.
 func (t *CommandTemplate) Reads(key string) bool {
 	return slices.ContainsFunc(t.all, func(t *Template) bool { return t.sensu != nil && t.sensu.reads(key) })
 }
 
-// Unexpanded returns the command of the compiled check with its template variables unreplaced
+// Unexpanded returns the command of the compiled check as declared, with template variables
 func (c *CheckDefinition) Unexpanded() ExpandedCommand {
 	out := ExpandedCommand{RunAs: c.RunAs, Stdin: c.Stdin, Env: maps.Clone(c.Env), Tags: c.Metrics.templateTags(), Thresholds: c.Thresholds}
 	switch {
@@ -287,8 +287,8 @@ func escapeForURL(value string) string {
 	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
-// Check returns the error in the templates or the address of a webhook, with the field. With an error it returns the
-// name of the wrong field.
+// Check returns what is wrong with the templates or the address of a webhook. With an error it returns the name of the
+// wrong field.
 func (w *Webhook) Check() (field string, err error) {
 	probe := func(value string) (*url.URL, error) {
 		t, err := ParseTemplate(w.URL, false)

@@ -12,9 +12,10 @@ type DefinitionKind uint32
 // DefinitionCheck is the kind of definitions that tell an agent to run a check.
 const DefinitionCheck DefinitionKind = 1
 
-// Definition is the compiled definition of a check or template that agents receive, with an id and a hash. Definitions of all
-// kinds have the same header; Kind tells the type of the body. Definitions are content-addressed, shared by every node
-// that has them, immutable once sealed, and kept while the journal, a snapshot or a spool can name them.
+// Definition is a compiled check, Template or other assigned resource, in the form for agents. It has an id and a
+// hash. Definitions of all kinds have the same header; Kind tells the type of the body. Definitions are
+// content-addressed, shared by every node that has them, immutable once sealed, and kept while the journal, a snapshot
+// or a spool can name them.
 type Definition struct {
 	ID        DefinitionID
 	Hash      [16]byte // first half of SHA-256 of the encoded definition (wire.AppendDefinition)
@@ -25,8 +26,7 @@ type Definition struct {
 	body      any         // *CheckDefinition, or the encoded body ([]byte) of a kind that this build does not know
 }
 
-// AsCheck returns the compiled check that the definition contains, or nil if the definition is nil or of another
-// kind.
+// AsCheck returns the compiled check in the definition. It returns nil if the definition is nil or of another kind.
 func (c *Definition) AsCheck() *CheckDefinition {
 	if c == nil {
 		return nil
@@ -59,19 +59,19 @@ func (c *Definition) Assets() []DefinitionAsset {
 	return nil
 }
 
-// Body returns the content of the definition: the compiled check, Template or Directive.
+// Body returns the content of the definition, the compiled check, Template or Directive.
 func (c *Definition) Body() any { return c.body }
 
-// Seal sets the kind and the compiled content of the definition, and returns the definition. Neither may be changed after this
-// call. The compiler or decoder of the kind calls it once, before other code reads the definition.
+// Seal completes a definition with its kind and compiled content. Neither may be changed after this call. The compiler
+// or decoder of the kind calls it once, before other code reads the definition.
 func (c *Definition) Seal(kind DefinitionKind, body any) *Definition {
 	c.Kind, c.body = kind, body
 	return c
 }
 
-// CheckDefinition is a compiled check, with everything that agents need to run it and the server needs to derive events
-// from its results. Its Unit is the CheckID. It has more than 25 fields because it mirrors the message CheckDefinition of
-// the protocol, field by field: the codec is generated from that.
+// CheckDefinition is a compiled check, with everything that agents and the server need. Agents run it, and the server
+// derives events from its results. Its Unit is the CheckID. It has more than 25 fields because it mirrors the message
+// CheckDefinition of the protocol, field by field: the codec is generated from that.
 type CheckDefinition struct {
 	Definition
 
@@ -115,22 +115,22 @@ type CheckDefinition struct {
 	Pipelines []string // imported from Sensu; they get every event
 }
 
-// Seal makes the compiled check the content of its definition and returns the definition. The compiled check must not be changed
-// after this call.
+// Seal completes the compiled check and returns its Definition. The compiled check must not be changed after this
+// call.
 func (c *CheckDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionCheck, c) }
 
 // OutputDiscarded is the text of a result whose output DiscardOutput has dropped.
 const OutputDiscarded = "(output discarded)"
 
-// DefinitionAsset is an Asset in a compiled check, with all its archives. It leaves out the address (URL) that the server
-// fetched the archive from.
+// DefinitionAsset is an Asset (program archive) to which a compiled check refers, with all its archives. It leaves out
+// the address (URL) that the server fetched the archive from.
 type DefinitionAsset struct {
 	Name      string
 	Builds    []AssetBuild
 	HooksOnly bool // hooks of the check name the asset: the command runs without it, too
 }
 
-// Span is a calendar with its time zone, in a compiled check for agents
+// Span has the time spans of a calendar and its time zone, in a compiled check
 type Span struct {
 	Zone  string // empty: UTC
 	Spans []WindowSpan

@@ -16,8 +16,8 @@ const DefinitionDirective DefinitionKind = 3
 // with the reports of Rudder's agents.
 const DefinitionExpectation DefinitionKind = 6
 
-// DirectiveDefinition is a compiled Directive: the components of its technique and the values of its parameters. The codes of
-// a report have the order of the components.
+// DirectiveDefinition is a compiled Directive with the components of its technique and its parameters' values. The
+// codes of a report have the order of the components.
 type DirectiveDefinition struct {
 	Definition
 	Technique  string // NAMESPACE/NAME, for people
@@ -42,8 +42,8 @@ type DirectiveDefinition struct {
 	Rudder string // id of the directive in Rudder, whose agents run it; empty: Muster's agents do
 }
 
-// NodeMode is the policy mode (audit or enforce) of a node, as its namespace and the node itself declare it. Agents
-// read it from the property NodeModeProperty.
+// NodeMode says whether directives change a node (enforce) or only report differences (audit). The namespace or the
+// node itself declares it. Agents read it from the property NodeModeProperty.
 type NodeMode struct {
 	Mode  string `json:"mode"`            // ModeAudit or ModeEnforce: of directives that give none
 	Fixed string `json:"fixed,omitempty"` // the resource that forbids another mode, such as "namespace prod"; empty: none does
@@ -55,8 +55,8 @@ type NodeMode struct {
 // name.
 const NodeModeProperty = ".policyMode"
 
-// NodePolicyModeOf returns the policy mode (audit or enforce) that the properties of a node set. A value that cannot
-// be read is a fixed audit: nothing is changed by mistake.
+// NodePolicyModeOf returns a node's policy mode (audit or enforce), as set by the node's properties. A value that
+// cannot be read is a fixed audit: nothing is changed by mistake.
 func NodePolicyModeOf(properties PropertyValues) NodeMode {
 	value, conflict, ok := properties(NodeModeProperty)
 	if !ok {
@@ -69,8 +69,8 @@ func NodePolicyModeOf(properties PropertyValues) NodeMode {
 	return m
 }
 
-// Enforces reports whether a directive changes the node (enforces) or only reports differences (audits); the
-// directive may have a mode of its own.
+// Enforces reports whether a directive with the given mode of its own changes the node. The directive may have a mode
+// of its own.
 func (m NodeMode) Enforces(directive string) bool {
 	if m.Fixed != "" || directive == "" {
 		return m.Mode == ModeEnforce
@@ -78,30 +78,30 @@ func (m NodeMode) Enforces(directive string) bool {
 	return directive == ModeEnforce
 }
 
-// EnforcesDirective reports whether a directive changes the node, by its own mode.
+// EnforcesDirective reports whether the directive as a whole changes the node, instead of only reporting.
 func (m NodeMode) EnforcesDirective(d *DirectiveDefinition) bool {
 	_, auditsOnly := slices.BinarySearch(m.Audit, d.Unit)
 	return !auditsOnly && m.Enforces(d.Mode)
 }
 
-// EnforcesComponent reports whether a component of a directive changes the node.
+// EnforcesComponent reports whether one component of a directive changes the node, instead of only reporting.
 func (m NodeMode) EnforcesComponent(d *DirectiveDefinition, c *Component) bool {
 	_, auditsOnly := slices.BinarySearch(m.Audit, d.Unit)
 	return !auditsOnly && m.Enforces(cmp.Or(c.Mode, d.Mode))
 }
 
-// EnforcesAny reports whether a directive, or one of its components, may change the node; it does not consider the list
-// Audit.
+// EnforcesAny reports whether the directive may change the node, at least by one component. It does not consider the
+// list Audit.
 func (m NodeMode) EnforcesAny(d *DirectiveDefinition) bool {
 	return m.Enforces(d.Mode) || d.ForcesComponents() && m.Enforces(ModeEnforce)
 }
 
-// ForcesComponents reports whether a component enforces by a mode of its own.
+// ForcesComponents reports whether any component of the directive is itself set to enforce (change nodes).
 func (c *DirectiveDefinition) ForcesComponents() bool {
 	return slices.ContainsFunc(c.Components, func(c Component) bool { return c.Mode == ModeEnforce })
 }
 
-// Component is one method of a compiled directive, with the name that reports give it.
+// Component is one policy method in a compiled directive, with its arguments and its name in reports.
 type Component struct {
 	Name      string
 	Method    string // fileContent
@@ -112,7 +112,7 @@ type Component struct {
 	Item map[string]string
 }
 
-// Block is a run of components that count together in the compliance.
+// Block is a group of consecutive components in a compiled directive that count together in the compliance.
 type Block struct {
 	Name      string
 	First     uint32 // position of its first component
@@ -123,7 +123,7 @@ type Block struct {
 	FocusCount uint32
 }
 
-// Reporting says how the components of a block count in the compliance, by Rudder's modes.
+// Reporting says how the components of a block count in the compliance, with Rudder's names.
 type Reporting uint32
 
 // Modes of reporting. They travel in definitions.
@@ -142,24 +142,24 @@ var reportings = [...]string{"weighted", "worst-case-weighted-sum", "worst-case-
 // Reportings returns the names of all reporting modes of blocks.
 func Reportings() []string { return slices.Clone(reportings[:]) }
 
-// ReportingOf returns the reporting mode with a name; an empty name means ReportWeighted. ok is false for an unknown
-// name.
+// ReportingOf returns the reporting mode of blocks by its name. An empty name means ReportWeighted. ok is false for an
+// unknown name.
 func ReportingOf(name string) (mode Reporting, ok bool) {
 	i := slices.Index(reportings[:], name)
 	return Reporting(max(i, 0)), i >= 0 || name == ""
 }
 
-// String returns the name of the mode.
+// String returns the name of the reporting mode, such as focus.
 func (r Reporting) String() string { return reportings[min(int(r), len(reportings)-1)] }
 
-// ComponentWithin reports whether a component has a name, or is inside a block or loop of that name.
+// ComponentWithin reports whether a component has a given name, or belongs to a block or loop so named.
 func ComponentWithin(component, name string) bool {
 	rest, ok := strings.CutPrefix(component, name)
 	return ok && (rest == "" || rest[0] == '/' || rest[0] == '[')
 }
 
-// Seal makes the compiled directive the content of its definition and returns the definition. The compiled directive must not be changed
-// after this call.
+// Seal completes the compiled directive and returns its Definition. The compiled directive must not be changed after
+// this call.
 func (c *DirectiveDefinition) Seal() *Definition {
 	if c.Rudder != "" {
 		return c.Definition.Seal(DefinitionExpectation, c)
@@ -167,8 +167,8 @@ func (c *DirectiveDefinition) Seal() *Definition {
 	return c.Definition.Seal(DefinitionDirective, c)
 }
 
-// AsDirective returns the compiled Directive that the definition contains, or nil if the definition is nil or of
-// another kind.
+// AsDirective returns the compiled Directive in the definition. It returns nil if the definition is nil or of another
+// kind.
 func (c *Definition) AsDirective() *DirectiveDefinition {
 	if c == nil {
 		return nil
@@ -177,8 +177,8 @@ func (c *Definition) AsDirective() *DirectiveDefinition {
 	return directive
 }
 
-// judgement returns the severity, handlers and route of the directive, as fields of a check, because events are
-// derived from checks.
+// judgement returns the directive's rules for events (severity, handlers, route) in the form of a check. Events are
+// always derived from checks.
 func (c *DirectiveDefinition) judgement() *CheckDefinition {
 	out := &CheckDefinition{Definition: c.Definition, FailAfter: 1, RecoverAfter: 1, Interval: c.Interval, Handlers: c.Handlers, Route: c.Route}
 	for s := Warning; s <= Unknown; s++ {
@@ -187,8 +187,8 @@ func (c *DirectiveDefinition) judgement() *CheckDefinition {
 	return out
 }
 
-// Lookup returns the values of the directive's variables: its parameters, in which properties are expanded, the values of its
-// secrets by parameter, and the properties themselves.
+// Lookup returns a function that looks up the values of variables in the directive's texts. Properties in the
+// parameters are expanded. The values of secrets are named by parameter.
 func (c *DirectiveDefinition) Lookup(properties PropertyValues, secrets map[string]string) (PropertyValues, error) {
 	parameters := make(map[string][]byte, len(c.Parameters)+len(secrets))
 	for name, value := range secrets {
@@ -214,18 +214,18 @@ func (c *DirectiveDefinition) Lookup(properties PropertyValues, secrets map[stri
 	}, nil
 }
 
-// Expand returns the method of the component with the values of its variables.
+// Expand returns the component's method with values in place of template variables.
 func (c *Component) Expand(values PropertyValues) (*Method, error) {
 	if len(c.Item) > 0 {
 		item, outer := make(map[string][]byte, len(c.Item)), values
 		for field, text := range c.Item {
 			template, err := ParseTemplate(text, false)
 			if err != nil {
-				return nil, fmt.Errorf("item: %w", err)
+				return nil, fmt.Errorf("element of the loop (item): %w", err)
 			}
 			value, err := template.Expand(outer)
 			if err != nil {
-				return nil, fmt.Errorf("item: %w", err)
+				return nil, fmt.Errorf("element of the loop (item): %w", err)
 			}
 			item[itemName(field)], _ = json.Marshal(value) // a string always encodes
 		}
@@ -249,7 +249,8 @@ func (c *Component) Expand(values PropertyValues) (*Method, error) {
 	return NewMethod(c.Method, arguments)
 }
 
-// ReadsSecret reports whether a component reads a parameter whose value is secret. A template in an archive may read each.
+// ReadsSecret reports whether a component of the directive uses a parameter with a secret value. A template in an
+// archive may read each.
 func (c *DirectiveDefinition) ReadsSecret(component *Component) (reads bool) {
 	if len(c.Secrets) == 0 {
 		return false
@@ -271,7 +272,8 @@ func (c *DirectiveDefinition) ReadsSecret(component *Component) (reads bool) {
 	return reads || err != nil
 }
 
-// ExpandAll expands all texts of the directive, as the agent will. Its error says why a component cannot be checked.
+// ExpandAll tries to replace the variables in all texts of the directive, as the agent will do. Its error says why a
+// component cannot be checked.
 func (c *DirectiveDefinition) ExpandAll(properties PropertyValues) error {
 	secrets := make(map[string]string, len(c.Secrets))
 	for i := range c.Secrets {
@@ -328,8 +330,8 @@ func (c *DirectiveDefinition) PropertyNames() (names []string, err error) {
 	return slices.Compact(names), nil
 }
 
-// EachMethodText calls edit for each string in a method's arguments, which are JSON, and returns the arguments with
-// the edited strings. shell is true for a line that the shell runs.
+// EachMethodText replaces each string in the JSON arguments of a policy method by an edited string. It returns the
+// arguments with the edited strings. shell is true for a line that the shell runs.
 func EachMethodText(method string, arguments []byte, edit func(text string, shell bool) (string, error)) ([]byte, error) {
 	var fields map[string]any
 	if err := json.Unmarshal(arguments, &fields); err != nil {

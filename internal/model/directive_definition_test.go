@@ -2,7 +2,7 @@ package model
 
 import "testing"
 
-// FuzzNodePolicyModeOf reads policy modes of nodes from random bytes: an unreadable or empty mode never enforces.
+// FuzzNodePolicyModeOf reads policy modes from random bytes, and expects no enforcing by an unreadable or empty mode.
 func FuzzNodePolicyModeOf(f *testing.F) {
 	f.Add([]byte(`{"mode": "enforce", "fixed": "namespace prod"}`))
 	f.Add([]byte(`{"mode": 1}`))

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// DiscoveryRule finds entities of a node, such as its file systems, and makes items and triggers of each of them
-// (Zabbix's low-level discovery). It is an item itself: its value is a JSON list with an object per entity.
+// DiscoveryRule finds entities of a node, such as its file systems, for Zabbix's low-level discovery. It makes items
+// and triggers of each entity. It is an item itself: its value is a JSON list with an object per entity.
 type DiscoveryRule struct {
 	// The key of the item whose value lists the entities, unique within the template: vfs.fs.discovery.
 	Key string `json:"key"`
@@ -76,7 +76,7 @@ func (f *DiscoveryFilter) conditions() []DiscoveryCondition {
 	return f.Conditions
 }
 
-// Pattern returns the regular expression of a condition, or an empty text if it has no pattern.
+// Pattern returns the regular expression of a condition, or "" for a condition without a pattern.
 func (c *DiscoveryCondition) Pattern() string {
 	for _, text := range []*string{c.Matches, c.NotMatches} {
 		if text != nil {
@@ -86,7 +86,7 @@ func (c *DiscoveryCondition) Pattern() string {
 	return ""
 }
 
-// DiscoveryOverride changes the prototypes of items and triggers for the entities that its filter matches.
+// DiscoveryOverride changes a rule's items and triggers for some entities, selected by a filter.
 type DiscoveryOverride struct {
 	// Its name, unique within the rule.
 	Name string `json:"name"`
@@ -100,7 +100,7 @@ type DiscoveryOverride struct {
 	Triggers []TriggerOverride `json:"triggers,omitempty"`
 }
 
-// ItemOverride changes items of an entity.
+// ItemOverride changes the items that a discovery rule makes for an entity.
 type ItemOverride struct {
 	// Keys of the prototypes; default all.
 	Keys []string `json:"keys,omitempty"`
@@ -112,7 +112,7 @@ type ItemOverride struct {
 	Tags map[string]string `json:"tags,omitempty"`
 }
 
-// TriggerOverride changes triggers of an entity.
+// TriggerOverride changes the triggers that a discovery rule makes for an entity.
 type TriggerOverride struct {
 	// Names of the prototypes; default all.
 	Names []string `json:"names,omitempty"`
@@ -132,7 +132,8 @@ const (
 // Forever is the time after which lost entities are disabled or deleted where the rule says never.
 const Forever = Duration(math.MaxInt64)
 
-// ParseLostAfter parses the time after which lost entities are disabled or deleted: now, never, or a duration.
+// ParseLostAfter parses the time after which disappeared entities are disabled or deleted. It is now, never, or a
+// duration.
 func ParseLostAfter(text string) (Duration, error) {
 	switch text {
 	case "now":
@@ -147,7 +148,7 @@ func ParseLostAfter(text string) (Duration, error) {
 	return d, err
 }
 
-// Item returns the discovery rule in the form of an item whose values are JSON lists of entities.
+// Item converts the discovery rule to an item that collects the lists of entities.
 func (r *DiscoveryRule) Item() Item {
 	i := Item{Key: r.Key, Type: "text", Interval: r.Interval, From: r.From, Trapper: r.Trapper, NotCollected: r.NotCollected, Steps: r.Steps, Disabled: r.Disabled}
 	if i.Collected() {
@@ -156,7 +157,7 @@ func (r *DiscoveryRule) Item() Item {
 	return i
 }
 
-// Definition returns the compiled form of the rule.
+// Definition converts the discovery rule to its compiled form.
 func (r *DiscoveryRule) Definition() DefinitionRule {
 	out := DefinitionRule{Key: r.Key, Paths: r.Paths, Filter: r.Filter, Overrides: r.Overrides}
 	for i := range r.Items {
@@ -172,7 +173,8 @@ func (r *DiscoveryRule) Definition() DefinitionRule {
 	return out
 }
 
-// WithInterval returns an item with its interval, if the agent collects it or the server computes it.
+// WithInterval returns a copy of the item with the default interval filled in. Only items that the agent collects or
+// the server computes get one.
 func (i Item) WithInterval() Item {
 	if i.Collected() || i.Computed() {
 		i.Interval = cmp.Or(i.Interval, DefaultItemInterval)
@@ -180,7 +182,7 @@ func (i Item) WithInterval() Item {
 	return i
 }
 
-// Definition returns the compiled form of a trigger.
+// Definition converts the trigger to its compiled form.
 func (t *Trigger) Definition() DefinitionTrigger {
 	severity, _ := ParseSeverity(t.SeverityName())
 	out := DefinitionTrigger{Name: t.Name, Expression: t.Expression, Recovery: t.Recovery, Severity: severity, Runbook: t.Runbook, Disabled: t.Disabled, DependsOn: t.DependsOn}
@@ -190,7 +192,7 @@ func (t *Trigger) Definition() DefinitionTrigger {
 	return out
 }
 
-// AllItems returns the items of a Template, then the items of its discovery rules, then the rules' prototypes.
+// AllItems returns all items of a Template, including its discovery rules and their prototypes.
 func (s *TemplateSpec) AllItems() []Item {
 	list := s.Items[:len(s.Items):len(s.Items)]
 	for i := range s.Discovery {
@@ -202,15 +204,15 @@ func (s *TemplateSpec) AllItems() []Item {
 	return list
 }
 
-// DeclaresTrigger reports whether a Template has a trigger with this name, or a prototype of which discovery can make a
-// trigger with this name.
+// DeclaresTrigger reports whether a Template declares a trigger of the given name, or its prototype. Discovery makes
+// triggers from prototypes.
 func (s *TemplateSpec) DeclaresTrigger(name string) bool {
 	isOf := func(t Trigger) bool { _, ok := isInstanceOf(t.Name, name); return ok }
 	return slices.ContainsFunc(s.Triggers, func(t Trigger) bool { return t.Name == name }) ||
 		slices.ContainsFunc(s.Discovery, func(r DiscoveryRule) bool { return slices.ContainsFunc(r.Triggers, isOf) })
 }
 
-// DefinitionRule is a discovery rule in a compiled Template. Its item is among the Template's items.
+// DefinitionRule is a discovery rule as part of a compiled Template. Its item is among the Template's items.
 type DefinitionRule struct {
 	Key          string
 	Paths        map[string]string
@@ -222,8 +224,8 @@ type DefinitionRule struct {
 	DeleteAfter  Duration            // likewise
 }
 
-// EntityMacroLength returns the length of the macro of an entity, such as {#FSNAME}, at the start of a text, or zero
-// if the text begins with no macro.
+// EntityMacroLength returns the length of an entity's macro, such as {#FSNAME}, at the start of a text. It returns
+// zero if the text begins with no macro.
 func EntityMacroLength(text string) int {
 	if !strings.HasPrefix(text, "{#") {
 		return 0
@@ -280,7 +282,7 @@ func ReplaceEntityMacros(text string, value func(macro string) (string, bool)) s
 	}
 }
 
-// isInstanceOf reports whether a name can be a prototype's name with values in place of its macros; fixed is the number
+// isInstanceOf reports whether a name can result from a prototype's name by replacing its macros. fixed is the number
 // of bytes of the prototype outside of macros.
 func isInstanceOf(prototype, name string) (fixed int, ok bool) {
 	rest, first := name, true

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Duration is a time span written with a unit: 500ms, 30s, 5m, 1h30m, 7d. A bare number is an error.
+// Duration is a time span written with a unit, such as 500ms, 30s, 5m, 1h30m or 7d. A bare number is an error.
 type Duration time.Duration
 
-// ParseDuration parses a duration in the form of time.ParseDuration, or with days, weeks and years in
-// front (7d, 1w, 1d12h).
+// ParseDuration parses a duration in the form of time.ParseDuration or with days, weeks and years. Examples are 7d, 1w
+// and 1d12h.
 func ParseDuration(text string) (Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil {
@@ -32,7 +32,8 @@ func ParseDuration(text string) (Duration, error) {
 	return Duration(d), nil
 }
 
-// parseCalendarUnits parses a duration with the longer units of Prometheus in front: 1y, 2w, 1d12h. A year has 365 days.
+// parseCalendarUnits parses a duration with Prometheus' longer units in front, such as 1y, 2w or 1d12h. A year has 365
+// days.
 func parseCalendarUnits(text string) (sum Duration, ok bool) {
 	for _, unit := range [...]struct {
 		name string
@@ -55,7 +56,7 @@ func parseCalendarUnits(text string) (sum Duration, ok bool) {
 	return sum + Duration(rest), err == nil && rest >= 0
 }
 
-// String formats the duration as ParseDuration reads it.
+// String formats the duration in the form that ParseDuration reads.
 func (d Duration) String() string {
 	if d == 0 {
 		return "0s"
@@ -76,7 +77,7 @@ func (d Duration) String() string {
 // MarshalJSON writes the duration as text that ParseDuration accepts
 func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(d.String()) }
 
-// UnmarshalJSON reads a duration with a unit; the error for a bare number names the correct form.
+// UnmarshalJSON reads a duration with a unit. The error for a bare number names the correct form.
 func (d *Duration) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
@@ -95,7 +96,7 @@ var sizeUnits = [...]struct {
 	bytes  int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}, {"B", 1}}
 
-// ParseSize parses a number of bytes with or without a unit: 64KiB.
+// ParseSize parses a number of bytes with or without a unit, such as 64KiB.
 func ParseSize(text string) (Size, error) {
 	for _, u := range sizeUnits {
 		if number, ok := strings.CutSuffix(text, u.suffix); ok {
@@ -112,7 +113,7 @@ func ParseSize(text string) (Size, error) {
 	return Size(n), nil
 }
 
-// String formats the size as ParseSize reads it.
+// String formats the size in the form that ParseSize reads.
 func (s Size) String() string {
 	for _, u := range sizeUnits[:3] {
 		if s != 0 && int64(s)%u.bytes == 0 {
@@ -122,7 +123,7 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// Approximate formats the size for people: 1.2 GiB.
+// Approximate formats the size for people, such as 1.2 GiB.
 func (s Size) Approximate() string {
 	v := float64(s)
 	for _, u := range [...]struct {
@@ -150,10 +151,10 @@ func (s *Size) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Time is an instant, in the forms in which resource files may write it.
+// Time is a point in time, in the formats that resource files allow.
 type Time struct{ time.Time }
 
-// UnmarshalJSON reads RFC 3339, also with a space in place of the T and without seconds. An offset is required.
+// UnmarshalJSON reads a time in RFC 3339, or with a space for the T and without seconds. An offset is required.
 func (t *Time) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) == nil {
@@ -167,7 +168,7 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	return Errorf(Invalid, "%s is not a time: write 2026-12-24T18:00:00Z, or with an offset 2026-12-24T19:00:00+01:00", data)
 }
 
-// CountNoun formats a number with its noun: 1 node, 2 nodes, 3 proxies.
+// CountNoun formats a number with its noun, such as 1 node, 2 nodes or 3 proxies.
 func CountNoun[N int | int64 | uint64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -178,7 +179,7 @@ func CountNoun[N int | int64 | uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// ListFirst joins the first names of a list and counts the rest, such as "a, b and 3 more"
+// ListFirst formats a list of names for people, cut to the first names. An example is "a, b and 3 more".
 func ListFirst(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
@@ -194,8 +195,8 @@ func Truncate(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// Age formats the time from then to now in its largest units, such as 45s, 3m, 2h10m or 5d. For a zero then it
-// returns never.
+// Age formats the time from `then` to now in its largest units, such as 45s or 2h10m. For a zero then it returns
+// never.
 func Age(now, then time.Time) string {
 	if then.IsZero() {
 		return "never"
@@ -203,14 +204,14 @@ func Age(now, then time.Time) string {
 	return TimeSpan(now.Sub(then))
 }
 
-// TimeSpan formats a duration in its largest units, rounded down.
+// TimeSpan formats a duration in its two largest units, rounded down.
 func TimeSpan(d time.Duration) string { return spanUnits(d, time.Duration.Truncate) }
 
-// RoundTimeSpan formats a duration in its largest units, rounded to the nearest.
+// RoundTimeSpan formats a duration in its two largest units, rounded to the nearest.
 func RoundTimeSpan(d time.Duration) string { return spanUnits(d, time.Duration.Round) }
 
-// spanUnits formats a duration in its two largest units; the function whole truncates or rounds it to the smaller
-// unit
+// spanUnits formats a duration in its two largest units, such as 2h10m. The function whole truncates or rounds the
+// duration to the smaller unit.
 func spanUnits(d time.Duration, whole func(d, unit time.Duration) time.Duration) string {
 	d = max(d, 0)
 	unit := 24 * time.Hour

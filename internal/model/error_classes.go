@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Class is the class of an error, which decides HTTP status and exit code. One table maps it to an HTTP status, an
-// exit code and a metric label.
+// Class is the class of an error, such as not found, which decides HTTP status and exit code. One table maps it to an
+// HTTP status, an exit code and a metric label.
 type Class uint8
 
 const (
@@ -45,13 +45,13 @@ var classes = [...]struct {
 	Unsupported:     {"unsupported", 501, 12},
 }
 
-// Label returns the name of an error class, for metrics and for the type of errors of RFC 9457.
+// Label returns the name of an error class, for metrics and for error types of RFC 9457.
 func (c Class) Label() string { return classes[c].label }
 
-// HTTP returns the HTTP status of the API for an error of this class.
+// HTTP returns the API's HTTP status for errors of the class.
 func (c Class) HTTP() int { return classes[c].http }
 
-// Exit returns the exit code of muster for an error of this class.
+// Exit returns the exit code of the command muster for errors of the class.
 func (c Class) Exit() int { return classes[c].exit }
 
 // ClassOfHTTP returns the error class for the HTTP status of an answer.
@@ -88,7 +88,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause of the error.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// Errorf returns an Error with a class and a formatted message; the argument for %w becomes its Cause.
+// Errorf returns an Error with a class and a formatted message. The argument for %w becomes its Cause.
 func Errorf(class Class, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Class: class, Message: err.Error(), Cause: errors.Unwrap(err)}
@@ -109,10 +109,10 @@ func ClassOf(err error) Class {
 	return Internal
 }
 
-// OneLine formats message and hint of an error in one line.
+// OneLine formats an error and its hint as one line.
 func OneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// Flaw is one error that validation found in a resource file, with file, line and field.
+// Flaw is one validation error in a resource file, with its file, line and field.
 type Flaw struct {
 	File   string `json:"file,omitempty"` // where known
 	Line   int    `json:"line,omitempty"` // from 1; zero: unknown
@@ -155,13 +155,13 @@ func (f *Flaw) Error() string {
 // MaxFlaws bounds the flaws that reading one input reports.
 const MaxFlaws = 100
 
-// Flaws is a list of validation errors in one input; errors beyond about MaxFlaws are left out.
+// Flaws is a list of validation errors in one file or request. Errors beyond about MaxFlaws are left out.
 type Flaws []*Flaw
 
-// Shorten cuts a text that came from users or other programs to 500 bytes, for use in messages
+// Shorten cuts a text from users or other programs to 500 bytes, for use in messages
 func Shorten(text string) string { return Truncate(text, 500) }
 
-// Err joins the errors to one of class Invalid with one line each, or nil if there is none.
+// Err joins the errors to one error of class Invalid, or returns nil without errors. Each error has one line.
 func (f Flaws) Err() error {
 	if len(f) == 0 {
 		return nil
@@ -181,8 +181,7 @@ func (f Flaws) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// LogAttr is a slog.ReplaceAttr function that writes message and hint of an error in one line. It is a function for
-// slog.HandlerOptions.ReplaceAttr.
+// LogAttr formats an error and its hint as one line in logs. It is a function for slog.HandlerOptions.ReplaceAttr.
 func LogAttr(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok && strings.Contains(err.Error(), "\n  ") {
 		return slog.String(a.Key, strings.ReplaceAll(err.Error(), "\n  ", "; "))

@@ -11,8 +11,8 @@ import (
 // HistoryDepth is the number of latest statuses that an event keeps.
 const HistoryDepth = 21
 
-// Event is the present state of one check (or trigger) on one node. It has more than 25 fields because it is one flat
-// JSON object that people, scripts and message templates read by these names.
+// Event is the present state of one check (or trigger) on one node, such as CRITICAL. It has more than 25 fields
+// because it is one flat JSON object that people, scripts and message templates read by these names.
 type Event struct {
 	// Subject.
 	Namespace string  `json:"namespace"`
@@ -53,14 +53,14 @@ type Event struct {
 	Values  []Value      `json:"values,omitempty"`  // values of the last result; only in API answers about one event
 }
 
-// StreamID is the random id of one agent's numbered sequence of results and other signals, which the agent's spool
-// created. Text and JSON have 16 hexadecimal digits: many JSON readers round numbers of 64 bits.
+// StreamID identifies one agent's numbered sequence of results and other signals. The agent's spool creates it. Text
+// and JSON have 16 hexadecimal digits: many JSON readers round numbers of 64 bits.
 type StreamID uint64
 
 // String formats the id as 16 hexadecimal digits.
 func (s StreamID) String() string { return fmt.Sprintf("%016x", uint64(s)) }
 
-// MarshalText encodes the id as 16 hexadecimal digits.
+// MarshalText encodes the stream id as 16 hexadecimal digits.
 func (s StreamID) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText decodes 16 hexadecimal digits.
@@ -73,7 +73,8 @@ func (s *StreamID) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Problem is a failing event from its opening to its closing, with an id. Its id is the deduplication key everywhere.
+// Problem is a failure, from the opening by a failing event to the closing. Its id is the deduplication key
+// everywhere.
 type Problem struct {
 	ID          string       `json:"id"` // derived from journal position, node and source: the same after any replay
 	NodeID      NodeID       `json:"nodeId"`
@@ -88,7 +89,8 @@ type Problem struct {
 	KeptOutputs int          `json:"-"` // number of changed outputs that history kept of the open problem
 }
 
-// Ack is the acknowledgement of a problem: a person takes care of it. It ends at the latest when the problem closes.
+// Ack says which person takes care of a problem, since when and until when. It is the acknowledgement of the problem.
+// It ends at the latest when the problem closes.
 type Ack struct {
 	By    string    `json:"by"`
 	Note  string    `json:"note,omitempty"`
@@ -96,7 +98,7 @@ type Ack struct {
 	Until time.Time `json:"until,omitzero"` // zero: until the problem ends
 }
 
-// Active reports whether the acknowledgement exists and has not expired at the time now
+// Active reports whether the acknowledgement exists and has not yet expired at the time now
 func (a *Ack) Active(now time.Time) bool {
 	return a != nil && (a.Until.IsZero() || now.Before(a.Until))
 }
@@ -104,7 +106,7 @@ func (a *Ack) Active(now time.Time) bool {
 // MaxProblemOutputs bounds the changed outputs that history keeps of one open problem.
 const MaxProblemOutputs = 20
 
-// Status is the result of a check: a plug-in's exit code by the Nagios convention.
+// Status is the outcome of a check (OK, WARNING, CRITICAL or UNKNOWN), with the numbers of Nagios.
 type Status uint8
 
 const (
@@ -124,7 +126,7 @@ func (s Status) String() string {
 	return "INVALID"
 }
 
-// ParseStatus returns the status with this name ("critical", in any case) or digit 0–3.
+// ParseStatus returns the status with a name ("critical", in any case) or digit 0–3.
 func ParseStatus(text string) (Status, bool) {
 	for i, name := range statusNames {
 		if equalFold(text, name) || (len(text) == 1 && int(text[0]-'0') == i) {
@@ -147,8 +149,8 @@ func equalFold(a, b string) bool {
 	return true
 }
 
-// Severity is how bad a problem is for people, from information to disaster, on one scale for checks, triggers and
-// all other problem sources.
+// Severity says how bad a problem is for people, from information to disaster. All problem sources, such as checks and
+// triggers, have the same scale.
 type Severity uint8
 
 const (
@@ -170,7 +172,7 @@ func (s Severity) String() string {
 	return "invalid"
 }
 
-// DefaultSeverity returns the severity of a status for checks that set none.
+// DefaultSeverity returns the severity of a status for checks that declare no severity.
 func DefaultSeverity(s Status) Severity {
 	switch s {
 	case Warning:
@@ -183,7 +185,7 @@ func DefaultSeverity(s Status) Severity {
 	return NotClassified
 }
 
-// ParseSeverity returns the severity with this name, in any case.
+// ParseSeverity returns the severity with the given name, in any case.
 func ParseSeverity(text string) (Severity, bool) {
 	for i, name := range severityNames {
 		if strings.EqualFold(text, name) {
@@ -196,8 +198,8 @@ func ParseSeverity(text string) (Severity, bool) {
 // SeverityNames returns the names of all severities, lowest first.
 func SeverityNames() []string { return severityNames[:] }
 
-// SourceKind is the kind of a problem source (the thing that a problem is about), such as a check or a trigger.
-// History stores its numbers: a number is never reused for another kind.
+// SourceKind is the kind of a problem's source, such as a check or a trigger. History stores its numbers: a number is
+// never reused for another kind.
 type SourceKind uint8
 
 // SourceCheck is a check: results of agents, keepalives and the server's own events.
@@ -230,8 +232,8 @@ func (k SourceKind) String() string {
 	return unnamedSource + strconv.Itoa(int(k))
 }
 
-// Label formats the name of a problem source for people: a check as NAME, any other source as KIND NAME, such as
-// trigger NAME.
+// Label formats the kind and name of a problem's source for people. A check is NAME, any other source is KIND NAME,
+// such as trigger NAME.
 func (k SourceKind) Label(name string) string {
 	if k == SourceCheck || name == "" {
 		return name
@@ -239,7 +241,7 @@ func (k SourceKind) Label(name string) string {
 	return k.String() + " " + name
 }
 
-// ParseSourceKind returns the kind of problem source with this name, such as check
+// ParseSourceKind returns the kind of problem source with the given name, such as check.
 func ParseSourceKind(text string) (SourceKind, error) {
 	if k := slices.Index(sourceNames[:], text); k >= 0 {
 		return SourceKind(k), nil
@@ -261,29 +263,30 @@ func (k *SourceKind) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Source identifies the source of a problem on its node (such as a check) by kind, id and instance. ID is an id of
-// the kind (for a check the CheckID). Instance tells several failures of one source on one node apart (a file system,
-// an interface, an index), and is empty for checks. The directory holds the name of the source.
+// Source identifies what a problem on a node is about, such as a check or trigger. ID is an id of the kind (for a
+// check the CheckID). Instance tells several failures of one source on one node apart (a file system, an interface, an
+// index), and is empty for checks. The directory holds the name of the source.
 type Source struct {
 	Kind     SourceKind `json:"kind"`
 	ID       uint32     `json:"id"`
 	Instance string     `json:"instance,omitempty"`
 }
 
-// CheckSource returns the problem source of a check.
+// CheckSource identifies a check as the source of a problem.
 func CheckSource(id CheckID) Source { return Source{Kind: SourceCheck, ID: uint32(id)} }
 
-// TriggerSource returns the problem source of a trigger of a Template.
+// TriggerSource identifies a trigger of a Template as the source of a problem.
 func TriggerSource(template UnitID, name string) Source {
 	return Source{Kind: SourceTrigger, ID: uint32(template), Instance: name}
 }
 
-// DirectiveSource returns the problem source of a node's compliance with a Directive.
+// DirectiveSource identifies a Directive, with which a node should comply, as the source of a problem.
 func DirectiveSource(directive UnitID) Source {
 	return Source{Kind: SourceDirective, ID: uint32(directive), Instance: ComplianceInstance}
 }
 
-// InstanceSource returns the problem source of a unit whose events have instances: a Template, a Directive or a RuleGroup.
+// InstanceSource identifies a Template, Directive or RuleGroup as the source of a problem. The events of these
+// resources have instances.
 func InstanceSource(unit UnitID, instance string) Source {
 	switch {
 	case instance == ComplianceInstance:
@@ -294,7 +297,7 @@ func InstanceSource(unit UnitID, instance string) Source {
 	return TriggerSource(unit, instance)
 }
 
-// Check returns the id of the check, or zero if the source is no check.
+// Check returns the id of the check that is the source, or zero for another kind of source.
 func (s Source) Check() CheckID {
 	if s.Kind != SourceCheck {
 		return 0
@@ -302,8 +305,8 @@ func (s Source) Check() CheckID {
 	return CheckID(s.ID)
 }
 
-// CommandName formats the name of a problem source as commands accept it: NAME for a check, TEMPLATE:TRIGGER for a
-// trigger.
+// CommandName formats a problem's source as muster commands accept the source. A check is NAME, a trigger is
+// TEMPLATE:TRIGGER.
 func (s Source) CommandName(name string) string {
 	if s.Instance == "" {
 		return name
@@ -311,18 +314,19 @@ func (s Source) CommandName(name string) string {
 	return name + ":" + s.Instance
 }
 
-// PlaceholderName returns a name such as check-1234 for a problem source whose name was deleted
+// PlaceholderName returns a name such as check-1234 for a problem source whose real name is no longer known
 func (s Source) PlaceholderName() string { return fmt.Sprintf("%s-%d", s.Kind, s.ID) }
 
-// ResultDigest is a 32-bit digest of the sequence numbers of all applied results in order, to detect lost or repeated
-// results. Zero: no result. Snapshots hold it (docs/snapshot-format.md), so the function must not change.
+// ResultDigest is a checksum over a list of results, to detect lost or repeated results. It covers the sequence
+// numbers. Zero: no result. Snapshots hold it (docs/snapshot-format.md), so the function must not change.
 type ResultDigest uint32
 
 // orderStep is the factor of the digest. It is odd, so that no bit of an older result is lost, and 3 modulo 8, so that
 // its powers modulo 2^32 repeat as late as possible.
 const orderStep ResultDigest = 0x9e3779b3
 
-// Append returns the digest after one more result, which is identified by its agent's stream id and its number
+// Append returns the digest that results from adding one more result. The agent's stream id and the number identify
+// the result.
 func (o ResultDigest) Append(stream, number uint64) ResultDigest {
 	x := (stream ^ number) + 0x9e3779b97f4a7c15
 	x = (x ^ x>>32) * 0xd6e8feb86659fd93
@@ -330,9 +334,9 @@ func (o ResultDigest) Append(stream, number uint64) ResultDigest {
 	return o*orderStep + ResultDigest(x>>32)
 }
 
-// Prepend returns the digest of two lists of results joined together: the list with the digest others first, then the
-// list with this digest. So the digest of a later list can be computed first and joined with the earlier list
-// afterwards.
+// Prepend computes the digest of two lists of results from the digests of the lists. The receiver is the digest of the
+// second list, with `these` results. So the digest of a later list can be computed first and joined with the earlier
+// list afterwards.
 func (o ResultDigest) Prepend(others ResultDigest, these uint64) ResultDigest {
 	for step := orderStep; these > 0; these >>= 1 {
 		if these&1 > 0 {
@@ -349,7 +353,7 @@ func (o ResultDigest) String() string { return fmt.Sprintf("%08x", uint32(o)) }
 // MarshalText encodes the digest as 8 hexadecimal digits.
 func (o ResultDigest) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// UnmarshalText decodes 8 hexadecimal digits.
+// UnmarshalText decodes the digest from 8 hexadecimal digits.
 func (o *ResultDigest) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 16, 32)
 	if err != nil {
@@ -359,7 +363,7 @@ func (o *ResultDigest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// HookResult is the output of a check's hook, a command that ran after the check itself
+// HookResult is the output of a hook, a command that a check runs after itself
 type HookResult struct {
 	Name     string   `json:"name"`
 	Status   Status   `json:"status"`
@@ -391,7 +395,7 @@ const (
 	MaxValueTags  = 32       // tags of one value
 )
 
-// RunAnswer is one part of a run's output from one node, for a run that a person requested
+// RunAnswer is a piece of output that a node returns for a run requested by a person
 type RunAnswer struct {
 	Node       NodeID
 	Output     []byte
@@ -414,7 +418,7 @@ func SensuMetricFormat(format string) string {
 	return ""
 }
 
-// MetricFormatOfSensu returns the metric format that Sensu calls by this name, or an empty text if there is none.
+// MetricFormatOfSensu returns the metric format for Sensu's name of the format, or "" without such a format.
 func MetricFormatOfSensu(name string) string {
 	if i := slices.Index(sensuMetricFormats[:], name); i >= 0 {
 		return MetricFormats[i]

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ServiceText is one text field of a handler's service, such as pagerduty.routingKey, with its value
+// ServiceText is one text setting of a handler's service, such as pagerduty.routingKey, with its value
 type ServiceText struct {
 	Field  string // pagerduty.routingKey
 	Form   string // struct tag text: fixed (no variables), url (values are escaped), or empty
@@ -17,7 +17,7 @@ type ServiceText struct {
 	Value  string
 }
 
-// mapTexts returns a deep copy of v in which fn has replaced each string. v does not change.
+// mapTexts copies a value completely, and replaces each string in the copy by the result of fn. v does not change.
 func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)
@@ -58,7 +58,7 @@ func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) refl
 	return out
 }
 
-// MapTexts returns a copy of the handler with fn applied to each text of its service. The texts of command and
+// MapTexts returns a copy of the handler in which fn has replaced the texts of its service. The texts of command and
 // webhook stay. It does not change s.
 func (s *HandlerSpec) MapTexts(fn func(ServiceText) string) *HandlerSpec {
 	out := *s
@@ -90,7 +90,7 @@ func HandlerServices() (list []HandlerService) {
 	return list
 }
 
-// Services returns the names of the services that the handler configures; a valid handler has one
+// Services returns the names of the services that the handler configures. A valid handler has one.
 func (s *HandlerSpec) Services() (kinds []string) {
 	for _, k := range HandlerServices() {
 		if !reflect.ValueOf(s).Elem().FieldByIndex(k.index).IsNil() {
@@ -100,8 +100,8 @@ func (s *HandlerSpec) Services() (kinds []string) {
 	return kinds
 }
 
-// Expand replaces the template variables in a handler by the values of a node. The error is a *MissingError, or a
-// *TemplateError that Validate would have found.
+// Expand replaces the template variables in a handler's settings by the property values of a node. The error is a
+// *MissingError, or a *TemplateError that Validate would have found.
 func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 	var failed error
 	out := s.MapTexts(func(t ServiceText) string {
@@ -137,8 +137,8 @@ func (s *HandlerSpec) Expand(values PropertyValues) (*HandlerSpec, error) {
 	return out, failed
 }
 
-// Reveal returns a copy of the handler with secret values in place of the references to them. hidden holds these
-// values and all other texts that no output may show.
+// Reveal returns a copy of the handler that contains the secret values. hidden holds these values and all other texts
+// that no output may show.
 func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpec, hidden []string, err error) {
 	out = s.MapTexts(func(t ServiceText) string { return t.Value }) // a copy
 	v := reflect.ValueOf(out).Elem()
@@ -185,8 +185,8 @@ func (s *HandlerSpec) Reveal(read func(Secret) (string, error)) (out *HandlerSpe
 // A handler names Secrets wherever a key, a password or a secret address stands, and in the environment of its
 // command. The server reads them when it sends: they stand in no row, no message and no log.
 
-// eachSecret calls fn for each secret in a handler. The server reads them when it sends: they stand in no row,
-// message or log.
+// eachSecret calls fn for each secret in the handler's settings. The server reads them when it sends: they stand in no
+// row, message or log.
 func (s *HandlerSpec) eachSecret(visit func(field string, secret *Secret) error) error {
 	v := reflect.ValueOf(s).Elem()
 	for _, k := range HandlerServices() {
@@ -205,14 +205,14 @@ func (s *HandlerSpec) eachSecret(visit func(field string, secret *Secret) error)
 	return nil
 }
 
-// QualifyReferences adds the namespace to the handler's references to Secrets and Assets (NAMESPACE/NAME), so that
-// other code can resolve them
+// QualifyReferences writes the handler's references to Secrets and Assets as NAMESPACE/NAME. The form NAMESPACE/NAME
+// lets other code resolve them.
 func (s *HandlerSpec) QualifyReferences(namespace string) {
 	s.Secrets = slices.Clone(s.Secrets)
 	qualifyReferences(s, namespace)
 }
 
-// environmentWithSecrets returns a copy of an environment with the values of secrets added.
+// environmentWithSecrets returns a copy of environment variables, with further variables for secrets.
 func environmentWithSecrets(env map[string]string, secrets []CommandSecret, read func(Secret) (string, error)) (map[string]string, error) {
 	if len(secrets) == 0 {
 		return env, nil
@@ -231,7 +231,7 @@ func environmentWithSecrets(env map[string]string, secrets []CommandSecret, read
 	return all, nil
 }
 
-// environmentValues returns the values of environment variables, so that no output shows them
+// environmentValues returns the values of all environment variables, to be hidden in outputs.
 func environmentValues(env map[string]string) (hidden []string) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if env[name] != "" {
@@ -241,8 +241,8 @@ func environmentValues(env map[string]string) (hidden []string) {
 	return hidden
 }
 
-// QualifyReferences adds the namespace to the mutator's references to Secrets and Assets (NAMESPACE/NAME), so that
-// other code can resolve them. It does not change s.
+// QualifyReferences returns a copy of the mutator in which references are written NAMESPACE/NAME. The references to
+// Secrets and Assets get the form NAMESPACE/NAME, so that other code can resolve them. It does not change s.
 func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 	out := *s
 	out.Secrets = slices.Clone(s.Secrets)
@@ -250,8 +250,8 @@ func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 	return &out
 }
 
-// Reveal returns a copy of the mutator with secret values in place of the references in its environment. hidden are
-// all values of that environment. It does not change s.
+// Reveal returns a copy of the mutator whose environment contains the secret values. hidden are all values of that
+// environment. It does not change s.
 func (s *MutatorSpec) Reveal(read func(Secret) (string, error)) (out *MutatorSpec, hidden []string, err error) {
 	with := *s
 	if with.Env, err = environmentWithSecrets(s.Env, s.Secrets, read); err != nil {
@@ -260,8 +260,8 @@ func (s *MutatorSpec) Reveal(read func(Secret) (string, error)) (out *MutatorSpe
 	return &with, environmentValues(with.Env), nil
 }
 
-// ProblemService returns the name of the handler's service if it accepts only problems (not other messages), such as
-// PagerDuty, or an empty text if it accepts any message.
+// ProblemService returns the service of a handler to which only problems can be sent, such as PagerDuty. It is empty
+// for a handler that accepts any message.
 func (s *HandlerSpec) ProblemService() string {
 	switch {
 	case s.PagerDuty != nil:

@@ -1,6 +1,7 @@
 package model
 
-// Secret is a secret text, written in the resource or read by the server from a source at each use.
+// Secret is a secret text in the resource, or a source from which the server reads the text. The server reads the
+// source at each use.
 type Secret struct {
 	Text string `json:"-"`
 	// A file on the server. White space around its content is ignored.
@@ -76,8 +77,8 @@ type Mattermost struct {
 	CA string `json:"ca,omitempty" text:"fixed"`
 }
 
-// MSTeams configures a handler that posts to a Teams workflow, "Post to a channel when a webhook request is
-// received". (The Connectors of Office 365 were retired.)
+// MSTeams configures a handler that posts to a workflow of Microsoft Teams. The workflow is "Post to a channel when a
+// webhook request is received". (The Connectors of Office 365 were retired.)
 type MSTeams struct {
 	// The workflow's address, as Teams shows it. Everybody with it can post there.
 	URL Secret `json:"url" text:"url"`

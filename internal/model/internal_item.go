@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// InternalKey is the parsed key of an internal item. The item measures the server.
+// InternalKey is the parsed key of an internal item, such as zabbix[queue,10m]. The item measures the server.
 type InternalKey struct {
 	Name     string   // the constant parameters: queue, host,agent,available
 	From, To Duration // of queue: how late the items are; To zero: or later
@@ -21,7 +21,8 @@ var internalNames = []string{
 // defaultQueueFrom is the lateness from which zabbix[queue] counts an item.
 const defaultQueueFrom = Duration(6 * time.Second)
 
-// ParseInternalKey parses the key of an internal item such as zabbix[queue,10m]. The error says that the server has no such measure.
+// ParseInternalKey parses the key of a server's internal item, such as zabbix[queue,10m]. The error says that the
+// server has no such measure.
 func ParseInternalKey(key string) (k InternalKey, err error) {
 	rest, ok := strings.CutPrefix(key, "zabbix[")
 	text, closed := strings.CutSuffix(rest, "]")

@@ -25,7 +25,7 @@ func TestParseInternalKey(t *testing.T) {
 	}
 }
 
-// FuzzParseInternalKey parses random texts as keys of internal items, and expects an error or a key with a name.
+// FuzzParseInternalKey parses random texts as keys of internal items, and expects an error or a name.
 func FuzzParseInternalKey(f *testing.F) {
 	f.Add("zabbix[queue,10m]")
 	f.Add("zabbix[host,,items]")

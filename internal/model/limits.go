@@ -19,8 +19,8 @@ const (
 	DefaultReconnectGrace   = 90 * time.Second
 )
 
-// MaxConnections returns how many connections a server accepts (at least one) if the system lets its process open
-// this many files. Journal, stores, snapshots and handlers' commands need the rest.
+// MaxConnections returns how many connections a server may accept under its limit of open files. The result is at
+// least one. Journal, stores, snapshots and handlers' commands need the rest.
 func MaxConnections(files int) int { return max(files-min(max(files/8, 64), 1024), 1) }
 
 // SourceLabel is the label of passive checks that were created for incoming results; its value names their origin.
@@ -33,8 +33,7 @@ const (
 	MaxPassives = 1000
 )
 
-// DefaultTimeout returns the time-out of a check that declares none, or zero if its runs may take any time, as in
-// Sensu.
+// DefaultTimeout returns the time-out of a check that declares none. Zero means no time-out, as in Sensu.
 func (s *CheckSpec) DefaultTimeout() time.Duration {
 	switch {
 	case s.Sensu || s.Passive:

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestBuiltinChecksAndDefinitionsHaveNames converts the ids of built-in checks to names and compiled definitions, and
-// back, and expects the same ids.
+// TestBuiltinChecksAndDefinitionsHaveNames converts the ids of built-in checks to names and back, and expects the same
+// ids. Their compiled definitions are converted too.
 func TestBuiltinChecksAndDefinitionsHaveNames(t *testing.T) {
 	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck, IdentityCheck, WatchdogCheck, StreamsCheck, LimitsCheck, MetricsCheck, FilesCheck, RolloutsCheck} {
 		name := BuiltinCheckName(id)
@@ -96,7 +96,7 @@ func TestCheckHostPort(t *testing.T) {
 	}
 }
 
-// TestNearestFindsTypingErrors looks up misspelt words, and expects the similar word; two exchanged letters count as
+// TestNearestFindsTypingErrors looks up misspelt words, and expects the similar word. Two exchanged letters count as
 // one typing error.
 func TestNearestFindsTypingErrors(t *testing.T) {
 	for _, c := range []struct {
@@ -116,7 +116,7 @@ func TestNearestFindsTypingErrors(t *testing.T) {
 	}
 }
 
-// TestSizeForPeople compares formatted sizes, such as 1.5 MiB.
+// TestSizeForPeople formats sizes for people, and compares the texts, such as 1.5 MiB.
 func TestSizeForPeople(t *testing.T) {
 	for size, want := range map[Size]string{
 		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536 << 10: "1.5 MiB", 4 << 30: "4.0 GiB", 3 << 40: "3.0 TiB", -2048: "-2.0 KiB",
@@ -127,8 +127,8 @@ func TestSizeForPeople(t *testing.T) {
 	}
 }
 
-// TestAssetEnvironment expects that the folders of assets come first in lists such as PATH, and that a declared
-// variable replaces an inherited one
+// TestAssetEnvironment expects the folders of a command's assets at the start of lists such as PATH. A declared
+// variable replaces an inherited one.
 func TestAssetEnvironment(t *testing.T) {
 	inherited := []string{"PATH=/bin", "HOME=/root", "CPATH=/usr/include"}
 	own := map[string]string{"LD_LIBRARY_PATH": "/opt/lib", "A": "b", "PATH": "/opt/bin"}
@@ -152,7 +152,8 @@ func TestAssetEnvironment(t *testing.T) {
 	}
 }
 
-// digestOf returns the digest of results of one stream (an agent's numbered sequence) with these numbers
+// digestOf returns the ResultDigest of results with the given sequence numbers, for tests. A stream is an agent's
+// numbered sequence.
 func digestOf(numbers []uint64) (o ResultDigest) {
 	for _, n := range numbers {
 		o = o.Append(0xaabb, n)
@@ -237,8 +238,8 @@ func BenchmarkResultDigest(b *testing.B) {
 	}
 }
 
-// TestItemsCountAsTheirMaster counts the items of a Template by the source of their values, and expects an item that is
-// computed from a master item to count like the master.
+// TestItemsCountAsTheirMaster counts items by source, and expects items derived from a master item to count like the
+// master. The source is that of their values.
 func TestItemsCountAsTheirMaster(t *testing.T) {
 	s := TemplateSpec{Items: []Item{
 		{Key: "load", Interval: Duration(time.Minute)}, {Key: "load1", From: "load"}, {Key: "load2", From: "load1"},

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// NameError returns the error in the name of a resource, or nil if the name is valid.
+// NameError returns what is wrong with the name of a resource, or nil for a valid name.
 func NameError(text string) error {
 	if text == "" {
 		return fmt.Errorf("the name is missing")
@@ -22,7 +22,7 @@ func NameError(text string) error {
 	return fmt.Errorf("invalid name %q: use lower-case letters, digits, and . _ - between them", text)
 }
 
-// CleanName converts a text to a valid resource name: invalid characters become dashes. It returns "" if no valid
+// CleanName converts a text to a valid resource name. Invalid characters become dashes. It returns "" if no valid
 // character is left.
 func CleanName(text string) string {
 	clean := strings.Map(func(c rune) rune {
@@ -40,7 +40,7 @@ func CleanName(text string) string {
 	return strings.Trim(clean, "._-")
 }
 
-// EntityName returns the name that a node has as an entity in Sensu, which may contain capitals
+// EntityName returns the name of a node's entity in Sensu, possibly with capitals.
 func EntityName(meta Metadata, spec *NodeSpec) string {
 	for _, original := range [...]string{spec.Facts["sensuEntity"], meta.DisplayName} {
 		if CleanName(original) == meta.Name {
@@ -50,7 +50,7 @@ func EntityName(meta Metadata, spec *NodeSpec) string {
 	return meta.Name
 }
 
-// LabelError returns the error in a label, or nil if the label is valid.
+// LabelError returns what is wrong with a label, or nil for a valid label.
 func LabelError(key, value string) error {
 	switch {
 	case !IsLabelName(key):
@@ -84,7 +84,8 @@ func HasControl(text string) bool {
 	return strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f })
 }
 
-// NoteError returns an error if a note contains a control character: lists show notes as one line.
+// NoteError returns an error if a person's note has a line break or another control character. Lists show notes as one
+// line.
 func NoteError(note string) error {
 	if HasControl(note) {
 		return Errorf(Invalid, "the note contains a line break or another control character").WithHint("write it in one line")
@@ -92,7 +93,7 @@ func NoteError(note string) error {
 	return nil
 }
 
-// SplitRef splits a reference into namespace and name; a plain NAME is in the given namespace.
+// SplitRef splits a reference into namespace and name. A plain NAME is in the given namespace.
 func SplitRef(namespace, ref string) (ns, name string) {
 	if ns, name, ok := CutRef(ref); ok {
 		return ns, name
@@ -100,8 +101,8 @@ func SplitRef(namespace, ref string) (ns, name string) {
 	return namespace, ref
 }
 
-// CutRef cuts a reference NAMESPACE/NAME at its first slash. Behind a colon begins the name of a trigger, which may have
-// slashes of its own: TEMPLATE:TRIGGER.
+// CutRef splits a reference NAMESPACE/NAME into namespace and name. Behind a colon begins the name of a trigger, which
+// may have slashes of its own: TEMPLATE:TRIGGER.
 func CutRef(ref string) (before, after string, found bool) {
 	names, _, _ := strings.Cut(ref, ":")
 	if before, _, found = strings.Cut(names, "/"); !found {
@@ -116,8 +117,8 @@ func QualifyRef(namespace, ref string) string {
 	return ns + "/" + name
 }
 
-// Nearest returns the candidate with the smallest edit distance to a word, if it may be a typing error; else an empty
-// text. Words over maxTyped bytes are never typing errors.
+// Nearest returns the candidate most similar to a misspelt word, for hints. If no candidate is near enough, it returns
+// an empty text. Words over maxTyped bytes are never typing errors.
 func Nearest(word string, candidates []string) string {
 	if len(word) > maxTyped {
 		return ""
@@ -137,7 +138,7 @@ func Nearest(word string, candidates []string) string {
 // maxTyped bounds a typed word, in bytes.
 const maxTyped = 100
 
-// editDistance returns the Levenshtein distance in bytes, where the exchange of two adjacent bytes counts as one edit
+// editDistance returns how many typing errors (insertions, deletions, substitutions, exchanges) separate two words
 func editDistance(a, b string) int {
 	row, above := make([]int, len(b)+1), make([]int, len(b)+1) // above: the row two rows before the new one
 	for j := range row {
@@ -162,8 +163,8 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// CheckHostPort returns the error in an address HOST:PORT, or nil if it is valid. HOST is a name, an IPv4 address or
-// an IPv6 address in brackets.
+// CheckHostPort returns what is wrong with an address HOST:PORT, or nil. HOST is a name, an IPv4 address or an IPv6
+// address in brackets.
 func CheckHostPort(text string) error {
 	bad := func(format string, args ...any) error {
 		return Errorf(Invalid, "server address "+format, args...).WithHint("write HOST:PORT: muster.example.org:8443, 10.0.0.7:8443 or [fd00::7]:8443")
@@ -198,7 +199,7 @@ func CheckHostPort(text string) error {
 	return bad("%q: an IPv6 address needs brackets, write [%s]:%s", text, text[:at], text[at+1:])
 }
 
-// HostOf returns the host in HOST:PORT; a text without a port is the host.
+// HostOf returns the host part of an address HOST:PORT. A text without a port is the host.
 func HostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host
@@ -206,8 +207,8 @@ func HostOf(address string) string {
 	return address
 }
 
-// ParseNetworks parses a list of addresses and networks; a single address becomes a network of one address. A network of all
-// addresses is an error.
+// ParseNetworks parses a list of addresses and networks. A single address becomes a network of one address. A network
+// of all addresses is an error.
 func ParseNetworks(words []string) ([]netip.Prefix, error) {
 	var list []netip.Prefix
 	for _, word := range words {
@@ -237,7 +238,7 @@ func isPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// ShellWord quotes an argument of a shell command if it has characters that need quotes.
+// ShellWord quotes an argument of a shell command if its characters need quotes.
 func ShellWord(text string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@", r)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Selector selects the problems for which all its conditions hold. Without conditions it picks all problems of the
+// Selector selects problems by conditions, all of which must hold. Without conditions it picks all problems of the
 // nodes of its namespace; in the namespace shared, of all nodes.
 type Selector struct {
 	// The nodes of the problems.
@@ -44,7 +44,7 @@ type RouteSpec struct {
 	Rate *RouteRate `json:"rate,omitempty"`
 }
 
-// RouteStep is one step of a route: the handlers to notify when a problem has been open for a time.
+// RouteStep is one step of a route, with the handlers to notify. The problem must have been open for a time.
 type RouteStep struct {
 	// Handlers, of the same namespace or shared/NAME.
 	To []string `json:"to" ref:"Handler"`
@@ -54,7 +54,7 @@ type RouteStep struct {
 	Repeat Duration `json:"repeat,omitempty"`
 }
 
-// RouteMute configures times in which a route sends nothing.
+// RouteMute configures times during which a route sends no messages.
 type RouteMute struct {
 	// The problems; default all of the route.
 	Selector
@@ -64,7 +64,7 @@ type RouteMute struct {
 	Window string `json:"window,omitempty" ref:"Window"`
 }
 
-// RouteRate limits the messages of a route per time.
+// RouteRate limits how many messages a route sends in a period.
 type RouteRate struct {
 	// The number of messages …
 	Messages int `json:"messages"`
@@ -75,7 +75,7 @@ type RouteRate struct {
 // Period returns the length of the time window in which the rate limit counts messages
 func (r *RouteRate) Period() time.Duration { return time.Duration(cmp.Or(r.Per, Duration(time.Hour))) }
 
-// String formats the rate for people: 10 messages in 1h.
+// String formats the rate for people, such as 10 messages in 1h.
 func (r *RouteRate) String() string {
 	if r.Messages == 1 {
 		return "1 message in " + Duration(r.Period()).String()
@@ -101,8 +101,8 @@ type SilenceSpec struct {
 	Creator string `json:"creator,omitempty"`
 }
 
-// WindowSpec is a calendar with a name: for the schedule of a check, the mute of a route, and, with maintenance,
-// for the maintenance of nodes.
+// WindowSpec is a calendar with a name, for schedules, mutes and maintenance. It serves the schedule of a check, the
+// mute of a route, and, with maintenance, the maintenance of nodes.
 type WindowSpec struct {
 	// An IANA zone, such as Europe/Paris; default the namespace's, else UTC.
 	TimeZone string `json:"timeZone,omitempty"`
@@ -114,7 +114,7 @@ type WindowSpec struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// WindowSpan is one time span of a calendar; exactly one of during, cron and from.
+// WindowSpan is one span of time in a calendar, weekly or dated. It has exactly one of during, cron and from.
 type WindowSpan struct {
 	// Days, times, or both: "22:00-07:00", "sat,sun", "mon-fri 12:00-13:00".
 	During string `json:"during,omitempty"`
@@ -137,7 +137,7 @@ func (*SilenceSpec) Kind() string { return "Silence" }
 // Kind returns the name of the resource kind, Window.
 func (*WindowSpec) Kind() string { return "Window" }
 
-// FilterSpec is an event filter of Sensu, kept by an import: it decides which events of a check pass a workflow.
+// FilterSpec is an event filter of Sensu, kept by an import. It decides which events of a check pass a workflow.
 // Muster's own resource for notifications is Route.
 type FilterSpec struct {
 	// allow passes events for which all expressions are true; deny drops events for which any is true.
@@ -152,7 +152,7 @@ type FilterSpec struct {
 	Assets []string `json:"assets,omitempty" ref:"Asset"`
 }
 
-// FilterWhen configures when a filter is active; exactly one of spans and window.
+// FilterWhen configures the times at which a filter is active. It has exactly one of spans and window.
 type FilterWhen struct {
 	// The IANA zone of spans; default the namespace's, else UTC.
 	TimeZone string `json:"timeZone,omitempty"`
@@ -162,7 +162,7 @@ type FilterWhen struct {
 	Window string `json:"window,omitempty" ref:"Window"`
 }
 
-// MutatorSpec is a mutator of Sensu, kept by an import: it transforms an event for a handler; exactly one of
+// MutatorSpec is a mutator of Sensu, kept by an import, that transforms an event for a handler. It has exactly one of
 // command and javascript.
 type MutatorSpec struct {
 	// A command on the server with the event as JSON on its standard input. The handler gets its output.
@@ -182,7 +182,7 @@ type MutatorSpec struct {
 	Assets []string `json:"assets,omitempty" ref:"Asset"`
 }
 
-// HookSpec is a hook of Sensu, kept by an import: a command to which checks refer by its name (hook: NAME).
+// HookSpec is a hook of Sensu, kept by an import. It is a command to which checks refer by its name (hook: NAME).
 type HookSpec struct {
 	// Like a check's command: a text is run by the shell, a list without one, with the check's env and runAs.
 	Command *Command `json:"command"`
@@ -194,14 +194,14 @@ type HookSpec struct {
 	Assets []string `json:"assets,omitempty" ref:"Asset"`
 }
 
-// PipelineSpec is a pipeline of Sensu, kept by an import: the workflows for each event of the checks that name it
-// (pipelines).
+// PipelineSpec is a pipeline of Sensu, kept by an import. It has the workflows for each event of the checks that name
+// it (pipelines).
 type PipelineSpec struct {
 	// Each gets every event; they do not wait for one another.
 	Workflows []Workflow `json:"workflows,omitempty"`
 }
 
-// Workflow is one sequence of a pipeline: filters, then a mutator, then a handler
+// Workflow is one sequence of a pipeline, with filters, a mutator and a handler in turn.
 type Workflow struct {
 	// Its name, unique within the pipeline.
 	Name string `json:"name"`
@@ -236,15 +236,15 @@ const (
 	MutatorOnlyOutput = "only_check_output"
 )
 
-// SensuPipeline returns the name of the pipeline that replaces a handler of Sensu's events.
+// SensuPipeline returns the name of the pipeline that an import creates for a handler of Sensu.
 func SensuPipeline(handler string) string { return "sensu-" + handler }
 
-// BuiltinFilter reports whether Sensu has a built-in filter with this name, such as is_incident.
+// BuiltinFilter reports whether Sensu has a built-in filter of the given name, such as is_incident.
 func BuiltinFilter(name string) bool {
 	return name == FilterIncident || name == FilterNotSilenced || name == FilterHasMetrics
 }
 
-// BuiltinMutator reports whether Sensu has a built-in mutator with this name.
+// BuiltinMutator reports whether Sensu has a built-in mutator of the given name.
 func BuiltinMutator(name string) bool { return name == MutatorJSON || name == MutatorOnlyOutput }
 
 // SensuKindsPage is the page about the kinds kept from Sensu.

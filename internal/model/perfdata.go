@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Perfdatum is one performance datum of a plug-in, by the Nagios conventions:
+// Perfdatum is one value of a plug-in's performance data, by the Nagios conventions. Its form is
 // 'label'=value[unit];[warn];[crit];[min];[max].
 type Perfdatum struct {
 	Label string
@@ -46,8 +46,8 @@ func ParseOutput(output []byte) Output {
 	return out
 }
 
-// appendPerfdata parses performance data from a text, appends it to perf and returns the number of malformed words
-// (bad)
+// appendPerfdata parses the performance data in a text, and appends the values to a list. bad is the number of
+// malformed words.
 func appendPerfdata(perf []Perfdatum, text []byte) (_ []Perfdatum, bad int) {
 	for {
 		text = bytes.TrimLeft(text, " \t\r\n")
@@ -75,8 +75,8 @@ func appendPerfdata(perf []Perfdatum, text []byte) (_ []Perfdatum, bad int) {
 	}
 }
 
-// perfLabel parses the label of a performance datum, up to and including the = sign. A label with blanks stands in
-// single quotes, and two quotes in it mean one. Without a label, rest is the text from the blank on.
+// perfLabel parses the name of one value in performance data, up to the = sign. A label with blanks stands in single
+// quotes, and two quotes in it mean one. Without a label, rest is the text from the blank on.
 func perfLabel(text []byte) (label string, rest []byte, ok bool) {
 	if text[0] != '\'' {
 		equal := bytes.IndexByte(text, '=')
@@ -110,7 +110,7 @@ func perfLabel(text []byte) (label string, rest []byte, ok bool) {
 
 var errNotPerfdata = errors.New("not perfdata")
 
-// parsePerfValue parses value and thresholds of a performance datum, after the = sign.
+// parsePerfValue parses one value of performance data with its thresholds, after the = sign.
 func parsePerfValue(word []byte) (Perfdatum, error) {
 	d := Perfdatum{Min: math.NaN(), Max: math.NaN()}
 	fields := bytes.Split(word, []byte(";"))
@@ -163,7 +163,7 @@ func parsePerfValue(word []byte) (Perfdatum, error) {
 	return d, nil
 }
 
-// isPerfdataUnit reports whether a text is a unit of performance data, not the rest of a number such as ",0" or "E5".
+// isPerfdataUnit reports whether a text can be the unit of a value in performance data. Such rests are ",0" and "E5".
 func isPerfdataUnit(unit []byte) bool {
 	if len(unit) == 0 {
 		return true
@@ -177,7 +177,7 @@ func isPerfdataUnit(unit []byte) bool {
 	return true
 }
 
-// numberPrefix returns the length of the decimal number at the start of a text. A comma counts as decimal point:
+// numberPrefix returns how many bytes at the start of a text form a decimal number. A comma counts as decimal point:
 // plug-ins print it under some locales.
 func numberPrefix(text []byte) int {
 	i, digits := 0, false
@@ -207,7 +207,7 @@ func numberPrefix(text []byte) int {
 	return i
 }
 
-// parseNumber parses a decimal number; a comma counts as decimal point.
+// parseNumber parses a decimal number. A comma counts as decimal point.
 func parseNumber(text []byte) (float64, error) {
 	v, err := strconv.ParseFloat(string(bytes.ReplaceAll(text, []byte(","), []byte("."))), 64)
 	if err != nil {
@@ -216,7 +216,7 @@ func parseNumber(text []byte) (float64, error) {
 	return v, nil
 }
 
-// Append appends the performance datum to dst in the syntax of Nagios
+// Append appends the value of performance data to dst in the syntax of Nagios.
 func (d Perfdatum) Append(dst []byte) []byte {
 	if bytes.ContainsAny([]byte(d.Label), " \t\r\n'=|") {
 		dst = append(dst, '\'')
@@ -258,17 +258,18 @@ func (d Perfdatum) Append(dst []byte) []byte {
 	return dst[:end]
 }
 
-// appendNumber appends a number without exponent.
+// appendNumber appends a number to dst in decimal notation, never as 1e6.
 func appendNumber(dst []byte, v float64) []byte { return strconv.AppendFloat(dst, v, 'f', -1, 64) }
 
-// Range is a Nagios threshold: a value outside Start … End raises an alert or, if Inside is true, a value within
+// Range is a Nagios threshold, which raises an alert for values outside (or inside) a range. If AlertInside is true,
+// values inside raise the alert.
 type Range struct {
 	Start, End  float64 // may be infinite
 	AlertInside bool
 }
 
-// ParseRange parses a Nagios threshold: "10" alerts below 0 or above 10, "10:" below 10, "~:10" above 10, "10:20"
-// outside, "@10:20" inside of both numbers.
+// ParseRange parses a Nagios threshold, such as "10", "10:", "~:10", "10:20" or "@10:20". "10" alerts below 0 or above
+// 10, "10:" below 10, "~:10" above 10, "10:20" outside, "@10:20" inside of both numbers.
 func ParseRange(text string) (Range, error) {
 	r := Range{Start: 0, End: math.Inf(1)}
 	bad := func() (Range, error) {
@@ -310,7 +311,7 @@ func ParseRange(text string) (Range, error) {
 	return r, nil
 }
 
-// Violates reports whether a value is outside the allowed range, so that the check raises an alert
+// Violates reports whether a value raises an alert under the Nagios threshold
 func (r Range) Violates(v float64) bool {
 	within := v >= r.Start && v <= r.End
 	return within == r.AlertInside

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestParseOutputGolden parses testdata/perfdata/*.txt (outputs of plug-ins) and compares each result with the
-// .golden file beside it.
+// TestParseOutputGolden parses outputs of plug-ins, and compares each result with its golden file. The outputs are
+// testdata/perfdata/*.txt.
 func TestParseOutputGolden(t *testing.T) {
 	files, _ := filepath.Glob("testdata/perfdata/*.txt")
 	if len(files) == 0 {
@@ -34,7 +34,7 @@ func TestParseOutputGolden(t *testing.T) {
 	}
 }
 
-// TestParseRangeFollowsNagios parses Nagios thresholds and compares which values raise an alert
+// TestParseRangeFollowsNagios parses Nagios thresholds, and compares which values raise an alert with Nagios' rules
 func TestParseRangeFollowsNagios(t *testing.T) {
 	for _, c := range []struct {
 		text       string
@@ -72,7 +72,7 @@ func TestParseRangeFollowsNagios(t *testing.T) {
 	}
 }
 
-// FuzzParseOutput parses random plug-in outputs; performance data survives printing and parsing.
+// FuzzParseOutput parses random plug-in outputs, and expects performance data to survive printing and parsing.
 func FuzzParseOutput(f *testing.F) {
 	files, _ := filepath.Glob("testdata/perfdata/*.txt")
 	for _, file := range files {
@@ -96,8 +96,8 @@ func FuzzParseOutput(f *testing.F) {
 	})
 }
 
-// FuzzQuantities parses random durations, sizes, thresholds, statuses and ids, and expects each valid one to be equal
-// after formatting and parsing it again.
+// FuzzQuantities parses random durations, sizes, thresholds and statuses, and expects no change after formatting and
+// parsing. Only valid texts count.
 func FuzzQuantities(f *testing.F) {
 	for _, text := range []string{
 		"30s", "1h30m", "7d", "-5m", "0", "5", "1e3s", "99999999999d", "64KiB", "1.5GiB", "4 MB", "-1", "1e400GiB", "1e20B", "65536",

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TechniqueSpec is a list of methods, such as a file's content or a package, that keep one part of a node as declared
-// (Rudder's technique). Directives apply it with their own values of its parameters.
+// TechniqueSpec is a list of methods for one part of a node, as in Rudder. The methods keep that part as declared,
+// such as a file's content or a package. Directives apply it with their own values of its parameters.
 type TechniqueSpec struct {
 	// Its purpose, for people.
 	Description string `json:"description,omitempty"`
@@ -51,12 +51,12 @@ type Parameter struct {
 // SecretParameter is the type of a parameter whose value is the name of a Secret.
 const SecretParameter = "secret"
 
-// IsLoop reports whether the value of the parameter has elements for loops.
+// IsLoop reports whether components can loop over the parameter, that is, a list or map.
 func (p *Parameter) IsLoop() bool { return p.Type == "list" || p.Type == "map" }
 
-// Method is one component of a technique: its name and exactly one method, such as a file's content. In audit mode a
-// method checks and never changes anything. In enforce mode it checks, applies the missing part, and checks again. It has
-// more than 25 fields because each kind of method is one.
+// Method is one component of a technique, with a name and exactly one method. Such a method is a file's content. In
+// audit mode a method checks and never changes anything. In enforce mode it checks, applies the missing part, and
+// checks again. It has more than 25 fields because each kind of method is one.
 type Method struct {
 	// The name of the component in reports, unique within the technique or block.
 	Component string `json:"component"`
@@ -127,13 +127,13 @@ type Method struct {
 	Rudder *RudderMethod `json:"rudder,omitempty"`
 }
 
-// PathMethod is the argument of methods that need only the path of a file or folder.
+// PathMethod is the argument of policy methods that need only the path of a file or folder.
 type PathMethod struct {
 	// The absolute path.
 	Path string `json:"path"`
 }
 
-// FileContentMethod is a file with exactly this content. Mode and owner of an existing file stay.
+// FileContentMethod requires a file to have exactly the given content. Mode and owner of an existing file stay.
 type FileContentMethod struct {
 	// The absolute path.
 	Path string `json:"path"`
@@ -148,7 +148,8 @@ type FileContentMethod struct {
 	Template bool `json:"template,omitempty"`
 }
 
-// FileLinesMethod is a file that has these lines, or none of them. Other lines stay. Missing lines are appended.
+// FileLinesMethod requires a file to contain certain lines, or to lack certain lines. Other lines stay. Missing lines
+// are appended.
 type FileLinesMethod struct {
 	// The absolute path.
 	Path string `json:"path"`
@@ -158,8 +159,8 @@ type FileLinesMethod struct {
 	Absent bool `json:"absent,omitempty"`
 }
 
-// FileKeyValueMethod is a file with one line KEY SEPARATOR VALUE. A line with the key and another value is replaced, else
-// the line is appended.
+// FileKeyValueMethod requires a file to have one line KEY SEPARATOR VALUE for a key. A line with the key and another
+// value is replaced, else the line is appended.
 type FileKeyValueMethod struct {
 	// The absolute path.
 	Path string `json:"path"`
@@ -171,8 +172,8 @@ type FileKeyValueMethod struct {
 	Separator string `json:"separator,omitempty"`
 }
 
-// FileBlockMethod is a block of lines in a file, after the line "# BEGIN NAME" and before "# END NAME". Other lines stay. A missing
-// block is appended.
+// FileBlockMethod requires a file to contain a block of lines between two marker lines. The lines are "# BEGIN NAME"
+// and "# END NAME". Other lines stay. A missing block is appended.
 type FileBlockMethod struct {
 	// The absolute path.
 	Path string `json:"path"`
@@ -186,8 +187,8 @@ type FileBlockMethod struct {
 	Absent bool `json:"absent,omitempty"`
 }
 
-// FileIniMethod is a line KEY = VALUE in a section of an ini file. Another value is replaced; a missing key is added to the end of its
-// section, and a missing section to the end of the file.
+// FileIniMethod requires an ini file to have the line KEY = VALUE in a section. Another value is replaced; a missing
+// key is added to the end of its section, and a missing section to the end of the file.
 type FileIniMethod struct {
 	// The absolute path.
 	Path string `json:"path"`
@@ -199,7 +200,7 @@ type FileIniMethod struct {
 	Value string `json:"value"`
 }
 
-// SymlinkMethod is a symbolic link. Anything else at its path is an error.
+// SymlinkMethod requires a symbolic link to a given target. Anything else at its path is an error.
 type SymlinkMethod struct {
 	// The absolute path of the link.
 	Path string `json:"path"`
@@ -207,7 +208,8 @@ type SymlinkMethod struct {
 	Target string `json:"target"`
 }
 
-// KernelModuleMethod is a module of the kernel that is loaded now and at each start (/etc/modules-load.d/60-muster.conf), or is not.
+// KernelModuleMethod requires a kernel module to be loaded, now and at each start, or not to be loaded. The start
+// reads /etc/modules-load.d/60-muster.conf.
 type KernelModuleMethod struct {
 	// The name, such as br_netfilter.
 	Name string `json:"name"`
@@ -215,7 +217,8 @@ type KernelModuleMethod struct {
 	State string `json:"state,omitempty"`
 }
 
-// UserMethod is a user in /etc/passwd, whom useradd, usermod and userdel change. A home directory is neither made nor removed.
+// UserMethod requires a user in /etc/passwd, changed by useradd, usermod and userdel. A home directory is neither made
+// nor removed.
 type UserMethod struct {
 	// The name.
 	Name string `json:"name"`
@@ -231,7 +234,7 @@ type UserMethod struct {
 	Shell string `json:"shell,omitempty"`
 }
 
-// UserGroupMethod is a group in /etc/group, which groupadd, groupmod and groupdel change.
+// UserGroupMethod requires a group in /etc/group, changed by groupadd, groupmod and groupdel.
 type UserGroupMethod struct {
 	// The name.
 	Name string `json:"name"`
@@ -241,7 +244,7 @@ type UserGroupMethod struct {
 	GID string `json:"gid,omitempty"`
 }
 
-// CronMethod is the file /etc/cron.d/NAME with one job.
+// CronMethod requires one cron job in the file /etc/cron.d/NAME.
 type CronMethod struct {
 	// The name of the file: letters, digits, _ and -, because cron reads no other names.
 	Name string `json:"name"`
@@ -255,7 +258,7 @@ type CronMethod struct {
 	Command string `json:"command,omitempty"`
 }
 
-// HTTPMethod is the answer of a URL to GET, within ten seconds.
+// HTTPMethod requires a URL to answer a GET request as expected, within ten seconds.
 type HTTPMethod struct {
 	// The URL, http or https.
 	URL string `json:"url"`
@@ -265,7 +268,7 @@ type HTTPMethod struct {
 	Contains string `json:"contains,omitempty"`
 }
 
-// ReportMethod reports a message unless a condition is true.
+// ReportMethod reports a message as a failure unless a condition is true.
 type ReportMethod struct {
 	// The condition, as in when.
 	If string `json:"if"`
@@ -273,7 +276,8 @@ type ReportMethod struct {
 	Message string `json:"message"`
 }
 
-// RudderMethod is a component that Rudder's agents run. Reports name it by its id, else by component and value.
+// RudderMethod is a component that Rudder's agents run, not Muster's agents. Reports name it by its id, else by
+// component and value.
 type RudderMethod struct {
 	// The method in Rudder, such as package_present, for people.
 	Method string `json:"method,omitempty"`
@@ -285,7 +289,7 @@ type RudderMethod struct {
 	Value string `json:"value,omitempty"`
 }
 
-// FilePermissionsMethod is the mode, owner and group of a file or folder; empty ones are not compared.
+// FilePermissionsMethod requires the given mode, owner and group of a file or folder. Empty fields are not compared.
 type FilePermissionsMethod struct {
 	// The absolute path.
 	Path string `json:"path"`
@@ -297,7 +301,8 @@ type FilePermissionsMethod struct {
 	Group string `json:"group,omitempty"`
 }
 
-// FileACLMethod is entries of the access control list of a file or folder, read by getfacl and set by setfacl. Other entries stay.
+// FileACLMethod requires a file or folder to have certain entries in its access control list. The program getfacl
+// reads it, and setfacl sets it. Other entries stay.
 type FileACLMethod struct {
 	// The absolute path.
 	Path string `json:"path"`
@@ -307,7 +312,8 @@ type FileACLMethod struct {
 	Absent bool `json:"absent,omitempty"`
 }
 
-// TimerMethod is the units NAME.timer and NAME.service in /etc/systemd/system, of which systemd starts the timer with the machine.
+// TimerMethod requires a systemd timer with its service, NAME.timer and NAME.service. Systemd starts the timer with
+// the machine.
 type TimerMethod struct {
 	// The name of both units, without a suffix.
 	Name string `json:"name"`
@@ -321,7 +327,8 @@ type TimerMethod struct {
 	Command string `json:"command,omitempty"`
 }
 
-// CommandMethod checks and changes a node by commands. A string is run by the shell, a list without one.
+// CommandMethod checks a node by a command, and changes the node by another command. A string is run by the shell, a
+// list without one.
 type CommandMethod struct {
 	// Must change nothing, for it runs in both modes. Exit code 0: compliant; any other: not.
 	Check *Command `json:"check,omitempty"`
@@ -329,7 +336,8 @@ type CommandMethod struct {
 	Apply *Command `json:"apply,omitempty"`
 }
 
-// PackageMethod is a package of the machine's package manager: dpkg with apt-get, rpm with dnf or zypper, or apk.
+// PackageMethod requires a package to be installed, or not, by the machine's package manager. The managers are dpkg
+// with apt-get, rpm with dnf or zypper, and apk.
 type PackageMethod struct {
 	// The name of the package.
 	Name string `json:"name"`
@@ -339,8 +347,8 @@ type PackageMethod struct {
 	Version string `json:"version,omitempty"`
 }
 
-// ServiceMethod is the state of a service of systemd or, on machines without systemctl, of System V. At least one of state and
-// boot is given.
+// ServiceMethod requires a service of systemd or System V to be in a given state. At least one of state and boot is
+// given.
 type ServiceMethod struct {
 	// The name of the unit; .service may be left out. Of System V: of the init script.
 	Name string `json:"name"`
@@ -350,7 +358,7 @@ type ServiceMethod struct {
 	Boot string `json:"boot,omitempty"`
 }
 
-// SysctlMethod is the present value of a kernel parameter. In enforce mode it is also written to
+// SysctlMethod requires a kernel parameter to have a given value. In enforce mode it is also written to
 // /etc/sysctl.d/60-muster.conf, so that it stays after a restart.
 type SysctlMethod struct {
 	// The key, such as net.ipv4.ip_forward.
@@ -409,7 +417,7 @@ type DirectiveSpec struct {
 // Kind returns the name of the kind.
 func (*DirectiveSpec) Kind() string { return "Directive" }
 
-// PolicySpec lists directives and the nodes on which they run.
+// PolicySpec lists directives and the nodes for the directives.
 type PolicySpec struct {
 	// The directives, of the same namespace or shared/NAME.
 	Directives []string `json:"directives" ref:"Directive"`
@@ -432,7 +440,7 @@ type PolicyAlert struct {
 // Kind returns the name of the kind.
 func (*PolicySpec) Kind() string { return "Policy" }
 
-// Qualified returns the receivers as NAMESPACE/NAME, so that code outside the policy's namespace finds them.
+// Qualified returns a copy in which each handler and route is written NAMESPACE/NAME.
 func (a *PolicyAlert) Qualified(namespace string) *PolicyAlert {
 	out := *a
 	qualifyReferences(&out, namespace)
@@ -455,10 +463,10 @@ const (
 	DefaultPriority       = 5
 )
 
-// Scalar is a text that files may also write as a number, true or false.
+// Scalar is a text value that resource files may also write as a number, true or false.
 type Scalar string
 
-// UnmarshalJSON decodes a text, number or boolean.
+// UnmarshalJSON decodes a text, number or boolean as text.
 func (s *Scalar) UnmarshalJSON(data []byte) error {
 	data = bytes.TrimSpace(data)
 	if len(data) > 0 && (data[0] == '{' || data[0] == '[') || string(data) == "null" {
@@ -468,17 +476,18 @@ func (s *Scalar) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ParameterValue is the value of a parameter: a text, or the elements of a list or map.
+// ParameterValue is the value of a parameter, either a text, a list or a map.
 type ParameterValue struct {
 	Text     Scalar
 	Elements []LoopItem // of a map by ascending key; nil: Text is the value
 	Map      bool       // the value is a map, not a list
 }
 
-// LoopItem has the fields of an element of a list or map: key and value for a map, and the empty name for a text in a list.
+// LoopItem is one element of a list or map over which a component loops. A map has key and value; a text in a list has
+// the empty name.
 type LoopItem map[string]Scalar
 
-// Name returns the name of the element: its text, its key, or its field name.
+// Name returns the text that identifies the loop element, such as its key. It is its text, its key, or its field name.
 func (e LoopItem) Name() string {
 	for _, field := range []string{"", "key", "name"} {
 		if text, ok := e[field]; ok {
@@ -488,7 +497,7 @@ func (e LoopItem) Name() string {
 	return ""
 }
 
-// TextValue returns the value of a parameter that is a text.
+// TextValue makes a parameter value of a text.
 func TextValue(text string) ParameterValue { return ParameterValue{Text: Scalar(text)} }
 
 // UnmarshalJSON decodes a text, number, boolean, list or map.
@@ -529,7 +538,7 @@ func (v *ParameterValue) UnmarshalJSON(data []byte) error {
 	return v.Text.UnmarshalJSON(data)
 }
 
-// MarshalJSON encodes the value as files write it.
+// MarshalJSON encodes the value in the form of resource files.
 func (v ParameterValue) MarshalJSON() ([]byte, error) {
 	switch {
 	case v.Elements == nil:
@@ -552,7 +561,7 @@ func (v ParameterValue) MarshalJSON() ([]byte, error) {
 	return json.Marshal(list)
 }
 
-// String returns the value for people: its text, or the list or map in JSON.
+// String formats the value of the parameter for people. It is a text, or a list or map in JSON.
 func (v ParameterValue) String() string {
 	if v.Elements == nil {
 		return string(v.Text)
@@ -561,8 +570,8 @@ func (v ParameterValue) String() string {
 	return string(data)
 }
 
-// Selected returns the name and the arguments of each method that the component sets; a valid component sets exactly
-// one, or has a block instead.
+// Selected returns the policy method that a component sets, by name and arguments. A valid component sets exactly one,
+// or has a block instead.
 func (m *Method) Selected() (names []string, arguments []any) {
 	v := reflect.ValueOf(m).Elem()
 	for i := range v.NumField() {
@@ -573,7 +582,7 @@ func (m *Method) Selected() (names []string, arguments []any) {
 	return names, arguments
 }
 
-// EachMethod calls visit for each component and block, also in blocks, with its field, such as spec.methods[0].block[1].
+// EachMethod calls visit for each component and block of a technique, also inside blocks.
 func EachMethod(methods []Method, field string, visit func(field string, m *Method)) {
 	for i := range methods {
 		at := fmt.Sprintf("%s[%d]", field, i)
@@ -582,7 +591,7 @@ func EachMethod(methods []Method, field string, visit func(field string, m *Meth
 	}
 }
 
-// NewMethod returns the method with a name and arguments in JSON, as a component has them.
+// NewMethod decodes a policy method from its name and JSON arguments in a compiled component.
 func NewMethod(name string, arguments []byte) (*Method, error) {
 	m := &Method{}
 	err := json.Unmarshal(fmt.Appendf(nil, "{%q:%s}", name, arguments), m)

@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// Template is a string in which {{ .props.x | default "y" }} stands for a property of the node. It is the only
-// variable; the agent expands it.
+// Template is a parsed text with variables, which the properties of a node replace. A variable is written {{ .props.x
+// | default "y" }}. It is the only variable; the agent expands it.
 type Template struct {
 	parts []templatePart
 	sensu *sensuTokens // tokens of Sensu instead of parts; nil: none
 	names []string
 }
 
-// templatePart is a literal text or one variable of a template.
+// templatePart is a piece of a template, either literal text or one variable.
 type templatePart struct {
 	literal string   // the text, if path is nil
 	path    []string // name of the property, then names of members
@@ -26,7 +26,7 @@ type templatePart struct {
 	quote   shellQuote
 }
 
-// TemplateError is an error in a template; Column counts bytes from 1, and zero means unknown.
+// TemplateError is an error in a template with its column. Column counts bytes from 1, and zero means unknown.
 type TemplateError struct {
 	Column int
 	Reason string
@@ -49,8 +49,8 @@ type MissingError struct {
 // Error returns a text that names the property without a value.
 func (e *MissingError) Error() string { return fmt.Sprintf("property %q %s", e.Property, e.Reason) }
 
-// PropertyValues is a function that returns the value of a node's property as JSON, or an error if two groups
-// contradict each other. ok is false for an unset property.
+// PropertyValues is the type of a function that looks up a property of a node by name. It returns the value as JSON,
+// or an error if two groups contradict each other. ok is false for an unset property.
 type PropertyValues func(name string) (value []byte, conflict string, ok bool)
 
 // ParseTemplate parses a text with {{ .props.NAME }} variables. With shell, every value will be quoted for the POSIX
@@ -59,14 +59,14 @@ func ParseTemplate(text string, shell bool) (*Template, error) {
 	return parseTemplate(text, shell, false)
 }
 
-// ParseMethodTemplate parses a text of a technique's method, which also has {{ .params.NAME }}, a parameter of the
-// technique, and {{ .item }} or {{ .item.FIELD }}, the element of a loop. Expand asks for them by the names ".params.NAME",
-// ".item" and ".item.FIELD", and Names lists them in this form.
+// ParseMethodTemplate parses a text in a policy technique as a template with variables. A variable is a property, a
+// parameter of the technique ({{ .params.NAME }}), or the element of a loop ({{ .item }} or {{ .item.FIELD }}). Expand
+// asks for them by the names ".params.NAME", ".item" and ".item.FIELD", and Names lists them in this form.
 func ParseMethodTemplate(text string, shell bool) (*Template, error) {
 	return parseTemplate(text, shell, true)
 }
 
-// parseTemplate parses a text with variables; params allows parameters of a technique.
+// parseTemplate parses a text with variables. params allows parameters of a technique.
 func parseTemplate(text string, shell, params bool) (*Template, error) {
 	t := &Template{}
 	scan := shellScan{on: shell}
@@ -100,10 +100,10 @@ func parseTemplate(text string, shell, params bool) (*Template, error) {
 	return t, nil
 }
 
-// LiteralText returns a template whose expansion is exactly this text, even if the text contains braces.
+// LiteralText escapes a text for a template, which then gives the same text. The text may contain braces.
 func LiteralText(text string) string { return strings.ReplaceAll(text, "{{", literalBraces) }
 
-// TemplateLiteral is the inverse of LiteralText: it returns the text from which LiteralText made the template.
+// TemplateLiteral returns the original text of a template made by LiteralText.
 func TemplateLiteral(template string) string {
 	return strings.ReplaceAll(template, literalBraces, "{{")
 }
@@ -130,8 +130,8 @@ func (t *Template) Names() []string { return t.names }
 // Expand returns the text with property values in place of its variables. The error is a *MissingError.
 func (t *Template) Expand(values PropertyValues) (string, error) { return t.expand(values, nil) }
 
-// expand returns the text with property values in place of its variables, after escape has changed each value (nil:
-// unchanged)
+// expand returns the text with property values in place of its variables. escape changes each value first, nil changes
+// nothing.
 func (t *Template) expand(values PropertyValues, escape func(string) string) (string, error) {
 	switch {
 	case t.sensu != nil:
@@ -164,7 +164,7 @@ func (t *Template) expand(values PropertyValues, escape func(string) string) (st
 	return b.String(), nil
 }
 
-// fillVariables returns the text of the template with the same word in place of every variable
+// fillVariables returns the text of the template with one given word in place of every variable
 func (t *Template) fillVariables(word string) string {
 	var b strings.Builder
 	for i := range t.parts {
@@ -177,7 +177,8 @@ func (t *Template) fillVariables(word string) string {
 	return b.String()
 }
 
-// value returns the value of a template variable: the property's value or, if that is missing, the default
+// value returns the value of the template variable, or its default value. It is the property's value or, if that is
+// missing, the default.
 func (p *templatePart) value(values PropertyValues) (string, error) {
 	raw, conflict, ok := values(p.path[0])
 	if conflict != "" {
@@ -202,7 +203,8 @@ func (p *templatePart) value(values PropertyValues) (string, error) {
 	return propertyText(raw), nil
 }
 
-// propertyText converts a JSON value to text for a command: a string without quotes, anything else as compact JSON.
+// propertyText converts the JSON value of a property to text for use in a command. A string loses its quotes, anything
+// else becomes compact JSON.
 func propertyText(raw []byte) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -215,8 +217,8 @@ func propertyText(raw []byte) string {
 	return string(raw)
 }
 
-// PropertyNameError returns an error if a property name is invalid, so that templates could not refer to it, or nil
-// if the name is valid.
+// PropertyNameError returns an error if a template could not name a property by the given name. It returns nil for a
+// valid name.
 func PropertyNameError(name string) error {
 	if strings.HasPrefix(name, "{") {
 		if m, ok := parseWholeMacro(name); !ok || len(name) > MaxName {
@@ -237,13 +239,13 @@ func PropertyNameError(name string) error {
 	return nil
 }
 
-// isPathByte reports whether a byte may be in the name of a property.
+// isPathByte reports whether a byte is allowed in the name of a property.
 func isPathByte(c byte) bool {
 	return c == '_' || c == '-' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// parseAction parses the {{ … }} that begins at offset start, and returns the offset after it. A part without path
-// is literal text.
+// parseAction parses one variable {{ … }} of a template, which begins at a given offset. A part without path is
+// literal text.
 func parseAction(text string, start int, params bool) (end int, part templatePart, err error) {
 	fail := func(at int, format string, args ...any) (int, templatePart, error) {
 		return 0, templatePart{}, &TemplateError{at + 1, fmt.Sprintf(format, args...)}
@@ -315,8 +317,8 @@ const ParameterPrefix = ".params."
 // ItemName is the name under which a template reads the element of a loop. ItemName, a dot and a field name read a field.
 const ItemName = ".item"
 
-// itemName returns the name by which templates read a field of a loop's element, or the element itself if the field is
-// empty.
+// itemName returns the name of the template variable for a field of a loop's element. For an empty field it is the
+// element itself.
 func itemName(field string) string {
 	if field == "" {
 		return ItemName
@@ -324,14 +326,14 @@ func itemName(field string) string {
 	return ItemName + "." + field
 }
 
-// ItemField returns the field of a loop's element that a template reads by this name; ok is false for other names.
+// ItemField returns which field of a loop's element a template variable names. ok is false for other names.
 func ItemField(name string) (field string, ok bool) {
 	rest, ok := strings.CutPrefix(name, ItemName)
 	return strings.TrimPrefix(rest, "."), ok
 }
 
-// methodVariable parses a parameter of the technique or an element of a loop at an offset of a template, and returns
-// its name and the offset after it.
+// methodVariable parses a variable .params.NAME or .item in a technique's template. It begins at an offset and also
+// returns the offset after the name.
 func methodVariable(text string, at int) (name string, end int, ok bool) {
 	for _, prefix := range []string{ParameterPrefix, ItemName + ".", ItemName} {
 		if !strings.HasPrefix(text[at:], prefix) {
@@ -354,7 +356,7 @@ func skipSpace(text string, at int) int {
 	return at
 }
 
-// quotedString parses a quoted string at an offset and returns the offset after it.
+// quotedString parses a quoted string at an offset, and returns the offset after the string.
 func quotedString(text string, at int) (value string, next int, ok bool) {
 	prefix, err := strconv.QuotedPrefix(text[at:])
 	if err != nil {
@@ -364,7 +366,7 @@ func quotedString(text string, at int) (value string, next int, ok bool) {
 	return value, at + len(prefix), err == nil
 }
 
-// defaultValue parses the default in a template: a quoted string, a number, true or false.
+// defaultValue parses the default value of a template variable, such as a quoted string, number, true or false.
 func defaultValue(text string, at int) (value string, next int, ok bool) {
 	if at < len(text) && (text[at] == '"' || text[at] == '`') {
 		return quotedString(text, at)
@@ -381,8 +383,8 @@ func defaultValue(text string, at int) (value string, next int, ok bool) {
 	return value, next, err == nil && value != ""
 }
 
-// shellQuote is the kind of quoting that a property value needs at one place of a POSIX shell line, so that the shell
-// reads it as plain text
+// shellQuote says how to quote a property value at one position of a shell line. The shell must read the value as
+// plain text.
 type shellQuote uint8
 
 const (
@@ -392,7 +394,7 @@ const (
 	quoteDouble                   // between "…"
 )
 
-// write appends a value to the shell line, quoted so that the shell reads it as plain text
+// write appends a property value to the shell line, with quotes so that the shell sees plain text.
 func (q shellQuote) write(b *strings.Builder, value string) {
 	switch q {
 	case quoteNone:
@@ -421,10 +423,10 @@ func (q shellQuote) write(b *strings.Builder, value string) {
 	}
 }
 
-// shellScan follows the quoting of a POSIX shell line up to a template variable. It knows plain words, '…', "…",
-// backslashes, comments and plain $(…) without quotes or brackets in it; as soon as it meets something else (here
-// documents, backquotes, nested substitution, $'…') it refuses every variable that follows instead of guessing,
-// because a wrong guess would let a value run as code.
+// shellScan determines the shell quoting at a variable's position, by reading the shell line before. It knows plain
+// words, '…', "…", backslashes, comments and plain $(…) without quotes or brackets in it; as soon as it meets
+// something else (here documents, backquotes, nested substitution, $'…') it refuses every variable that follows
+// instead of guessing, because a wrong guess would let a value run as code.
 type shellScan struct {
 	on      bool
 	in      byte   // 0 bare, '\'' single, '"' double, '#' comment
@@ -435,7 +437,7 @@ type shellScan struct {
 	unclear string // the construct that the scan does not follow
 }
 
-// advance updates the state of shell quoting for each character of a text
+// advance reads a text as a part of the shell line, and updates the quoting state
 func (s *shellScan) advance(text string) {
 	if !s.on {
 		return
@@ -448,10 +450,10 @@ func (s *shellScan) advance(text string) {
 	}
 }
 
-// prev returns the character before the current one
+// prev returns the byte before the current position in the shell line
 func (s *shellScan) prev() byte { return byte(s.last) }
 
-// step updates the state of shell quoting for the next character
+// step updates the quoting state for one more byte of the shell line
 func (s *shellScan) step(c byte) {
 	if s.escaped {
 		s.escaped = false
@@ -508,8 +510,8 @@ func (s *shellScan) step(c byte) {
 	}
 }
 
-// variable returns the quoting that a variable needs at the current position, or an error if no variable is allowed
-// here
+// variable returns how to quote a variable's value at the current position of the shell line. It returns an error if
+// no variable is allowed here.
 func (s *shellScan) variable(column int) (shellQuote, error) {
 	if !s.on {
 		return quoteNone, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testProperties returns a look-up of properties in a map, for tests; the property "conflicting" gives an error about
-// two contradictory values.
+// testProperties returns a PropertyValues function that looks up properties in a map. The property "conflicting" gives
+// an error about two contradictory values.
 func testProperties(m map[string]string) PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		if name == "conflicting" {
@@ -82,7 +82,7 @@ func TestMissingPropertiesAreErrors(t *testing.T) {
 	}
 }
 
-// TestTemplateErrors parses wrong templates and expects the column and reason.
+// TestTemplateErrors parses wrong templates, and expects errors with column and reason.
 func TestTemplateErrors(t *testing.T) {
 	for _, c := range []struct {
 		in     string
@@ -143,8 +143,8 @@ func TestCommandTemplate(t *testing.T) {
 	}
 }
 
-// TestShellQuoting runs shell lines with random values at each position that the parser accepts, and expects each
-// value as one word of plain text
+// TestShellQuoting runs shell lines with random values as variables, and expects each value as plain text. It tries
+// every position that the parser accepts.
 func TestShellQuoting(t *testing.T) {
 	if _, err := exec.LookPath("/bin/sh"); err != nil {
 		t.Skip("no /bin/sh")
@@ -180,8 +180,8 @@ func jsonString(s string) []byte {
 	return b
 }
 
-// FuzzParseTemplate parses random templates, also for a shell, and expects an error with its column, or a template that
-// can be expanded.
+// FuzzParseTemplate parses random templates, and expects an error with its column, or a usable template. A usable
+// template can be expanded. It may be for a shell.
 func FuzzParseTemplate(f *testing.F) {
 	for _, s := range []string{"", "a {{ .props.x }}", `{{ .props.x | default "y" }}`, `"{{ .props.x.y }}" $(a) # b`, "{{", `{{ "{{" }}`} {
 		f.Add(s, true)

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// FieldReference is a field of a spec that names other resources of one kind. The struct tag ref of the field has the kind, and the
-// words optional and chain; the tag "-" excludes a field with all fields in it.
+// FieldReference is a field of a spec in which a resource names other resources. The struct tag ref of the field has
+// the kind, and the words optional and chain; the tag "-" excludes a field with all fields in it.
 type FieldReference struct {
 	Kind     string // of the named resources
 	Field    string // spec.alert.handlers
@@ -17,7 +17,7 @@ type FieldReference struct {
 	value    reflect.Value
 }
 
-// EachReference calls visit for each field of a spec that names other resources; the spec may also be a part of one,
+// EachReference calls visit for each field of a spec that names other resources. The spec may also be a part of one,
 // located at a field.
 func EachReference(field string, spec any, visit func(FieldReference)) {
 	eachReferringField(reflect.ValueOf(spec), field, func(field string, v reflect.Value, tag string) {
@@ -37,8 +37,8 @@ func EachTargets(spec Spec, visit func(field string, t *Targets)) {
 	})
 }
 
-// eachReferringField calls visit for each struct inside a value of type Spec, and for each of its fields that refers to
-// other resources (tag ref).
+// eachReferringField visits each struct in a value, and each field with the struct tag ref. Such a field refers to
+// other resources.
 func eachReferringField(v reflect.Value, at string, visit func(field string, v reflect.Value, tag string)) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -70,7 +70,7 @@ func eachReferringField(v reflect.Value, at string, visit func(field string, v r
 	}
 }
 
-// Names returns the names in the field as they are written: NAME or NAMESPACE/NAME. An unset field has none.
+// Names returns the names in the field in their written form, NAME or NAMESPACE/NAME. An unset field has none.
 func (f *FieldReference) Names() []string {
 	if f.value.Kind() == reflect.Slice {
 		return f.value.Interface().([]string)
@@ -104,13 +104,13 @@ func qualifyReferences(spec any, namespace string) {
 	})
 }
 
-// NamedSecret is one reference of a handler or mutator to a Secret.
+// NamedSecret is a place in a handler or mutator that refers to a Secret.
 type NamedSecret struct {
 	Field string // path of the field with the reference
 	Ref   string // the reference as written: NAME or NAMESPACE/NAME
 }
 
-// NamedSecrets returns all references of a spec to Secrets.
+// NamedSecrets returns every place in a spec that refers to a Secret.
 func NamedSecrets(spec Spec) (list []NamedSecret) {
 	EachReference("spec", spec, func(f FieldReference) {
 		if f.Kind == "Secret" {
@@ -122,7 +122,7 @@ func NamedSecrets(spec Spec) (list []NamedSecret) {
 	return list
 }
 
-// IsBuiltin reports whether a name of a kind belongs to a check, filter or mutator that nobody declares.
+// IsBuiltin reports whether a check, filter or mutator of the given name is built into Muster.
 func IsBuiltin(kind, name string) bool {
 	switch kind {
 	case "Check":

@@ -10,7 +10,7 @@ import (
 // APIVersion is the one version of resources so far.
 const APIVersion = "muster/v1"
 
-// Resource is one declared resource: kind, metadata and spec.
+// Resource is one declared resource with its kind, metadata and spec.
 //
 // The comments of its fields, and of all types below, are the text of muster explain and of the reference page.
 type Resource struct {
@@ -21,10 +21,10 @@ type Resource struct {
 	Status     *ResourceStatus `json:"status,omitempty"` // set by the server; ignored by apply
 }
 
-// Spec is the spec of a resource: one of the types *NodeSpec, *CheckSpec …, depending on the kind.
+// Spec is the spec of a resource, such as *NodeSpec or *CheckSpec, depending on the kind.
 type Spec interface{ Kind() string }
 
-// Metadata has the fields that resources of every kind have: name, namespace, labels, annotations and owner
+// Metadata has the fields of all kinds of resources, such as name, namespace, labels, annotations and owner.
 type Metadata struct {
 	// Its name: lower-case letters, digits, and . _ - between them, at most 253. Unique within its kind and
 	// namespace.
@@ -42,7 +42,7 @@ type Metadata struct {
 	Owner string `json:"owner,omitempty"`
 }
 
-// ResourceStatus is the part of a resource that the server sets.
+// ResourceStatus is the part of a resource that only the server sets.
 type ResourceStatus struct {
 	ID       uint32    `json:"id"`       // numeric, never used again
 	Revision int64     `json:"revision"` // of the last change; the ETag
@@ -93,7 +93,8 @@ type NamespaceSpec struct {
 // RudderChangesOnly is the compliance mode of Rudder's agents that report changes and faults alone.
 const RudderChangesOnly = "changes-only"
 
-// NamespacePolicyMode is the policy mode (audit or enforce) of the nodes in a namespace.
+// NamespacePolicyMode says whether directives change the nodes of a namespace (enforce) or only report differences
+// (audit).
 type NamespacePolicyMode struct {
 	// audit (default) or enforce: the mode of directives and nodes that give none.
 	Mode string `json:"mode,omitempty"`
@@ -104,8 +105,8 @@ type NamespacePolicyMode struct {
 // NotificationsShadow is the value of Notifications for a namespace that sends nothing.
 const NotificationsShadow = "shadow"
 
-// Limits has the limits of a namespace or a node. Anything beyond is refused, counted and reported, without effect on
-// other namespaces.
+// Limits has upper limits for a namespace or a node, such as a number of nodes. Anything beyond is refused, counted
+// and reported, without effect on other namespaces.
 type Limits struct {
 	// Event states of the whole namespace.
 	States int `json:"states,omitempty"`
@@ -142,7 +143,7 @@ type Limits struct {
 	PassivePerNode int `json:"passivePerNode,omitempty"`
 }
 
-// NodeSpec is a machine, or a thing without an agent, with an immutable id and a name that may change.
+// NodeSpec is a machine, or a thing without an agent, with an id and a name. The id never changes, the name may.
 type NodeSpec struct {
 	// A thing without an agent: a switch, a printer, a web site. Checks with proxy report about it; no machine can
 	// become it, and it has no keepalive.
@@ -194,12 +195,13 @@ const (
 	StatePreparingEOL  = "preparing-eol"
 )
 
-// RunsDirectives reports whether the state of the node lets it run directives.
+// RunsDirectives reports whether the node's state allows directives to run on the node.
 func (s *NodeSpec) RunsDirectives() bool {
 	return s.State != StateEmptyPolicies && s.State != StateIgnored
 }
 
-// Upstream is the node in front of another one, such as its router, with the check that shows whether it is down.
+// Upstream names the node, such as a router, through which another node is reached. It has the check that shows
+// whether it is down.
 type Upstream struct {
 	// Its name, of the same namespace or shared/NAME.
 	Node string `json:"node" ref:"Node,chain"`
@@ -208,11 +210,10 @@ type Upstream struct {
 	Check string `json:"check,omitempty" ref:"Check"`
 }
 
-// CheckName returns the name of the check that shows whether the upstream node is down.
+// CheckName returns the name of the check that decides whether the upstream node is down.
 func (b *Upstream) CheckName() string { return cmp.Or(b.Check, KeepaliveCheckName) }
 
-// JoinGrant has the groups, labels and lifecycle that a node got from its join token, or from the operator who
-// accepted the machine
+// JoinGrant has the groups, labels and lifecycle that a join token or an operator gave a node.
 type JoinGrant struct {
 	// Id of the join token; empty: an operator accepted the machine.
 	Token string `json:"token,omitempty"`
@@ -224,7 +225,7 @@ type JoinGrant struct {
 	Lifecycle *Lifecycle `json:"lifecycle,omitempty"`
 }
 
-// Lifecycle configures ephemeral nodes, which the server removes after a time without a session.
+// Lifecycle configures after which absence the server removes a node (an ephemeral node).
 type Lifecycle struct {
 	// Removes the node after a long absence of its machine.
 	Ephemeral bool `json:"ephemeral,omitempty"`
@@ -234,7 +235,7 @@ type Lifecycle struct {
 	Handlers []string `json:"handlers,omitempty" ref:"Handler"`
 }
 
-// Keepalive configures how often the agent of a node must report, and the receivers of its silence.
+// Keepalive configures how often a node's agent must report, and whom to notify of its silence.
 type Keepalive struct {
 	// How often the agent sends a keepalive; default 20s.
 	Interval Duration `json:"interval,omitempty"`
@@ -250,7 +251,7 @@ type Keepalive struct {
 	Pipelines []string `json:"pipelines,omitempty" ref:"Pipeline"`
 }
 
-// KeepaliveReceivers has the handlers and pipelines that an agent names for its node's keepalive.
+// KeepaliveReceivers has the handlers and pipelines, named by the agent, to notify of the node's silence.
 type KeepaliveReceivers struct {
 	// Handlers of the node's namespace.
 	Handlers []string `json:"handlers,omitempty"`
@@ -258,7 +259,7 @@ type KeepaliveReceivers struct {
 	Pipelines []string `json:"pipelines,omitempty"`
 }
 
-// GroupSpec is a named set of nodes: the union of listed nodes, of other groups, and of the nodes that match a
+// GroupSpec is a named set of nodes. It is the union of listed nodes, of other groups, and of the nodes that match a
 // condition.
 type GroupSpec struct {
 	// Nodes by name.
@@ -280,8 +281,8 @@ type GroupSpec struct {
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`
 }
 
-// PropertySpec sets the value of a property at one level: global, namespace, group or node; the narrowest level wins.
-// Every reader sees it, so it must not hold a secret.
+// PropertySpec sets the value of a property at one level, such as global, namespace, group or node. The narrowest
+// level wins. Every reader sees it, so it must not hold a secret.
 type PropertySpec struct {
 	// The NAME in {{ .props.NAME }}; default metadata.name.
 	Property string `json:"property,omitempty"`
@@ -293,7 +294,7 @@ type PropertySpec struct {
 	Merge PropertyMerge `json:"merge,omitzero"`
 }
 
-// PropertyMerge is the way in which a property's value at a narrower level changes the value of a wider level.
+// PropertyMerge says how a property's value on one node combines with the value for all nodes.
 type PropertyMerge struct {
 	// merge (default): member by member; override: the narrower one replaces it.
 	Objects string `json:"objects,omitempty"`
@@ -313,7 +314,7 @@ const (
 
 // CheckSpec has more than 25 fields because users write it by hand, as one flat mapping.
 
-// CheckSpec is a command or probe that runs on nodes, and the rules by which its results become events: exactly one of
+// CheckSpec is a command or probe that runs on nodes, with rules for events from its results. It has exactly one of
 // command, probe and passive; with command or probe exactly one of interval and cron. Every text of command, probe,
 // env, stdin, runAs and hooks may hold {{ .props.NAME | default "…" }}.
 type CheckSpec struct {
@@ -399,7 +400,7 @@ type Schedule struct {
 	Except []ScheduleException `json:"except,omitempty"`
 }
 
-// ScheduleException is a calendar in which a check does not run; exactly one of during and window.
+// ScheduleException is a calendar of times at which a check does not run. It has exactly one of during and window.
 type ScheduleException struct {
 	// "22:00-07:00 Europe/Paris", "sat,sun". The zone is by default the namespace's, else UTC.
 	During string `json:"during,omitempty"`
@@ -463,7 +464,7 @@ type Threshold struct {
 	Missing string `json:"missing,omitempty"`
 }
 
-// Bounds has the lowest and highest good value of a threshold.
+// Bounds has the smallest and the largest good value of a threshold.
 type Bounds struct {
 	// A smaller value is out of bounds.
 	Min *float64 `json:"min,omitempty"`
@@ -475,13 +476,14 @@ type Bounds struct {
 	MaxToken string `json:"maxToken,omitempty"`
 }
 
-// MinText returns the smallest good value as text, or an empty text if there is none.
+// MinText returns the smallest good value as text, or "" for a threshold without minimum.
 func (b *Bounds) MinText() string { return boundText(b.Min, b.MinToken) }
 
-// MaxText returns the largest good value as text, or an empty text if there is none.
+// MaxText returns the largest good value as text, or "" for a threshold without maximum.
 func (b *Bounds) MaxText() string { return boundText(b.Max, b.MaxToken) }
 
-// boundText returns a bound of a threshold as text: the number, or the template token that stands for it
+// boundText formats the minimum or maximum of a threshold as text. It is the number, or the template token that stands
+// for it.
 func boundText(n *float64, token string) string {
 	if n == nil {
 		return token
@@ -503,8 +505,8 @@ type Alert struct {
 	Flapping *Flapping `json:"flapping,omitempty"`
 }
 
-// Flapping is the weighted share of status changes among the last 21 results, in percent; younger ones weigh more.
-// While an event flaps, its problem stays open.
+// Flapping configures when an event counts as flapping, by its percentage of status changes. Younger results weigh
+// more. While an event flaps, its problem stays open.
 type Flapping struct {
 	// The share at which flapping begins: 50 is a change with every second result.
 	Start int `json:"start"`
@@ -512,8 +514,9 @@ type Flapping struct {
 	End int `json:"end,omitempty"`
 }
 
-// HandlerSpec is one way to notify: exactly one of command, webhook and the services below. Texts may hold {{
-// .props.NAME | default "…" }}, a property of the node with the problem; addresses of services may not.
+// HandlerSpec is one way to notify people or programs. It has exactly one of command, webhook and the services below.
+// Texts may hold {{ .props.NAME | default "…" }}, a property of the node with the problem; addresses of services may
+// not.
 type HandlerSpec struct {
 	// Run on the server, with the notification as JSON on its standard input.
 	Command *Command `json:"command,omitempty"`

@@ -8,18 +8,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// The intent store gives each numeric id once and never again. The wire protocol, the journal and snapshots hold ids;
-// only intent holds the names. Zero means none.
+// The server's database (intent) gives each numeric id once and never again. The wire protocol, the journal and
+// snapshots hold ids; only intent holds the names. Zero means none.
 type (
 	// NodeID is the id of a node, which never changes
 	NodeID uint32
-	// UnitID is the id of a resource that the server assigns to nodes (a unit), such as a check or a Template. It
-	// survives edits of the unit. All kinds of units must draw from one sequence.
+	// UnitID is the id of a unit, that is, a resource assigned to nodes, such as a check. The server assigns units to
+	// nodes. It survives edits of the unit. All kinds of units must draw from one sequence.
 	UnitID uint32
 	// CheckID is the id of a check
 	CheckID = UnitID
-	// DefinitionID is the id of a compiled definition (see Definition): an edit that changes how a check runs or how its results
-	// become events creates a new one
+	// DefinitionID is the id of a compiled definition (see Definition). An edit that changes how a check runs or how
+	// its results become events creates a new one.
 	DefinitionID uint32
 	// NamespaceID is the id of a namespace.
 	NamespaceID uint32
@@ -35,13 +35,14 @@ const (
 	FirstCheck     CheckID = 1000 // intent gives ids to checks from here on
 )
 
-// Partition is the number of one of the 256 fixed partitions of nodes.
+// Partition is the number, from 0 to 255, of one of the groups into which nodes are divided.
 type Partition uint8
 
 // Partitions is the number of partitions. It never changes, because the format of the journal depends on it.
 const Partitions = 256
 
-// PartitionOf returns the partition of a node: xxhash64 of its uid, modulo Partitions.
+// PartitionOf returns the partition (group number, 0 to 255) to which a node belongs. It is xxhash64 of its uid,
+// modulo Partitions.
 func PartitionOf(node uuid.UUID) Partition { return Partition(xxhash.Sum64(node[:]) % Partitions) }
 
 // Namespaces that exist from the first start on, with fixed numbers.
@@ -75,7 +76,7 @@ const (
 // KeepaliveCheckName is the name of KeepaliveCheck.
 const KeepaliveCheckName = "keepalive"
 
-// BuiltinCheckName returns the name of the built-in check with this id, or an empty text if the id is unknown.
+// BuiltinCheckName returns the name of a built-in check by its id, or "" for another id.
 func BuiltinCheckName(id CheckID) string {
 	switch id {
 	case KeepaliveCheck:
@@ -104,7 +105,7 @@ func BuiltinCheckName(id CheckID) string {
 	return ""
 }
 
-// BuiltinCheck returns the id of the built-in check with this name, or zero if the name is unknown.
+// BuiltinCheck returns the id of a built-in check by its name, or zero for another name.
 func BuiltinCheck(name string) CheckID {
 	for id := KeepaliveCheck; id < FirstCheck && BuiltinCheckName(id) != ""; id++ {
 		if BuiltinCheckName(id) == name {
@@ -114,19 +115,19 @@ func BuiltinCheck(name string) CheckID {
 	return 0
 }
 
-// IsServerCheck reports whether a built-in check has events only on the node of the server itself
+// IsServerCheck reports whether a built-in check is about the server itself, not about other nodes
 func IsServerCheck(id CheckID) bool { return strings.HasPrefix(BuiltinCheckName(id), "muster-") }
 
 // firstBuiltinDefinition is the first id of built-in definitions, far above all ids that the intent store gives.
 const firstBuiltinDefinition DefinitionID = 0xffff0000
 
-// BuiltinDefinition returns the id of the compiled definition of a built-in check
+// BuiltinDefinition returns the definition id that belongs to a built-in check
 func BuiltinDefinition(check CheckID) DefinitionID {
 	return firstBuiltinDefinition + DefinitionID(check)
 }
 
-// BuiltinDefinitionOf returns the compiled definition of the built-in check with this definition id, or nil if the id
-// is not of a built-in check. The caller owns the definition.
+// BuiltinDefinitionOf returns the compiled definition of a built-in check by its definition id. For other ids it
+// returns nil. The caller owns the definition.
 func BuiltinDefinitionOf(id DefinitionID) *CheckDefinition {
 	if id < firstBuiltinDefinition {
 		return nil

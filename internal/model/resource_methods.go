@@ -29,7 +29,7 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// KindInfo has the names of a kind: singular, plural and short name
+// KindInfo has the names of a resource kind, the singular, the plural and a short name.
 type KindInfo struct {
 	Name       string // in a file: Check
 	Plural     string // in the API's paths: checks
@@ -57,7 +57,8 @@ func (c *Command) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Runs reports whether the hook runs after a result with this status and exit code; a negative code means none.
+// Runs reports whether the hook's command runs after a check result with the given status. A negative code means no
+// exit code.
 func (h *Hook) Runs(status Status, code int) bool {
 	for _, when := range h.When {
 		if n, err := strconv.Atoi(when); err == nil {
@@ -71,7 +72,7 @@ func (h *Hook) Runs(status Status, code int) bool {
 	return false
 }
 
-// Source describes the origin of granted groups and labels: a join token with its id, or an operator's approval
+// Source says who granted a node its groups and labels. It is a join token with its id, or an operator's approval.
 func (g *JoinGrant) Source() string {
 	if g.Token == "" {
 		return "operator who accepted it"
@@ -79,7 +80,7 @@ func (g *JoinGrant) Source() string {
 	return "join token " + g.Token
 }
 
-// Empty reports whether the grant is nil or grants no group, label or lifecycle
+// Empty reports whether the join token or operator granted nothing
 func (g *JoinGrant) Empty() bool {
 	return g == nil || g.Token == "" && len(g.Groups) == 0 && len(g.Labels) == 0 && g.Lifecycle == nil
 }
@@ -90,7 +91,7 @@ func (s *NodeSpec) AssignedGroups() []string { return s.withGrantedGroups(s.Grou
 // JoinableGroups returns the groups that the agent may join by itself, without repetitions.
 func (s *NodeSpec) JoinableGroups() []string { return s.withGrantedGroups(s.MayJoin) }
 
-// withGrantedGroups returns groups together with the groups of the join grant, without repetitions.
+// withGrantedGroups adds the groups that the join token granted to a list of groups, without repetitions.
 func (s *NodeSpec) withGrantedGroups(groups []string) []string {
 	if s.JoinGrant == nil {
 		return groups
@@ -104,7 +105,8 @@ func (s *NodeSpec) withGrantedGroups(groups []string) []string {
 	return all
 }
 
-// EffectiveLifecycle returns the lifecycle that the node declares, else the lifecycle that its join token granted, else nil.
+// EffectiveLifecycle returns the lifecycle in the node's declaration, or else the lifecycle from its join token.
+// Without either it returns nil.
 func (s *NodeSpec) EffectiveLifecycle() *Lifecycle {
 	if s.Lifecycle == nil && s.JoinGrant != nil {
 		return s.JoinGrant.Lifecycle
@@ -112,8 +114,8 @@ func (s *NodeSpec) EffectiveLifecycle() *Lifecycle {
 	return s.Lifecycle
 }
 
-// OperatorLabels returns the labels that operators declared or that the join token granted; a declared label replaces
-// a granted one. The caller must not change the map.
+// OperatorLabels returns the labels from the node's declaration and from its join token. A declared label replaces a
+// granted one. The caller must not change the map.
 func (s *NodeSpec) OperatorLabels(meta Metadata) map[string]string {
 	if s.JoinGrant == nil || len(s.JoinGrant.Labels) == 0 {
 		return meta.Labels
@@ -130,8 +132,8 @@ const (
 	MaxForgetAfter     = 365 * 24 * time.Hour
 )
 
-// ForgetDelay returns the time without a session after which an ephemeral node is removed, or zero if the node is
-// never forgotten.
+// ForgetDelay returns how long an ephemeral node may be absent before the server removes the node. Zero means that the
+// node is never removed.
 func (l *Lifecycle) ForgetDelay() time.Duration {
 	switch {
 	case l == nil || !l.Ephemeral:
@@ -142,7 +144,7 @@ func (l *Lifecycle) ForgetDelay() time.Duration {
 	return time.Duration(l.ForgetAfter)
 }
 
-// EffectiveTimes returns the interval and the timeout of the keepalive, with the defaults in place of unset ones
+// EffectiveTimes returns the keepalive's interval and timeout, with defaults for unset values.
 func (k *Keepalive) EffectiveTimes() (interval, timeout Duration) {
 	interval, timeout = Duration(DefaultKeepalive), Duration(DefaultKeepaliveTimeout)
 	if k != nil && k.Interval > 0 {
@@ -154,8 +156,8 @@ func (k *Keepalive) EffectiveTimes() (interval, timeout Duration) {
 	return interval, timeout
 }
 
-// KeepaliveReceivers returns the handlers and pipelines that get the node's keepalive event, or nil if the node names
-// none. fromAgent is true if the node's agent names them: some may not exist.
+// KeepaliveReceivers returns the handlers and pipelines that are notified of the node's silence. It returns nil if the
+// node names none. fromAgent is true if the node's agent names them: some may not exist.
 func (s *NodeSpec) KeepaliveReceivers() (h *KeepaliveReceivers, said bool) {
 	if k := s.Keepalive; k != nil && len(k.Handlers)+len(k.Pipelines) > 0 {
 		return &KeepaliveReceivers{k.Handlers, k.Pipelines}, false
@@ -166,7 +168,7 @@ func (s *NodeSpec) KeepaliveReceivers() (h *KeepaliveReceivers, said bool) {
 	return s.AgentReceivers, true
 }
 
-// Empty reports whether the receivers include no handler and no pipeline
+// Empty reports whether nobody is notified, that is, no handler and no pipeline is set
 func (h *KeepaliveReceivers) Empty() bool { return h == nil || len(h.Handlers)+len(h.Pipelines) == 0 }
 
 // Equal reports whether two sets of receivers have the same handlers and pipelines

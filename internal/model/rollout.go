@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// RolloutSpec declares how a change reaches the nodes of a directive: in steps, each of which waits for the reports of
-// the nodes before it.
+// RolloutSpec declares how a change of a directive reaches the nodes, in steps. Each step waits for the reports of the
+// nodes before it.
 type RolloutSpec struct {
 	// The steps, in their order: shares of the nodes that have the new version then, such as 10%, or names of groups whose
 	// nodes get it. The last step is always 100%.
@@ -29,7 +29,7 @@ const (
 	DefaultRolloutMaxFailed = "5%"
 )
 
-// ParseShare returns the share of a text such as 10% or 0.5%, from 0 to 1; ok is false for any other text.
+// ParseShare returns the share of a text such as 10% or 0.5%, from 0 to 1. ok is false for any other text.
 func ParseShare(text string) (share float64, ok bool) {
 	number, percent := strings.CutSuffix(text, "%")
 	value, err := strconv.ParseFloat(number, 64)
@@ -77,17 +77,17 @@ type Rollout struct {
 	Excused []NodeID      `json:"excused,omitempty"` // nodes that failed or were away before their step, ascending
 }
 
-// RolloutStep is one step that a roll-out has begun.
+// RolloutStep is one step that a roll-out has begun, with its time.
 type RolloutStep struct {
 	Step      string    `json:"step"` // a share such as 10%, or a group
 	StartedAt time.Time `json:"startedAt"`
 	Nodes     int       `json:"nodes"` // nodes that have the new version from then on
 }
 
-// UnderWay reports whether nodes of the unit may have different versions.
+// UnderWay reports whether a roll-out is running, so that nodes may have different versions.
 func (r *Rollout) UnderWay() bool { return r.Accepted != r.Candidate }
 
-// People returns the names of all authors of the change, and of the makers of their tokens.
+// People returns the authors of the change, and the people who made the authors' tokens.
 func (r *Rollout) People() []string {
 	if len(r.Authors) == 0 { // an older version stored it
 		return []string{r.By}
@@ -95,7 +95,7 @@ func (r *Rollout) People() []string {
 	return r.Authors
 }
 
-// AllSteps returns the declared steps, of which the last is 100%.
+// AllSteps returns the declared steps, and 100% as the last step.
 func (r *Rollout) AllSteps() []string {
 	if n := len(r.Spec.Steps); n > 0 && r.Spec.Steps[n-1] == "100%" {
 		return r.Spec.Steps
@@ -103,7 +103,7 @@ func (r *Rollout) AllSteps() []string {
 	return append(slices.Clip(slices.Clone(r.Spec.Steps)), "100%")
 }
 
-// Groups returns the names of the groups among the begun steps.
+// Groups returns the names of the groups that the steps of the roll-out have reached.
 func (r *Rollout) Groups() (names []string) {
 	for i := range r.Steps {
 		if _, share := ParseShare(r.Steps[i].Step); !share {
@@ -113,7 +113,7 @@ func (r *Rollout) Groups() (names []string) {
 	return names
 }
 
-// Changed returns the time at which the last nodes got the new version (candidate), or zero if no node has got it.
+// Changed returns when the roll-out last gave nodes the new version. It is zero if no node has got it.
 func (r *Rollout) Changed() time.Time {
 	if n := len(r.Steps); n > 0 {
 		return r.Steps[n-1].StartedAt
@@ -121,15 +121,15 @@ func (r *Rollout) Changed() time.Time {
 	return time.Time{}
 }
 
-// Excuse adds nodes to the excused ones, whose failures do not count against the roll-out.
+// Excuse exempts nodes, so that their failures do not stop the roll-out.
 func (r *Rollout) Excuse(nodes ...NodeID) {
 	r.Excused = append(slices.Clone(r.Excused), nodes...)
 	slices.Sort(r.Excused)
 	r.Excused = slices.Compact(r.Excused)
 }
 
-// RolloutOrder returns the place of a node in the order in which nodes get a new version. It depends on nothing but the
-// node's id, so that the order never changes, and spreads nodes evenly (the finalizer of splitmix64).
+// RolloutOrder returns a number by which nodes are sorted for roll-outs. It depends on nothing but the node's id, so
+// that the order never changes, and spreads nodes evenly (the finalizer of splitmix64).
 func RolloutOrder(id NodeID) uint64 {
 	x := uint64(id) * 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -2,7 +2,7 @@ package model
 
 import "testing"
 
-// FuzzParseShare reads shares from random texts: each is from 0 to 1, and only a text in percent is one.
+// FuzzParseShare reads shares from random texts, and expects values from 0 to 1. Only a text in percent is a share.
 func FuzzParseShare(f *testing.F) {
 	for _, text := range []string{"10%", "0.5%", "100%", "101%", "NaN%", "canary", "1e-3%", "%"} {
 		f.Add(text)

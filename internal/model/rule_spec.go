@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// RuleGroupSpec is a group of recording and alerting rules, with the fields of a group in a rules file of Prometheus. The server
-// evaluates the rules one after the other on a clock, over the series of the group's namespace.
+// RuleGroupSpec is a group of recording and alerting rules, as in a rules file of Prometheus. The server evaluates the
+// rules one after the other on a clock, over the series of the group's namespace.
 type RuleGroupSpec struct {
 	// Time between two evaluations, at least 1s. Default 1m.
 	Interval Duration `json:"interval,omitempty"`
@@ -29,8 +29,8 @@ type RuleGroupSpec struct {
 // Kind returns the name of the kind.
 func (*RuleGroupSpec) Kind() string { return "RuleGroup" }
 
-// Rule is a rule of Prometheus: it records the result of an expression as series, or raises an alert for each element
-// of the result.
+// Rule is a rule of Prometheus that records an expression's result or raises alerts. The result is recorded as series;
+// an alert is raised for each element of the result.
 type Rule struct {
 	// The name of the series that a recording rule writes: node:load:avg5m. Exactly one of record and alert.
 	Record string `json:"record,omitempty"`
@@ -70,7 +70,7 @@ type RuleGroupDefinition struct {
 	Route       string   // replaces Handlers; both empty: all matching routes
 }
 
-// CompileRuleGroup returns the compiled form of a RuleGroup, with its defaults.
+// CompileRuleGroup converts the spec of a RuleGroup to its compiled form, with defaults filled in.
 func CompileRuleGroup(head Definition, s *RuleGroupSpec) *RuleGroupDefinition {
 	c := &RuleGroupDefinition{
 		Definition: head, Interval: cmp.Or(time.Duration(s.Interval), DefaultGroupInterval), QueryOffset: time.Duration(s.QueryOffset),
@@ -82,12 +82,12 @@ func CompileRuleGroup(head Definition, s *RuleGroupSpec) *RuleGroupDefinition {
 	return c
 }
 
-// Seal makes the compiled group the content of its definition and returns the definition. The compiled group must not be changed
-// after this call.
+// Seal completes the compiled RuleGroup and returns its Definition. The compiled group must not be changed after this
+// call.
 func (c *RuleGroupDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionRuleGroup, c) }
 
-// AsRuleGroup returns the compiled RuleGroup that the definition contains, or nil if the definition is nil or of
-// another kind.
+// AsRuleGroup returns the compiled RuleGroup in the definition. It returns nil if the definition is nil or of another
+// kind.
 func (c *Definition) AsRuleGroup() *RuleGroupDefinition {
 	if c == nil {
 		return nil
@@ -96,7 +96,8 @@ func (c *Definition) AsRuleGroup() *RuleGroupDefinition {
 	return group
 }
 
-// AlertRule returns the first rule that raises the alert of an event's instance, or nil if the group is nil or has none.
+// AlertRule returns the rule of the group that raised an alert, found by the event's instance. It returns nil if the
+// group is nil or has no such rule.
 func (c *RuleGroupDefinition) AlertRule(instance string) *Rule {
 	name, _, ok := strings.Cut(instance, alertMark)
 	if c == nil || !ok {
@@ -108,8 +109,8 @@ func (c *RuleGroupDefinition) AlertRule(instance string) *Rule {
 	return nil
 }
 
-// judgement returns the handlers and the route of the group, as fields of a check, because events are derived from
-// checks. The severity comes from the verdict about an alert.
+// judgement returns the group's rules for events (handlers, route) in the form of a check. Events are always derived
+// from checks. The severity comes from the verdict about an alert.
 func (c *RuleGroupDefinition) judgement() *CheckDefinition {
 	return &CheckDefinition{Definition: c.Definition, FailAfter: 1, RecoverAfter: 1, Interval: c.Interval, Handlers: c.Handlers, Route: c.Route}
 }
@@ -117,8 +118,8 @@ func (c *RuleGroupDefinition) judgement() *CheckDefinition {
 // alertMark ends the name of an alert in the instance of its event; the labels follow.
 const alertMark = "{"
 
-// IsAlertInstance reports whether the instance of an event belongs to an alert: NAME{LABEL="VALUE", …}. No trigger has such a
-// name.
+// IsAlertInstance reports whether the instance of an event belongs to an alert of Prometheus' form NAME{LABEL="VALUE",
+// …}. No trigger has such a name.
 func IsAlertInstance(instance string) bool {
 	name, labels, ok := strings.Cut(instance, alertMark)
 	if !ok || name == "" {
@@ -128,7 +129,7 @@ func IsAlertInstance(instance string) bool {
 	return labels == "}" || strings.HasSuffix(labels, `"}`) && strings.Contains(labels, `="`) && !strings.ContainsAny(c, "$#?")
 }
 
-// RuleSource returns the problem source of an alert of a RuleGroup.
+// RuleSource identifies an alert of a RuleGroup as the source of a problem.
 func RuleSource(group UnitID, instance string) Source {
 	return Source{Kind: SourceRule, ID: uint32(group), Instance: instance}
 }

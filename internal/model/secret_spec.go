@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// SecretSpec is the place of a secret value, and never the value itself: exactly one of agentEnv, agentFile, env,
-// file and vault. The agent reads the first two on its node. The server reads the others and sends the value to
+// SecretSpec is the place of a secret value, and never the value itself. It has exactly one of agentEnv, agentFile,
+// env, file and vault. The agent reads the first two on its node. The server reads the others and sends the value to
 // agents with checks that name it, when they run them, over mutual TLS.
 type SecretSpec struct {
 	// NAME of the variable MUSTER_SECRET_NAME in the agent's environment; commands do not inherit it.
@@ -28,7 +28,7 @@ type SecretSpec struct {
 	Lease Duration `json:"lease,omitempty"`
 }
 
-// Vault is the place of a secret value in HashiCorp Vault or OpenBao.
+// Vault says where in HashiCorp Vault or OpenBao a secret value is stored.
 type Vault struct {
 	// https://vault.example.org:8200
 	Address string `json:"address"`
@@ -56,8 +56,8 @@ type CommandSecret struct {
 	Secret string `json:"secret" ref:"Secret"`
 }
 
-// DefinitionSecret is a secret in a compiled check, Template or directive: its location on the node, or the name by which the agent
-// requests it from the server
+// DefinitionSecret is a reference to a secret in a compiled check, Template or directive. It has the secret's location
+// on the node, or the name by which the agent requests it from the server.
 type DefinitionSecret struct {
 	Env       string // in a Template: the macro; in a directive: the parameter
 	Name      string // of the Secret: NAMESPACE/NAME
@@ -103,8 +103,8 @@ const (
 	MaxCheckSecrets = 16
 )
 
-// CheckSecretValue returns the reason why a text cannot be a secret value: a command cannot receive it, or an output
-// cannot hide it.
+// CheckSecretValue returns why a text cannot serve as a secret value, or nil. A command may be unable to receive it,
+// or an output unable to hide it.
 func CheckSecretValue(value string) error {
 	switch {
 	case value == "":
@@ -152,8 +152,8 @@ func (s Secret) IsZero() bool { return s == Secret{} }
 // RedactedText replaces a secret for readers without access.
 const RedactedText = "(hidden)"
 
-// RedactURL returns only scheme and host of an address, because the rest may be secret. The address may hold
-// variables and need not be a valid URL.
+// RedactURL cuts an address to its scheme and host, because the rest may be secret. The address may hold variables and
+// need not be a valid URL.
 func RedactURL(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -171,7 +171,8 @@ func RedactURL(address string) string {
 	return scheme + "://" + host + "/" + RedactedText
 }
 
-// RedactQuery removes the query from an address, because it may contain tokens.
+// RedactQuery removes the part of an address from the question mark on, which may be secret. The query may contain
+// tokens.
 func RedactQuery(address string) string {
 	if place, _, ok := strings.Cut(address, "?"); ok {
 		return place + "?" + RedactedText

@@ -28,14 +28,14 @@ const RedactedValue = "REDACTED"
 // maxExpansion bounds an expanded text, in bytes.
 const maxExpansion = 1 << 20
 
-// sensuTokens is a parsed text with Sensu's tokens, such as {{ .labels.x | default "y" }}: a Go template that is
-// executed with the node's entity
+// sensuTokens is a parsed text with Sensu's tokens, such as {{ .labels.x | default "y" }}. It is a Go template that is
+// executed with the node's entity.
 type sensuTokens struct {
 	source string
 	tree   *template.Template
 }
 
-// sensuFunctions returns the functions that Sensu's tokens have in addition to the functions of Go templates
+// sensuFunctions returns the template functions that Sensu adds to the functions of Go templates
 func sensuFunctions() template.FuncMap {
 	return template.FuncMap{
 		"assetPath": func(asset string) string { return AssetVariable(CleanName(asset)) },
@@ -66,7 +66,7 @@ func ParseSensuTemplate(text string) (*Template, error) {
 	return &Template{sensu: &sensuTokens{source: text, tree: tree}, names: []string{EntityProperty}}, nil
 }
 
-// expand executes the template with the node's Sensu entity, which is the value of EntityProperty
+// expand replaces the tokens in the text by values from the node's Sensu entity
 func (s *sensuTokens) expand(values PropertyValues) (string, error) {
 	raw, conflict, ok := values(EntityProperty)
 	if !ok || conflict != "" {
@@ -110,12 +110,12 @@ func RedactedTokenError(field, key string) error {
 	return fmt.Errorf("token .%s.%s is redacted (setting redact of the agent): the value stays on the machine, so the command does not run without it; declare it as a Secret and name that in the check's secrets (muster explain secret)", field, key)
 }
 
-// reads reports whether the template refers to this key, as .labels.KEY or "KEY"
+// reads reports whether the template uses the given key, as .labels.KEY or "KEY".
 func (s *sensuTokens) reads(key string) bool {
 	return slices.ContainsFunc(s.tree.Templates(), func(t *template.Template) bool { return namesKey(t.Root, key) })
 }
 
-// namesKey reports whether a node of a template's syntax tree refers to this key
+// namesKey reports whether a part of a template's syntax tree contains the given key.
 func namesKey(node parse.Node, key string) bool {
 	var list []parse.Node
 	switch n := node.(type) {
@@ -154,7 +154,7 @@ func namesKey(node parse.Node, key string) bool {
 // boundedBuffer is a buffer that refuses more than maxExpansion bytes.
 type boundedBuffer struct{ bytes.Buffer }
 
-// Write fails if the text would exceed maxExpansion bytes
+// Write appends a text, and fails if the buffer would exceed maxExpansion bytes
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > maxExpansion {
 		return 0, fmt.Errorf("the expanded text has more than %d bytes", maxExpansion)

@@ -18,7 +18,8 @@ const sensuEntity = `{"name":"Web-01","namespace":"default","entity_class":"agen
 // redactedEntity is an entity with a redacted label.
 const redactedEntity = `{"labels":{"password":"REDACTED","other":"x"}}`
 
-// expandSensu expands the tokens in a text with an entity; on failure it returns the error text
+// expandSensu parses a text with Sensu's tokens, and expands the tokens for a test entity. On failure it returns the
+// error text.
 func expandSensu(entity, text string) string {
 	t, err := ParseSensuTemplate(text)
 	if err == nil {
@@ -30,8 +31,8 @@ func expandSensu(entity, text string) string {
 	return text
 }
 
-// sensuTokenExamples returns texts with tokens and their expansion by sensu-agent 6.9.2 for the entity sensuEntity;
-// "error" if that agent refuses the text
+// sensuTokenExamples returns texts with Sensu's tokens and their expansion by sensu-agent 6.9.2. The entity is
+// sensuEntity. The value is "error" if that agent refuses the text.
 func sensuTokenExamples(t testing.TB) (examples map[string]string) {
 	t.Helper()
 	if err := json.Unmarshal(testenv.Value(os.ReadFile("testdata/sensu-tokens.json"))(t), &examples); err != nil {
@@ -40,7 +41,7 @@ func sensuTokenExamples(t testing.TB) (examples map[string]string) {
 	return examples
 }
 
-// TestTokensOfSensuExpand expands Sensu's tokens with an entity and compares the results with those of Sensu's agent.
+// TestTokensOfSensuExpand expands texts with Sensu's tokens, and expects the same results as from Sensu's own agent.
 // TestSensuAgentAgreesOnTokens compares the same texts with a real agent.
 func TestTokensOfSensuExpand(t *testing.T) {
 	for text, want := range sensuTokenExamples(t) {
@@ -62,8 +63,8 @@ func TestTokensOfSensuExpand(t *testing.T) {
 	}
 }
 
-// TestThresholdTokensExpand expands tokens in thresholds: each becomes a number, and a token whose value is not a
-// number is an error
+// TestThresholdTokensExpand expands Sensu's tokens in thresholds, and expects numbers. A token whose value is not a
+// number is an error.
 func TestThresholdTokensExpand(t *testing.T) {
 	lowest := 1.5
 	c := &CheckDefinition{Sensu: true, Command: &Command{Shell: "x"}, Metrics: &Metrics{Format: "nagios", Tags: map[string]string{"host": "{{ .name }}"}},

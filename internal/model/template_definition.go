@@ -37,12 +37,12 @@ type DefinitionTrigger struct {
 	DependsOn  []string // names of triggers of the Template; of a prototype, with macros of the entity
 }
 
-// Seal makes the compiled template the content of its definition and returns the definition. The compiled template must not be changed
-// after this call.
+// Seal completes the compiled Template and returns its Definition. The compiled template must not be changed after
+// this call.
 func (c *TemplateDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionTemplate, c) }
 
-// AsTemplate returns the compiled Template that the definition contains, or nil if the definition is nil or of
-// another kind.
+// AsTemplate returns the compiled Template in the definition. It returns nil if the definition is nil or of another
+// kind.
 func (c *Definition) AsTemplate() *TemplateDefinition {
 	if c == nil {
 		return nil
@@ -51,13 +51,13 @@ func (c *Definition) AsTemplate() *TemplateDefinition {
 	return template
 }
 
-// Item returns the index of the item with a key.
+// Item returns the index of an item by its key.
 func (c *TemplateDefinition) Item(key string) (int, bool) {
 	return slices.BinarySearchFunc(c.Items, key, func(i Item, key string) int { return strings.Compare(i.Key, key) })
 }
 
-// NotCollected returns the reason why no program collects an item or its master item, or an empty text if the agent
-// collects it.
+// NotCollected returns why neither agent nor server gets values for an item. It is empty if the agent collects the
+// item.
 func (c *TemplateDefinition) NotCollected(i *Item) string {
 	if i.NotCollected != "" {
 		return i.NotCollected
@@ -72,8 +72,8 @@ func (c *TemplateDefinition) NotCollected(i *Item) string {
 	return i.NotCollected
 }
 
-// Trigger returns the trigger with a name, or the prototype that a discovered trigger with this name was made of, or
-// nil if there is no such trigger. Of several prototypes the one with the most fixed text counts.
+// Trigger returns a trigger by its name, or the prototype behind a discovered trigger's name. It returns nil if no
+// such trigger exists. Of several prototypes the one with the most fixed text counts.
 func (c *TemplateDefinition) Trigger(name string) (found *DefinitionTrigger) {
 	i, ok := slices.BinarySearchFunc(c.Triggers, name, func(t DefinitionTrigger, name string) int { return strings.Compare(t.Name, name) })
 	if ok {
@@ -111,8 +111,7 @@ func (c *TemplateDefinition) Dependencies(name string) (names []string) {
 // MaxDependencies bounds the triggers on which one trigger depends.
 const MaxDependencies = 32
 
-// entityOf returns a function that gives each macro of an entity the value that it has in the name of a discovered
-// trigger.
+// entityOf recovers the macro values of a discovered entity from the name of its trigger.
 func entityOf(prototype, name string) func(macro string) (string, bool) {
 	macros := EntityMacros(prototype)
 	if len(macros) == 0 {
@@ -135,8 +134,8 @@ func entityOf(prototype, name string) func(macro string) (string, bool) {
 	}
 }
 
-// Judgement returns the rules by which a check's results, a trigger's values, a directive's reports or a rule's alerts become
-// an event, always in the form of a check. Nil: the definition has no such source.
+// Judgement returns the rules that turn results into events, in the form of a check. The results are a check's
+// results, a trigger's values, a directive's reports or a rule's alerts. Nil: the definition has no such source.
 func (c *Definition) Judgement(instance string) *CheckDefinition {
 	if directive := c.AsDirective(); directive != nil {
 		return directive.judgement()
@@ -157,15 +156,16 @@ func (c *Definition) Judgement(instance string) *CheckDefinition {
 	return out
 }
 
-// SetSeverity sets the severity of a trigger's problem, which an override of a discovery rule may change for one entity.
+// SetSeverity sets the same severity for all failing statuses of a trigger. An override of a discovery rule may change
+// it for one entity.
 func (c *CheckDefinition) SetSeverity(severity Severity) {
 	for s := Warning; s <= Unknown; s++ {
 		c.Severities[s] = severity
 	}
 }
 
-// TriggerStatus returns the status of an event while its trigger is true: WARNING for severities up to warning, else
-// CRITICAL
+// TriggerStatus returns the status, WARNING or CRITICAL, of an event whose trigger is true. It is WARNING for
+// severities up to warning, else CRITICAL.
 func (c *CheckDefinition) TriggerStatus() Status {
 	if c.Severities[Critical] <= SeverityWarning {
 		return Warning

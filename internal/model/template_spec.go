@@ -42,7 +42,8 @@ type MacroSecret struct {
 // Kind returns the name of the kind.
 func (*TemplateSpec) Kind() string { return "Template" }
 
-// Item is one measured thing: a key, the type of its values, and the steps that make them of raw values.
+// Item is one metric or text of a Template, with key, value type and preprocessing steps. The steps make the values of
+// raw values.
 type Item struct {
 	// Its key, unique within the template: system.cpu.load[all,avg1]. For an item with interval, the key names the
 	// collector of the agent and its parameters.
@@ -77,15 +78,16 @@ type Item struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// Collected reports whether the agent collects the item.
+// Collected reports whether an agent collects the values of the item.
 func (i *Item) Collected() bool {
 	return i.From == "" && !i.Trapper && i.NotCollected == "" && !i.Computed()
 }
 
-// Computed reports whether the server makes the values of the item at each interval.
+// Computed reports whether the server itself computes or measures the item's values.
 func (i *Item) Computed() bool { return i.NotCollected == "" && (i.Formula != "" || i.Internal) }
 
-// ItemSources counts items by the source of their values. An item that is made of another one counts as that one.
+// ItemSources counts the items of a Template by the way in which values arrive. An item that is made of another one
+// counts as that one.
 type ItemSources struct {
 	Collected int // by the agent
 	Trapper   int // sent by a program such as zabbix_sender
@@ -120,7 +122,7 @@ func (s *TemplateSpec) CountSources() (n ItemSources) {
 	return n
 }
 
-// ValueType returns the declared type of the values.
+// ValueType returns the declared type of the item's values.
 func (i *Item) ValueType() (item.Type, bool) {
 	if i.Type == "" {
 		return item.Float, true
@@ -128,7 +130,7 @@ func (i *Item) ValueType() (item.Type, bool) {
 	return item.ParseType(i.Type)
 }
 
-// ValueMap has texts for the values of items: 1 is shown as "up (1)". It changes no value.
+// ValueMap has texts for the values of items, so that 1 is shown as "up (1)". It changes no value.
 type ValueMap struct {
 	// Its name, unique within the template.
 	Name string `json:"name"`
@@ -136,7 +138,7 @@ type ValueMap struct {
 	Mappings []ValueMapping `json:"mappings"`
 }
 
-// ValueMapping is the text for one or several values.
+// ValueMapping is the text that stands for one or several values of an item.
 type ValueMapping struct {
 	// How values are compared: equal (default), greaterOrEqual, lessOrEqual, inRange, regexp or default.
 	Type string `json:"type,omitempty"`
@@ -172,15 +174,16 @@ const DefaultItemInterval = Duration(time.Minute)
 // SeverityName returns the name of the severity of the trigger's problem.
 func (t *Trigger) SeverityName() string { return cmp.Or(t.Severity, Average.String()) }
 
-// Step is one step of preprocessing: a mapping of the step's name to its parameter or its list of parameters, and
-// onFail.
+// Step is one step of preprocessing, with a name, parameters and onFail. Files write it as a mapping of the name to
+// one parameter or a list of parameters.
 type Step struct {
 	Name       string   // multiplier, jsonPath, …
 	Parameters []string // texts, as the step wants them
 	OnFail     *OnFail  // nil: the item becomes unsupported
 }
 
-// OnFail replaces the error of a failed step. At most one field is set; none discards the value.
+// OnFail says what replaces the error of a failed preprocessing step. At most one field is set; none discards the
+// value.
 type OnFail struct {
 	// The input of the next step, in place of the failed output.
 	Value *string `json:"value,omitempty"`
@@ -188,7 +191,7 @@ type OnFail struct {
 	Error string `json:"error,omitempty"`
 }
 
-// MarshalJSON encodes the step as it is written: {multiplier: "8", onFail: {}}.
+// MarshalJSON encodes the step in the form of resource files. An example is {multiplier: "8", onFail: {}}.
 func (s Step) MarshalJSON() ([]byte, error) {
 	out := map[string]any{s.Name: s.Parameters}
 	if len(s.Parameters) == 1 {
@@ -202,8 +205,7 @@ func (s Step) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// UnmarshalJSON decodes a step written as a mapping: the step's name with a text or a list of texts, and optionally
-// onFail.
+// UnmarshalJSON decodes a step, a mapping of its name to a text or a list of texts. The mapping may also have onFail.
 func (s *Step) UnmarshalJSON(data []byte) error {
 	*s = Step{}
 	var fields map[string]json.RawMessage

@@ -43,11 +43,11 @@ type WaiverDefinition struct {
 	ExpiresUnixMs      int64
 }
 
-// Seal makes the compiled Waiver the content of its definition and returns the definition. The compiled Waiver must not be changed
-// after this call.
+// Seal completes the compiled Waiver and returns its Definition. The compiled Waiver must not be changed after this
+// call.
 func (c *WaiverDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionWaiver, c) }
 
-// AsWaiver returns the compiled Waiver that the definition contains, or nil if the definition is nil or of another kind.
+// AsWaiver returns the compiled Waiver in the definition. It returns nil if the definition is nil or of another kind.
 func (c *Definition) AsWaiver() *WaiverDefinition {
 	if c == nil {
 		return nil
@@ -67,7 +67,7 @@ func (c *WaiverDefinition) CoversDirective(d *DirectiveDefinition) bool {
 	return c.Directive == d.Name && c.DirectiveNamespace == d.Namespace
 }
 
-// CoversComponent reports whether the waiver excuses a component of a directive that it covers.
+// CoversComponent reports whether the waiver excuses a component of its directive.
 func (c *WaiverDefinition) CoversComponent(name string) bool {
 	return len(c.Components) == 0 || slices.ContainsFunc(c.Components, func(of string) bool { return ComponentWithin(name, of) })
 }

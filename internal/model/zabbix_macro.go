@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Macro is the name of a macro of Zabbix: {$NAME}, {$NAME:"context"} or {$NAME:regex:"pattern"}.
+// Macro is the name of a Zabbix macro, such as {$NAME}, {$NAME:"context"} or {$NAME:regex:"pattern"}.
 type Macro struct {
 	Name    string // without {$ and }
 	Context string
 	Kind    MacroContext
 }
 
-// MacroContext is the kind of a macro's context: none, a text or a regular expression.
+// MacroContext says which kind of context a macro has. It is none, a text or a regular expression.
 type MacroContext uint8
 
 // Kinds of contexts.
@@ -26,7 +26,7 @@ const (
 	PatternContext              // the context is a regular expression over contexts
 )
 
-// String returns the macro in the only form that names of Properties have, such as {$NAME:"context"}.
+// String formats the macro in the one form in which Properties are named, such as {$NAME:"context"}.
 func (m Macro) String() string {
 	quoted := `"` + strings.ReplaceAll(m.Context, `"`, `\"`) + `"`
 	switch m.Kind {
@@ -38,8 +38,8 @@ func (m Macro) String() string {
 	return "{$" + m.Name + "}"
 }
 
-// ParseMacro parses the macro at the start of a text and returns its length, or zero if the text begins with no
-// macro.
+// ParseMacro parses the Zabbix macro at the start of a text, and returns its length. The length is zero if the text
+// begins with no macro.
 func ParseMacro(text string) (m Macro, length int) {
 	if !strings.HasPrefix(text, "{$") {
 		return m, 0
@@ -89,14 +89,14 @@ func ParseMacro(text string) (m Macro, length int) {
 	return m, at + 1
 }
 
-// parseWholeMacro parses a text that is one macro.
+// parseWholeMacro parses a text that consists of exactly one macro.
 func parseWholeMacro(text string) (Macro, bool) {
 	m, length := ParseMacro(text)
 	return m, length > 0 && length == len(text)
 }
 
-// MacroNames returns the names of the Properties that may set the macros in a text: each macro with its context and
-// without it.
+// MacroNames returns the names of the Properties that can give values to the macros in a text. Each macro counts with
+// its context and without it.
 func MacroNames(text string) (names []string) {
 	_, _ = replaceMacros(text, func(m Macro) (string, error) {
 		for _, one := range []Macro{m, {Name: m.Name}} {
@@ -141,14 +141,14 @@ type MacroValues struct {
 	secret   map[string]bool // names of the macros whose values are Secrets
 }
 
-// macroPattern is the value of a macro for all contexts that match a regular expression.
+// macroPattern gives a macro the same value in all contexts that match a regular expression.
 type macroPattern struct {
 	Macro
 	pattern *regexp.Regexp
 	value   string
 }
 
-// NewTemplateMacros returns the values of a Template's macros, as its resource declares them.
+// NewTemplateMacros returns the macro values that a Template declares.
 func NewTemplateMacros(s *TemplateSpec) *MacroValues {
 	m, _ := NewMacroValues(s.Macros)
 	for i := range s.Secrets {
@@ -157,7 +157,8 @@ func NewTemplateMacros(s *TemplateSpec) *MacroValues {
 	return m
 }
 
-// NewMacroValues returns the values of macros by their names. It leaves out a name that is no macro; the error names one.
+// NewMacroValues returns macro values from a map of macro names to values. It leaves out a name that is no macro; the
+// error names one.
 func NewMacroValues(values map[string]string) (m *MacroValues, err error) {
 	m = &MacroValues{values: map[Macro]string{}}
 	for name, value := range values {
@@ -180,8 +181,8 @@ func NewMacroValues(values map[string]string) (m *MacroValues, err error) {
 	return m, err
 }
 
-// value returns the value of a macro: the one for its exact context, else the one of the first pattern that matches the
-// context, else the one without context.
+// value returns the value that fits a macro and its context best. The exact context comes first, then the first
+// pattern that matches the context, then the value without context.
 func (m *MacroValues) value(of Macro) (string, error) {
 	if m != nil {
 		if m.secret[of.Name] {
@@ -210,7 +211,8 @@ func (e *MissingMacroError) Error() string {
 	return fmt.Sprintf("the macro %s has no value here: add it to the macros of the template, or declare a Property with property: %s", e.Macro, strconv.Quote(e.Macro))
 }
 
-// markSecret makes a macro secret in all its contexts, so that texts of the server cannot contain its value.
+// markSecret marks a macro as secret, so that the server cannot expand the macro. Texts of the server then cannot
+// contain its value.
 func (m *MacroValues) markSecret(macro string) {
 	if m.secret == nil {
 		m.secret = map[string]bool{}
@@ -219,7 +221,7 @@ func (m *MacroValues) markSecret(macro string) {
 	m.secret[of.Name] = true
 }
 
-// SecretMacroError is the error about a secret macro in a text of the server.
+// SecretMacroError is the error about a secret macro in a text that the server would have to expand.
 type SecretMacroError struct{ Macro string }
 
 // Error returns a text that names the secret macro.
@@ -227,7 +229,8 @@ func (e *SecretMacroError) Error() string {
 	return fmt.Sprintf("the macro %s is secret: only agents of Muster have its value, in keys of items with interval", e.Macro)
 }
 
-// WithSecrets returns the values together with those of secret macros; secrets maps macros to values.
+// WithSecrets returns a copy of the macro values that also contains the values of secret macros. secrets maps macros
+// to values.
 func (m *MacroValues) WithSecrets(secrets map[string]string) *MacroValues {
 	out := &MacroValues{values: maps.Clone(m.values), patterns: m.patterns, secret: maps.Clone(m.secret)}
 	for name, value := range secrets {
@@ -239,7 +242,7 @@ func (m *MacroValues) WithSecrets(secrets map[string]string) *MacroValues {
 	return out
 }
 
-// Value returns the value of a macro as it is written in a text.
+// Value returns the value of a macro that is written in full, such as {$PORT}.
 func (m *MacroValues) Value(macro string) (string, error) {
 	of, ok := parseWholeMacro(macro)
 	if !ok {
@@ -248,7 +251,7 @@ func (m *MacroValues) Value(macro string) (string, error) {
 	return m.value(of)
 }
 
-// Expand returns a text with values in place of its macros. A secret macro is an error.
+// Expand returns a text with values in place of its macros, and refuses secret macros. A secret macro is an error.
 func (m *MacroValues) Expand(text string) (string, error) {
 	if !strings.Contains(text, "{$") {
 		return text, nil
@@ -256,7 +259,7 @@ func (m *MacroValues) Expand(text string) (string, error) {
 	return replaceMacros(text, m.value)
 }
 
-// ExpandPublic returns a text with values in place of its macros, in which secret macros stay as they are.
+// ExpandPublic returns a text with values in place of its macros, except secret macros. Secret macros stay.
 func (m *MacroValues) ExpandPublic(text string) (string, error) {
 	if !strings.Contains(text, "{$") {
 		return text, nil
@@ -269,8 +272,8 @@ func (m *MacroValues) ExpandPublic(text string) (string, error) {
 	})
 }
 
-// ValueOrSample returns the value of a macro, or 1 for a macro that only a node sets, so that expressions can be
-// validated.
+// ValueOrSample returns the value of a macro, or the sample value 1 for a macro without a value. Only a node sets such
+// a macro; with the 1, expressions can be validated.
 func (m *MacroValues) ValueOrSample(macro string) (string, error) {
 	value, err := m.Value(macro)
 	if _, missing := err.(*MissingMacroError); missing {
@@ -313,8 +316,8 @@ func (m *MacroValues) ExpandSteps(steps []Step) ([]Step, error) {
 	return out, nil
 }
 
-// Texts returns the texts of a preprocessing step that may contain macros: its parameters, and the error text and value
-// of onFail.
+// Texts returns the texts of a preprocessing step that may contain macros. They are its parameters, and the error text
+// and value of onFail.
 func (s *Step) Texts() []string {
 	list := s.Parameters[:len(s.Parameters):len(s.Parameters)]
 	if s.OnFail != nil {
@@ -358,8 +361,8 @@ func (c *TemplateDefinition) eachMacroText(do func(text string)) {
 	}
 }
 
-// MacroNames returns the sorted names of the Properties that may set the Template's macros, or macros in its keys,
-// steps and expressions. No Property sets a secret macro.
+// MacroNames returns the sorted names of the Properties that may set the Template's macros. Macros in its keys, steps
+// and expressions count, too. No Property sets a secret macro.
 func (c *TemplateDefinition) MacroNames() (names []string) {
 	for name := range c.Macros {
 		names = append(names, name)
@@ -370,7 +373,8 @@ func (c *TemplateDefinition) MacroNames() (names []string) {
 	return slices.Compact(names)
 }
 
-// secretOf returns the secret that is the value of a macro, whatever its context, or nil if the macro is not secret.
+// secretOf returns the Secret from which a macro of the Template gets its value. It returns nil for a macro that is
+// not secret.
 func (c *TemplateDefinition) secretOf(macro string) *DefinitionSecret {
 	if len(c.Secrets) == 0 {
 		return nil
@@ -393,8 +397,8 @@ func (c *TemplateDefinition) SecretsIn(text string) (list []DefinitionSecret) {
 	return list
 }
 
-// PropertyMacros returns the values of a Template's macros that Properties set on a node, or nil if no macro does. It
-// leaves out a Property with a conflict, so that the macro keeps the value of the Template.
+// PropertyMacros returns the macro values that a node's properties give to the Template. It returns nil if no macro
+// has such a value. It leaves out a Property with a conflict, so that the macro keeps the value of the Template.
 func (c *TemplateDefinition) PropertyMacros(properties PropertyValues) (set map[string]string) {
 	for _, name := range c.MacroNames() {
 		value, conflict, ok := properties(name)
@@ -409,7 +413,7 @@ func (c *TemplateDefinition) PropertyMacros(properties PropertyValues) (set map[
 	return set
 }
 
-// MacroValues returns the values of the Template's macros, with the values that Properties set in place of its own.
+// MacroValues returns the values of the Template's macros. The values that Properties set replace its own.
 func (c *TemplateDefinition) MacroValues(set map[string]string) *MacroValues {
 	values := maps.Clone(c.Macros)
 	if values == nil {
@@ -423,8 +427,8 @@ func (c *TemplateDefinition) MacroValues(set map[string]string) *MacroValues {
 	return m
 }
 
-// MacroError returns an error about a macro without a value, or with two contradictory values, among a node's
-// properties, or nil if each macro has one value.
+// MacroError returns an error if a macro of the Template has no value, or two different values. It reads the
+// properties of a node, and returns nil if each macro has one value.
 func (c *TemplateDefinition) MacroError(properties PropertyValues) error {
 	values := c.MacroValues(c.PropertyMacros(properties))
 	for _, name := range c.MacroNames() {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMacroValues expands macros and expects the value for the exact context first, then for the first matching
-// pattern, then without context.
+// TestMacroValues expands macros with contexts, and expects for each macro the value that fits its context best. The
+// exact context comes first, then the first matching pattern, then the value without context.
 func TestMacroValues(t *testing.T) {
 	m, err := NewMacroValues(map[string]string{
 		"{$MAX}": "90", `{$MAX:"/tmp"}`: "80", `{$MAX:regex:"^/mnt/"}`: "70", "{$A.B_1}": "x", `{$ONLY:"a"}`: "1",
@@ -67,8 +67,8 @@ func TestPropertiesSetMacros(t *testing.T) {
 	}
 }
 
-// TestSecretMacros gives a macro of a Template the value of a Secret, and expects that no Property sets it, that texts of the server have no
-// value of it, and that the agent expands it.
+// TestSecretMacros gives a macro the value of a Secret, and expects only the agent to know the value. No Property sets
+// the macro, and texts of the server have no value of it.
 func TestSecretMacros(t *testing.T) {
 	c := &TemplateDefinition{
 		Macros: map[string]string{"{$HOST}": "web"}, Secrets: []DefinitionSecret{{Env: "{$TOKEN}", Name: "default/token"}, {Env: "{$PIN}", Name: "default/pin"}},
@@ -112,7 +112,7 @@ func TestSecretMacros(t *testing.T) {
 	}
 }
 
-// FuzzParseMacro parses random texts as macros, and expects String to return a text that parses to the same macro.
+// FuzzParseMacro parses random texts as macros, and expects no change after formatting and parsing.
 func FuzzParseMacro(f *testing.F) {
 	f.Add(`{$A:"b\"c"}`)
 	f.Add(`{$A:regex:^b}`)

@@ -45,8 +45,8 @@ sent a second time.`,
 	}, repairData)
 }
 
-// RestoredCommand returns the command `muster doctor restored`, which prepares a data folder that was restored from a
-// backup.
+// RestoredCommand returns the command `muster doctor restored`. The command prepares a data folder that was restored
+// from a backup.
 func RestoredCommand() *cobra.Command {
 	return commandForStoppedServer(&cobra.Command{
 		Use:   "restored --data DIR",
@@ -59,8 +59,8 @@ page tokens and ETags. You can safely repeat the command.`,
 	}, beginNewIncarnation)
 }
 
-// commandForStoppedServer returns a command that locks the data folder of a stopped server, and then runs a function
-// on it.
+// commandForStoppedServer returns a command that runs a function on the data folder of a stopped server. The folder is
+// locked meanwhile.
 func commandForStoppedServer(c *cobra.Command, do func(ctx context.Context, cfg *config.Server, out io.Writer) error) *cobra.Command {
 	c.Args = cobra.NoArgs
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -81,7 +81,7 @@ func commandForStoppedServer(c *cobra.Command, do func(ctx context.Context, cfg 
 	return c
 }
 
-// repairData repairs all files of the data folder, and prints the losses.
+// repairData repairs all files of the data folder, and prints the lost data.
 func repairData(ctx context.Context, cfg *config.Server, out io.Writer) error {
 	changed := false
 	say := func(format string, args ...any) {
@@ -130,7 +130,8 @@ func repairData(ctx context.Context, cfg *config.Server, out io.Writer) error {
 	return nil
 }
 
-// repairAuthority renames the folder of a damaged certificate authority, so that the next start creates a new one.
+// repairAuthority moves a damaged certificate authority aside, by renaming its folder. The next start creates a new
+// authority.
 func repairAuthority(dir string, say func(string, ...any)) error {
 	err := pki.Verify(dir)
 	if err == nil {
@@ -141,7 +142,7 @@ func repairAuthority(dir string, say func(string, ...any)) error {
 	return os.Rename(dir, aside)
 }
 
-// repairWithJournal opens the repaired journal and repairs the snapshots and databases, which need it. The result is
+// repairWithJournal repairs the snapshots and databases from the journal, which is already repaired. The result is
 // true if stores differ from the journal's last mark: after a new incarnation of the journal the next call accepts
 // them.
 func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string, ...any)) (differences bool, err error) {
@@ -206,9 +207,9 @@ func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string,
 	return false, nil
 }
 
-// remakeHistory removes from history the changes that the next start will compute again from the journal, and returns
-// a sentence that names them. A start replays the journal from the snapshots: from its first commit without any, else
-// from the oldest ones.
+// remakeHistory deletes the part of the history that the next start computes again from the journal. It returns a
+// sentence about these changes. A start replays the journal from the snapshots: from its first commit without any,
+// else from the oldest ones.
 func remakeHistory(ctx context.Context, log *journal.Log, snapshots *snapshot.Store, past history.Store, whole bool) (again string, err error) {
 	if whole {
 		return "the next start reads all changes from the journal again", errors.Join(past.ForgetChanges(ctx, [model.Partitions]journal.Position{}), snapshots.Clear())
@@ -234,8 +235,9 @@ func remakeHistory(ctx context.Context, log *journal.Log, snapshots *snapshot.St
 		since.UTC().Format(time.RFC3339), first), past.ForgetChanges(ctx, kept)
 }
 
-// lastIntentMark returns the newest record in snapshots and journal about the revision of declared resources and the
-// ids of the databases, or zero if there is none. whole reports that the journal has all commits since the first.
+// lastIntentMark returns the newest record about the databases that snapshots or journal contain, or zero. The record
+// has the revision of declared resources and the ids of the databases. whole reports that the journal has all commits
+// since the first.
 func lastIntentMark(ctx context.Context, log *journal.Log, snapshots *snapshot.Store) (last wire.IntentMark, whole bool, err error) {
 	at := uint64(0)
 	for p := range model.Partitions {
@@ -263,8 +265,8 @@ func lastIntentMark(ctx context.Context, log *journal.Log, snapshots *snapshot.S
 	return last, whole, err
 }
 
-// recordedPositions returns journal options with the newest positions that snapshots and history have recorded, so
-// that a missing end of the journal is noticed
+// recordedPositions returns journal options with the newest journal positions that other stores have recorded.
+// Snapshots and history have recorded the positions; they reveal a missing end of the journal.
 func recordedPositions(ctx context.Context, cfg *config.Server) (o journal.Options, err error) {
 	o = datadir.JournalOptions(cfg)
 	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(cfg))
@@ -290,8 +292,8 @@ func recordedPositions(ctx context.Context, cfg *config.Server) (o journal.Optio
 	return o, err
 }
 
-// repairSnapshots writes an empty snapshot for each partition that neither a snapshot nor the
-// journal can restore.
+// repairSnapshots writes empty snapshots for groups of nodes (partitions) whose state is lost. Neither a snapshot nor
+// the journal has the state of such a share (partition).
 func repairSnapshots(log *journal.Log, store *snapshot.Store) (emptied int, from uint64, err error) {
 	at := log.Tail()
 	from = at.Number
@@ -313,8 +315,8 @@ func repairSnapshots(log *journal.Log, store *snapshot.Store) (emptied int, from
 	return emptied, from, nil
 }
 
-// beginNewIncarnation gives the journal of a stopped server a new random id, because its data folder was restored
-// from a backup.
+// beginNewIncarnation gives the journal of a stopped server a new random id. It does so because the data folder was
+// restored from a backup.
 func beginNewIncarnation(ctx context.Context, cfg *config.Server, out io.Writer) error {
 	o, err := recordedPositions(ctx, cfg)
 	if err != nil {

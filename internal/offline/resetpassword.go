@@ -71,7 +71,7 @@ of the folder. It does not create users: see muster auth user.`,
 	return c
 }
 
-// ReadPassword reads a new password from a file; - is standard input.
+// ReadPassword reads a new password from a file. The file name - means standard input.
 func ReadPassword(file string, stdin io.Reader) (string, error) {
 	var data []byte
 	var err error
@@ -90,8 +90,8 @@ func ReadPassword(file string, stdin io.Reader) (string, error) {
 	return password, nil
 }
 
-// ResetPassword sets a user's password in a data folder, also while the server runs. It writes into the store of a
-// stopped server; a running server owns its store, so it gets a request file.
+// ResetPassword sets a user's password in a data folder. It also works while the server runs. It writes into the store
+// of a stopped server; a running server owns its store, so it gets a request file.
 func ResetPassword(ctx context.Context, cfg *config.Server, user, password string, mayRun bool) (string, error) {
 	held, err := datadir.LockStopped(cfg.Data)
 	if model.ClassOf(err) == model.Conflict {
@@ -123,13 +123,13 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 	return password, service.ResetPassword(ctx, resetActor(), user, hash, mayRun)
 }
 
-// resetActor returns the author that the audit shows for a password reset.
+// resetActor returns the author of a password reset, for the audit.
 func resetActor() intent.Actor {
 	return intent.Actor{User: "local", Address: "local", Message: "muster auth reset-password"}
 }
 
-// passwordRequest is the file by which muster auth reset-password asks a running server to reset a password. It holds
-// the hash that the store keeps, not the password.
+// passwordRequest is the content of a file that asks the running server to reset a password. The command muster auth
+// reset-password writes it for a running server. It holds the hash that the store keeps, not the password.
 type passwordRequest struct {
 	User string `json:"user"`
 	Hash string `json:"hash"`
@@ -143,7 +143,7 @@ const (
 	passwordAnswerTimeout = 15 * time.Second // a running server handles a request within passwordTick
 )
 
-// requestPasswordReset writes the file with the request into the data folder, and waits for the running server's
+// requestPasswordReset writes the request for a password reset into the data folder. It waits for the running server's
 // answer.
 func requestPasswordReset(ctx context.Context, data, user, password string, mayRun bool) (string, error) {
 	password, hash, err := access.HashPassword(password)
@@ -180,8 +180,7 @@ func requestPasswordReset(ctx context.Context, data, user, password string, mayR
 	}
 }
 
-// refusalOfRequest returns the reason why the server refused a request to reset a password, or nil if the server
-// accepted it.
+// refusalOfRequest reads why the server refused a password reset, and returns nil for an accepted reset.
 func refusalOfRequest(path string) error {
 	body, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,15 +196,15 @@ func refusalOfRequest(path string) error {
 	return said
 }
 
-// PasswordRequests applies the password resets that muster auth reset-password requests in the data folder of a
-// running server.
+// PasswordRequests applies password resets in the data folder of a running server. The command muster auth
+// reset-password requests a reset.
 type PasswordRequests struct {
 	Data   string // folder
 	Access *access.Service
 	Log    *slog.Logger
 }
 
-// Run looks for a request to reset a password each second until ctx ends.
+// Run looks for requested password resets each second, and applies the resets, until ctx ends.
 func (p *PasswordRequests) Run(ctx context.Context) error {
 	tick := time.NewTicker(passwordTick)
 	defer tick.Stop()
@@ -221,7 +220,8 @@ func (p *PasswordRequests) Run(ctx context.Context) error {
 	}
 }
 
-// applyRequest applies the request in the data folder, if there is one, and writes the answer.
+// applyRequest performs a password reset that a file in the data folder requests, and writes the answer. Without a
+// request it does nothing.
 func (p *PasswordRequests) applyRequest(ctx context.Context) error {
 	path := filepath.Join(p.Data, passwordRequestFile)
 	body, err := os.ReadFile(path)

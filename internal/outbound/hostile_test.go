@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestOwnListenersAndLinkLocalAddressesAreRefused checks that connections to the server's own listeners and to
-// link-local addresses fail, unless an exception allows them.
+// TestOwnListenersAndLinkLocalAddressesAreRefused expects connections to the server's own listeners and to link-local
+// addresses to fail. Exceptions allow such connections.
 func TestOwnListenersAndLinkLocalAddressesAreRefused(t *testing.T) {
 	all := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer all.Close()
@@ -56,8 +56,8 @@ func TestOwnListenersAndLinkLocalAddressesAreRefused(t *testing.T) {
 	}
 }
 
-// TestRedirectsStayOnTheirHost checks that an HTTP redirect to another host is refused, unless an exception allows
-// the host.
+// TestRedirectsStayOnTheirHost expects the server to refuse HTTP redirects to other hosts. Exceptions allow such
+// redirects.
 func TestRedirectsStayOnTheirHost(t *testing.T) {
 	end := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer end.Close()
@@ -83,8 +83,8 @@ func TestRedirectsStayOnTheirHost(t *testing.T) {
 	}
 }
 
-// FuzzParse parses random exceptions to the policy for outgoing connections, and expects each to be refused or to be
-// in the policy
+// FuzzParse parses random texts as exceptions to the policy for outgoing connections. An exception must be refused or
+// be in the policy.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"10.0.0.0/8", "fe80::1", "example.org", "a b", ""} {
 		f.Add(s)

@@ -17,14 +17,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Policy decides to which addresses the server may connect and be redirected. The nil Policy allows all.
+// Policy decides to which addresses the server may connect. It also decides about redirects. The nil Policy allows
+// all.
 type Policy struct {
 	networks  []netip.Prefix
 	hosts     []string
 	listeners func() []net.Addr // TCP addresses on which the server listens
 }
 
-// Parse returns the policy for outgoing connections that allows these exceptions: addresses, networks and host names.
+// Parse returns a policy for outgoing connections that allows the given exceptions. Exceptions are addresses, networks
+// and host names.
 func Parse(exceptions []string, listeners func() []net.Addr) (*Policy, error) {
 	p := &Policy{listeners: listeners}
 	for _, text := range exceptions {
@@ -41,8 +43,7 @@ func Parse(exceptions []string, listeners func() []net.Addr) (*Policy, error) {
 	return p, nil
 }
 
-// Dialer returns a dialer that checks addresses after names are resolved, so that a name cannot hide a forbidden
-// address.
+// Dialer returns a dialer that checks each address after DNS resolution. So a name cannot hide a forbidden address.
 func (p *Policy) Dialer() *net.Dialer {
 	d := &net.Dialer{}
 	if p != nil {
@@ -51,7 +52,7 @@ func (p *Policy) Dialer() *net.Dialer {
 	return d
 }
 
-// check returns the reason why the server may not connect to an address, or "" if it may.
+// check returns an error if the policy forbids the server a connection to an address.
 func (p *Policy) check(network, address string) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -76,7 +77,7 @@ func (p *Policy) check(network, address string) error {
 	return nil
 }
 
-// isLocal reports whether an address belongs to this machine.
+// isLocal reports whether an address belongs to the local machine.
 func isLocal(ip netip.Addr) bool {
 	if ip.IsLoopback() || ip.IsUnspecified() {
 		return true
@@ -91,7 +92,7 @@ func isLocal(ip netip.Addr) bool {
 // maxRedirects is the most redirects of one request.
 const maxRedirects = 10
 
-// CheckRedirect refuses an HTTP redirect to another host; it is the function http.Client.CheckRedirect
+// CheckRedirect refuses HTTP redirects to other hosts. It is the function http.Client.CheckRedirect.
 func (p *Policy) CheckRedirect(to *http.Request, via []*http.Request) error {
 	if len(via) >= maxRedirects {
 		return errors.New("too many redirects")

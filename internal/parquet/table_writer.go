@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// Kind is the type of a column.
+// Kind is the type of a column in a Parquet table.
 type Kind int
 
 // Kinds.
@@ -21,7 +21,7 @@ const (
 	Number              // floating point, 64 bits
 )
 
-// Column is a column of a table.
+// Column is a column of a Parquet table.
 type Column struct {
 	Name string
 	Kind Kind
@@ -38,7 +38,7 @@ const (
 	dataPage                             = 0
 )
 
-// physicalType returns the type of a column's values.
+// physicalType returns the number of the Parquet type in which a column's values are stored.
 func (c *Column) physicalType() int64 {
 	return [...]int64{Text: typeByteArray, Integer: typeInt64, Number: typeDouble}[c.Kind]
 }
@@ -118,7 +118,8 @@ func Write(w io.Writer, columns []Column, rows [][]string) error {
 	return err
 }
 
-// page returns the content of a data page: for each row whether it has a value, as runs of equal bits, then the values.
+// page encodes the values of a column as one Parquet data page. First it has for each row whether it has a value, as
+// runs of equal bits, then the values.
 func page(c *Column, rows [][]string, column int) ([]byte, error) {
 	var levels, values []byte
 	for at := 0; at < len(rows); {

@@ -8,8 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFileMatchesGoldenFile compares a file with golden bytes. github.com/parquet-go/parquet-go v0.32.0 has read them: it is no dependency,
-// because it would make the program 10 MB larger.
+// TestFileMatchesGoldenFile writes a Parquet file, and compares the bytes with a golden file.
+// github.com/parquet-go/parquet-go v0.32.0 has read them: it is no dependency, because it would make the program 10 MB
+// larger.
 func TestFileMatchesGoldenFile(t *testing.T) {
 	var file bytes.Buffer
 	testenv.NoError(t, Write(&file, []Column{{"name", Text}, {"nodes", Integer}, {"percent", Number}}, [][]string{
@@ -18,7 +19,7 @@ func TestFileMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, "testdata/table-v1.hex", hex.Dump(file.Bytes()), "no other form: readers have read this one")
 }
 
-// TestNumbersAreTested expects an error for a text that is no number.
+// TestNumbersAreTested writes a word into a column of numbers, and expects an error.
 func TestNumbersAreTested(t *testing.T) {
 	for _, kind := range []Kind{Integer, Number} {
 		if err := Write(&bytes.Buffer{}, []Column{{"n", kind}}, [][]string{{"many"}}); err == nil {

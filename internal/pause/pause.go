@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// For sleeps for d, or until ctx ends, and returns the error of ctx.
+// For sleeps for a duration, but returns early if ctx ends. It returns the error of ctx.
 func For(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -18,7 +18,8 @@ func For(ctx context.Context, d time.Duration) error {
 	return ctx.Err()
 }
 
-// Wake sends a value to a channel of capacity 1 unless it is full, so that its receiver wakes up once.
+// Wake wakes the goroutine that receives from a channel of capacity 1, and never blocks. If the channel is full
+// already, it does nothing.
 func Wake(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

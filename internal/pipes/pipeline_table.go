@@ -21,7 +21,8 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// Table has the compiled filters, mutators, pipelines and windows (calendars). Safe for concurrent use.
+// Table has the compiled filters, mutators and pipelines of event handling. It also has the windows (calendars). Safe
+// for concurrent use.
 type Table struct {
 	// Libraries reads the JavaScript of Assets (NAMESPACE/NAME), see FindScripts; nil: there are no Assets. Set it
 	// before any other call.
@@ -31,8 +32,8 @@ type Table struct {
 	state atomic.Pointer[compiledState]
 }
 
-// compiledState is one version of a Table, which never changes: all compiled filters, mutators, pipelines and
-// windows. It is immutable.
+// compiledState is one version of a Table, with all compiled resources. The resources are filters, mutators, pipelines
+// and windows. It is immutable.
 type compiledState struct {
 	filters   map[route.Name]*assetScript[*filter.Filter]
 	mutators  map[route.Name]*Mutator
@@ -40,13 +41,13 @@ type compiledState struct {
 	windows   map[route.Name]*window.Calendar
 }
 
-// Mutator is a mutator with its compiled JavaScript. It is immutable.
+// Mutator is a declared mutator, which changes an event's JSON, with its compiled JavaScript. It is immutable.
 type Mutator struct {
 	Spec       *model.MutatorSpec
 	Javascript *assetScript[*filter.Mutation] // nil: the mutator is a command
 }
 
-// NewTable returns an empty table
+// NewTable returns a table without filters, mutators and pipelines
 func NewTable() *Table {
 	t := &Table{}
 	t.state.Store(&compiledState{
@@ -56,7 +57,7 @@ func NewTable() *Table {
 	return t
 }
 
-// Apply replaces the compiled Filters, Mutators, Pipelines and Windows atomically, and removes deleted ones. It
+// Apply updates the compiled Filters, Mutators, Pipelines and Windows after changes of the declared resources. It
 // ignores other kinds. The error joins those of all declarations that do not compile; what they replace stays in
 // force.
 func (t *Table) Apply(list []route.Declaration) error {
@@ -76,8 +77,8 @@ func (t *Table) Apply(list []route.Declaration) error {
 	return errors.Join(failed...)
 }
 
-// setDeclaration compiles one declared resource and adds it to the next version of the table. After an error that
-// state is unchanged.
+// setDeclaration compiles one declared resource for the next version of the table. After an error that state is
+// unchanged.
 func (t *Table) setDeclaration(next *compiledState, d route.Declaration) error {
 	name, zone := d.Name, d.Zone
 	switch spec := d.Spec.(type) {
@@ -122,7 +123,7 @@ func (t *Table) setDeclaration(next *compiledState, d route.Declaration) error {
 	return nil
 }
 
-// removeDeclaration removes the resource with this kind and name from the state
+// removeDeclaration removes the resource of the given kind and name from the state.
 func (s *compiledState) removeDeclaration(kind string, name route.Name) {
 	switch kind {
 	case "Filter":
@@ -139,14 +140,14 @@ func (s *compiledState) removeDeclaration(kind string, name route.Name) {
 // Has reports whether a pipeline exists.
 func (t *Table) Has(name route.Name) bool { return t.state.Load().pipelines[name] != nil }
 
-// Mutator returns the declared mutator with this name; ok is false if it does not exist or is built in
+// Mutator returns the declared mutator of the given name. The result ok is false if it does not exist or is built in.
 func (t *Table) Mutator(name route.Name) (*Mutator, bool) {
 	m, ok := t.state.Load().mutators[name]
 	return m, ok
 }
 
-// filterTimes returns a function that reports whether a filter is active at a time, or nil if the filter is always
-// active. The function looks up a Window for each event, because the Window may change.
+// filterTimes returns a function that reports whether a filter is active at a given time. It returns nil if the filter
+// is always active. The function looks up a Window for each event, because the Window may change.
 func (t *Table) filterTimes(name route.Name, zone string, w *model.FilterWhen) (func(time.Time) bool, error) {
 	if w == nil {
 		return nil, nil
@@ -172,12 +173,12 @@ func (t *Table) filterTimes(name route.Name, zone string, w *model.FilterWhen) (
 	}, nil
 }
 
-// FindScripts returns the JavaScript files in Assets, by the names of the Assets. key identifies the content; if it
-// still equals known, FindScripts reads no file.
+// FindScripts is a function that finds the JavaScript files in the archives of Assets. key identifies the content; if
+// it still equals known, FindScripts reads no file.
 type FindScripts func(assets []string, known string) (list []filter.Library, key string, err error)
 
-// assetScript is a resource's JavaScript together with the libraries that it uses from Assets. It is compiled again
-// when the libraries change.
+// assetScript is a resource's JavaScript together with the libraries from Assets. It is compiled again when the
+// libraries change.
 type assetScript[T any] struct {
 	plain   T // compiled without libraries
 	assets  []string
@@ -190,14 +191,14 @@ type assetScript[T any] struct {
 	err   error // error of compiling with the libraries
 }
 
-// newAssetScript compiles JavaScript that uses the libraries in these Assets
+// newAssetScript compiles JavaScript that uses the libraries in the given Assets.
 func newAssetScript[T any](find FindScripts, assets []string, compile func([]filter.Library) (T, error)) (*assetScript[T], error) {
 	plain, err := compile(nil)
 	return &assetScript[T]{plain: plain, assets: assets, find: find, compile: compile}, err
 }
 
-// program returns the compiled program, after it has compiled the program again if the libraries changed. The error
-// names a missing asset, or the fault in its JavaScript.
+// program returns the compiled JavaScript, and compiles again after a change of the Assets. If the libraries have
+// changed, it first compiles the JavaScript again. The error names a missing asset, or the fault in its JavaScript.
 func (s *assetScript[T]) program() (T, error) {
 	if len(s.assets) == 0 {
 		return s.plain, nil

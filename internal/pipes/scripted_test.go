@@ -13,9 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFilterAndMutatorUseScriptsOfAssets checks that filters and mutators run the newest JavaScript of the assets
-// that they name. While an asset is missing, the filter is skipped with a message and the delivery with the mutator
-// waits.
+// TestFilterAndMutatorUseScriptsOfAssets expects filters and mutators to run the newest JavaScript of their Assets.
+// While an asset is missing, the filter is skipped with a message and the delivery with the mutator waits.
 func TestFilterAndMutatorUseScriptsOfAssets(t *testing.T) {
 	var source, key string
 	read := 0

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Event has the properties of an event that the filters of workflows read. Fields that few workflows read are
-// functions, which are called when a workflow needs them, possibly several times.
+// Event has the properties of an event for the filters of workflows. Fields that few workflows read are functions,
+// which are called when a workflow needs them, possibly several times.
 type Event struct {
 	Incident   bool  // the status is not OK
 	Resolution bool  // the status is OK and the previous one was not
@@ -21,7 +21,7 @@ type Event struct {
 	Shape      func() map[string]any // returns the event in Sensu's form for expressions: see filter.SensuEvent
 }
 
-// Decision is a workflow's decision to pass an event to its handler or to drop it, with the reason.
+// Decision is a workflow's decision to pass or drop an event, with the reason.
 type Decision struct {
 	Pipeline route.Name
 	Workflow *model.Workflow // nil: the pipeline does not exist
@@ -31,7 +31,7 @@ type Decision struct {
 	Failed   []string // name and error of each expression that failed
 }
 
-// Handler returns the handler of the workflow, which gets the event if it passes.
+// Handler returns the name of the workflow's handler for the event.
 func (v *Decision) Handler() route.Name {
 	return qualifiedName(v.Pipeline.Namespace, v.Workflow.Handler)
 }
@@ -47,7 +47,7 @@ func (v *Decision) Mutator() string {
 	return qualifiedName(v.Pipeline.Namespace, v.Workflow.Mutator).String()
 }
 
-// Name returns the names of pipeline and workflow as PIPELINE/WORKFLOW, for people.
+// Name returns the names of pipeline and workflow as PIPELINE/WORKFLOW.
 func (v *Decision) Name() string {
 	if v.Workflow == nil {
 		return v.Pipeline.Name
@@ -55,8 +55,8 @@ func (v *Decision) Name() string {
 	return v.Pipeline.Name + "/" + v.Workflow.Name
 }
 
-// Decide evaluates the filters of each workflow in the pipelines that a check names, and returns one decision per
-// workflow. Filters run in order, up to the first that drops the event. A failing expression is skipped
+// Decide decides for each workflow in the pipelines of a check whether an event passes the filters. The result has one
+// decision per workflow. Filters run in order, up to the first that drops the event. A failing expression is skipped
 // (filter.Decide) and listed in the verdict.
 func (t *Table) Decide(ctx context.Context, ns string, pipelines []string, e *Event, now time.Time) (list []Decision) {
 	in := t.state.Load()
@@ -88,8 +88,8 @@ func (t *Table) Decide(ctx context.Context, ns string, pipelines []string, e *Ev
 	return list
 }
 
-// applyFilter applies one filter to an event, and records in the workflow's decision whether the filter drops the
-// event. Built-in filters need no JavaScript.
+// applyFilter applies one filter to an event, and notes in the decision if the filter drops the event. Built-in
+// filters need no JavaScript.
 func (s *compiledState) applyFilter(ctx context.Context, v *Decision, name string, e *Event, now time.Time) {
 	drop := func(reason string) { v.Pass, v.Filter, v.Reason = false, name, reason }
 	switch name {
@@ -134,14 +134,14 @@ func (s *compiledState) applyFilter(ctx context.Context, v *Decision, name strin
 	}
 }
 
-// qualifiedName returns a referenced name with its namespace: the written one, or else the namespace of the referring
-// resource
+// qualifiedName adds the namespace to a reference in a resource, so that the name is complete. If the reference has no
+// namespace, the namespace of the referring resource counts.
 func qualifiedName(ns, ref string) route.Name {
 	ns, name := model.SplitRef(ns, ref)
 	return route.Name{Namespace: ns, Name: name}
 }
 
-// Mutate transforms the JSON of an event for a handler by a built-in or JavaScript mutator. For a mutator with a
+// Mutate changes the JSON of an event for a handler, by a built-in or a JavaScript mutator. For a mutator with a
 // command, Mutate returns the command: the caller runs it and passes its output to the handler.
 func (t *Table) Mutate(ctx context.Context, mutator string, event func() (map[string]any, error), now time.Time) (body []byte, command *model.MutatorSpec, err error) {
 	ns, name := model.SplitRef("", mutator)
@@ -151,7 +151,7 @@ func (t *Table) Mutate(ctx context.Context, mutator string, event func() (map[st
 	m, ok := t.Mutator(route.Name{Namespace: ns, Name: name})
 	switch {
 	case !ok:
-		return nil, nil, model.Errorf(model.NotFound, "mutator %s does not exist; create it with muster apply -f, then the server sends this message", mutator)
+		return nil, nil, model.Errorf(model.NotFound, "mutator %s does not exist; create it with muster apply -f, and the server will then send this message", mutator)
 	case m.Javascript == nil:
 		return nil, m.Spec, nil
 	}

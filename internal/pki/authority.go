@@ -48,7 +48,7 @@ const (
 	signKeyFile   = "assignments.key"
 )
 
-// Authority is the server's CA with its server certificate and the key that signs assignments.
+// Authority is the server's certificate authority (CA) for its own and the agents' certificates.
 type Authority struct {
 	dir   string
 	names []string
@@ -68,9 +68,9 @@ type Authority struct {
 	failed time.Time // time of the last failed renewal
 }
 
-// Open reads the authority from dir, or creates it on the first start (files 0600, folder 0700).
-// names are the DNS names and IP addresses of the server certificate, which is issued anew when
-// they change or two thirds of its lifetime are over.
+// Open reads the certificate authority from the folder dir, or creates a new one on the first start. Files have mode
+// 0600, the folder has 0700. names are the DNS names and IP addresses of the server certificate, which is issued anew
+// when they change or two thirds of its lifetime are over.
 func Open(dir string, names []string, now func() time.Time) (*Authority, error) {
 	if now == nil {
 		now = time.Now
@@ -91,8 +91,8 @@ func Open(dir string, names []string, now func() time.Time) (*Authority, error) 
 	return a, err
 }
 
-// FolderIdentity returns a number that identifies the CA and signing key in a folder, or zero if a file is missing or
-// malformed, which Open would report.
+// FolderIdentity returns a number that changes when the CA or the signing key in a folder is replaced. It is zero if a
+// file is missing or malformed; Open would report such a file.
 func FolderIdentity(dir string) (uint64, error) {
 	sum := sha256.New()
 	for _, name := range []string{caFile, caKeyFile, signKeyFile} {
@@ -108,8 +108,8 @@ func FolderIdentity(dir string) (uint64, error) {
 	return binary.LittleEndian.Uint64(sum.Sum(nil)) | 1, nil
 }
 
-// Verify checks a CA's folder and returns the error that Open would return, or nil if the folder is valid, missing or
-// empty.
+// Verify checks the files in a CA's folder, and returns the same error as Open would. It returns nil if the folder is
+// valid, missing or empty.
 func Verify(dir string) error {
 	for _, path := range Files(dir) {
 		if _, err := os.Stat(path); err == nil {
@@ -123,7 +123,7 @@ func Verify(dir string) error {
 	return nil
 }
 
-// Files returns the paths of a CA's certificate and key and of the signing key, which never change.
+// Files returns the paths of the files with the CA's certificate, its key and the signing key.
 func Files(dir string) []string {
 	return []string{filepath.Join(dir, caFile), filepath.Join(dir, caKeyFile), filepath.Join(dir, signKeyFile)}
 }
@@ -148,7 +148,7 @@ func (a *Authority) makeCA() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	// start.
 	for _, name := range []string{caFile, caKeyFile} {
 		if _, err := os.Stat(filepath.Join(a.dir, name)); err == nil {
-			return nil, nil, fmt.Errorf("%s exists, but the file of its certificate or key is missing: both are needed", name)
+			return nil, nil, fmt.Errorf("%s exists, but the file of its certificate or of its key is missing, and both are needed", name)
 		}
 	}
 	return a.makeKeyPair(caFile, caKeyFile, &x509.Certificate{
@@ -157,7 +157,8 @@ func (a *Authority) makeCA() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	}, caLife)
 }
 
-// makeKeyPair creates a key with a certificate of the CA (or a self-signed one before the CA exists) and stores both.
+// makeKeyPair creates a private key and its certificate, and stores both in files. The CA signs the certificate;
+// before the CA exists it is self-signed.
 func (a *Authority) makeKeyPair(certName, keyName string, t *x509.Certificate, life time.Duration) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -183,7 +184,7 @@ func (a *Authority) makeKeyPair(certName, keyName string, t *x509.Certificate, l
 	return cert, key, err
 }
 
-// openSigningKey loads the key that signs assignments, or creates it on the first start.
+// openSigningKey loads the key for signing assignments, or creates a new key on the first start.
 func (a *Authority) openSigningKey() error {
 	path := filepath.Join(a.dir, signKeyFile)
 	err := a.loadSigningKey()
@@ -219,8 +220,8 @@ func (a *Authority) loadSigningKey() error {
 	return nil
 }
 
-// signCertificate adds serial number and times to a certificate and signs it with the CA's key or, for the CA itself,
-// with its own key
+// signCertificate adds serial number and times to a certificate, and signs the certificate with the CA's key. The CA's
+// own certificate is signed with its own key.
 func (a *Authority) signCertificate(t *x509.Certificate, life time.Duration, pub crypto.PublicKey, key *ecdsa.PrivateKey) ([]byte, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 126))
 	if err != nil {
@@ -238,13 +239,14 @@ func (a *Authority) signCertificate(t *x509.Certificate, life time.Duration, pub
 	return x509.CreateCertificate(rand.Reader, t, parent, pub, key)
 }
 
-// Pool returns a certificate pool that trusts only this CA.
+// Pool returns a certificate pool that trusts only the server's CA.
 func (a *Authority) Pool() *x509.CertPool { return a.pool }
 
 // CAPEM returns the CA certificate in PEM
 func (a *Authority) CAPEM() []byte { return certPEM(a.ca.Raw) }
 
-// CASum returns the SHA-256 of the CA certificate (DER), by which agents with a join token recognise the server
+// CASum returns the SHA-256 of the CA certificate in DER encoding, by which agents recognize the CA. Agents with a
+// join token recognise the server by it.
 func (a *Authority) CASum() [32]byte { return sha256.Sum256(a.ca.Raw) }
 
 // Names returns the DNS names and IP addresses of the server certificate.
@@ -253,8 +255,8 @@ func (a *Authority) Names() []string { return slices.Clone(a.names) }
 // SigningKey returns the key that signs assignments.
 func (a *Authority) SigningKey() ed25519.PrivateKey { return a.signKey }
 
-// GetCertificate returns the server certificate for tls.Config and renews it when due. The chain includes
-// the CA, so that an agent with only a join token can check its hash.
+// GetCertificate returns the server certificate for a TLS handshake, and first renews a certificate that is due. The
+// chain includes the CA, so that an agent with only a join token can check its hash.
 func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -277,13 +279,13 @@ func (a *Authority) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, erro
 // renewRetry is the pause after a failed renewal of the server certificate.
 const renewRetry = time.Minute
 
-// isServing reports whether the authority has a server certificate that has not expired.
+// isServing reports whether the authority has a server certificate that is still valid.
 func (a *Authority) isServing() bool {
 	return a.server != nil && a.now().Before(a.server.Leaf.NotAfter)
 }
 
-// isFresh reports whether a server certificate needs no renewal: this CA signed it, its names are right, and less
-// than two thirds of its life have passed.
+// isFresh reports whether a server certificate is valid long enough to need no renewal yet. It must have the CA's
+// signature and the right names, and less than two thirds of its life may have passed.
 func (a *Authority) isFresh(cert *x509.Certificate) bool {
 	left := cert.NotAfter.Sub(a.now())
 	return cert.CheckSignatureFrom(a.ca) == nil && slices.Equal(namesOf(cert), a.names) &&
@@ -342,7 +344,7 @@ func requestKey(csr []byte) (*ecdsa.PublicKey, error) {
 	return key, nil
 }
 
-// issueNode signs the certificate of a node for its public key and uid.
+// issueNode signs a certificate for a node's public key and unique id.
 func (a *Authority) issueNode(key *ecdsa.PublicKey, uid uuid.UUID) ([]byte, error) {
 	der, err := a.signCertificate(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "Muster node"}, URIs: []*url.URL{nodeURI(uid)},
@@ -354,14 +356,14 @@ func (a *Authority) issueNode(key *ecdsa.PublicKey, uid uuid.UUID) ([]byte, erro
 	return certPEM(der), nil
 }
 
-// nodeURI returns the URI by which a certificate names its node.
+// nodeURI returns the URI that a certificate contains to name its node.
 func nodeURI(uid uuid.UUID) *url.URL {
 	return &url.URL{Scheme: "muster", Opaque: nodePrefix + uid.String()}
 }
 
 const nodePrefix = "node:"
 
-// NodeOf returns the node id in the URI that a certificate contains
+// NodeOf returns the id of the node for which a certificate was issued
 func NodeOf(cert *x509.Certificate) (uuid.UUID, error) {
 	if len(cert.URIs) == 1 && cert.URIs[0].Scheme == "muster" {
 		if text, ok := strings.CutPrefix(cert.URIs[0].Opaque, nodePrefix); ok {
@@ -376,8 +378,8 @@ func NodeOf(cert *x509.Certificate) (uuid.UUID, error) {
 // ticketDays is the lifetime of a TLS session ticket, in days.
 const ticketDays = 3
 
-// TicketKeys returns the keys that encrypt TLS session tickets: today's first, for new tickets, then those of the
-// days before. They derive from the CA's key, so tickets survive a restart.
+// TicketKeys returns the keys that encrypt TLS session tickets, one per day. Today's key is the first, for new
+// tickets. They derive from the CA's key, so tickets survive a restart.
 func (a *Authority) TicketKeys(now time.Time) [][32]byte {
 	secret, err := a.caKey.Bytes()
 	if err != nil {

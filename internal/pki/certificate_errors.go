@@ -20,7 +20,8 @@ const CAName = "Muster CA"
 // ShortSum returns the start of a certificate's SHA-256, long enough for people to compare.
 func ShortSum(sum [32]byte) string { return fmt.Sprintf("sha256:%x…", sum[:8]) }
 
-// SumOfPEM returns the start of the SHA-256 of the first certificate in a PEM text, or "" if it has none.
+// SumOfPEM returns the first digits of the SHA-256 of a PEM certificate, for people to compare. It returns "" if the
+// text has none.
 func SumOfPEM(data []byte) string {
 	cert, err := parseCert(data)
 	if err != nil {
@@ -36,8 +37,8 @@ type RefusedCertificate struct {
 	Now     time.Time
 }
 
-// ForPeople explains why a person's client refuses a server and gives the command to type; nil if
-// err is not about the certificate.
+// ForPeople explains to a person why a client refuses a server's certificate, with a command to type. It returns nil
+// if err is not about the certificate.
 func (s RefusedCertificate) ForPeople(err error) *model.Error {
 	if e := s.explainWrongClock(err); e != nil {
 		return e
@@ -64,8 +65,8 @@ func (s RefusedCertificate) ForPeople(err error) *model.Error {
 	}
 }
 
-// ForAgents explains why an agent refuses a server's certificate when it opens a session; nil if err is not about the
-// certificate. Agents do not compare the names in the certificate.
+// ForAgents explains why an agent refuses a server's certificate at the start of a session. It returns nil if err is
+// not about the certificate. Agents do not compare the names in the certificate.
 func (s RefusedCertificate) ForAgents(err error) *model.Error {
 	if e := s.explainWrongClock(err); e != nil {
 		return e
@@ -84,7 +85,8 @@ func (s RefusedCertificate) ForAgents(err error) *model.Error {
 // errOtherServer is the cause of errors from explainToJoining.
 var errOtherServer = errors.New("another server")
 
-// explainToJoining explains a refused server certificate to a machine that joins by a join token or a CA sum.
+// explainToJoining explains to a machine that wants to join why the server's certificate is refused. The machine joins
+// by a join token or a CA sum.
 func (s RefusedCertificate) explainToJoining(chain []*x509.Certificate) *model.Error {
 	whose, ours := issuerOf(&tls.CertificateVerificationError{UnverifiedCertificates: chain})
 	e := s.explainForeignServer(whose)
@@ -96,15 +98,15 @@ func (s RefusedCertificate) explainToJoining(chain []*x509.Certificate) *model.E
 	return e
 }
 
-// explainForeignServer returns the error about a server whose certificate no CA of Muster issued, such as a TLS
-// proxy's.
+// explainForeignServer returns the error about a server whose certificate no Muster CA has signed. An example is a TLS
+// proxy.
 func (s RefusedCertificate) explainForeignServer(whose string) *model.Error {
 	return model.Errorf(model.Unavailable, "%s is not a Muster server: its certificate is signed by %s", s.Server, whose).
 		WithHint("a proxy that intercepts TLS causes this error: exclude %s from interception; else name the server with --server HOST:8443", s.Server)
 }
 
-// explainWrongClock explains a certificate outside its lifetime: a clock is wrong, since servers renew
-// early.
+// explainWrongClock explains a not yet valid or expired certificate by a wrong clock of the machine. Servers renew
+// early, so a clock is wrong.
 func (s RefusedCertificate) explainWrongClock(err error) *model.Error {
 	invalid := x509.CertificateInvalidError{}
 	if !errors.As(err, &invalid) || invalid.Reason != x509.Expired {
@@ -127,7 +129,7 @@ func (s RefusedCertificate) host() string {
 	return strings.Trim(s.Server, "[]")
 }
 
-// issuerOf returns the name of the CA that issued a refused certificate; ours is true if it is a CA of another Muster
+// issuerOf returns the name of the CA that issued a refused certificate. ours is true if it is a CA of another Muster
 // server.
 func issuerOf(err error) (whose string, ours bool) {
 	var failed *tls.CertificateVerificationError
@@ -142,7 +144,7 @@ func issuerOf(err error) (whose string, ours bool) {
 	return fmt.Sprintf("%q", chain[0].Issuer.String()), false
 }
 
-// Advertise returns the server setting --advertise that adds one name to the names in the server's certificate.
+// Advertise returns a value for --advertise with one more name for the server's certificate.
 func Advertise(names []string, more string) []string {
 	list := slices.Clone(names)
 	list = slices.DeleteFunc(list, func(name string) bool {
@@ -155,7 +157,8 @@ func Advertise(names []string, more string) []string {
 // maxNames bounds the names of a certificate in a message.
 const maxNames = 12
 
-// listNames joins at most maxNames names for a message; for an empty list it returns the word "nothing"
+// listNames joins the names of a certificate for a message, at most maxNames. For an empty list it returns the word
+// "nothing".
 func listNames(names []string) string {
 	if len(names) == 0 {
 		return "nothing"

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// handshakeError returns the error of a client that connects by TLS to a server with this certificate
+// handshakeError returns the error of a TLS client that connects to a server with a test certificate.
 func handshakeError(t *testing.T, server *tls.Config, client *tls.Config) error {
 	t.Helper()
 	here, there := net.Pipe()
@@ -88,7 +88,7 @@ func TestCertificateErrorsAreExplained(t *testing.T) {
 	}
 }
 
-// selfSigned returns a self-signed certificate as a TLS proxy presents it.
+// selfSigned returns a self-signed certificate like that of a TLS proxy.
 func selfSigned(t *testing.T, now time.Time) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

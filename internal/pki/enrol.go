@@ -59,14 +59,14 @@ type Pending struct {
 	AgainMs int64 `json:"againMs"` // milliseconds until the next request
 }
 
-// Member is the node of an enrolled machine: its id, name and namespace.
+// Member is the node of an enrolled machine, with id, name and namespace.
 type Member struct {
 	UID       uuid.UUID
 	Name      string
 	Namespace string
 }
 
-// Registrar finds and creates the nodes of machines by the fingerprint of the machines' keys.
+// Registrar is the interface that finds or creates the node of a machine by its key's fingerprint.
 type Registrar interface {
 	// NodeOfKey returns the node of a key, from memory.
 	NodeOfKey(key string) (Member, bool)
@@ -95,7 +95,7 @@ type Enroller struct {
 	Admit func(context.Context) (leave func(), err error)
 }
 
-// problemBody is the JSON body of an error answer (RFC 9457)
+// problemBody is the JSON body of an HTTP error answer (RFC 9457, "problem details")
 type problemBody struct {
 	Type   string `json:"type"`
 	Title  string `json:"title"`
@@ -104,14 +104,15 @@ type problemBody struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// ServeHTTP enrols a machine by an HTTP request.
+// ServeHTTP handles the HTTP request of a machine that wants to become a node.
 func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.Serve(w, r, countNoGuess) }
 
-// countNoGuess does nothing: it replaces the function that limits guesses of join tokens where there is no limit.
+// countNoGuess does nothing, in place of the function that counts wrong join tokens.
 func countNoGuess(string) error { return nil }
 
-// Serve enrols one machine. An unknown token may be a guess: Serve then calls guessed with its id, and answers with the error
-// that guessed returns. An expired or used token is no guess.
+// Serve reads one machine's request to join, and answers with a certificate or a reason. An unknown token may be a
+// guess: Serve then calls guessed with its id, and answers with the error that guessed returns. An expired or used
+// token is no guess.
 func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request, guessed func(tokenID string) error) {
 	var request EnrolRequest
 	_ = serveRequest(w, r, "enrolment", maxEnrol, &request, func() (any, *Pending, error) {
@@ -129,8 +130,8 @@ func (e *Enroller) Serve(w http.ResponseWriter, r *http.Request, guessed func(to
 	})
 }
 
-// serveRequest reads a request of at most limit bytes, calls do, and writes the answer or error that do returns. name
-// is the request in messages.
+// serveRequest reads a request of limited length, calls the function do, and writes the answer or the error. name is
+// the request in messages.
 func serveRequest(w http.ResponseWriter, r *http.Request, name string, limit int64, request any, do func() (answer any, pending *Pending, err error)) error {
 	var answer any
 	var pending *Pending
@@ -174,8 +175,8 @@ func writeRefusal(w http.ResponseWriter, title string, err error) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// admitRequest asks the function Admit, which may refuse or delay the request; without that function every request
-// proceeds.
+// admitRequest asks the configured function Admit whether the request may proceed now. Without that function every
+// request proceeds.
 func (e *Enroller) admitRequest(ctx context.Context) (leave func(), err error) {
 	if e.Admit == nil {
 		return func() {}, nil
@@ -183,9 +184,9 @@ func (e *Enroller) admitRequest(ctx context.Context) (leave func(), err error) {
 	return e.Admit(ctx)
 }
 
-// Enrol enrols a machine as a node. A machine with the key of a node is that node, with or without a token, so a
-// repeated request after a lost answer creates no second node. Tokens are verified first: a wrong one costs no
-// signature and creates no node.
+// Enrol makes a machine a node, and returns the certificate for the machine's key. A machine with the key of a node is
+// that node, with or without a token, so a repeated request after a lost answer creates no second node. Tokens are
+// verified first: a wrong one costs no signature and creates no node.
 func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer, error) {
 	public, err := requestKey(request.CSR)
 	if err != nil {
@@ -214,7 +215,7 @@ func (e *Enroller) Enrol(ctx context.Context, request EnrolRequest) (EnrolAnswer
 	}, nil
 }
 
-// checkToken refuses an enrolled machine that presents a join token for another node. An unknown or used token
+// checkToken refuses a join token for another node, when the machine is already a node. An unknown or used token
 // passes, because machines repeat requests after lost answers.
 func (e *Enroller) checkToken(ctx context.Context, node Member, request EnrolRequest) error {
 	token, err := e.Tokens.Find(ctx, tokenID(request.Secret))
@@ -235,15 +236,16 @@ func (e *Enroller) checkToken(ctx context.Context, node Member, request EnrolReq
 		WithHint("a machine needs a key for each of its nodes; on this machine: muster-agent reset-identity, then the same command again; to become %s again, join without the token", node.Name)
 }
 
-// isNumberedName reports whether a name is the requested name with a number appended, as for the second machine of
-// that name
+// isNumberedName reports whether a name is the requested name with a number appended, such as web-2 for web. The
+// second machine of a name gets such a name.
 func isNumberedName(name, wanted string) bool {
 	number, ok := strings.CutPrefix(name, wanted+"-")
 	_, err := strconv.Atoi(number)
 	return ok && err == nil
 }
 
-// waitForPerson stores a request without a join token for a person to accept, unless a person has refused the key.
+// waitForPerson stores a join request without a token, until a person accepts the machine. It refuses a key that a
+// person has refused.
 func (e *Enroller) waitForPerson(key string, request EnrolRequest) (EnrolAnswer, error) {
 	if err := e.Registrar.RefuseKey(key); err != nil {
 		return EnrolAnswer{}, err
@@ -257,8 +259,8 @@ func (e *Enroller) waitForPerson(key string, request EnrolRequest) (EnrolAnswer,
 	return EnrolAnswer{Pending: &Pending{AgainMs: again.Milliseconds()}}, err
 }
 
-// admitByToken enrols a machine with a new key by its join token. A valid token overrides an earlier refusal of the
-// key.
+// admitByToken makes a machine with a valid join token a node, and issues its certificate. A valid token overrides an
+// earlier refusal of the key.
 func (e *Enroller) admitByToken(ctx context.Context, key string, request EnrolRequest) (Member, error) {
 	token, err := e.Tokens.Find(ctx, tokenID(request.Secret))
 	if model.ClassOf(err) == model.NotFound {
@@ -288,8 +290,8 @@ const (
 	RenewableFor = 365 * 24 * time.Hour
 )
 
-// RenewRequest asks for a new certificate, and contains a certificate request as proof that the agent has its
-// certificate's key. The key stays the same; `muster node replace` changes it.
+// RenewRequest asks for a new certificate, with a proof that the agent has its key. The proof is a certificate
+// request. The key stays the same; `muster node replace` changes it.
 type RenewRequest struct {
 	Certificate []byte `json:"certificate"` // DER
 	CSR         []byte `json:"csr"`         // DER
@@ -298,13 +300,13 @@ type RenewRequest struct {
 	Return *EnrolRequest `json:"return,omitempty"`
 }
 
-// RenewAnswer is the server's answer with the new certificate.
+// RenewAnswer is the server's answer to a renewal, with the new certificate.
 type RenewAnswer struct {
 	Certificate []byte   `json:"certificate,omitempty"` // PEM
 	Pending     *Pending `json:"pending,omitempty"`     // set alone: a person has to admit the machine again
 }
 
-// LostNode describes a node that has a certificate of this CA but is missing in the server's data, as after the
+// LostNode describes a node with a valid certificate that the server's data no longer contains. The cause is the
 // restore of an old backup.
 type LostNode struct {
 	UID       uuid.UUID
@@ -361,7 +363,7 @@ const (
 	HintAccept = "the agent asks to return by itself; on the server: muster node list --pending; muster node accept NAME; if the list does not have it, " + HintJoinAgain
 )
 
-// Renew issues a new certificate for a node's key, on proof of that key, also after expiry:
+// Renew issues a new certificate for a node's key on proof of that key. An expired certificate is renewed too, because
 // machines are switched off for months. The error for a former node has the reason.
 func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	cert, err := x509.ParseCertificate(request.Certificate)
@@ -409,8 +411,8 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	return RenewAnswer{Certificate: made}, Renewed, nil
 }
 
-// waitForReturn stores a request for a person to accept, from a machine with a valid certificate of a node that the
-// server's data lacks
+// waitForReturn stores the request of a node that the server has lost, until a person accepts the machine. The machine
+// has a valid certificate, but the server's data lacks its node.
 func (e *Enroller) waitForReturn(key string, uid uuid.UUID, cert *x509.Certificate, request EnrolRequest) (RenewAnswer, string, error) {
 	request.Secret, request.CSR = nil, nil
 	request.Returns = &LostNode{UID: uid, Certified: cert.NotBefore.Add(backdate), Namespace: request.Namespace}
@@ -421,8 +423,8 @@ func (e *Enroller) waitForReturn(key string, uid uuid.UUID, cert *x509.Certifica
 	return RenewAnswer{Pending: &Pending{AgainMs: again.Milliseconds()}}, RenewPending, nil
 }
 
-// RenewAt returns the time of the next renewal: after two thirds of the certificate's lifetime, plus a delay by node
-// id of up to half the rest
+// RenewAt returns the time at which the certificate is due for renewal. It is after two thirds of its lifetime, plus a
+// delay by node id of up to half the rest.
 func RenewAt(id *Identity) time.Time {
 	life := Lifetime(id)
 	var share float64
@@ -432,7 +434,7 @@ func RenewAt(id *Identity) time.Time {
 	return id.Certificate.Leaf.NotAfter.Add(-life/3 + time.Duration(share*float64(life/6)))
 }
 
-// Lifetime returns the total lifetime of the certificate in an agent's identity
+// Lifetime returns how long the certificate in an agent's identity is valid in all
 func Lifetime(id *Identity) time.Duration {
 	cert := id.Certificate.Leaf
 	return max(time.Second, cert.NotAfter.Sub(cert.NotBefore.Add(backdate)))
@@ -443,7 +445,7 @@ func Expired(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "remote error: tls: expired certificate")
 }
 
-// renewRequest builds a request to renew the identity's certificate
+// renewRequest encodes the agent's request to renew its certificate, signed with its key
 func (id *Identity) renewRequest(says *EnrolRequest) ([]byte, error) {
 	key, ok := id.Certificate.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {

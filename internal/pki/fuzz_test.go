@@ -30,8 +30,8 @@ func sampleEnrolment(f *testing.F) (*Authority, EnrolAnswer, []byte) {
 	}, pem
 }
 
-// FuzzIdentity parses random bytes as an identity file and as an enrolment answer, and expects every accepted
-// identity to be complete. An accepted identity is complete.
+// FuzzIdentity parses random bytes as an agent's identity file or an enrolment answer, and expects complete
+// identities. An accepted identity is complete.
 func FuzzIdentity(f *testing.F) {
 	_, answer, key := sampleEnrolment(f)
 	add := func(change func(*storedIdentity)) {
@@ -80,8 +80,8 @@ func FuzzIdentity(f *testing.F) {
 	})
 }
 
-// FuzzEnrol sends random enrolment requests and certificate requests, and expects invalid ones to be refused as
-// client errors and each node to have a certificate.
+// FuzzEnrol sends random enrolment and certificate requests, and expects invalid requests to be refused as client
+// errors. Each node has a certificate.
 func FuzzEnrol(f *testing.F) {
 	a, _, _ := sampleEnrolment(f)
 	token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, JoinToken{Namespace: "default"})

@@ -30,7 +30,7 @@ import (
 // machine a node.
 const IdentityFile = "identity.json"
 
-// Identity is the identity of an enrolled agent: the id and name of its node, its certificate and its key.
+// Identity is the identity of an enrolled agent, with its node, certificate and key.
 type Identity struct {
 	Node        uuid.UUID
 	Name        string
@@ -43,14 +43,14 @@ type Identity struct {
 	Servers     []string // from the enrolment answer, and the address of the enrolment
 }
 
-// storedIdentity is the decoded content of the file IdentityFile: an agent's certificates and key
+// storedIdentity is the decoded content of the file IdentityFile, with an agent's certificates and key.
 type storedIdentity struct {
 	EnrolAnswer
 	Key []byte `json:"key"` // PEM
 }
 
-// storeIdentity verifies the server's answer to an enrolment, and writes the certificates and the key to the identity
-// file
+// storeIdentity verifies the server's answer to an enrolment, and writes the identity file. The file has the
+// certificates and the key.
 func storeIdentity(dir string, key *ecdsa.PrivateKey, answer *EnrolAnswer, t Token) (*Identity, error) {
 	pem, err := keyPEM(key)
 	if err != nil {
@@ -101,9 +101,9 @@ func (s *storedIdentity) identity() (*Identity, error) {
 	}, nil
 }
 
-// ValidAt returns the time at which a server's certificate is verified: now, but not before the certificate was
-// issued, because this clock may be wrong. A machine without a battery clock boots in 1970 and must reach the server
-// all the same; expired certificates stay expired.
+// ValidAt returns the time at which to check a server certificate, even if the machine's clock is slow. It is now, or
+// the issue time of the certificate if the clock is earlier and thus wrong. A machine without a battery clock boots in
+// 1970 and must reach the server all the same; expired certificates stay expired.
 func ValidAt(now time.Time, cert *x509.Certificate) time.Time {
 	if now.Before(cert.NotBefore) {
 		return cert.NotBefore
@@ -111,8 +111,8 @@ func ValidAt(now time.Time, cert *x509.Certificate) time.Time {
 	return now
 }
 
-// loadState reads a file in an agent's state folder; the error is fs.ErrNotExist if the file does not exist. title
-// names the content in errors.
+// loadState reads and decodes a file in an agent's state folder. The error is fs.ErrNotExist if the file does not
+// exist. title names the content in errors.
 func loadState[T any](stateDir, file, title string, decode func([]byte) (T, error)) (T, error) {
 	path := filepath.Join(stateDir, file)
 	data, err := os.ReadFile(path)
@@ -126,7 +126,8 @@ func loadState[T any](stateDir, file, title string, decode func([]byte) (T, erro
 	return state, nil
 }
 
-// LoadIdentity reads the identity that Enrol wrote; the error is fs.ErrNotExist before enrolment
+// LoadIdentity reads the agent's certificate and key from the file that Enrol wrote. The error is fs.ErrNotExist
+// before enrolment.
 func LoadIdentity(stateDir string) (*Identity, error) {
 	return loadState(stateDir, IdentityFile, "identity ", decodeIdentity)
 }
@@ -143,9 +144,9 @@ func decodeIdentity(data []byte) (*Identity, error) {
 // JoiningFile holds the state of a machine from its first request until it is a node.
 const JoiningFile = "joining.json"
 
-// JoinState has the key and the trusted CA of a machine that has asked to join and is not yet accepted as a node. The
-// key is written before the first request: a repeated request has the same key and creates no second node, and the
-// fingerprint stays the same while a person compares it.
+// JoinState has the key and trusted CA of a machine that waits to be accepted as a node. The key is written before the
+// first request: a repeated request has the same key and creates no second node, and the fingerprint stays the same
+// while a person compares it.
 type JoinState struct {
 	Key     []byte   `json:"key"`               // PEM
 	Machine string   `json:"machine,omitempty"` // machine id: a copied disk does not use the key
@@ -155,8 +156,8 @@ type JoinState struct {
 	key *ecdsa.PrivateKey
 }
 
-// LoadJoinState reads the key and the CA of a machine that waits to be accepted; the error is fs.ErrNotExist if the
-// folder has none
+// LoadJoinState reads the key and the CA of a machine that waits to be accepted. The error is fs.ErrNotExist if the
+// folder has none.
 func LoadJoinState(stateDir string) (*JoinState, error) {
 	return loadState(stateDir, JoiningFile, "", decodeJoining)
 }
@@ -178,7 +179,8 @@ func decodeJoining(data []byte) (*JoinState, error) {
 	return j, nil
 }
 
-// openJoining returns the stored JoinState, or one with a new key if it is missing, unreadable or of another machine
+// openJoining returns the stored key and CA of a joining machine (JoinState), or a new key. The key is new if the
+// stored one is missing, unreadable or of another machine.
 func openJoining(dir, machine string) (*JoinState, error) {
 	j, err := LoadJoinState(dir)
 	if err == nil && j.Machine == machine {
@@ -200,7 +202,7 @@ func openJoining(dir, machine string) (*JoinState, error) {
 // store writes the JoinState to the agent's state folder
 func (j *JoinState) store(dir string) error { return writeState(dir, JoiningFile, j) }
 
-// writeState writes a JSON file of the agent's state folder.
+// writeState writes a value as JSON to a file in the agent's state folder.
 func writeState(dir, name string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -212,10 +214,10 @@ func writeState(dir, name string, v any) error {
 	return writeFile(filepath.Join(dir, name), data)
 }
 
-// Fingerprint returns the fingerprint of the machine's key, as the server shows it.
+// Fingerprint returns the fingerprint of the machine's key, in the form that the server shows.
 func (j *JoinState) Fingerprint() string { return Fingerprint(&j.key.PublicKey) }
 
-// SumOf returns the SHA-256 of a CA certificate in PEM, as join tokens and --ca-hash contain it
+// SumOf returns the SHA-256 of a CA certificate, which join tokens contain. Join tokens and --ca-hash contain it.
 func SumOf(pem []byte) (sum [32]byte, err error) {
 	cert, err := parseCert(pem)
 	if err != nil {
@@ -227,7 +229,7 @@ func SumOf(pem []byte) (sum [32]byte, err error) {
 	return sha256.Sum256(cert.Raw), nil
 }
 
-// ParseSum parses a SHA-256 sum of the form sha256: and 64 hexadecimal digits.
+// ParseSum parses a SHA-256 sum with the prefix "sha256:" and 64 hexadecimal digits.
 func ParseSum(text string) (sum [32]byte, err error) {
 	digits := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), sumPrefix)
 	b, err := hex.DecodeString(strings.NewReplacer(":", "", " ", "").Replace(digits))
@@ -240,12 +242,12 @@ func ParseSum(text string) (sum [32]byte, err error) {
 
 const sumPrefix = "sha256:"
 
-// SumText formats a SHA-256 sum as ParseSum reads it, with the prefix sha256:
+// SumText formats a SHA-256 sum as text, with the prefix "sha256:".
 func SumText(sum [32]byte) string { return sumPrefix + hex.EncodeToString(sum[:]) }
 
-// Fingerprint identifies a machine's public key: the SHA-256 of its SubjectPublicKeyInfo (DER), as
-// 64 hexadecimal digits. A node's row stores it (model.NodeSpec.Key). It is empty for a key that no
-// certificate can hold.
+// Fingerprint identifies a machine's public key by its SHA-256, as 64 hexadecimal digits. The SHA-256 is that of the
+// SubjectPublicKeyInfo (DER). A node's row stores it (model.NodeSpec.Key). It is empty for a key that no certificate
+// can hold.
 func Fingerprint(key crypto.PublicKey) string {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -254,7 +256,7 @@ func Fingerprint(key crypto.PublicKey) string {
 	return fingerprint(der)
 }
 
-// FingerprintOf returns the Fingerprint of a certificate's key.
+// FingerprintOf returns the SHA-256 of the key in a certificate, as Fingerprint does.
 func FingerprintOf(cert *x509.Certificate) string { return fingerprint(cert.RawSubjectPublicKeyInfo) }
 
 // fingerprint returns the SHA-256 of a public key (SubjectPublicKeyInfo) in hexadecimal digits.

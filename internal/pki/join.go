@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// EnrolConfig has the settings with which an agent enrols
+// EnrolConfig is a function that opens a network connection to a server, for example through a proxy
 type EnrolConfig struct {
 	// Token has the servers, the trusted CA and the secret. Without a secret a person has to accept
 	// the machine; without a CA the machine trusts the first one that it sees, for good.
@@ -46,17 +46,17 @@ type PendingError struct {
 	RetryAfter time.Duration // time until the next request
 }
 
-// Error says that the machine waits to be accepted, with the command that accepts it.
+// Error returns a text about the machine's wait for acceptance, with the command that accepts the machine.
 func (e *PendingError) Error() string {
 	return fmt.Sprintf("this machine waits for an operator of %s to accept the machine, whose key is %s; on the server: muster node accept %.16s", e.Server, e.Key, e.Key)
 }
 
-// publicKey returns the public half of a signing key.
+// publicKey returns the public key that belongs to a signing key.
 func publicKey(key ed25519.PrivateKey) []byte { return key.Public().(ed25519.PublicKey) }
 
-// Enrol creates a key for this machine, requests a certificate from the server and stores both in StateDir. It tries
-// the token's addresses in order, and sends nothing to a server that does not show the token's CA. A repeated call
-// uses the same key. A PendingError means that the decision is still open.
+// Enrol creates a key for the machine and gets a certificate for the key from the server. It stores both in StateDir.
+// It tries the token's addresses in order, and sends nothing to a server that does not show the token's CA. A repeated
+// call uses the same key. A PendingError means that the decision is still open.
 func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -143,8 +143,8 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	return nil, none.WithHint("check that the server runs and that no firewall blocks its port; use another address: --server HOST:PORT")
 }
 
-// pinnedTLS returns a TLS configuration that accepts a server with any name if its certificate chain has the CA
-// certificate with this sum. Without a sum, trust decides about the server's CA before anything is sent.
+// pinnedTLS returns a TLS configuration that accepts only servers with a certificate of the given CA. The server may
+// have any name. Without a sum, trust decides about the server's CA before anything is sent.
 func pinnedTLS(shown RefusedCertificate, sum [32]byte, trust func(ca [32]byte) error) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
@@ -171,8 +171,8 @@ func pinnedTLS(shown RefusedCertificate, sum [32]byte, trust func(ca [32]byte) e
 	}
 }
 
-// ServerHasCA reports whether the server at an address presents a certificate of the CA with this checksum; the host
-// name in the certificate does not matter. It sends nothing.
+// ServerHasCA reports whether the server at an address has a certificate from the CA with a given hash. The host name
+// in the certificate does not matter. It sends nothing.
 func ServerHasCA(ctx context.Context, address string, ca [32]byte) (bool, error) {
 	shown := RefusedCertificate{Server: address, Trusted: ShortSum(ca), Now: time.Now()}
 	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: enrolTimeout}, Config: pinnedTLS(shown, ca, func([32]byte) error { return nil })}
@@ -188,8 +188,8 @@ func ServerHasCA(ctx context.Context, address string, ca [32]byte) (bool, error)
 	return true, conn.Close()
 }
 
-// postRequest sends a request by HTTPS POST and returns the body of the answer; an error that the server reports is a
-// model.Error
+// postRequest sends a request by HTTPS POST and returns the body of the answer. An error that the server reports is a
+// model.Error.
 func postRequest(ctx context.Context, dial Dial, config *tls.Config, where string, body []byte) ([]byte, error) {
 	client := &http.Client{Timeout: enrolTimeout, Transport: &http.Transport{DialContext: dial, TLSClientConfig: config, DisableKeepAlives: true}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+where, bytes.NewReader(body))
@@ -245,9 +245,9 @@ type RenewConfig struct {
 	Request EnrolRequest
 }
 
-// Renew obtains a new certificate for the identity's key, writes it and returns the new identity;
-// the old certificate stays valid. It tries the servers in order, only those with the identity's
-// CA. If the server lost the node and a person has to decide, the error is a *PendingError.
+// Renew obtains a new certificate for an agent's key and writes the certificate to disk. It returns the new identity.
+// The old certificate stays valid. It tries the servers in order, only those with the identity's CA. If the server
+// lost the node and a person has to decide, the error is a *PendingError.
 func Renew(ctx context.Context, cfg RenewConfig) (*Identity, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now

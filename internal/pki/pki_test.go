@@ -24,13 +24,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// memoryTokens stores join tokens in a map; it counts their uses atomically, as the real store does
+// memoryTokens stores join tokens in memory for tests. It counts their uses atomically, as the real store does.
 type memoryTokens struct {
 	mu   sync.Mutex
 	rows map[string]JoinToken
 }
 
-// Find returns the join token with this id
+// Find returns the join token with the given id.
 func (m *memoryTokens) Find(_ context.Context, id string) (JoinToken, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +54,7 @@ func (m *memoryTokens) use(id string) error {
 	return nil
 }
 
-// memoryRegistrar is a Registrar (it finds and creates nodes) that keeps the nodes in memory, for tests.
+// memoryRegistrar is a test's Registrar that keeps the nodes in memory.
 type memoryRegistrar struct {
 	got        []uuid.UUID
 	nodesByKey map[string]Member
@@ -63,16 +63,16 @@ type memoryRegistrar struct {
 	uses       *memoryTokens
 }
 
-// NodeOfKey returns the node of a key's fingerprint.
+// NodeOfKey returns the node whose machine has the key with the given fingerprint.
 func (r *memoryRegistrar) NodeOfKey(key string) (Member, bool) {
 	m, ok := r.nodesByKey[key]
 	return m, ok
 }
 
-// RefuseKey returns the error that the test has set for keys.
+// RefuseKey returns the error with which the test wants keys to be refused.
 func (r *memoryRegistrar) RefuseKey(string) error { return r.keyRefusal }
 
-// UnknownNode returns true if the test has set that the server's data lacks nodes
+// UnknownNode returns true if the test pretends that the server has lost its nodes
 func (r *memoryRegistrar) UnknownNode(uuid.UUID) bool { return r.nodesLost }
 
 // Register creates a node and counts one use of the token
@@ -90,7 +90,7 @@ func (r *memoryRegistrar) Register(_ context.Context, key string, t JoinToken, q
 	return m, nil
 }
 
-// openAuthority opens an Authority for a test, with this clock and these names in the server certificate
+// openAuthority opens a certificate authority for a test, with a given clock and server names.
 func openAuthority(t testing.TB, dir string, now func() time.Time, names ...string) *Authority {
 	t.Helper()
 	a, err := Open(dir, names, now)
@@ -108,7 +108,7 @@ func machineKey(t testing.TB) (*ecdsa.PrivateKey, []byte) {
 	return key, csr
 }
 
-// newToken creates a join token and stores it on the test server
+// newToken creates a join token and stores the token on the test server.
 func newToken(t testing.TB, a *Authority, tokens *memoryTokens, address string, of JoinToken) (Token, JoinToken) {
 	t.Helper()
 	token, keep, err := a.NewToken([]string{address}, of)
@@ -127,7 +127,7 @@ func serveTLS(t *testing.T, a *Authority, h http.Handler) (address string) {
 	return s.Listener.Addr().String()
 }
 
-// serveEnrolment serves enrolment over TLS with the authority's own certificate.
+// serveEnrolment serves join requests over TLS with the authority's own certificate.
 func serveEnrolment(t *testing.T, a *Authority) (*memoryTokens, *memoryRegistrar, string) {
 	tokens := &memoryTokens{rows: map[string]JoinToken{}}
 	nodes := &memoryRegistrar{uses: tokens}
@@ -166,8 +166,8 @@ func TestEnrolMakesNode(t *testing.T) {
 	}
 }
 
-// TestEnrolmentIsIdempotentByKey enrols a machine again with the same key, and expects the same node, whichever token
-// the machine presents
+// TestEnrolmentIsIdempotentByKey enrols a machine again with the same key, and expects the same node. The join token
+// does not matter.
 func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
 	tokens := &memoryTokens{rows: map[string]JoinToken{}}
@@ -194,8 +194,8 @@ func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	}
 }
 
-// TestTokenOfOtherNodeIsRefusedToNode presents join tokens from an enrolled machine, and expects one for another node
-// to be refused and not used up, and one for its own node to be accepted.
+// TestTokenOfOtherNodeIsRefusedToNode lets an enrolled machine present another node's join token, and expects a
+// refusal. The token is not used up. A token for its own node is accepted.
 func TestTokenOfOtherNodeIsRefusedToNode(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
 	tokens := &memoryTokens{rows: map[string]JoinToken{}}
@@ -230,8 +230,8 @@ func TestTokenOfOtherNodeIsRefusedToNode(t *testing.T) {
 	}
 }
 
-// TestEnrolWithWrongClock enrols machines with a wrong clock, and expects only the server's clock to decide whether a
-// token has expired.
+// TestEnrolWithWrongClock enrols machines with a wrong clock, and expects only the server's clock to count. It alone
+// decides whether a join token has expired.
 func TestEnrolWithWrongClock(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil, "127.0.0.1")
 	tokens, _, addr := serveEnrolment(t, a)
@@ -242,8 +242,8 @@ func TestEnrolWithWrongClock(t *testing.T) {
 	}
 }
 
-// TestFaultyEnrolmentsAreRefused checks that a join token with an unknown secret, another CA or a past expiry is
-// refused and registers no node.
+// TestFaultyEnrolmentsAreRefused enrols with faulty join tokens, and expects a refusal and no new node. The faults are
+// an unknown secret, another CA and a past expiry.
 func TestFaultyEnrolmentsAreRefused(t *testing.T) {
 	clock := time.Now()
 	a := openAuthority(t, t.TempDir(), func() time.Time { return clock }, "127.0.0.1")
@@ -286,8 +286,8 @@ func TestFaultyEnrolmentsAreRefused(t *testing.T) {
 	}
 }
 
-// TestServerHasCAFindsServerByCASum expects that a client can identify a server by the hash of its CA before it sends
-// anything
+// TestServerHasCAFindsServerByCASum expects a client to identify a server by the hash of its CA. The client sends
+// nothing before that.
 func TestServerHasCAFindsServerByCASum(t *testing.T) {
 	a, other := openAuthority(t, t.TempDir(), nil, "127.0.0.1"), openAuthority(t, t.TempDir(), nil, "127.0.0.1")
 	_, _, addr := serveEnrolment(t, a)
@@ -348,8 +348,8 @@ func TestFaultyTokensAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzParseToken parses random texts as join tokens, and expects that an accepted token is unchanged after formatting
-// and parsing
+// FuzzParseToken parses random texts as join tokens, and expects each valid text to stay the same when formatted. Only
+// accepted tokens count.
 func FuzzParseToken(f *testing.F) {
 	f.Add(Token{Addresses: []string{"a:1", "[::1]:2"}, Expiry: time.Unix(1e9, 0)}.String())
 	f.Add("mj1.AAAA")
@@ -370,7 +370,7 @@ type deadlineRecorder struct {
 	until time.Time
 }
 
-// SetReadDeadline records the read deadline.
+// SetReadDeadline records the read deadline that the server sets for the connection.
 func (d *deadlineRecorder) SetReadDeadline(t time.Time) error { d.until = t; return nil }
 
 // TestEnrolmentHasATimeLimit checks that the server sets a read deadline for an enrolment request.

@@ -45,8 +45,8 @@ func serveRenewals(t *testing.T, r *Enroller) (address string, outcomes map[stri
 	return serveTLS(t, r.Authority, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { outcomes[r.ServeRenewal(w, q, countNoGuess)]++ })), outcomes
 }
 
-// TestRenewKeepsKey renews certificates before expiry and up to a year after, and expects the same key and unchanged
-// other fields in the identity file
+// TestRenewKeepsKey renews certificates before and after expiry, and expects the same key. Renewal works up to a year
+// after expiry. The other fields in the identity file stay unchanged.
 func TestRenewKeepsKey(t *testing.T) {
 	began := time.Now()
 	for _, c := range []struct {
@@ -95,8 +95,8 @@ func TestRenewKeepsKey(t *testing.T) {
 	}
 }
 
-// TestFaultyRenewalsAreRefused checks that renewals with a certificate or key of another node, CA or machine, or of a
-// retired node, are refused.
+// TestFaultyRenewalsAreRefused expects an error for renewals with a foreign certificate or key. Foreign means of
+// another node, CA or machine, or of a retired node.
 func TestFaultyRenewalsAreRefused(t *testing.T) {
 	a, other := openAuthority(t, t.TempDir(), nil), openAuthority(t, t.TempDir(), nil)
 	nodes := &memoryRegistrar{}
@@ -151,8 +151,8 @@ func TestFaultyRenewalsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPersonDecidesAboutLostNode expects that a person accepts or refuses a node which the server's data lacks, and
-// that an accepted node keeps its id
+// TestPersonDecidesAboutLostNode lets an unknown machine with a valid certificate join, and expects a person to
+// decide. An accepted node keeps its id.
 func TestPersonDecidesAboutLostNode(t *testing.T) {
 	clock, dir, nodes := time.Now(), t.TempDir(), &memoryRegistrar{}
 	now := func() time.Time { return clock }
@@ -207,8 +207,8 @@ func TestPersonDecidesAboutLostNode(t *testing.T) {
 	}
 }
 
-// TestRenewalsAreSpread checks that a fleet that joined within a minute renews over two weeks,
-// after two thirds of the lifetime and before expiry.
+// TestRenewalsAreSpread lets a fleet join within a minute, and expects its certificate renewals to spread over two
+// weeks. They come after two thirds of the lifetime and before expiry.
 func TestRenewalsAreSpread(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
 	id := enrolMember(t, a, &memoryRegistrar{}, t.TempDir())
@@ -232,8 +232,8 @@ func TestRenewalsAreSpread(t *testing.T) {
 	}
 }
 
-// TestServerCertificateOnFullDisk renews the server certificate on a full disk, and expects the old certificate to
-// stay in use until it expires.
+// TestServerCertificateOnFullDisk renews the server certificate on a full disk, and expects the old one to stay in
+// use. It stays until it expires.
 func TestServerCertificateOnFullDisk(t *testing.T) {
 	dir, clock := t.TempDir(), time.Now()
 	a := openAuthority(t, dir, func() time.Time { return clock }, "127.0.0.1")
@@ -253,8 +253,8 @@ func TestServerCertificateOnFullDisk(t *testing.T) {
 	}
 }
 
-// FuzzRenew sends random bytes to the renewal address, and reads them as a server's answer: only nodes get a
-// certificate, and a client accepts only one of its own node.
+// FuzzRenew sends random renewal requests and answers, and expects certificates only for nodes. A client accepts only
+// a certificate of its own node.
 func FuzzRenew(f *testing.F) {
 	a := openAuthority(f, f.TempDir(), nil)
 	nodes, dir := &memoryRegistrar{}, f.TempDir()

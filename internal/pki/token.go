@@ -20,8 +20,8 @@ import (
 
 const tokenPrefix = "mj1."
 
-// Token is a join token, with which machines enrol; its text begins with mj1. and contains CA, secret and addresses.
-// It tells the agent the server and the trusted CA before anything is sent.
+// Token is a join token, the text by which the server admits a new machine. The text begins with mj1. and contains CA,
+// secret and addresses. It tells the agent the server and the trusted CA before anything is sent.
 type Token struct {
 	Addresses []string // host:port, in order of preference
 	CA        [32]byte // SHA-256 of the CA certificate
@@ -29,7 +29,8 @@ type Token struct {
 	Expiry    time.Time // zero: never
 }
 
-// String returns the text of a join token that people copy: CA, secret, expiry and the addresses of the server.
+// String returns the text of a join token for people to copy. It has the CA, the secret, the expiry and the addresses
+// of the server.
 func (t Token) String() string {
 	b := append(t.CA[:len(t.CA):len(t.CA)], t.Secret[:]...)
 	var expiry int64
@@ -41,7 +42,7 @@ func (t Token) String() string {
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(b)
 }
 
-// ParseToken parses the text form of a join token; the error names the fault.
+// ParseToken parses the text of a join token that a person has copied. The error names the fault.
 func ParseToken(text string) (Token, error) {
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)
 	if !ok {
@@ -63,7 +64,7 @@ func ParseToken(text string) (Token, error) {
 	return t, nil
 }
 
-// JoinToken is the server's record of a join token, with the hash of its secret.
+// JoinToken is what the server stores about a join token, with only a hash of its secret.
 type JoinToken struct {
 	ID        string            `json:"id"`   // derived from the secret, not secret
 	Hash      []byte            `json:"hash"` // SHA-256 of the secret
@@ -84,7 +85,7 @@ type JoinToken struct {
 	Stored  bool      `json:"-"` // read from the store, which counts uses
 }
 
-// NewToken creates a join token and completes the server's record of it: ID, Hash and Created.
+// NewToken creates a join token, and returns the token with the record that the server keeps.
 func (a *Authority) NewToken(addresses []string, keep JoinToken) (Token, JoinToken, error) {
 	if len(addresses) == 0 {
 		return Token{}, JoinToken{}, errors.New("create a join token: no address for agents is configured")
@@ -116,7 +117,8 @@ func secretHash(secret []byte) []byte {
 	return sum[:]
 }
 
-// verify compares the secret with the token's hash in constant time and reports whether the token is valid now.
+// verify returns an error if the secret is wrong or the token is expired or used up. It compares the secret in
+// constant time.
 func (t *JoinToken) verify(secret []byte, now time.Time) error {
 	switch {
 	case subtle.ConstantTimeCompare(t.Hash, secretHash(secret)) != 1:
@@ -128,7 +130,7 @@ func (t *JoinToken) verify(secret []byte, now time.Time) error {
 	return t.Exhausted()
 }
 
-// Exhausted returns an error if all uses of the token are spent.
+// Exhausted returns an error if the token has no uses left.
 func (t *JoinToken) Exhausted() error {
 	if t.MaxUses > 0 && t.Uses >= t.MaxUses {
 		return model.Errorf(model.Unauthenticated, "join token %s was used %d times, its limit", t.ID, t.Uses).
@@ -148,8 +150,8 @@ func errUnknownToken() error {
 	return e
 }
 
-// Tokens finds join tokens by their id. Registrar.Register counts a use together with the node, so a failed
-// registration uses nothing.
+// Tokens is the interface that finds join tokens by their id. Registrar.Register counts a use together with the node,
+// so a failed registration uses nothing.
 type Tokens interface {
 	// Find returns the token with this id, with Stored set, or a model.NotFound error.
 	Find(ctx context.Context, id string) (JoinToken, error)

@@ -12,13 +12,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// placement is one check (or template) on one node
+// placement is one check or Template on one node
 type placement struct {
 	node model.NodeID
 	unit model.UnitID
 }
 
-// recomputation collects the groups, checks and nodes whose results the planner has to recompute after a list of edits.
+// recomputation collects the groups, checks and nodes that the planner has to recompute. A list of edits of resources
+// makes this work necessary.
 type recomputation struct {
 	fresh          []*conditionState            // new conditions, not evaluated yet
 	nodes          *roaring.Bitmap              // nodes whose groups and units have to be computed
@@ -43,8 +44,8 @@ type recomputation struct {
 	oversized []string // nodes whose assignment would be too large, for people
 }
 
-// apply applies edits of compiled resources and recomputes the members of groups and the nodes of checks, but not the
-// assignments. From top to bottom:
+// apply applies edits of resources, and recomputes the members of groups and the nodes of checks. It does not
+// recompute assignments. From top to bottom:
 //
 //  1. definitions, and the indexes of names, conditions and readers
 //  2. conditions: a new one sees each node that it may select, once; a changed node is seen by each
@@ -120,21 +121,21 @@ func (f *fleet) apply(edits []definitionEdit, changed *roaring.Bitmap) *recomput
 	return p
 }
 
-// stopwatch measures the steps of the planner.
+// stopwatch measures how long each of the planner's steps takes.
 type stopwatch struct {
 	now  func() time.Time
 	last time.Time
 	laps []intent.StepTime
 }
 
-// lap records the time since the last call as the duration of the named step.
+// lap records how long the planner's last step took.
 func (s *stopwatch) lap(step string) {
 	at := s.now()
 	s.laps = append(s.laps, intent.StepTime{Step: step, Duration: at.Sub(s.last)})
 	s.last = at
 }
 
-// deletedNodes returns the nodes that the edits deleted, with their permanent ids
+// deletedNodes returns the nodes that the edits deleted, with their uids
 func (p *recomputation) deletedNodes() map[model.NodeID]uuid.UUID {
 	deleted := make(map[model.NodeID]uuid.UUID, len(p.deleted))
 	for _, n := range p.deleted {
@@ -143,13 +144,13 @@ func (p *recomputation) deletedNodes() map[model.NodeID]uuid.UUID {
 	return deleted
 }
 
-// bitmapIDs iterates over a copy of a bitmap's ids, so that the loop may change the bitmap
+// bitmapIDs iterates over the ids in a bitmap, which may change meanwhile. So the loop may change the bitmap.
 func bitmapIDs(b *roaring.Bitmap) func(func(uint32) bool) {
 	return slices.Values(b.ToArray())
 }
 
-// applyEdit applies one edit to the compiled definitions and indexes, and marks the groups, checks and nodes to
-// recompute
+// applyEdit applies one edit of a resource to the compiled definitions and indexes. It marks the groups, checks and
+// nodes to recompute.
 func (f *fleet) applyEdit(p *recomputation, e definitionEdit) {
 	switch def := newestDefinition(e.new, e.old).(type) {
 	case *nodeDef:
@@ -185,8 +186,8 @@ func (f *fleet) applyEdit(p *recomputation, e definitionEdit) {
 	}
 }
 
-// newestDefinition returns the compiled resource after an edit, or the one before it if the edit removes the
-// resource.
+// newestDefinition returns the compiled form of a resource after an edit, or its old form after a removal. For a
+// removed resource it returns the compiled resource before the edit.
 func newestDefinition(a, b any) any {
 	if a != nil {
 		return a
@@ -194,14 +195,13 @@ func newestDefinition(a, b any) any {
 	return b
 }
 
-// oldDefinition returns the compiled form of a resource before its edit, or nil if the form is not of
-// type D.
+// oldDefinition returns the compiled form of a resource before its edit. It returns nil if the form is not of type D.
 func oldDefinition[D any](e definitionEdit) D { d, _ := e.old.(D); return d }
 
-// newDefinition returns the compiled form of a resource after its edit, or nil if the form is not of type D.
+// newDefinition returns the compiled form of a resource after its edit. It returns nil if the form is not of type D.
 func newDefinition[D any](e definitionEdit) D { d, _ := e.new.(D); return d }
 
-// defineNode replaces the definition of a node and marks its groups and checks to recompute.
+// defineNode replaces the definition of a node, and notes that its groups and checks must be recomputed.
 func (f *fleet) defineNode(p *recomputation, old, new *nodeDef) {
 	if old != nil {
 		id := uint32(old.ID)
@@ -255,7 +255,7 @@ func (f *fleet) defineNode(p *recomputation, old, new *nodeDef) {
 	p.nodes.Add(id)
 }
 
-// removeNode removes a deleted node from its groups and checks, and records the checks that ran on it.
+// removeNode removes a deleted node from its groups and checks. It records the checks of the node as removed.
 func (f *fleet) removeNode(p *recomputation, id model.NodeID) {
 	n := f.nodes[id]
 	for _, g := range n.groups.ids {
@@ -280,7 +280,7 @@ func (f *fleet) removeNode(p *recomputation, id model.NodeID) {
 	p.deleted = append(p.deleted, n)
 }
 
-// defineGroup replaces the definition of a group and marks the members and checks to recompute.
+// defineGroup replaces the definition of a group, and notes that its members and checks must be recomputed.
 func (f *fleet) defineGroup(p *recomputation, id directory.GroupID, old, new *groupDef) {
 	g := f.group(id)
 	g.def = new
@@ -318,7 +318,7 @@ func (f *fleet) defineGroup(p *recomputation, id directory.GroupID, old, new *gr
 	}
 }
 
-// defineUnit replaces the definition of a check and marks the nodes to recompute.
+// defineUnit replaces the definition of a check, and notes that its nodes must be recomputed.
 func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 	u := f.units[id]
 	p.before[id] = old
@@ -381,8 +381,9 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 	}
 }
 
-// changeDependents calls change for the dependents of each node and condition that the targets name; change adds or
-// removes the group or check with these targets. The conditions must be acquired.
+// changeDependents adds or removes a group or check at every node and condition that its targets name. A dependent is
+// a group or check with these targets; change adds it to the dependents or removes it. The conditions must be
+// acquired.
 func (f *fleet) changeDependents(t targets, change func(*dependents)) {
 	for _, name := range t.nodes {
 		u := f.mentions[name]

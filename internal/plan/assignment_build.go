@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// build recomputes the assignments of the nodes that the applied edits affect. It returns the nodes whose assignment
+// build recomputes the assignments of all nodes that the applied edits affect. It returns the nodes whose assignment
 // differs from the one before. An unchanged assignment keeps its generation. A node whose assignment would be too
 // large gets one without its largest units (see fitting).
 func (f *fleet) build(p *recomputation, generation wire.Generation) []model.NodeID {
@@ -55,7 +55,8 @@ func (f *fleet) build(p *recomputation, generation wire.Generation) []model.Node
 	return changed
 }
 
-// dropContent removes the node's reference to its assignment content, which several nodes share
+// dropContent releases the compiled checks and property values that a node shares with other nodes. Several nodes
+// share one content of assignments.
 func (n *node) dropContent() {
 	if c := n.content; c != nil {
 		if c.refs--; c.refs == 0 {
@@ -83,7 +84,7 @@ func (b *builder) compareAssignments() (nodes []model.NodeID, err error) {
 	return nodes, oversizedError(large)
 }
 
-// builder computes the content of assignments (compiled checks and property values) after edits
+// builder computes the compiled checks and property values of assignments after edits
 type builder struct {
 	f            *fleet
 	p            *recomputation
@@ -97,11 +98,12 @@ func (f *fleet) builder(p *recomputation) *builder {
 	return &builder{f: f, p: p, resolver: f.resolver(), compositions: map[*unitSet]*compiledSet{}}
 }
 
-// content returns the content of a node's assignment: its compiled checks with the node's property values. Nodes with
-// the same units and values share it.
+// content returns the compiled checks and property values that go into a node's assignment. Nodes with the same units
+// and values share it.
 func (b *builder) content(n *node) *content { return b.contentOf(n, b.compiledSetOf(n.units)) }
 
-// contentOf returns the content of a node's assignment: the compiled definitions and the values of the properties that they read.
+// contentOf returns the content of a node's assignment for a given set of compiled checks. The content also has the
+// values of the properties that the checks read.
 func (b *builder) contentOf(n *node, c *compiledSet) *content {
 	var properties []wire.Property
 	var key string
@@ -130,7 +132,7 @@ func (b *builder) contentOf(n *node, c *compiledSet) *content {
 	return made
 }
 
-// keepsProperties reports whether the changes leave the property values of a node as they are, so that the node's
+// keepsProperties reports whether the property values in a node's last assignment are still valid. Then the node's
 // earlier assignment can be reused.
 func (b *builder) keepsProperties(n *node, c *compiledSet) bool {
 	id := uint32(n.def.ID)
@@ -138,7 +140,7 @@ func (b *builder) keepsProperties(n *node, c *compiledSet) bool {
 		(n.content.compiledSet == c || !n.content.enforces && !c.enforces && slices.Equal(n.content.names, c.names))
 }
 
-// compiledSetOf returns the compiled checks of nodes with these assigned checks, from the cache if possible. It
+// compiledSetOf returns the compiled checks for a given set of assigned checks, from the cache if possible. It
 // composes the set again if the pass changed the definition of one of its units.
 func (b *builder) compiledSetOf(s *unitSet) *compiledSet {
 	if c := b.compositions[s]; c != nil {
@@ -156,8 +158,8 @@ func (b *builder) compiledSetOf(s *unitSet) *compiledSet {
 	return c
 }
 
-// compose builds the list of compiled checks, and the names of the properties that they read, for nodes that run the
-// same set of checks. The given checks of the set are left out.
+// compose builds the list of compiled checks for nodes with the same set of checks. It also lists the properties that
+// the checks read. The given checks of the set are left out.
 func (b *builder) compose(s *unitSet, leftOut ...model.UnitID) *compiledSet {
 	c := &compiledSet{contents: map[string]*content{}, leftOut: leftOut}
 	for _, id := range s.ids {
@@ -182,8 +184,8 @@ func (b *builder) compose(s *unitSet, leftOut ...model.UnitID) *compiledSet {
 	return c
 }
 
-// updateCompiledSet replaces only the changed checks in an existing list of compiled checks. It returns nil if more than
-// definitions differs.
+// updateCompiledSet replaces the changed checks in a list of compiled checks. It returns nil if more than definitions
+// differs.
 func (b *builder) updateCompiledSet(s *unitSet) *compiledSet {
 	old := s.composed
 	if old.proxied != nil {
@@ -217,10 +219,11 @@ func (b *builder) updateCompiledSet(s *unitSet) *compiledSet {
 	return c
 }
 
-// compareDefinition compares the id of a compiled check with an id, for binary search
+// compareDefinition compares the id of a compiled check with an id, for a binary search
 func compareDefinition(c *model.Definition, id model.DefinitionID) int { return cmp.Compare(c.ID, id) }
 
-// discardUnusedContents removes from the caches the assignment contents that no node uses
+// discardUnusedContents removes unused compiled checks and property values from the caches. No node uses them in its
+// assignment.
 func (b *builder) discardUnusedContents() {
 	for _, made := range b.contents {
 		if made.refs == 0 {
@@ -229,7 +232,7 @@ func (b *builder) discardUnusedContents() {
 	}
 }
 
-// propertiesKey encodes property values as a map key that is unique for these values
+// propertiesKey encodes property values as a map key. Equal values have equal keys.
 func propertiesKey(list []wire.Property) string {
 	if len(list) == 0 {
 		return ""
@@ -248,8 +251,9 @@ func propertiesKey(list []wire.Property) string {
 // changed labels and facts of machines also bring checks to nodes, and nobody can refuse those. Then the largest units are
 // left out until the rest fits: each is a fault of the node, and the reason is logged, counted and listed by Oversized.
 
-// fitting returns a node's content without its largest units if all of them exceed the size limit. Nodes with the same content
-// share it. Each turn leaves out as many units as seem to suffice, and at least twice as many units as the turn before.
+// fitting returns as much of a node's assignment as fits the size limit, without its largest checks. The largest
+// checks and other units are left out. Nodes with the same content share it. Each turn leaves out as many units as
+// seem to suffice, and at least twice as many units as the turn before.
 func (b *builder) fitting(n *node, full *content) *content {
 	if full.fitting != nil || full.bytesOverLimit() == 0 {
 		return cmp.Or(full.fitting, full)
@@ -278,10 +282,10 @@ func (b *builder) fitting(n *node, full *content) *content {
 	return full.fitting
 }
 
-// unitWeights estimates the bytes that each of some units adds to a node's content, with the properties that the unit reads and
-// the proxy nodes that it names. While a proxy node is too large, only the properties count that a unit reads of this
-// one. A Waiver has no weight: without it, an agent would repair the components that it excuses. tooMany reports that the number of definitions,
-// properties or proxy nodes exceeds a limit, and no size.
+// unitWeights estimates how many bytes each check or directive adds to a node's assignment. The weight includes the
+// properties that it reads and the proxy nodes that it names. While a proxy node is too large, only the properties
+// count that a unit reads of this one. A Waiver has no weight: without it, an agent would repair the components that
+// it excuses. tooMany reports that the number of definitions, properties or proxy nodes exceeds a limit, and no size.
 func (b *builder) unitWeights(n *node, c *content, units []model.UnitID) (weights map[model.UnitID]int, tooMany bool) {
 	properties := propertySizes(c.Properties)
 	proxies, large := map[model.NodeID]int{}, map[model.NodeID]map[string]int{}
@@ -323,7 +327,7 @@ func (b *builder) unitWeights(n *node, c *content, units []model.UnitID) (weight
 	return weights, len(large) == 0 && c.size <= wire.MaxAssignment
 }
 
-// propertySizes returns the bytes that each property adds to an assignment.
+// propertySizes returns the number of bytes that each property adds to an assignment.
 func propertySizes(list []wire.Property) map[string]int {
 	sizes := map[string]int{}
 	for i := range list {
@@ -332,7 +336,7 @@ func propertySizes(list []wire.Property) map[string]int {
 	return sizes
 }
 
-// recordExcess records by how many bytes the assignment of a node exceeds the size limit.
+// recordExcess records by how many bytes a node's assignment exceeds the size limit.
 func (f *fleet) recordExcess(n *node, excess int) {
 	if n.excess > 0 {
 		f.oversized--
@@ -343,7 +347,7 @@ func (f *fleet) recordExcess(n *node, excess int) {
 	n.excess = excess
 }
 
-// oversizedReason returns the reason why a node's assignment exceeds the size limit, with the largest parts.
+// oversizedReason explains why a node's assignment exceeds the size limit, and names the largest parts.
 func oversizedReason(n *node, c *content) string {
 	type part struct {
 		name string
@@ -369,8 +373,8 @@ func oversizedReason(n *node, c *content) string {
 // kibibytes formats a number of bytes as KiB for messages.
 func kibibytes(n int) string { return fmt.Sprintf("%.1f KiB", float64(n)/1024) }
 
-// oversizedError returns the error for a change that makes an assignment too large, or nil if every node's assignment
-// fits.
+// oversizedError returns the error about a change that would make assignments too large. It returns nil if every
+// node's assignment fits.
 func oversizedError(nodes []string) error {
 	if len(nodes) == 0 {
 		return nil
@@ -383,8 +387,8 @@ func oversizedError(nodes []string) error {
 		WithHint("move long texts to files on the nodes, or run fewer checks on one node")
 }
 
-// Oversized returns at most limit nodes whose assignment (all their compiled checks) exceeds the size limit, each
-// with the reason.
+// Oversized returns the nodes with an assignment above the size limit, each with the reason. An assignment has all
+// compiled checks of a node. The list has at most `most` nodes.
 func (i *Inspector) Oversized(most int) (list []string) {
 	none := false
 	if i.withFleet(func(f inspection) { none = f.oversized == 0 }); none {

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// preview calls Preview for the write of one resource and returns the error
+// preview previews the write of one resource, and returns the error
 func (h *testPlanner) preview(kind, name string, spec model.Spec) error {
 	h.t.Helper()
 	_, err := h.p.Preview(h.t.Context(), []intent.Write{{
@@ -29,8 +29,8 @@ func (h *testPlanner) preview(kind, name string, spec model.Spec) error {
 // longText returns a text of n bytes, to fill an assignment in a test.
 func longText(n int) string { return ": " + strings.Repeat("x", n) }
 
-// TestAssignmentHasALimit checks that a change is refused if an assignment would exceed the size limit, with node,
-// size and cause in the error.
+// TestAssignmentHasALimit makes the assignment of a node too large, and expects the change to be refused. The error
+// names node, size and cause.
 func TestAssignmentHasALimit(t *testing.T) {
 	h := newTestPlanner(t)
 	web := h.node("web01", nil, "web")
@@ -91,8 +91,9 @@ func TestAssignmentHasALimit(t *testing.T) {
 	}
 }
 
-// TestUnitsAreLeftOutByNeed gives a node too large directives, too many checks or, by a label, a too large proxy node.
-// It expects no more units to be left out of the assignment than necessary, and Waivers to stay.
+// TestUnitsAreLeftOutByNeed gives a node too large an assignment, and expects the largest checks to be left out. The
+// cause is too large directives, too many checks or a too large proxy node. It expects no more units to be left out of
+// the assignment than necessary, and Waivers to stay.
 func TestUnitsAreLeftOutByNeed(t *testing.T) {
 	heavy := &model.Targets{Where: `node.labels.heavy == "yes"`}
 	count := func(h *testPlanner, node model.NodeID) (directives, waivers, checks int) {
@@ -161,7 +162,8 @@ func TestUnitsAreLeftOutByNeed(t *testing.T) {
 	})
 }
 
-// longComponents returns component names for a Waiver that is larger than all other units of the test.
+// longComponents returns the component names of a Waiver that is larger than all other parts of the test. It is larger
+// than all other units of the test.
 func longComponents() (names []string) {
 	for i := range 1000 {
 		names = append(names, fmt.Sprintf("%0200d", i))
@@ -169,7 +171,7 @@ func longComponents() (names []string) {
 	return names
 }
 
-// TestMergedPropertiesHaveALimit sets too many or too large property values and expects an error for each
+// TestMergedPropertiesHaveALimit sets too many or too large property values, and expects an error for each case
 func TestMergedPropertiesHaveALimit(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("n", nil, "a", "b", "c", "d", "e")
@@ -193,8 +195,8 @@ func TestMergedPropertiesHaveALimit(t *testing.T) {
 	}
 }
 
-// TestUnreadableResourceBlocksNoOthers checks that an unreadable resource in the store does not stop the planner for
-// other resources.
+// TestUnreadableResourceBlocksNoOthers stores an unreadable resource, and expects the planner to compile the other
+// resources.
 func TestUnreadableResourceBlocksNoOthers(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("n", nil)
@@ -236,8 +238,7 @@ func TestUnreadableResourceBlocksNoOthers(t *testing.T) {
 	}
 }
 
-// TestValidSpecsCompile compiles the largest valid checks and templates and expects them to fit in a message to
-// agents
+// TestValidSpecsCompile compiles the largest valid checks and Templates, and expects each to fit in an agent's message
 func TestValidSpecsCompile(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n", nil)
@@ -284,8 +285,8 @@ func TestValidSpecsCompile(t *testing.T) {
 	}
 }
 
-// memoryStore is an intent.Store in memory for tests of the planner: each write gets an id and a revision, as in a
-// database.
+// memoryStore is a store of declared resources in memory, for tests of the planner. Each write gets an id and a
+// revision, as in a database.
 type memoryStore struct {
 	mu       sync.Mutex
 	rows     map[intent.Key]intent.Row
@@ -340,7 +341,7 @@ func (m *memoryStore) Commit(_ context.Context, by intent.Actor, writes []intent
 	return done, nil
 }
 
-// Get returns the row of a key.
+// Get returns the stored row of a key.
 func (m *memoryStore) Get(_ context.Context, key intent.Key) (intent.Row, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -351,7 +352,7 @@ func (m *memoryStore) Get(_ context.Context, key intent.Key) (intent.Row, error)
 	return row, nil
 }
 
-// GetAll returns the rows with these keys, without the missing ones
+// GetAll returns the stored rows of a list of keys. It skips missing rows.
 func (m *memoryStore) GetAll(_ context.Context, keys []intent.Key) (rows []intent.Row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -363,7 +364,7 @@ func (m *memoryStore) GetAll(_ context.Context, keys []intent.Key) (rows []inten
 	return rows, nil
 }
 
-// List returns all rows of a kind.
+// List returns all stored rows of a kind.
 func (m *memoryStore) List(_ context.Context, q intent.ListQuery) (rows []intent.Row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -378,7 +379,7 @@ func (m *memoryStore) List(_ context.Context, q intent.ListQuery) (rows []intent
 	return rows, nil
 }
 
-// Changes returns the changes after a revision.
+// Changes returns the changes of resources after a revision.
 func (m *memoryStore) Changes(_ context.Context, after int64, limit int) (list []intent.Change, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -390,7 +391,7 @@ func (m *memoryStore) Changes(_ context.Context, after int64, limit int) (list [
 	return list, nil
 }
 
-// ChangesBefore returns the changes of one key, the newest first.
+// ChangesBefore returns the changes of one resource, the newest first.
 func (m *memoryStore) ChangesBefore(_ context.Context, q intent.ChangeQuery) (list []intent.Change, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -402,7 +403,7 @@ func (m *memoryStore) ChangesBefore(_ context.Context, q intent.ChangeQuery) (li
 	return list, nil
 }
 
-// Revision returns the last revision.
+// Revision returns the revision of the last change.
 func (m *memoryStore) Revision(context.Context) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -421,18 +422,18 @@ func (m *memoryStore) Trouble() error { return nil }
 // Identity returns the store id 1, because all stores in memory have the same id.
 func (m *memoryStore) Identity() uint64 { return 1 }
 
-// LastID returns zero, because the planner does not call it.
+// LastID returns zero, because the planner does not call LastID.
 func (m *memoryStore) LastID() uint32 { return 0 }
 
-// RecordIncarnation does nothing, because the planner does not use the journal's incarnation.
+// RecordIncarnation does nothing, because the planner does not use the journal's id.
 func (m *memoryStore) RecordIncarnation(context.Context, uint64, intent.KnownIntent) error {
 	return nil
 }
 
-// Incarnation returns zero, because the planner does not use the journal's incarnation.
+// Incarnation returns zero, because the planner does not use the journal's id.
 func (m *memoryStore) Incarnation(context.Context) (uint64, error) { return 0, nil }
 
-// testPlanner is a planner on a store, for tests.
+// testPlanner is a planner on a store in memory, for tests.
 type testPlanner struct {
 	t testing.TB
 	*memoryStore
@@ -461,7 +462,7 @@ func (h *testPlanner) start() {
 	h.p.directory.Subscribe(func(c directory.Change) { h.changed = append(h.changed, c.Assignments...) })
 }
 
-// encodeSpec returns the JSON of a resource as the store has it, for tests.
+// encodeSpec returns the JSON of a resource in the form of the store, for tests.
 func encodeSpec(t testing.TB, kind, ns, name string, labels map[string]string, spec model.Spec) []byte {
 	t.Helper()
 	data, err := json.Marshal(model.Resource{
@@ -474,7 +475,7 @@ func encodeSpec(t testing.TB, kind, ns, name string, labels map[string]string, s
 	return data
 }
 
-// apply writes one resource (a nil spec deletes it) and lets the planner apply the change
+// apply writes one resource and lets the planner apply the change. A nil specification deletes the resource.
 func (h *testPlanner) apply(kind, ns, name string, labels map[string]string, spec model.Spec) {
 	h.t.Helper()
 	w := intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Expect: -1}
@@ -515,7 +516,7 @@ func (h *testPlanner) id(name string) model.NodeID {
 	return id
 }
 
-// commandCheck returns a check that runs a shell command once a minute on the nodes that these targets select
+// commandCheck returns a check that runs a shell command once a minute on some nodes. The targets select the nodes.
 func commandCheck(line string, t *model.Targets) *model.CheckSpec {
 	return &model.CheckSpec{Targets: t, Command: &model.Command{Shell: line}, Interval: model.Duration(60e9)}
 }

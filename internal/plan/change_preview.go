@@ -13,13 +13,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// previewIDs is the first id for resources that have none yet: far above the ids of intent, and used in the preview
-// alone.
+// previewIDs is the first id for new resources in a preview. It is far above the ids of stored resources.
 const previewIDs = 1 << 31
 
-// Preview returns the effect of writes on nodes without applying the writes; with detailed also the units that change, and
-// the time of each step. It fails if a write does not compile, if a group would contain itself, or if an assignment would
-// exceed wire.MaxAssignment.
+// Preview returns the effect that planned changes would have on nodes, without making the changes. With detailed it
+// also returns the changed units and the time of each step. It fails if a write does not compile, if a group would
+// contain itself, or if an assignment would exceed wire.MaxAssignment.
 func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed bool) (out intent.Impact, err error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -158,8 +157,8 @@ func (f inspection) cycleError(t *translation) error {
 // A machine that joins by a token chooses its own node name. The functions below warn an operator who brings such a node
 // into a trusted group, by its name or its labels.
 
-// trustedMembers returns the current members of each trusted group (spec.trusted: no machine can join it by itself).
-// The caller may change the bitmaps.
+// trustedMembers returns the members of each trusted group, which no machine can join by itself. No machine can join a
+// trusted group by itself. The caller may change the bitmaps.
 func (f inspection) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
 	members := map[directory.GroupID]*roaring.Bitmap{}
 	for g, group := range f.groups {
@@ -170,8 +169,8 @@ func (f inspection) trustedMembers() map[directory.GroupID]*roaring.Bitmap {
 	return members
 }
 
-// tokenWarnings returns a warning for each write that adds machines which joined by a token to a trusted group.
-// before has the trustedMembers before the writes.
+// tokenWarnings returns a warning for each change that puts machines joined by token into a trusted group. The
+// machines joined by a token. before has the trustedMembers before the writes.
 func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.GroupID]*roaring.Bitmap) map[intent.Key][]string {
 	written := make(map[intent.Key]bool, len(writes))
 	for _, w := range writes {
@@ -206,8 +205,8 @@ func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.Gr
 	return out
 }
 
-// sharedKeyWarnings returns a warning for each other Template that has an item key of this Template and applies to some
-// of its nodes: they collect the key twice, as two items. It returns none for a check.
+// sharedKeyWarnings returns warnings about an item key that two Templates on the same node both use. Such nodes
+// collect the key twice, as two items. It returns none for a check.
 func (f inspection) sharedKeyWarnings(id model.UnitID) (out []string) {
 	own := f.units[id]
 	if own == nil || own.def == nil || own.def.definition.AsTemplate() == nil {

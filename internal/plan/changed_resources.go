@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// definitionEdit replaces the old compiled definition of a resource by a new one; nil means that the resource does not exist.
-// An edit with old and new exchanged undoes the edit.
+// definitionEdit replaces the old compiled definition of a resource by a new one. nil means that the resource does not
+// exist. An edit with old and new exchanged undoes the edit.
 type definitionEdit struct{ old, new any }
 
 // reverseEdits returns the edits that undo a list of edits.
@@ -29,7 +29,7 @@ func reverseEdits(edits []definitionEdit) []definitionEdit {
 	return back
 }
 
-// translation converts recorded changes of resources to edits of the planner's compiled definitions. Units stay
+// translation converts recorded changes of resources to edits of the planner's compiled resources. Units stay
 // *declared until compile.
 type translation struct {
 	keys         []intent.Key
@@ -40,10 +40,10 @@ type translation struct {
 	broken       uint64
 }
 
-// newTranslation returns an empty translation.
+// newTranslation returns a translation of resource changes that has no changes yet.
 func newTranslation() *translation { return &translation{defs: map[intent.Key]any{}} }
 
-// translate decodes recorded changes and compiles them to edits of the planner's definitions. Of several changes of
+// translate converts stored changes of resources to edits of the planner's compiled resources. Of several changes of
 // one resource the last counts. A resource that does not compile keeps its last valid definition: intent refuses such
 // a resource, so another version of Muster has stored it. The caller holds compiling.
 func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*translation, error) {
@@ -91,8 +91,8 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 	return t, nil
 }
 
-// decode decodes a stored resource: a check to *declared, to be compiled later, any other kind to its compiled
-// definition.
+// decode decodes a stored resource, and compiles the resource unless agents run the resource. Resources other than
+// checks are compiled at once; a check stays *declared and is compiled later.
 func (p *Planner) decode(key intent.Key, id uint32, data []byte) (any, error) {
 	d, err := p.compiler.decode(key, id, data)
 	if err != nil {
@@ -104,8 +104,8 @@ func (p *Planner) decode(key intent.Key, id uint32, data []byte) (any, error) {
 	return p.compiler.define(d)
 }
 
-// compile compiles the changed checks, and again the existing checks that use a changed resource. It calls broken
-// with the error of a unit; if broken returns nil, the last valid definition of the unit stays.
+// compile compiles the changed checks, and all checks that use a changed resource. It calls broken with the error of a
+// unit; if broken returns nil, the last valid definition of the unit stays.
 func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) error {
 	present := p.fleet.definitions
 	t.addDirectives(present)
@@ -143,7 +143,8 @@ func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) 
 	return nil
 }
 
-// recordRemoval records the removal of an ephemeral node, with the handlers that announce it
+// recordRemoval records that an ephemeral (self-removing) node was deleted. The record has the handlers that announce
+// the removal.
 func (t *translation) recordRemoval(c *intent.Change) {
 	if end := c.ForgottenNode(); end != nil {
 		if t.ends == nil {
@@ -153,12 +154,12 @@ func (t *translation) recordRemoval(c *intent.Change) {
 	}
 }
 
-// keyBeforeChange returns the key (kind, namespace and name) that a renamed resource had before the change.
+// keyBeforeChange returns the key of a renamed resource before the change. A key is kind, namespace and name.
 func keyBeforeChange(c intent.Change) intent.Key {
 	return intent.Key{Kind: c.Key.Kind, Namespace: c.Key.Namespace, Name: c.Was}
 }
 
-// set records the new compiled definition of a resource
+// set records the new compiled form of a resource under its kind and name
 func (t *translation) set(key intent.Key, def any) {
 	if _, again := t.defs[key]; !again {
 		t.keys = append(t.keys, key)
@@ -166,7 +167,7 @@ func (t *translation) set(key intent.Key, def any) {
 	t.defs[key] = def
 }
 
-// units returns the new definitions of units: checks and other resources that are assigned to nodes.
+// units returns the changed resources that nodes get, such as checks and directives.
 func (t *translation) units() (list []*unit) {
 	for _, key := range t.keys {
 		if u, ok := t.defs[key].(*unit); ok {
@@ -176,8 +177,8 @@ func (t *translation) units() (list []*unit) {
 	return list
 }
 
-// compare returns the edits that replace the planner's current definitions by the new ones. A name that another id
-// has now is a deletion and a creation; an id with another name is an edit.
+// compare computes the edits that turn the planner's present compiled resources into the changed resources. A name
+// that another id has now is a deletion and a creation; an id with another name is an edit.
 func (t *translation) compare(present map[intent.Key]any) {
 	var removed, added []any
 	addedAt := map[identity]int{} // index in added
@@ -211,15 +212,15 @@ func (t *translation) compare(present map[intent.Key]any) {
 	}
 }
 
-// identity is the permanent id of a node, group or check, which a rename does not change; zero means that the resource
-// has no id.
+// identity is the permanent id of a node, group or check. A rename does not change the id. Zero means that the
+// resource has no id.
 type identity struct {
 	kind string
 	id   uint32
 }
 
-// resourceIdentityOf returns the kind and permanent id of the resource that a definition was compiled from, or zero
-// if its kind has no id.
+// resourceIdentityOf returns the kind and permanent id of a compiled resource. The result is zero if its kind has no
+// id.
 func resourceIdentityOf(def any) identity {
 	switch d := def.(type) {
 	case *nodeDef:
@@ -232,7 +233,7 @@ func resourceIdentityOf(def any) identity {
 	return identity{}
 }
 
-// replacePresent replaces the planner's current definitions by the new ones
+// replacePresent puts the changed compiled resources in place of the planner's present compiled resources
 func (t *translation) replacePresent(present map[intent.Key]any) {
 	for key, def := range t.defs {
 		if def == nil {
@@ -243,8 +244,8 @@ func (t *translation) replacePresent(present map[intent.Key]any) {
 	}
 }
 
-// changesSince returns the changes of declared resources after a revision, up to the revision that the planner has
-// applied
+// changesSince returns the changes of declared resources after a revision. It stops at the revision that the planner
+// has applied.
 func (p *Planner) changesSince(ctx context.Context, revision int64) (all []intent.Change, err error) {
 	until := p.Revision()
 	for revision < until {
@@ -265,15 +266,15 @@ func (p *Planner) changesSince(ctx context.Context, revision int64) (all []inten
 	return all, nil
 }
 
-// Removal is a deleted check or node, or a check that a node no longer runs. The server must forget its results.
+// Removal is a deleted check or node, or a check removed from a node. The server must forget its results.
 type Removal struct {
 	Node model.NodeID // zero: all nodes have lost the unit
 	UID  uuid.UUID    // immutable id of a deleted node, which no directory has any more
 	Mark wire.ForgetMark
 }
 
-// removals returns the removed checks and nodes whose results must be forgotten: deleted checks, deleted nodes, and
-// checks that a node no longer runs
+// removals returns the removed checks and nodes. The server must forget the results of deleted checks, of deleted
+// nodes, and of checks that a node no longer runs.
 func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.UUID) (list []Removal) {
 	deletedUnits := map[model.UnitID]bool{}
 	for _, u := range t.deletedUnits {
@@ -296,7 +297,7 @@ func (t *translation) removals(lost []placement, deleted map[model.NodeID]uuid.U
 	return list
 }
 
-// RemovalsSince returns the checks and nodes that were removed, or moved off nodes, by changes after a revision. A
+// RemovalsSince returns the checks and nodes that were removed after a given revision of the declared resources. A
 // crash after the commit of a change to intent, but before the journal has its removals, loses them. After a restart
 // call RemovalsSince with the last revision in the journal (wire.RecordIntent), write the returned list into the
 // journal, then record Revision. To write a removal twice does no harm.
@@ -340,9 +341,9 @@ func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal,
 	return list, nil
 }
 
-// revert restores the definitions as they were before the change. Changes come oldest first. Only the oldest change
-// of a resource counts, because it has the definition before all of them. A body that does not compile now did not
-// compile then, so no node ran it.
+// revert restores the compiled form that a resource had before a stored change. Changes come oldest first. Only the
+// oldest change of a resource counts, because it has the definition before all of them. A body that does not compile
+// now did not compile then, so no node ran it.
 func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []byte) (any, error)) {
 	at := c.Key
 	if c.Was != "" {
@@ -364,7 +365,7 @@ func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []
 	t.set(at, def)
 }
 
-// tryEdits applies edits, calls the function look to inspect the resulting fleet, and undoes the edits. Assignments,
+// tryEdits applies edits to the fleet on trial, calls a function with the result, and undoes the edits. Assignments,
 // generations and the directory stay. The caller holds compiling.
 func (p *Planner) tryEdits(edits []definitionEdit, look func(*recomputation)) {
 	p.mu.Lock()

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// compileCheck compiles a Check to a unit: its targets and its definition for agents. Its definition contains the text
-// of the Windows, Hooks, Secrets and Assets that the check names: an agent knows no other resources.
+// compileCheck compiles a Check to its targets and its form for agents. Its definition contains the text of the
+// Windows, Hooks, Secrets and Assets that the check names: an agent knows no other resources.
 func compileCheck(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec, ns, id := d.spec.(*model.CheckSpec), d.key.Namespace, model.UnitID(d.id)
 	definition, err := checkDefinition(c, d, spec)
@@ -74,8 +74,8 @@ func compileCheck(c *unitCompiler, d *declaredResource) (*unit, error) {
 	return u, err
 }
 
-// checkDefinition compiles a check to its definition, the form in which agents receive it: with defaults, and with the
-// content of the resources that it names. The ID comes later, see definitionStore.assignIDs.
+// checkDefinition compiles a check to the definition that agents receive. The definition has the defaults, and the
+// content of the resources that the check names. The ID comes later, see definitionStore.assignIDs.
 func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec) (*model.CheckDefinition, error) {
 	ns := d.key.Namespace
 	out := &model.CheckDefinition{
@@ -144,8 +144,8 @@ func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec
 	return out, nil
 }
 
-// secret returns a Secret in the form for agents, under the name of a variable or parameter; agents read its value on
-// their node or ask the server for it. ok is false if the Secret does not exist.
+// secret returns a Secret in the form that agents receive. Agents read its value on their node or ask the server for
+// it. `as` is the name of the variable or parameter. ok is false if the Secret does not exist.
 func (c *unitCompiler) secret(namespace, name, as string) (known model.DefinitionSecret, ok bool) {
 	found, at := c.resource("Secret", namespace, name)
 	known = model.DefinitionSecret{Env: as, Name: at.String()}
@@ -156,8 +156,8 @@ func (c *unitCompiler) secret(namespace, name, as string) (known model.Definitio
 	return known, ok
 }
 
-// asset returns an Asset in the form for agents: without the addresses from which the server downloads its archives. ok
-// is false if the Asset does not exist.
+// asset returns an Asset in the form that agents receive. The form lacks the addresses from which the server downloads
+// the archives. ok is false if the Asset does not exist.
 func (c *unitCompiler) asset(namespace, name string) (a model.DefinitionAsset, at route.Name, ok bool) {
 	found, at := c.resource("Asset", namespace, name)
 	spec, ok := found.(*model.AssetSpec)
@@ -172,7 +172,7 @@ func (c *unitCompiler) asset(namespace, name string) (a model.DefinitionAsset, a
 	return a, at, true
 }
 
-// setSeverities sets the severity of each status of a check: the default, or the declared one.
+// setSeverities sets which severity each status of a check has. It takes the declared severity or the default.
 func setSeverities(c *model.CheckDefinition, declared map[string]string) error {
 	for s := range c.Severities {
 		c.Severities[s] = model.DefaultSeverity(model.Status(s))
@@ -193,7 +193,7 @@ func setSeverities(c *model.CheckDefinition, declared map[string]string) error {
 	return nil
 }
 
-// exceptSpan returns the compiled calendar of times at which a check does not run, with its time zone
+// exceptSpan returns the calendar of the times at which a check must not run
 func exceptSpan(c *unitCompiler, ns string, e model.ScheduleException) model.Span {
 	if e.Window == "" {
 		return window.SpanOfLine(e.During, c.namespace(ns).Zone)
@@ -206,7 +206,7 @@ func exceptSpan(c *unitCompiler, ns string, e model.ScheduleException) model.Spa
 	return model.Span{Zone: cmp.Or(w.TimeZone, c.namespace(at.Namespace).Zone), Spans: w.Spans}
 }
 
-// definitionSize returns the encoded size of a compiled check, or an error if no agent could read it
+// definitionSize returns the encoded size of a compiled check. It returns an error if no agent could read the check.
 func definitionSize(c *model.Definition) (int, error) {
 	data := wire.AppendDefinition(nil, c)
 	if _, err := wire.DecodeDefinition(0, data); err != nil {
@@ -216,14 +216,16 @@ func definitionSize(c *model.Definition) (int, error) {
 	return len(data), nil
 }
 
-// splitName splits a resource name into namespace and name; a name without a namespace gets ns.
+// splitName splits the name of a resource, NAMESPACE/NAME or NAME, into its two parts. A name without a namespace gets
+// ns.
 func splitName(ns, name string) (n route.Name) {
 	n.Namespace, n.Name = model.SplitRef(ns, name)
 	return n
 }
 
-// unit is one compiled resource that the planner assigns to nodes, such as a check. A unit is immutable: an edit of
-// the resource makes a new one. The passes of the planner know nothing else about a kind.
+// unit is one compiled resource that the planner assigns to nodes, such as a check or directive. The planner assigns
+// units to nodes. A unit is immutable: an edit of the resource makes a new one. The passes of the planner know nothing
+// else about a kind.
 type unit struct {
 	*directory.Unit                    // kind, id, name: everything that readers see
 	targets         *targets           // nodes that run the unit; nil: it lands on no node
@@ -240,7 +242,8 @@ type unit struct {
 	needs  references        // resources that the unit names, counted by their Placement
 }
 
-// body is one compiled version of a check; during a gradual rollout a check has two
+// body is the compiled content of a check in one version, which agents receive. During a gradual roll-out a check has
+// two versions.
 type body struct {
 	definition *model.Definition
 	size       int      // length of the encoded definition, in bytes
@@ -250,13 +253,13 @@ type body struct {
 	try func(model.PropertyValues) error
 }
 
-// runsSecondBody reports whether a node already runs the new version of a check in a gradual rollout. A nil unit has
+// runsSecondBody reports whether a node already runs the new version of a check in a gradual roll-out. A nil unit has
 // no second body.
 func (u *unit) runsSecondBody(n *node) bool {
 	return u != nil && u.next != nil && u.next.reaches(n)
 }
 
-// bodyOn returns the version of a check that nodes with this set of checks run
+// bodyOn returns the version of a check's compiled body that the nodes of a set run
 func (u *unit) bodyOn(s *unitSet) *body {
 	if u.next != nil && s.runsSecondBody(u.ID) {
 		return u.next.body
@@ -264,8 +267,8 @@ func (u *unit) bodyOn(s *unitSet) *body {
 	return u.body
 }
 
-// targetLists returns the targets of a check: one list for the nodes that run the check, one for its proxy nodes; a
-// list is nil if the check has no such targets.
+// targetLists returns the target lists of a check, for its own nodes and for its proxy nodes. One list is for the
+// nodes that run the check, one for its proxy nodes. Missing targets give no list.
 func (u *unit) targetLists() (list []*targets) {
 	if u == nil || u.targets == nil {
 		return nil
@@ -280,7 +283,7 @@ func (u *unit) targetLists() (list []*targets) {
 	return list
 }
 
-// references has the names of the resources to which one resource refers, by kind. A name is written as in the
+// references has the names of all resources that one resource refers to, by kind. A name is written as in the
 // namespace of the needing resource.
 type references map[string][]string
 

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestPassiveChecksReachTheirSource expects that the directory finds passive checks (with results from outside) by
-// name and counts them by the protocol that created them
+// TestPassiveChecksReachTheirSource looks up checks with results from outside by name, and expects their source and
+// state. The results of a passive check come from outside.
 func TestPassiveChecksReachTheirSource(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Check", "default", "declared", nil, &model.CheckSpec{Passive: true})
@@ -41,8 +41,8 @@ func TestPassiveChecksReachTheirSource(t *testing.T) {
 	}
 }
 
-// TestHooksByNameReachTheNodes expects the command of a Hook, with properties, in the assignments of nodes whose
-// check names it, also after an edit of the Hook
+// TestHooksByNameReachTheNodes declares a Hook that a check names, and expects the hook's command in assignments. The
+// nodes run the check. An edit of the Hook also reaches the nodes.
 func TestHooksByNameReachTheNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil, "web")
@@ -73,8 +73,8 @@ func TestHooksByNameReachTheNodes(t *testing.T) {
 	}
 }
 
-// TestDependenciesComeFromChecksAndUpstreams checks that the dependencies of a problem are the upstream nodes,
-// farthest first, and the checks that its check depends on.
+// TestDependenciesComeFromChecksAndUpstreams expects the dependencies of a problem, from its check and from upstream
+// nodes, in order. Upstream nodes come first, the farthest before the others, then the checks of dependsOn.
 func TestDependenciesComeFromChecksAndUpstreams(t *testing.T) {
 	h := newTestPlanner(t)
 	ping := commandCheck("true", nil)
@@ -118,8 +118,8 @@ func TestDependenciesComeFromChecksAndUpstreams(t *testing.T) {
 	}
 }
 
-// TestRoundRobinChecksHaveMembers expects the directory to list the nodes that share a round-robin check, and the
-// proxy nodes of that check
+// TestRoundRobinChecksHaveMembers declares a round-robin check, and expects the directory to list its nodes. It
+// expects the proxy nodes of the check, too.
 func TestRoundRobinChecksHaveMembers(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Group", "default", "pollers", nil, &model.GroupSpec{})
@@ -162,8 +162,8 @@ func TestRoundRobinChecksHaveMembers(t *testing.T) {
 	}
 }
 
-// TestWindowsOfSchedulesReachTheNodes expects a schedule's exceptions in the assignments of nodes, also after an edit
-// of the Window or the time zone
+// TestWindowsOfSchedulesReachTheNodes declares exceptions in the schedule of a check, and expects the exceptions in
+// the assignments of nodes. An edit of the Window or of the time zone also reaches the nodes.
 func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil, "web")
@@ -191,8 +191,8 @@ func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
 	held("UTC", "23:00-05:00")
 }
 
-// TestAssetsReachTheNodes expects an Asset's archives in the assignments of nodes whose check names it, without
-// source addresses, also after an edit
+// TestAssetsReachTheNodes declares an Asset for a check, and expects its archives in assignments. The assignments lack
+// the source addresses. An edit of the Asset also reaches the nodes.
 func TestAssetsReachTheNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	sum := func(letter string) string { return strings.Repeat(letter, 128) }
@@ -261,8 +261,8 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	held("cpu")
 }
 
-// TestRolloutMovesNodesToTheNewVersion expects that a gradual rollout changes the assignment of a node only when that
-// node moves to the check's new version
+// TestRolloutMovesNodesToTheNewVersion advances a gradual roll-out, and expects changed assignments only on nodes that
+// get the new version
 func TestRolloutMovesNodesToTheNewVersion(t *testing.T) {
 	h := newTestPlanner(t)
 	a, b, c := h.node("a", nil, "web", "first"), h.node("b", nil, "web", "second"), h.node("c", nil, "first")
@@ -340,15 +340,16 @@ func (h *testPlanner) proxy(name, address string) model.NodeID {
 	return h.id(name)
 }
 
-// pingCheck returns a proxy check: the nodes of group pollers run it for all switches
+// pingCheck returns a test check that machines run about all proxy nodes with the label of a switch. The nodes of
+// group pollers run the check.
 func pingCheck() *model.CheckSpec {
 	c := commandCheck("ping {{ .props.address }}", &model.Targets{Groups: []string{"pollers"}})
 	c.Proxy = &model.Targets{Where: `node.labels.kind == "switch"`}
 	return c
 }
 
-// TestProxyCheckLandsOnMachinesAndProxyNodes expects a proxy check to be assigned to the machines that run it, with
-// the properties of its proxy nodes
+// TestProxyCheckLandsOnMachinesAndProxyNodes declares a proxy check, and expects assignments for the machines that run
+// the check. The assignment has the properties of the proxy nodes.
 func TestProxyCheckLandsOnMachinesAndProxyNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Group", "default", "pollers", nil, &model.GroupSpec{})

@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// fleet has all compiled resources and the results computed from them: the members of groups and the nodes of checks.
-// It has no lock and does no input or output. Only apply changes it (apply_changes.go). A test computes all derived fields
-// from the definitions and compares.
+// fleet is the planner's model of all nodes, with compiled resources, group members and assigned checks. It has no
+// lock and does no input or output. Only apply changes it (apply_changes.go). A test computes all derived fields from
+// the definitions and compares.
 type fleet struct {
 	now         func() time.Time // for the times of steps
 	definitions map[intent.Key]any
@@ -61,7 +61,8 @@ type Counts struct {
 	Changed    uint64 // assignments that differ from before
 }
 
-// node has the definition of a node and the planner's results for it: its groups, its checks and its assignment
+// node has the definition of a node, with its groups, checks and assignment. The planner has computed groups, checks
+// and assignment.
 type node struct {
 	def        *nodeDef
 	groups     *groupSet
@@ -71,7 +72,7 @@ type node struct {
 	generation wire.Generation
 }
 
-// group has the definition of a group, its member nodes and the nodes whose agents ask to join
+// group has a declared group, its member nodes, and the nodes that ask to join
 type group struct {
 	def      *groupDef       // nil: resources name the group, but it is not declared
 	assigned *roaring.Bitmap // nodes that an operator or a join token put in
@@ -82,52 +83,55 @@ type group struct {
 	units    []model.UnitID // units that target the group
 }
 
-// dependents has the groups and checks whose targets refer to one node name or to one condition.
+// dependents has the groups and checks with targets that name one node or one condition.
 type dependents struct {
 	groups []directory.GroupID
 	units  []model.UnitID
 }
 
-// placedUnit is a compiled check together with the nodes that run it
+// placedUnit is a compiled check together with the nodes that the check runs on
 type placedUnit struct {
 	def        *unit
 	nodes      sharedSet
 	overridden *roaring.Bitmap // nodes on which another directive of its technique runs instead
 }
 
-// selectedNodes returns the nodes that the targets of the unit select, also those on which another directive runs instead.
+// selectedNodes returns all nodes that the targets of a check or directive select, overridden or not. Nodes that run
+// another directive instead also count.
 func (u *placedUnit) selectedNodes() *roaring.Bitmap { return roaring.Or(u.nodes.Bitmap, u.overridden) }
 
-// sharedSet is a copy-on-write set of nodes. After share, a reader of the directory uses the same bitmap, so the next
-// change copies it first.
+// sharedSet is a set of nodes with copy on write, so that readers keep their bitmap. After share, a reader of the
+// directory uses the same bitmap, so the next change copies it first.
 type sharedSet struct {
 	*roaring.Bitmap
 	shared bool
 }
 
-// newSharedSet returns an empty set of nodes.
+// newSharedSet returns an empty set of nodes for the planner and its readers.
 func newSharedSet() sharedSet { return sharedSet{Bitmap: roaring.New()} }
 
-// add adds a node and copies the bitmap first if readers share it.
+// add adds a node to the set, without a change of the bitmap that readers hold. It copies the bitmap first if readers
+// share the bitmap.
 func (s *sharedSet) add(id model.NodeID) {
 	s.copyShared()
 	s.Add(uint32(id))
 }
 
-// remove removes a node and copies the bitmap first if readers share it.
+// remove removes a node from the set, without a change of the bitmap that readers hold. It copies the bitmap first if
+// readers share the bitmap.
 func (s *sharedSet) remove(id model.NodeID) {
 	s.copyShared()
 	s.Remove(uint32(id))
 }
 
-// copyShared copies the bitmap if readers share it, before a change.
+// copyShared copies the bitmap before a change if readers share the bitmap.
 func (s *sharedSet) copyShared() {
 	if s.shared {
 		s.Bitmap, s.shared = s.Bitmap.Clone(), false
 	}
 }
 
-// share returns the bitmap for readers; the next change copies it.
+// share gives readers the bitmap of the set, which the next change will copy. The next change copies the bitmap.
 func (s *sharedSet) share() *roaring.Bitmap {
 	s.shared = true
 	return s.Bitmap
@@ -146,7 +150,7 @@ func newFleet(numbers *groupNumbers, now func() time.Time) *fleet {
 	}
 }
 
-// group returns the group with this number, and adds an empty group for a name that no resource declares
+// group returns a group by its number. It adds an empty group for a name that no resource declares.
 func (f *fleet) group(g directory.GroupID) *group {
 	found := f.groups[g]
 	if found == nil {
@@ -156,12 +160,13 @@ func (f *fleet) group(g directory.GroupID) *group {
 	return found
 }
 
-// groupText returns the name of a group for people: NAME, or shared/NAME for a group of namespace shared
+// groupText returns the name of a group as shown to people. A group of namespace shared gets the text shared/NAME,
+// another group only NAME.
 func (f *fleet) groupText(g directory.GroupID) string {
 	return directory.GroupText(f.groupNumbers.name(g))
 }
 
-// nodesNamed returns the nodes to which a node name in targets refers
+// nodesNamed returns the nodes with a given name in targets, in one namespace or in all
 func (f *fleet) nodesNamed(name route.Name) []model.NodeID {
 	if name.Namespace == "" {
 		return f.byBareName[name.Name]
@@ -174,7 +179,7 @@ func (f *fleet) nodesNamed(name route.Name) []model.NodeID {
 	return nil
 }
 
-// namespaceID returns the id of a namespace, or zero if it is unknown.
+// namespaceID returns the id of a namespace. It returns zero for an unknown namespace.
 func (f *fleet) namespaceID(name string) model.NamespaceID {
 	if n := f.namespaces[name]; n != nil {
 		return n.ID
@@ -182,13 +187,13 @@ func (f *fleet) namespaceID(name string) model.NamespaceID {
 	return 0
 }
 
-// removeUnusedSets removes the shared sets of checks and groups that no node uses.
+// removeUnusedSets removes the shared lists of checks and groups that no node uses.
 func (f *fleet) removeUnusedSets() {
 	f.groupSets.removeUnused()
 	f.unitSets.removeUnused()
 }
 
-// groupNumbers assigns a number to each group name and never uses a number again. Safe for concurrent use.
+// groupNumbers assigns a permanent number to the name of each group. Safe for concurrent use.
 type groupNumbers struct {
 	mu    sync.Mutex
 	ids   map[route.Name]directory.GroupID
@@ -200,7 +205,7 @@ func newGroupNumbers() *groupNumbers {
 	return &groupNumbers{ids: map[route.Name]directory.GroupID{}}
 }
 
-// number returns the number of a group name, and assigns the next number to a new name
+// number returns the number of a group's name, and assigns a number to a new name. A new name gets the next number.
 func (g *groupNumbers) number(name route.Name) directory.GroupID {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -213,21 +218,22 @@ func (g *groupNumbers) number(name route.Name) directory.GroupID {
 	return id
 }
 
-// name returns the group name that has this number
+// name returns the name of a group by its number
 func (g *groupNumbers) name(id directory.GroupID) route.Name {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.names[id]
 }
 
-// list returns all group names, indexed by their numbers. Names added later do not change the returned list.
+// list returns all group names, each at the index of its number. Names added later do not change the returned list.
 func (g *groupNumbers) list() []route.Name {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.names[:len(g.names):len(g.names)]
 }
 
-// bitmapForKey returns the bitmap stored under a key, and adds an empty one if it is missing
+// bitmapForKey returns the bitmap stored under a key of a map, and creates a missing bitmap. It adds an empty bitmap
+// if the key is missing.
 func bitmapForKey[K comparable](m map[K]*roaring.Bitmap, key K) *roaring.Bitmap {
 	b := m[key]
 	if b == nil {
@@ -237,7 +243,7 @@ func bitmapForKey[K comparable](m map[K]*roaring.Bitmap, key K) *roaring.Bitmap 
 	return b
 }
 
-// clearBit removes an id from the bitmap stored under a key, and deletes the bitmap if it is empty
+// clearBit removes an id from the bitmap under a key of a map. It deletes an empty bitmap.
 func clearBit[K comparable](m map[K]*roaring.Bitmap, key K, id uint32) {
 	if b := m[key]; b != nil {
 		b.Remove(id)
@@ -247,8 +253,8 @@ func clearBit[K comparable](m map[K]*roaring.Bitmap, key K, id uint32) {
 	}
 }
 
-// set is a sorted list of group or check ids; all nodes with the same ids share one set. All nodes with the same list
-// share one set. ids, next and lost never change.
+// set is a sorted list of group ids or check ids. All nodes with the same list share one set. ids, next and lost never
+// change.
 type set[T ~uint32] struct {
 	ids        []T
 	next       []T // only in a unit set: the units whose second body the nodes run, see rollout
@@ -267,20 +273,21 @@ type (
 	unitSet = set[model.UnitID]
 )
 
-// has reports whether the set contains an id.
+// has reports whether a set contains the id of a group or check.
 func (s *set[T]) has(id T) bool {
 	_, found := slices.BinarySearch(s.ids, id)
 	return found
 }
 
-// runsSecondBody reports whether nodes with this set of checks run the new version of a check in a gradual rollout
+// runsSecondBody reports whether the nodes of a set already run the new version of a check. This is so in a gradual
+// roll-out.
 func (s *set[T]) runsSecondBody(id T) bool {
 	_, found := slices.BinarySearch(s.next, id)
 	return found
 }
 
-// sets stores each set of ids once, so that all nodes with the same groups or checks share one set. The empty set
-// always exists.
+// sets stores each distinct list of group or check ids only once. All nodes with the same groups or checks share one
+// set. The empty set always exists.
 type sets[T ~uint32] struct {
 	byKey  map[string]*set[T]
 	empty  *set[T]
@@ -288,13 +295,13 @@ type sets[T ~uint32] struct {
 	unused []*set[T] // sets that had no node at some time of this pass
 }
 
-// newSets returns the shared sets of ids, with only the empty set.
+// newSets returns a store of shared id lists that has only the empty list.
 func newSets[T ~uint32]() *sets[T] {
 	empty := &set[T]{refs: 1}
 	return &sets[T]{byKey: map[string]*set[T]{"": empty}, empty: empty}
 }
 
-// intern returns the shared set with these sorted ids, and creates it if it is missing. It copies the lists.
+// intern returns the one shared copy of a sorted list of ids. It creates a missing set. It copies the lists.
 func (s *sets[T]) intern(ids, next, lost []T) *set[T] {
 	if len(ids)+len(next)+len(lost) == 0 {
 		return s.empty
@@ -312,7 +319,7 @@ func (s *sets[T]) intern(ids, next, lost []T) *set[T] {
 	return made
 }
 
-// appendIDs appends ids of four bytes each to a key.
+// appendIDs appends ids in four bytes each to a text that is a map key.
 func appendIDs[T ~uint32](key []byte, ids []T) []byte {
 	for _, id := range ids {
 		key = binary.BigEndian.AppendUint32(key, uint32(id))
@@ -320,7 +327,7 @@ func appendIDs[T ~uint32](key []byte, ids []T) []byte {
 	return key
 }
 
-// moveReference moves the reference of one node from a set to another set
+// moveReference moves a node's reference from one shared list of ids to another list
 func (s *sets[T]) moveReference(at **set[T], to *set[T]) {
 	to.refs++
 	from := *at
@@ -330,7 +337,7 @@ func (s *sets[T]) moveReference(at **set[T], to *set[T]) {
 	}
 }
 
-// removeUnused removes the sets that no node refers to.
+// removeUnused removes the shared lists of ids that no node uses.
 func (s *sets[T]) removeUnused() {
 	for _, d := range s.unused {
 		if d.refs == 0 {
@@ -340,8 +347,8 @@ func (s *sets[T]) removeUnused() {
 	s.unused = s.unused[:0]
 }
 
-// compiledSet has the compiled checks that nodes with the same assigned checks share, and the names of the properties
-// that these checks read. Only its contents change after its creation.
+// compiledSet has the compiled checks that all nodes with the same set of checks share. It also has the names of the
+// properties that the checks read. Only its contents change after its creation.
 type compiledSet struct {
 	definitions []*model.Definition // ascending by id
 	names       []string            // ascending
@@ -353,7 +360,8 @@ type compiledSet struct {
 	contents    map[string]*content
 }
 
-// content is the part of an assignment that nodes with the same checks and the same property values share.
+// content is the part of an assignment (checks and property values) that several nodes share. The nodes have the same
+// checks and the same property values.
 type content struct {
 	*compiledSet
 	directory.Content
@@ -365,8 +373,8 @@ type content struct {
 	faults         atomic.Pointer[[]fault] // faults of the content; nil: not computed yet
 }
 
-// bytesOverLimit returns by how many bytes an assignment with this content exceeds the size limit, or zero if it
-// fits.
+// bytesOverLimit returns by how many bytes the content of an assignment exceeds the size limit. It returns zero if the
+// content fits.
 func (c *content) bytesOverLimit() int {
 	most := max(len(c.definitions), len(c.Properties))
 	if c.proxied != nil {
@@ -401,8 +409,8 @@ func remove[T ~uint32](list []T, v T) []T {
 	return slices.Delete(list, i, i+1)
 }
 
-// difference compares two sorted lists: it calls removed for each value that only before has, and added for each value
-// that only after has. Both lists are sorted.
+// difference compares two sorted lists, and calls a function for each removed and each added value. It calls removed
+// or added for each value that only one list has. Both lists are sorted.
 func difference[T ~uint32](before, after []T, removed, added func(T)) {
 	for len(before) > 0 || len(after) > 0 {
 		switch {

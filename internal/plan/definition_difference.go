@@ -18,15 +18,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Bounds of the preview of one unit.
+// Bounds of the preview of one unit, such as a check.
 const (
 	maxImpactNames       = 5
 	maxImpactDifferences = 20
 	maxDifferenceText    = 120 // bytes of one value
 )
 
-// unitImpacts returns the units (checks and so on) whose definition is added to, removed from or changed on existing
-// nodes by the edits, by kind and name.
+// unitImpacts returns the checks and directives that edits add, remove or change on existing nodes. The list is sorted
+// by kind and name.
 func (f inspection) unitImpacts(p *recomputation) (list []intent.UnitImpact) {
 	gets, loses, changes := map[model.UnitID]*roaring.Bitmap{}, map[model.UnitID]*roaring.Bitmap{}, map[model.UnitID]*roaring.Bitmap{}
 	collect := func(placements []placement, into map[model.UnitID]*roaring.Bitmap) {
@@ -108,7 +108,7 @@ func (f inspection) unitImpacts(p *recomputation) (list []intent.UnitImpact) {
 	return list
 }
 
-// firstNames returns the alphabetically first names of the nodes in a set.
+// firstNames returns the names of the alphabetically first nodes in a set.
 func (f inspection) firstNames(of *unit, nodes *roaring.Bitmap, p *recomputation) (names []string) {
 	deleted := map[model.NodeID]*node{}
 	for _, n := range p.deleted {
@@ -161,8 +161,8 @@ func Differences(old, new *model.Definition) (lines []string) {
 	return lines
 }
 
-// fieldsOf returns the fields of a definition by their paths, such as components.motd.fileContent.path, each with its
-// value in JSON. It leaves out the identity of the definition, and fields that are empty.
+// fieldsOf returns the fields of a compiled check by their paths, with their values in JSON. A path is, for example,
+// components.motd.fileContent.path. It leaves out the identity of the definition, and fields that are empty.
 func fieldsOf(d *model.Definition) map[string]string {
 	out := map[string]string{}
 	body := d.Body()
@@ -206,7 +206,7 @@ func setDurations(out map[string]string, body any) {
 	}
 }
 
-// flattenFields adds the fields of a nested JSON value to a map, each under its path.
+// flattenFields flattens a nested JSON value into single fields, and adds each field under its path.
 func flattenFields(out map[string]string, path string, value any) {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -245,7 +245,7 @@ func flattenFields(out map[string]string, path string, value any) {
 	walk(path, decoded)
 }
 
-// cutValue shortens the value of a field for output to people.
+// cutValue shortens the value of a field for a message to people.
 func cutValue(text string) string {
 	if len(text) <= maxDifferenceText {
 		return text

@@ -15,8 +15,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// definitionStore assigns ids to compiled definitions and stores them, so that an id survives restarts and is never
-// used again. The holder of Planner.compiling uses it; readers find definitions in the directory.
+// definitionStore assigns permanent ids to compiled checks, and stores the checks in the database. An id survives
+// restarts and is never used again. The holder of Planner.compiling uses it; readers find definitions in the
+// directory.
 type definitionStore struct {
 	store intent.Store
 	draft *directory.Draft
@@ -25,26 +26,27 @@ type definitionStore struct {
 	retired map[model.DefinitionID]time.Time
 }
 
-// definitionKind is the kind of the rows in the intent store that keep definitions. The name of such a row is the hash in hex and
-// the unit's id; the id of the row is the DefinitionID.
+// definitionKind is the kind of database rows with compiled checks. The name of such a row is the hash in hex and the
+// unit's id; the id of the row is the DefinitionID.
 const definitionKind = "definition"
 
-// definitionKey identifies a compiled check by its hash and the id of its check. The hash already covers the unit's id, so
-// two units never share a definition; the id in the key helps people that read the table.
+// definitionKey identifies a compiled check by the hash of its content and by the check's id. The hash already covers
+// the unit's id, so two units never share a definition; the id in the key helps people that read the table.
 type definitionKey struct {
 	hash [16]byte
 	unit model.UnitID
 }
 
-// definitionKeyOf returns the key of a compiled check: its hash and the id of its check
+// definitionKeyOf returns the key of a compiled check. The key is its hash and the id of its check.
 func definitionKeyOf(c *model.Definition) definitionKey { return definitionKey{c.Hash, c.Unit} }
 
-// row returns the key of the database row that stores the compiled check
+// row returns the database key under which the compiled check is stored
 func (k definitionKey) row() intent.Key {
 	return intent.Key{Kind: definitionKind, Name: fmt.Sprintf("%s-%d", hex.EncodeToString(k.hash[:]), k.unit)}
 }
 
-// definitionRow is the JSON of the database row that stores a compiled check, with the time since which it is unused.
+// definitionRow is the JSON of the database row of a compiled check. Retired is the time since which no node uses the
+// compiled check.
 type definitionRow struct {
 	Unit    model.UnitID `json:"check"`
 	Name    string       `json:"name"` // name of the unit, for people
@@ -52,13 +54,13 @@ type definitionRow struct {
 	Retired time.Time    `json:"retired,omitzero"`
 }
 
-// newDefinitionStore returns a definitionStore without compiled checks
+// newDefinitionStore returns a store of compiled checks that has no checks yet
 func newDefinitionStore(store intent.Store, draft *directory.Draft) *definitionStore {
 	return &definitionStore{store: store, draft: draft, byKey: map[definitionKey]*model.Definition{}, retired: map[model.DefinitionID]time.Time{}}
 }
 
-// load reads all compiled checks from the database. It skips and counts the definitions that it cannot decode: no agent
-// was ever sent one of those.
+// load reads all compiled checks from the database. It skips and counts the definitions that it cannot decode: no
+// agent was ever sent one of those.
 func (s *definitionStore) load(ctx context.Context, log *slog.Logger) (broken uint64, err error) {
 	rows, err := s.store.List(ctx, intent.ListQuery{Kind: definitionKind})
 	if err != nil {
@@ -73,7 +75,7 @@ func (s *definitionStore) load(ctx context.Context, log *slog.Logger) (broken ui
 	return broken, nil
 }
 
-// addStored decodes a compiled check from a database row and adds it to the directory, which readers use
+// addStored decodes a compiled check from a database row. It adds the check to the directory, which readers use.
 func (s *definitionStore) addStored(row intent.Row) error {
 	var body definitionRow
 	if err := json.Unmarshal(row.Body, &body); err != nil {
@@ -91,8 +93,8 @@ func (s *definitionStore) addStored(row intent.Row) error {
 	return nil
 }
 
-// hash computes the hash of each compiled check, and uses the stored definition where an equal one exists. A definition that
-// the store already knows replaces the body's one. It returns the bodies with new definitions, whose id is zero.
+// hash computes the hash of each compiled check. A definition that the store already knows replaces the body's one. It
+// returns the bodies with new definitions, whose id is zero.
 func (s *definitionStore) hash(units []*unit) (fresh []*body) {
 	one := func(b *body) {
 		b.definition.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, b.definition))
@@ -116,8 +118,8 @@ func (s *definitionStore) hash(units []*unit) (fresh []*body) {
 	return fresh
 }
 
-// assignIDs assigns permanent ids to compiled checks that are not stored yet, and stores them. It takes new ids from
-// the intent store, in one commit with the changed roll-outs.
+// assignIDs stores new compiled checks in the database, and gives each a permanent id. It takes new ids from the
+// intent store, in one commit with the changed roll-outs.
 func (s *definitionStore) assignIDs(ctx context.Context, units []*unit, rollouts []intent.Write) error {
 	fresh := s.hash(units)
 	writes := rollouts
@@ -155,14 +157,14 @@ func (s *definitionStore) assignIDs(ctx context.Context, units []*unit, rollouts
 	return nil
 }
 
-// collectBatch is the largest number of definitions in one transaction of Collect.
+// collectBatch is the largest number of compiled checks in one transaction of Collect.
 const collectBatch = 500
 
-// Collect removes the compiled check definitions that nothing refers to any more, neither an assignment nor the
-// journal, and returns their number. A definition is retired once no unit uses it and named, the definitions that judged the
-// event view's states, does not have it: an agent that was away and still runs it has such a state. From then on
-// spools can hold its results for model.MaxSpoolAge, and the journal until its tail has passed those. A definition that is
-// used or named again is retired no more.
+// Collect deletes compiled checks without uses, and returns how many. Neither an assignment nor the journal refers to
+// such a compiled check. A definition is retired once no unit uses it and named, the definitions that judged the event
+// view's states, does not have it: an agent that was away and still runs it has such a state. From then on spools can
+// hold its results for model.MaxSpoolAge, and the journal until its tail has passed those. A definition that is used
+// or named again is retired no more.
 //
 // Call it from time to time; tail is when the oldest commit of the journal was received.
 func (p *Planner) Collect(ctx context.Context, named map[model.DefinitionID]bool, tail, now time.Time) (removed int, err error) {
@@ -179,8 +181,8 @@ func (p *Planner) Collect(ctx context.Context, named map[model.DefinitionID]bool
 	return removed, err
 }
 
-// collect records since when each compiled check has been unused, and removes those that have been unused for long
-// enough
+// collect deletes compiled checks that nothing has used for long enough. It records since when each compiled check has
+// been unused.
 func (s *definitionStore) collect(ctx context.Context, used func(model.DefinitionID) bool, tail, now time.Time) (removed int, err error) {
 	var retire, revive, remove []*model.Definition
 	for _, c := range s.byKey {
@@ -211,7 +213,8 @@ func (s *definitionStore) collect(ctx context.Context, used func(model.Definitio
 	return removed, nil
 }
 
-// retire stores the time since which compiled checks have been unused; the zero time means that they are in use
+// retire records in the database since when compiled checks have been unused. The zero time means that they are in
+// use.
 func (s *definitionStore) retire(ctx context.Context, definitions []*model.Definition, since time.Time) error {
 	for batch := range slices.Chunk(definitions, collectBatch) {
 		writes := make([]intent.Write, len(batch))
@@ -246,7 +249,7 @@ func (s *definitionStore) retire(ctx context.Context, definitions []*model.Defin
 	return nil
 }
 
-// remove deletes compiled checks from the intent store and the directory.
+// remove deletes compiled checks from the database and the directory.
 func (s *definitionStore) remove(ctx context.Context, definitions []*model.Definition) error {
 	writes := make([]intent.Write, len(definitions))
 	for i, c := range definitions {
@@ -263,10 +266,10 @@ func (s *definitionStore) remove(ctx context.Context, definitions []*model.Defin
 	return nil
 }
 
-// collectEvery is the period of a Collector.
+// collectEvery is the time between two runs of a Collector.
 const collectEvery = time.Hour
 
-// Collector deletes compiled checks that no check, event state, spool or journal record can refer to any more.
+// Collector deletes compiled checks without references from checks, event states, spools or journal records.
 type Collector struct {
 	Planner       *Planner
 	NamedByStates func() map[model.DefinitionID]bool           // returns the definitions that event states name
@@ -275,7 +278,7 @@ type Collector struct {
 	Log           *slog.Logger
 }
 
-// Run removes old definitions once an hour until ctx ends.
+// Run removes unused compiled checks once an hour until ctx ends.
 func (c *Collector) Run(ctx context.Context) error {
 	tick := time.NewTicker(collectEvery)
 	defer tick.Stop()
@@ -297,7 +300,7 @@ func (c *Collector) Run(ctx context.Context) error {
 	}
 }
 
-// collect removes compiled check definitions to which no assignment and no journal record refers, once
+// collect deletes each compiled check that no assignment, event or journal record uses any more
 func (c *Collector) collect(ctx context.Context) (removed int, err error) {
 	oldest, err := c.Oldest(ctx)
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestExpiredDefinitionsAreRemoved edits a check repeatedly and expects its old compiled versions to be removed once
-// nothing can refer to them
+// TestExpiredDefinitionsAreRemoved edits a check repeatedly, and expects the removal of unused old versions
 func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("a", nil)
@@ -90,8 +89,8 @@ func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 	}
 }
 
-// TestReadersSeeConsistentAssignments reads assignments during changes, and expects that the hash of each always
-// matches its content. Worth running with -race.
+// TestReadersSeeConsistentAssignments reads assignments during changes, and expects the right hash in each. Worth
+// running with -race.
 func TestReadersSeeConsistentAssignments(t *testing.T) {
 	h := newTestPlanner(t)
 	for i := range 20 {
@@ -132,8 +131,8 @@ func TestReadersSeeConsistentAssignments(t *testing.T) {
 	readers.Wait()
 }
 
-// TestShadowFollowsTheNamespace expects the messages of a namespace to be recorded without being sent exactly while
-// the namespace is declared as shadow
+// TestShadowFollowsTheNamespace expects a namespace to be in shadow mode (no notifications) exactly while its resource
+// says so. In shadow mode messages are recorded and not sent.
 func TestShadowFollowsTheNamespace(t *testing.T) {
 	h := newTestPlanner(t)
 	for _, c := range []struct {

@@ -15,13 +15,13 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// policyTargets has the targets by which one Policy assigns a directive to nodes.
+// policyTargets has the targets with which one Policy assigns one directive to nodes.
 type policyTargets struct {
 	*targets
 	policy route.Name
 }
 
-// compileDirective compiles a Directive to a unit with the components of its technique. The unit lands on the nodes of all
+// compileDirective compiles a Directive with the components of its technique. The unit lands on the nodes of all
 // policies that name it: a policy itself becomes no unit.
 func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec, ns := d.spec.(*model.DirectiveSpec), d.key.Namespace
@@ -80,7 +80,8 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	return u, err
 }
 
-// addSecrets adds the Secrets that parameters of a directive name. A default is of the technique's namespace.
+// addSecrets adds the Secrets in a directive's parameters to its compiled form. A default is of the technique's
+// namespace.
 func (u *unit) addSecrets(c *unitCompiler, definition *model.DirectiveDefinition, secrets map[string]string, spec *model.DirectiveSpec, technique string) error {
 	for _, parameter := range slices.Sorted(maps.Keys(secrets)) {
 		ns := technique
@@ -100,7 +101,8 @@ func (u *unit) addSecrets(c *unitCompiler, definition *model.DirectiveDefinition
 	return nil
 }
 
-// addAssets adds the Assets whose files the components of a directive write to nodes.
+// addAssets adds the Assets of a directive's components to its compiled form. The components write files of these
+// Assets to nodes.
 func (u *unit) addAssets(c *unitCompiler, definition *model.DirectiveDefinition, technique string) error {
 	for i := range definition.Components {
 		component := &definition.Components[i]
@@ -128,7 +130,7 @@ func (u *unit) addAssets(c *unitCompiler, definition *model.DirectiveDefinition,
 	return nil
 }
 
-// directiveBody returns a compiled directive with its size and the properties that it reads.
+// directiveBody returns a compiled directive with its size and the names of the properties that its components read.
 func directiveBody(definition *model.Definition) (*body, error) {
 	directive := definition.AsDirective()
 	names, err := directive.PropertyNames()
@@ -143,7 +145,8 @@ func directiveBody(definition *model.Definition) (*body, error) {
 	return b, err
 }
 
-// addPolicies adds the targets of the policies that name the directive to its unit, and their receivers to the definition.
+// addPolicies adds the targets of a directive's policies to the compiled directive. It also adds the receivers of the
+// policies to the definition.
 func (u *unit) addPolicies(c *unitCompiler, d *declaredResource, definition *model.DirectiveDefinition) error {
 	var alert *model.PolicyAlert
 	var alertOf string
@@ -156,7 +159,7 @@ func (u *unit) addPolicies(c *unitCompiler, d *declaredResource, definition *mod
 		if a := spec.Alert; a != nil {
 			a = a.Qualified(p.Namespace)
 			if alert != nil && (alert.Route != a.Route || !slices.Equal(alert.Handlers, a.Handlers)) {
-				return model.Errorf(model.Invalid, "policies %s and %s give it different receivers of notifications", alertOf, p.Name).
+				return model.Errorf(model.Invalid, "policies %s and %s of the directive name different receivers of notifications", alertOf, p.Name).
 					WithHint("write the same alert in both, or declare a second Directive of the technique")
 			}
 			alert, alertOf = a, p.Name.String()
@@ -192,7 +195,7 @@ func (c *unitCompiler) policiesOf(directive intent.Key) []*resourceDef {
 	return c.policies()[directive]
 }
 
-// directivesOf returns the names of the directives in a policy, or nil if the definition is no policy.
+// directivesOf returns the names of the directives in a policy. It returns nil if the definition is no policy.
 func directivesOf(def any) (list []intent.Key) {
 	r, _ := def.(*resourceDef)
 	if r == nil {
@@ -209,8 +212,8 @@ func directivesOf(def any) (list []intent.Key) {
 	return list
 }
 
-// indexPolicies returns the policies by the directives that they name, after the changes. It visits all definitions,
-// once for a list of changes that touches directives.
+// indexPolicies returns for each directive its policies after the changes. It visits all definitions, once for a list
+// of changes that touches directives.
 func (t *translation) indexPolicies(present map[intent.Key]any) map[intent.Key][]*resourceDef {
 	index := map[intent.Key][]*resourceDef{}
 	add := func(def any) {
@@ -232,7 +235,8 @@ func (t *translation) indexPolicies(present map[intent.Key]any) map[intent.Key][
 	return index
 }
 
-// addDirectives adds the directives of changed policies to the changes, so that they are compiled again.
+// addDirectives adds to the changed resources the directives that a changed policy names. So the directives are
+// compiled again.
 func (t *translation) addDirectives(present map[intent.Key]any) {
 	for _, policy := range t.keys {
 		for _, key := range append(directivesOf(present[policy]), directivesOf(t.defs[policy])...) {

@@ -23,13 +23,13 @@ func motdTechnique(name string) *model.TechniqueSpec {
 	}
 }
 
-// motdDirective returns a directive of the technique motd that writes this text.
+// motdDirective returns a directive of the technique motd with a given text.
 func motdDirective(text string) *model.DirectiveSpec {
 	return &model.DirectiveSpec{Technique: "motd", Parameters: map[string]model.ParameterValue{"text": model.TextValue(text)}}
 }
 
-// directiveOn returns the compiled directive in a node's assignment, or nil if the assignment does not have the
-// directive.
+// directiveOn returns the compiled directive in a node's assignment. It returns nil if the assignment does not have
+// the directive.
 func (h *testPlanner) directiveOn(node, name string) *model.DirectiveDefinition {
 	for _, c := range h.p.directory.For(h.id(node)).Definitions {
 		if d := c.AsDirective(); d != nil && d.Name == name {
@@ -44,8 +44,7 @@ func (h *testPlanner) nodesWithDirective(name string, nodes ...string) string {
 	return strings.Join(slices.DeleteFunc(nodes, func(n string) bool { return h.directiveOn(n, name) == nil }), " ")
 }
 
-// TestPoliciesSelectNodesOfDirectives declares policies and expects their directives on exactly the nodes that the
-// policies select.
+// TestPoliciesSelectNodesOfDirectives declares policies, and expects their directives on exactly the selected nodes.
 func TestPoliciesSelectNodesOfDirectives(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil, "web")
@@ -100,9 +99,9 @@ func TestPoliciesSelectNodesOfDirectives(t *testing.T) {
 	expect("the policy is disabled", "")
 }
 
-// TestRudderDirectivesAreExpectations declares directives that Rudder agents run, and expects definitions of a separate
-// kind that Muster's agents never request. One without the id, and an id for a technique of Muster's agents, are
-// errors.
+// TestRudderDirectivesAreExpectations declares directives for Rudder agents, and expects a compiled kind that Muster
+// agents never run. Muster's agents never request this kind. One without the id, and an id for a technique of Muster's
+// agents, are errors.
 func TestRudderDirectivesAreExpectations(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil, "web")
@@ -123,8 +122,8 @@ func TestRudderDirectivesAreExpectations(t *testing.T) {
 	}
 }
 
-// TestOneDirectiveOfATechniqueRuns assigns several directives of one technique to nodes, and expects one to run on each
-// node: the one with the smallest priority, else with the first policy name, else with the first directive name.
+// TestOneDirectiveOfATechniqueRuns assigns several directives of one technique to a node, and expects only one to run.
+// It is the one with the smallest priority, else with the first policy name, else with the first directive name.
 func TestOneDirectiveOfATechniqueRuns(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n1", nil, "web")
@@ -191,9 +190,10 @@ func TestOneDirectiveOfATechniqueRuns(t *testing.T) {
 	expect("the winner was deleted", "", "", "n1 n2")
 }
 
-// TestModesOfNamespaceNodeAndDirective expects the mode (audit or enforce) to be decided in Rudder's order: a fixed
-// mode of the namespace, audit of the node, then the modes of the directive, of the node and of the namespace. A change
-// gives the nodes a new assignment, and no new definition.
+// TestModesOfNamespaceNodeAndDirective sets the modes audit and enforce at several places, and expects the same result
+// as Rudder. A mode is audit or enforce. The order is a fixed mode of the namespace, audit of the node, then the modes
+// of the directive, of the node and of the namespace. A change gives the nodes a new assignment, and no new
+// definition.
 func TestModesOfNamespaceNodeAndDirective(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Technique", "default", "motd", nil, motdTechnique("message"))
@@ -239,8 +239,8 @@ func TestModesOfNamespaceNodeAndDirective(t *testing.T) {
 	}
 }
 
-// TestIncrementalPoliciesEqualFullPlan applies random changes of policies, directives, techniques and nodes, and
-// expects the same fleet as a fresh load of all resources.
+// TestIncrementalPoliciesEqualFullPlan applies random changes of policies, and expects the same fleet as a planner
+// that starts anew. The changes are of policies, directives, techniques and nodes.
 func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newTestPlanner(t)
@@ -336,8 +336,9 @@ func (h *testPlanner) directivesByNode() map[placement]string {
 	return out
 }
 
-// commitDirectives previews writes, commits them, and lets the planner apply them in one pass. It expects that the preview changes nothing
-// and counts the nodes right, and that nothing of a directive is forgotten on a node that keeps it.
+// commitDirectives previews and commits changes of directives, and lets the planner apply all changes at once. It
+// expects that the preview changes nothing and counts the nodes right, and that nothing of a directive is forgotten on
+// a node that keeps it.
 func (h *testPlanner) commitDirectives(rt *rapid.T, writes []intent.Write) {
 	if len(writes) == 0 {
 		return

@@ -14,8 +14,8 @@ import (
 // the node, the one with the best precedence runs; it overrides the others there. The result depends only on the set of
 // directives, so it is computed once for all nodes with the same set.
 
-// precedence orders directives of one technique, of which only one runs on a node: by priority, by the name of their
-// first policy, then by their own name.
+// precedence ranks directives of one technique, because a node runs only the first of a technique. The order is by
+// priority, by the name of their first policy, then by their own name.
 type precedence struct {
 	technique route.Name
 	priority  int
@@ -23,12 +23,12 @@ type precedence struct {
 	name      string
 }
 
-// compare returns a negative number if this directive wins over another one of the same technique.
+// compare orders two directives of one technique, the winner first.
 func (a *precedence) compare(b *precedence) int {
 	return cmp.Or(cmp.Compare(a.priority, b.priority), strings.Compare(a.policy, b.policy), strings.Compare(a.name, b.name))
 }
 
-// reason returns a text that explains to people why this directive wins over another.
+// reason explains to people why a directive wins over another directive of its technique.
 func (a *precedence) reason(b *precedence) string {
 	switch {
 	case a.priority != b.priority:
@@ -39,8 +39,8 @@ func (a *precedence) reason(b *precedence) string {
 	return fmt.Sprintf("both have priority %d and policy %s, and its name comes first", a.priority, a.policy)
 }
 
-// precedenceOf returns the precedence of a compiled directive, or nil if the unit is no directive or its technique
-// may run several times.
+// precedenceOf returns the rank of a compiled directive among the directives of its technique. It returns nil for
+// other units, and if the technique may run several times.
 func precedenceOf(u *unit) *precedence {
 	if u == nil {
 		return nil
@@ -48,8 +48,8 @@ func precedenceOf(u *unit) *precedence {
 	return u.precedence
 }
 
-// updatePrecedence counts, after an edit, the directives of each technique that may run only once on a node, and
-// marks the nodes of a directive whose precedence changed.
+// updatePrecedence updates which directive of a technique takes precedence, after an edit. It counts the directives of
+// each technique that may run only once on a node, and marks the nodes of a directive whose precedence changed.
 func (p *recomputation) updatePrecedence(f *fleet, u *placedUnit, old, new *unit) {
 	was, is := precedenceOf(old), precedenceOf(new)
 	if was == is || was != nil && is != nil && *was == *is {
@@ -70,16 +70,16 @@ func (p *recomputation) updatePrecedence(f *fleet, u *placedUnit, old, new *unit
 	p.moved.Or(u.selectedNodes())
 }
 
-// selectingUnits returns the ids of all checks and directives that select nodes with this set of checks, also of the
-// directives that others override.
+// selectingUnits returns the ids of all checks and directives that select a set of nodes, even if overridden.
+// Directives that others override also count.
 func selectingUnits(s *unitSet) []model.UnitID {
 	list := slices.Concat(s.ids, s.overridden)
 	slices.Sort(list)
 	return list
 }
 
-// splitOverridden splits the units (checks, directives) that select a node into those that run there and those that
-// others override. It computes each list of units once in a pass.
+// splitOverridden splits the directives of a node into running directives and directives that another directive
+// replaces. Checks always run. It computes each list of units once in a pass.
 func (p *recomputation) splitOverridden(f *fleet, selected []model.UnitID) (units, lost []model.UnitID) {
 	if f.contested == 0 {
 		return selected, nil
@@ -105,8 +105,8 @@ func (p *recomputation) splitOverridden(f *fleet, selected []model.UnitID) (unit
 	return units, lost
 }
 
-// dropUnmoved removes the placements (of a directive on a node) that were both lost and gained in one recomputation, and so
-// have not changed.
+// dropUnmoved removes from the change lists each directive that a node both lost and gained again. A placement is a
+// directive on a node; here it was both lost and gained.
 func (p *recomputation) dropUnmoved(f *fleet) {
 	if len(p.overruled) == 0 || len(p.removed) == 0 || len(p.gained) == 0 {
 		return
@@ -125,8 +125,8 @@ func (p *recomputation) dropUnmoved(f *fleet) {
 	p.removed, p.gained = slices.DeleteFunc(p.removed, settled), slices.DeleteFunc(p.gained, settled)
 }
 
-// overriderOf returns the directive that runs on a node in place of another, or nil if the other one is not
-// overridden there.
+// overriderOf returns the directive that runs on a node in place of a given, overridden directive. It returns nil if
+// the other directive is not overridden there.
 func (f inspection) overriderOf(n *node, u *unit) *unit {
 	if _, lost := slices.BinarySearch(n.units.overridden, u.ID); !lost {
 		return nil

@@ -14,33 +14,34 @@ import (
 // that one of its policies selects by values that the machine reports (facts, labels and groups of its agent), the directive
 // only audits, unless it says trusted: facts. The property NodeModeProperty of the node lists such directives.
 
-// trust decides whether operators chose the nodes of a directive, or the machines themselves did by their facts.
+// trust decides whether operators or the machines themselves chose the nodes of a directive. Machines can choose
+// themselves by their facts.
 type trust struct{ *fleet }
 
-// trustOf returns the trust decisions for the nodes of this fleet.
+// trustOf returns a trust, which decides whether operators chose the nodes of directives.
 func trustOf(f *fleet) trust { return trust{f} }
 
-// maxTrustDepth bounds the groups within groups that the search for a trusted member follows.
+// maxTrustDepth bounds the nesting of groups in the search for a trusted member.
 const maxTrustDepth = 16
 
-// operatorsChose reports whether a policy puts the directive on a node only by values that operators set, not by values that
-// the machine can choose.
+// operatorsChose reports whether operators alone, not values from the machine, assign a directive to a node. A machine
+// cannot choose these values.
 func (f trust) operatorsChose(u *unit, n *node) bool {
 	return slices.ContainsFunc(u.policies, func(p policyTargets) bool {
 		return f.targetsSelect(p.targets, p.policy.Namespace, n) && (p.targets.except == nil || f.operatorsExclude(p.targets.except)) && f.operatorsList(p.targets, n, 0)
 	})
 }
 
-// operatorsList reports whether targets select the node by a name, or by a group that the machine cannot join by
-// itself.
+// operatorsList reports whether targets select a node without any choice by the machine itself. They name the node, or
+// a group that the machine cannot join by itself.
 func (f trust) operatorsList(t *targets, n *node, depth int) bool {
 	return t.where != nil && t.where.ReadsNothing() && f.conditions.matches(t.where).Contains(uint32(n.def.ID)) ||
 		slices.ContainsFunc(t.nodes, func(name route.Name) bool { return matchesNode(name, n.def.Name) }) ||
 		slices.ContainsFunc(t.groups, func(g directory.GroupID) bool { return f.operatorsAssigned(n, g, depth) })
 }
 
-// operatorsAssigned reports whether the node got into a group without its own choice: the group is trusted, or an
-// operator or a join token put the node there.
+// operatorsAssigned reports whether an operator or a join token, not the machine, put a node into a group. The group
+// is trusted, or an operator or a join token put the node there.
 func (f trust) operatorsAssigned(n *node, g directory.GroupID, depth int) bool {
 	if !n.groups.has(g) || depth > maxTrustDepth {
 		return false
@@ -55,8 +56,8 @@ func (f trust) operatorsAssigned(n *node, g directory.GroupID, depth int) bool {
 	return f.operatorsList(group.def.targets, n, depth+1)
 }
 
-// operatorsExclude reports whether only operators decide which nodes targets exclude, so that no machine can leave the
-// exception.
+// operatorsExclude reports whether operators alone decide which nodes the exceptions of targets exclude. So no machine
+// can leave the exception.
 func (f trust) operatorsExclude(t *targets) bool {
 	return (t.where == nil || t.where.ReadsNothing()) && !slices.ContainsFunc(t.groups, func(g directory.GroupID) bool {
 		group := f.groups[g]
@@ -64,12 +65,14 @@ func (f trust) operatorsExclude(t *targets) bool {
 	})
 }
 
-// auditsOnly reports whether a directive, which would enforce on a node by this mode, may only audit there.
+// auditsOnly reports whether a directive only audits on a node because no operator chose the node. By the given mode
+// of the node it would enforce there.
 func (f trust) auditsOnly(u *unit, d *model.DirectiveDefinition, mode *model.NodeMode, n *node) bool {
 	return !u.trustsFacts && mode.EnforcesAny(d) && !f.operatorsChose(u, n)
 }
 
-// untrustedSource names, for people, the group or condition by which a policy selects a node without an operator's choice.
+// untrustedSource names the group or condition through which a machine itself, not an operator, selects a node. The
+// group or condition belongs to a policy.
 func (f inspection) untrustedSource(u *unit, n *node) string {
 	for _, p := range u.policies {
 		switch t := p.targets; {
@@ -89,8 +92,8 @@ func (f inspection) untrustedSource(u *unit, n *node) string {
 	return "no policy"
 }
 
-// auditedOnly returns the number of nodes where a directive would enforce but only audits, by the group or condition that
-// selects them.
+// auditedOnly counts the nodes on which a directive must not enforce although its mode says so. The counts are by the
+// group or condition that selects the nodes.
 func (f inspection) auditedOnly(u *unit) map[string]int {
 	d := u.definition.AsDirective()
 	if d == nil || u.trustsFacts || f.units[u.ID] == nil {
@@ -110,8 +113,8 @@ func (f inspection) auditedOnly(u *unit) map[string]int {
 	return found
 }
 
-// enforcementWarnings returns a warning for each directive of a changed policy that only audits on some nodes. The outcome of a
-// directive that is written, too, has the warning itself.
+// enforcementWarnings returns warnings for directives of a changed policy that only audit on some nodes. The outcome
+// of a directive that is written, too, has the warning itself.
 func (f inspection) enforcementWarnings(directives []intent.Key, t *translation, writes []intent.Write) (out []string) {
 	for _, key := range directives {
 		u, _ := t.defs[key].(*unit)
@@ -126,8 +129,8 @@ func (f inspection) enforcementWarnings(directives []intent.Key, t *translation,
 	return out
 }
 
-// mayEnforce reports whether a directive can enforce (change the node) somewhere, and so needs operators to choose its nodes.
-// A fixed mode of a namespace makes each directive enforce.
+// mayEnforce reports whether a directive can enforce (change things) on any node. To enforce means to change the node.
+// Then operators must choose its nodes. A fixed mode of a namespace makes each directive enforce.
 func (f trust) mayEnforce(u *unit) bool {
 	if u == nil || u.trustsFacts || u.definition.AsDirective() == nil {
 		return false
@@ -143,21 +146,23 @@ func (f trust) mayEnforce(u *unit) bool {
 	return false
 }
 
-// enforces reports whether the body is a directive that enforces, by itself or in a component, unless a namespace or node says otherwise.
+// enforces reports whether a directive enforces by its own mode or in a component. A namespace or node may say
+// otherwise.
 func (b *body) enforces() bool {
 	d := b.definition.AsDirective()
 	return d.Mode != model.ModeAudit || d.ForcesComponents()
 }
 
-// retrustUnit marks a directive for recomputation if an edit may change whether operators chose its nodes.
+// retrustUnit notes that an edited directive must be recomputed, because operators may no longer choose its nodes. The
+// edit may change whether operators chose the directive's nodes.
 func (p *recomputation) retrustUnit(f *fleet, id model.UnitID, old, new *unit) {
 	if (trustOf(f).mayEnforce(old) || trustOf(f).mayEnforce(new)) && (old.trustsFacts != new.trustsFacts || !reflect.DeepEqual(old.policies, new.policies)) {
 		p.retrusted[id] = true
 	}
 }
 
-// retrustGroup marks the directives of an edited group for recomputation, if the edit may change whether operators
-// chose its members.
+// retrustGroup notes that an edited group's directives must be recomputed, because its members may be less trusted.
+// The edit may change whether operators chose the group's members.
 func (p *recomputation) retrustGroup(f *fleet, id directory.GroupID, old, new *groupDef) {
 	if old != nil && new != nil && old.trusted == new.trusted && reflect.DeepEqual(old.targets, new.targets) {
 		return

@@ -9,9 +9,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestEnforcementNeedsAnOperator puts an enforcing directive on a node in different ways: by groups, names, conditions and facts. It
-// enforces where an operator chose the node, and only audits where values of the machine decide; each step changes one resource, so
-// edits reach the node.
+// TestEnforcementNeedsAnOperator assigns an enforcing directive, and expects changes only on nodes that an operator
+// has chosen. The ways are groups, names, conditions and facts. It enforces where an operator chose the node, and only
+// audits where values of the machine decide; each step changes one resource, so edits reach the node.
 func TestEnforcementNeedsAnOperator(t *testing.T) {
 	h := newTestPlanner(t)
 	directive := &model.DirectiveSpec{Technique: "motd", Parameters: map[string]model.ParameterValue{"text": model.TextValue("a")}, Mode: model.ModeEnforce}

@@ -17,14 +17,16 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Inspector answers diagnostic questions: why a check runs on a node, where a property value comes from, which errors
-// nodes have. It holds the planner's read lock meanwhile, so frequent look-ups belong in the directory.
+// Inspector answers diagnostic questions about checks, properties and errors of nodes. Examples are why a check runs
+// on a node, and where a property value comes from. It holds the planner's read lock meanwhile, so frequent look-ups
+// belong in the directory.
 type Inspector struct{ p *Planner }
 
-// inspection answers questions about a fleet without changing the fleet. The caller holds the planner's lock.
+// inspection answers questions about the planner's fleet, without changing anything. The caller holds the planner's
+// lock.
 type inspection struct{ *fleet }
 
-// Inspector returns the inspector of this planner.
+// Inspector returns the inspector of the planner.
 func (p *Planner) Inspector() *Inspector { return &Inspector{p} }
 
 // withFleet calls fn under the read lock of the planner's fleet.
@@ -34,7 +36,8 @@ func (i *Inspector) withFleet(fn func(inspection)) {
 	fn(inspection{i.p.fleet})
 }
 
-// NodeProperties returns a function that returns any property of a node, even if no check of the node reads it
+// NodeProperties returns a function that returns the value of any property of a node by its name. No check of the node
+// needs to read the property.
 func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 	return func(name string) (value []byte, conflict string, ok bool) {
 		i.withFleet(func(f inspection) {
@@ -50,14 +53,15 @@ func (i *Inspector) NodeProperties(id model.NodeID) model.PropertyValues {
 	}
 }
 
-// Placement counts the nodes that run a declared resource, or the resources and nodes that refer to it.
+// Placement counts the nodes of a declared resource, and the resources and nodes that use the resource. It also counts
+// the resources and nodes that refer to the resource.
 func (i *Inspector) Placement(key intent.Key) (l intent.Placement) {
 	i.withFleet(func(f inspection) { l = f.placementOf(f.definitions[key]) })
 	return l
 }
 
-// Select returns the nodes that these targets would select, declared in a namespace. It fails if a condition does not
-// compile. It evaluates each condition on every node of the namespace.
+// Select returns the nodes that the given targets (groups, names, condition) would select in a namespace. It fails if
+// a condition does not compile. It evaluates each condition on every node of the namespace.
 func (i *Inspector) Select(namespace string, t *model.Targets) (ids []model.NodeID, err error) {
 	i.p.compiling.Lock()
 	compiled, err := i.p.compiler.targets(namespace, t)
@@ -71,8 +75,8 @@ func (i *Inspector) Select(namespace string, t *model.Targets) (ids []model.Node
 	return ids, nil
 }
 
-// evaluateOnce evaluates a condition once on the nodes that resources of a namespace may select. It does not add the
-// condition to the fleet.
+// evaluateOnce evaluates a new condition once on all nodes that the namespace's resources may select. It does not add
+// the condition to the fleet.
 func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap {
 	found, over := roaring.New(), f.all
 	if namespace != shared {
@@ -104,8 +108,8 @@ func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap
 	return found
 }
 
-// Fault is an error that keeps nodes from running all their checks, such as a missing property, with the number of
-// nodes.
+// Fault is an error that keeps nodes from running all their checks. An example is a missing property. The Fault has
+// the number of affected nodes.
 type Fault struct {
 	Check    model.CheckID // zero: the fault concerns the whole node
 	Text     string
@@ -113,17 +117,18 @@ type Fault struct {
 	Examples []model.NodeID // some of the nodes with the fault, ascending
 }
 
-// fault is an error of one check that affects all nodes with the same checks and property values
+// fault is an error of one check, which all nodes with the same checks and property values share
 type fault struct {
 	unit model.UnitID
 	text string
 }
 
-// faultExamples is the number of nodes that a Fault names as examples.
+// faultExamples is the number of nodes that an error in the list of Faults names as examples.
 const faultExamples = 3
 
-// Faults lists the errors of the nodes of a namespace (empty: of all namespaces), most frequent first, with the
-// number of affected nodes. It visits every node, but computes the faults of a shared content once.
+// Faults lists the errors that keep nodes of a namespace from running their checks, most frequent first. Each error
+// has the number of affected nodes. An empty namespace stands for all namespaces. It visits every node, but computes
+// the faults of a shared content once.
 func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
 	found := map[fault]*Fault{}
 	add := func(key fault, id model.NodeID) {
@@ -160,7 +165,7 @@ func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
 	return list, nodes
 }
 
-// NodeFaults lists the errors that keep one node from running all its checks, such as missing properties.
+// NodeFaults lists the errors that keep a node from running all its checks. An example is a missing property.
 func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
 	i.withFleet(func(f inspection) {
 		if n := f.nodes[node]; n != nil {
@@ -172,7 +177,7 @@ func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
 	return list
 }
 
-// faultsOfNode lists the errors that keep one node from running all its checks, such as missing properties.
+// faultsOfNode lists the errors that keep a node from running all its checks. An example is a missing property.
 func (f inspection) faultsOfNode(n *node) []fault {
 	if n.def.Proxy {
 		return f.proxyFaults(n)
@@ -188,8 +193,8 @@ func (f inspection) faultsOfNode(n *node) []fault {
 	return found
 }
 
-// faultsOfContent expands the templates of each check with its property values, as agents do, and returns the errors. A unit
-// that is left out is an error, too.
+// faultsOfContent returns the errors that checks would have with the property values of an assignment. It expands the
+// templates of each check as agents do. A unit that is left out is an error, too.
 func (f inspection) faultsOfContent(c *content) (list []fault) {
 	for _, id := range c.leftOut {
 		if u := f.units[id]; u != nil && u.def != nil {
@@ -213,8 +218,8 @@ func (f inspection) faultsOfContent(c *content) (list []fault) {
 	return list
 }
 
-// proxyFaults lists the errors of the checks about a proxy node, which other machines run with the properties of the
-// proxy node
+// proxyFaults lists the errors of the checks about a proxy node. Other machines run these checks with the properties
+// of the proxy node.
 func (f inspection) proxyFaults(n *node) (list []fault) {
 	r := f.resolver()
 	for _, id := range n.units.ids {
@@ -225,7 +230,8 @@ func (f inspection) proxyFaults(n *node) (list []fault) {
 	return list
 }
 
-// faults appends an error if the templates of a check cannot be expanded with these properties.
+// faults appends an error if the templates in a check fail with given property values. The expansion uses the given
+// property values.
 func (u *unit) faults(list []fault, b *body, properties []wire.Property) []fault {
 	if b.try == nil {
 		return list
@@ -243,7 +249,8 @@ func (u *unit) faults(list []fault, b *body, properties []wire.Property) []fault
 	return list
 }
 
-// placementOf counts the nodes that run a resource, or the resources and nodes that refer to it.
+// placementOf counts the nodes of a resource, and the resources and nodes that use the resource. It also counts the
+// resources and nodes that refer to the resource.
 func (f inspection) placementOf(def any) (l intent.Placement) {
 	switch d := def.(type) {
 	case *directory.Namespace:
@@ -347,12 +354,13 @@ func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 	}
 }
 
-// containsName reports whether a list of references, written in a namespace, contains the name of a resource
+// containsName reports whether a resource refers to another resource by a given name. The references are written in a
+// namespace.
 func containsName(of route.Name, namespace string, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return splitName(namespace, name) == of })
 }
 
-// countNodes counts the nodes whose definition the function fn accepts.
+// countNodes counts the nodes for which a function returns true.
 func (f inspection) countNodes(fn func(*nodeDef) bool) (nodes int) {
 	for _, n := range f.nodes {
 		if fn(n.def) {

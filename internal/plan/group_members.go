@@ -13,8 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// evaluate evaluates every condition on the changed nodes, and each new condition on all nodes that it may select. If
-// readsGroups is true, it evaluates only conditions that read node.groups, else only the other ones.
+// evaluate evaluates every condition on the changed nodes, and each new condition on all nodes. A new condition sees
+// only the nodes that it may select. If readsGroups is true, it evaluates only conditions that read node.groups, else
+// only the other ones.
 func (f *fleet) evaluate(p *recomputation, readsGroups bool) {
 	if readsGroups && f.conditions.groupReaders == 0 {
 		return
@@ -57,7 +58,7 @@ func (f *fleet) evaluate(p *recomputation, readsGroups bool) {
 	}
 }
 
-// groupNames returns the names of a node's groups, with the namespace for groups of namespace shared
+// groupNames returns the names of a node's groups, with a prefix for groups of the namespace shared
 func (f *fleet) groupNames(s *groupSet) []string {
 	if s.names == nil {
 		s.names = make([]string, 0, len(s.ids))
@@ -69,8 +70,8 @@ func (f *fleet) groupNames(s *groupSet) []string {
 	return s.names
 }
 
-// updateMembersOfGroups recomputes the members of changed groups and, where these differ, of the groups that contain
-// them. Nodes that joined or left a group are added to p.nodes.
+// updateMembersOfGroups recomputes the members of changed groups. It goes on with the groups that contain a group with
+// other members than before. Nodes that joined or left a group are added to p.nodes.
 func (f *fleet) updateMembersOfGroups(p *recomputation) {
 	reach := map[directory.GroupID]bool{} // groups to compute; false: not visited yet
 	var up func(directory.GroupID)
@@ -131,7 +132,7 @@ func (f *fleet) updateMembersOfGroups(p *recomputation) {
 	}
 }
 
-// updateGroupsOfNode recomputes all groups of a node.
+// updateGroupsOfNode recomputes the groups to which a node belongs.
 func (f *fleet) updateGroupsOfNode(p *recomputation, n *node) {
 	f.counts.Nodes++
 	id, ns := uint32(n.def.ID), n.def.Namespace
@@ -175,8 +176,8 @@ func (f *fleet) updateGroupsOfNode(p *recomputation, n *node) {
 	f.groupSets.moveReference(&n.groups, f.groupSets.intern(found, nil, nil))
 }
 
-// conditionIndex has each condition that a group or check uses, with the nodes that the condition selects. A
-// condition that several resources of one namespace use is evaluated once.
+// conditionIndex has the conditions of all groups and checks, with the nodes that each condition selects. A condition
+// that several resources of one namespace use is evaluated once.
 type conditionIndex struct {
 	byKey        map[conditionKey]*conditionState
 	byNamespace  map[string][]*conditionState // by the namespace of the group or unit that uses the condition
@@ -188,22 +189,22 @@ type conditionIndex struct {
 	operators        *where.Node  // the same node with operators' labels alone, for trusted groups
 }
 
-// conditionKey identifies a condition by its expression and by the namespace whose nodes the condition may select.
-// Conditions of trusted groups read only the labels that operators set.
+// conditionKey identifies a condition by its expression and by a namespace. The condition may select nodes of this
+// namespace. Conditions of trusted groups read only the labels that operators set.
 type conditionKey struct {
 	ns, expr       string
 	operatorLabels bool
 }
 
-// condition is a compiled CEL condition (a boolean expression over nodes) with the key of its entry in
-// conditionIndex.
+// condition is a compiled CEL condition on nodes, with its key in the index of conditions. A condition is a boolean
+// expression in CEL.
 type condition struct {
 	key conditionKey
 	*where.Condition
 }
 
-// conditionState has a condition, the nodes that it selects, and the groups and checks that use it. Its users are the
-// groups and units to which the condition adds nodes; a condition in targets.except has none.
+// conditionState has a condition, its selected nodes, and the groups and checks that use the condition. Its users are
+// the groups and units to which the condition adds nodes; a condition in targets.except has none.
 type conditionState struct {
 	*condition
 	matches *roaring.Bitmap
@@ -212,7 +213,7 @@ type conditionState struct {
 	dependents
 }
 
-// newConditionIndex returns an index without conditions.
+// newConditionIndex returns an empty index of conditions.
 func newConditionIndex() *conditionIndex {
 	return &conditionIndex{
 		byKey: map[conditionKey]*conditionState{}, byNamespace: map[string][]*conditionState{},
@@ -220,7 +221,8 @@ func newConditionIndex() *conditionIndex {
 	}
 }
 
-// acquire adds a reference to each condition, and returns the conditions that were not in use before.
+// acquire adds the conditions to the index, or counts one more use of known conditions. It returns the conditions that
+// were not in use before.
 func (x *conditionIndex) acquire(list []*condition) (fresh []*conditionState) {
 	for _, c := range list {
 		s := x.byKey[c.key]
@@ -241,7 +243,7 @@ func (x *conditionIndex) acquire(list []*condition) (fresh []*conditionState) {
 	return fresh
 }
 
-// release removes a reference from each condition, and forgets the conditions that have none left.
+// release counts one use less of each condition, and drops unused conditions from the index.
 func (x *conditionIndex) release(list []*condition) {
 	for _, c := range list {
 		s := x.byKey[c.key]
@@ -259,7 +261,7 @@ func (x *conditionIndex) release(list []*condition) {
 	}
 }
 
-// inNamespace calls fn for each condition that may select nodes of this namespace
+// inNamespace calls fn for each condition that may select nodes of a namespace
 func (x *conditionIndex) inNamespace(ns string, fn func(*conditionState)) {
 	for _, s := range x.byNamespace[ns] {
 		fn(s)
@@ -271,10 +273,10 @@ func (x *conditionIndex) inNamespace(ns string, fn func(*conditionState)) {
 	}
 }
 
-// matches returns the nodes for which a condition in the index is true.
+// matches returns the nodes for which a condition in the index is true, without a new evaluation.
 func (x *conditionIndex) matches(c *condition) *roaring.Bitmap { return x.byKey[c.key].matches }
 
-// setNode sets the node on which the next calls of match evaluate conditions.
+// setNode chooses the node on which the next calls of match evaluate conditions.
 func (x *conditionIndex) setNode(n *nodeDef, groups func() []string) {
 	x.seen = n.ID
 	x.all.Set(n.Namespace, n.Name.Name, n.Labels, n.Facts)
@@ -284,8 +286,8 @@ func (x *conditionIndex) setNode(n *nodeDef, groups func() []string) {
 	}
 }
 
-// match evaluates a condition on the node of the last setNode, and adds the node to the condition's nodes or removes
-// it
+// match evaluates a condition on the node that the last call of setNode has chosen. Then it adds the node to the
+// condition's nodes or removes it.
 func (x *conditionIndex) match(s *conditionState, id uint32) {
 	seen := x.all
 	if s.key.operatorLabels {
@@ -298,14 +300,14 @@ func (x *conditionIndex) match(s *conditionState, id uint32) {
 	}
 }
 
-// joinRequest is the request of a node's agent to join one group. The group accepts the request if the group says
+// joinRequest is the request of a node's agent to join a group. The group accepts the request if the group says
 // selfJoin, or if an operator or the join token vouches for the node (mayJoin). A trusted group never accepts one.
 type joinRequest struct {
 	group   directory.GroupID
 	vouched bool
 }
 
-// setJoinRequest adds a node's request to join the group to those that wait for approval, or removes it.
+// setJoinRequest stores or deletes the request of a node to join a group.
 func (g *group) setJoinRequest(id uint32, r joinRequest, add bool) {
 	change := func(b **roaring.Bitmap) {
 		switch {
@@ -323,7 +325,7 @@ func (g *group) setJoinRequest(id uint32, r joinRequest, add bool) {
 	}
 }
 
-// accepts reports whether the group accepts a node whose agent requests to join the group.
+// accepts reports whether the group accepts a node's request to join.
 func (g *group) accepts(r joinRequest) bool {
 	if g.def == nil {
 		return r.vouched
@@ -331,7 +333,7 @@ func (g *group) accepts(r joinRequest) bool {
 	return !g.def.trusted && (g.def.selfJoin || r.vouched)
 }
 
-// decide reports whether the group accepts a node's request to join, and the reason for people.
+// decide decides whether the group accepts a node's request to join, and returns the reason.
 func (g *group) decide(r joinRequest) (accepted bool, reason string) {
 	switch accepted = g.accepts(r); {
 	case accepted && r.vouched:
@@ -346,7 +348,7 @@ func (g *group) decide(r joinRequest) (accepted bool, reason string) {
 	return accepted, "neither the group (selfJoin: true) nor the node (mayJoin) allows it"
 }
 
-// acceptedNodes returns the nodes whose agents ask to join the group and that the group accepts, or nil if it accepts
+// acceptedNodes returns the nodes whose requests to join the group are accepted. It returns nil if the group accepts
 // none.
 func (g *group) acceptedNodes() *roaring.Bitmap {
 	switch {
@@ -358,8 +360,8 @@ func (g *group) acceptedNodes() *roaring.Bitmap {
 	return nil
 }
 
-// mayContain reports whether a group may include the members of another group that it lists: trusted groups may
-// include only trusted groups. A trusted group contains only trusted groups.
+// mayContain reports whether the members of one group may become members of another, possibly trusted, group. A
+// trusted group contains only trusted groups.
 func (f *fleet) mayContain(outer *groupDef, inner directory.GroupID) bool {
 	if outer == nil || !outer.trusted {
 		return true
@@ -368,7 +370,8 @@ func (f *fleet) mayContain(outer *groupDef, inner directory.GroupID) bool {
 	return g != nil && g.def != nil && g.def.trusted
 }
 
-// permittedTargets returns the targets of a group without the groups that it must not contain.
+// permittedTargets returns the targets of a group without the inner groups that the group may not include. A trusted
+// group must contain only trusted groups.
 func (f *fleet) permittedTargets(def *groupDef) *targets {
 	if !def.trusted {
 		return def.targets

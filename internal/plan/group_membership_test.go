@@ -20,8 +20,8 @@ func (h *testPlanner) members(group string) (names []string) {
 	return names
 }
 
-// TestAgentsJoinOnlyPermittedGroups expects an agent to join a requested group only if the group or the node permits
-// that, and never a trusted group
+// TestAgentsJoinOnlyPermittedGroups lets agents ask to join groups, and expects only permitted agents to become
+// members. The group or the node must permit the request. No agent joins a trusted group.
 func TestAgentsJoinOnlyPermittedGroups(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Node", "default", "n1", nil, &model.NodeSpec{AgentGroups: []string{"canary", "web", "root"}, MayJoin: []string{"web", "root"}})
@@ -66,8 +66,8 @@ func TestAgentsJoinOnlyPermittedGroups(t *testing.T) {
 	}
 }
 
-// TestTrustedConditionsSeeTheServersLabels expects the condition of a trusted group to read only labels that
-// operators set, never the agent's labels of the same name
+// TestTrustedConditionsSeeTheServersLabels expects conditions of trusted groups to read only operators' labels. They
+// never read the agent's labels of the same name.
 func TestTrustedConditionsSeeTheServersLabels(t *testing.T) {
 	h := newTestPlanner(t)
 	const expr = `node.labels.role == "db"`
@@ -84,8 +84,8 @@ func TestTrustedConditionsSeeTheServersLabels(t *testing.T) {
 	}
 }
 
-// TestChangedFactsEvaluateConditionsOnce changes facts of many nodes and expects each condition to be evaluated once
-// per changed node, and no other work
+// TestChangedFactsEvaluateConditionsOnce changes facts of many nodes, and expects one evaluation per condition and
+// node. It expects no other work.
 func TestChangedFactsEvaluateConditionsOnce(t *testing.T) {
 	const nodes, batch = 2000, 250
 	h := newTestFleet(t, nodes)
@@ -124,8 +124,8 @@ func TestChangedFactsEvaluateConditionsOnce(t *testing.T) {
 	}
 }
 
-// TestPreviewWarnsOfTokensInTrustedGroups previews writes that add machines which joined by a token to a trusted
-// group, and expects one warning per node and group
+// TestPreviewWarnsOfTokensInTrustedGroups previews writes that add joined machines to a trusted group, and expects
+// warnings. The machines joined by a token. One warning comes per node and group.
 func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 	h := newTestPlanner(t)
 	token := &model.JoinGrant{Token: "4f1c"}
@@ -185,8 +185,8 @@ func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 	}
 }
 
-// TestPreviewWarnsOfAKeyInTwoTemplates previews a Template whose key another Template has, and expects a warning where
-// both apply to a node
+// TestPreviewWarnsOfAKeyInTwoTemplates previews a Template with another Template's item key, and expects a warning.
+// The warning appears only if both apply to a node.
 func TestPreviewWarnsOfAKeyInTwoTemplates(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", map[string]string{"role": "web"})
@@ -211,8 +211,8 @@ func TestPreviewWarnsOfAKeyInTwoTemplates(t *testing.T) {
 	}
 }
 
-// TestHandlersCountTheNodesThatNameThem expects a handler or pipeline to count the nodes that name it for their
-// keepalive or their removal
+// TestHandlersCountTheNodesThatNameThem expects the use count of a handler or pipeline to include all nodes with its
+// name. These nodes name it for their keepalive or their removal.
 func TestHandlersCountTheNodesThatNameThem(t *testing.T) {
 	h := newTestPlanner(t)
 	for _, name := range []string{"web01", "web02", "web03", "web04"} {
@@ -244,8 +244,8 @@ func TestHandlersCountTheNodesThatNameThem(t *testing.T) {
 	uses("one less", 2, 2)
 }
 
-// TestHandlersListTheirUsers expects a handler to count the routes, pipelines and Sensu agents that name it, also in
-// the same apply
+// TestHandlersListTheirUsers expects a handler to count the routes, pipelines and Sensu agents that name the handler.
+// Users in the same apply also count.
 func TestHandlersListTheirUsers(t *testing.T) {
 	h := newTestPlanner(t)
 	uses := func(what, handler string, want intent.Placement) {
@@ -277,8 +277,8 @@ func TestHandlersListTheirUsers(t *testing.T) {
 	uses("it names another", "pager", intent.Placement{NotifiedNodes: 1})
 }
 
-// TestSecretsAndAssetsCountTheirUsers expects a secret or asset to count the handlers, mutators and filters of the
-// server that name it
+// TestSecretsAndAssetsCountTheirUsers expects the use count of a secret or asset to include resources that run on the
+// server. The users are handlers, mutators and filters.
 func TestSecretsAndAssetsCountTheirUsers(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Secret", "default", "key", nil, &model.SecretSpec{})
@@ -295,8 +295,8 @@ func TestSecretsAndAssetsCountTheirUsers(t *testing.T) {
 	}
 }
 
-// TestReceiversOfAKeepalive expects a node's keepalive to use the handlers that the node names or, without these, the
-// existing handlers that its agent names
+// TestReceiversOfAKeepalive expects a missed keepalive of a node to notify the node's own handlers. A node without
+// handlers uses the existing handlers that its agent names.
 func TestReceiversOfAKeepalive(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil)
@@ -328,8 +328,8 @@ func TestReceiversOfAKeepalive(t *testing.T) {
 	}
 }
 
-// TestSensuAgentsHaveADefaultKeepalive expects only the keepalive of a Sensu agent without handlers to use the
-// handler named keepalive, if that exists
+// TestSensuAgentsHaveADefaultKeepalive declares no handlers for Sensu agents, and expects their keepalives to use the
+// handler named keepalive. Other nodes do not use it.
 func TestSensuAgentsHaveADefaultKeepalive(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("ours", nil)
@@ -361,8 +361,8 @@ func TestSensuAgentsHaveADefaultKeepalive(t *testing.T) {
 	is("declared", "web01", nil, []string{"alerts"})
 }
 
-// TestTriggerEditReportsChangedReceivers expects an edit of a trigger's handlers or route to be reported as a change
-// of those who are notified of its problems, and an edit of its runbook not.
+// TestTriggerEditReportsChangedReceivers edits a trigger's handlers or route, and expects a report of changed
+// receivers. An edit of the runbook reports no such change.
 func TestTriggerEditReportsChangedReceivers(t *testing.T) {
 	h := newTestPlanner(t)
 	announced := false

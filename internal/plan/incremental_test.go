@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// TestIncrementalPlanEqualsFullPlan applies random changes one by one and expects the same fleet as a fresh load of
-// all resources and as a naive model
+// TestIncrementalPlanEqualsFullPlan applies random changes one by one, and expects the same fleet as a planner that
+// starts anew. It also compares the fleet with a naive model.
 func TestIncrementalPlanEqualsFullPlan(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newTestPlanner(t)
@@ -69,7 +69,7 @@ func TestIncrementalPlanEqualsFullPlan(t *testing.T) {
 	})
 }
 
-// randomRename replaces some of the random changes of a node by a rename of an existing node to an unused name.
+// randomRename turns some random changes of a node into renames of an existing node. The new name is unused.
 func (h *testPlanner) randomRename(rt *rapid.T, w intent.Write) intent.Write {
 	if w.Kind != "Node" || w.Body == nil || rapid.IntRange(0, 2).Draw(rt, "move") > 0 {
 		return w
@@ -84,7 +84,7 @@ func (h *testPlanner) randomRename(rt *rapid.T, w intent.Write) intent.Write {
 	return w
 }
 
-// removedSinceStart returns the nodes that RemovalsSince reports as removed since the start.
+// removedSinceStart returns the nodes removed since the start, as RemovalsSince reports.
 func removedSinceStart(rt *rapid.T, h *testPlanner) (nodes []model.NodeID) {
 	marks, err := h.p.RemovalsSince(rt.Context(), 0)
 	if err != nil {
@@ -98,8 +98,8 @@ func removedSinceStart(rt *rapid.T, h *testPlanner) (nodes []model.NodeID) {
 	return nodes
 }
 
-// snapshotWithoutGenerations returns the published state without the revision of each assignment, so that two
-// planners can be compared
+// snapshotWithoutGenerations returns everything that the planner has published, without the revisions of assignments.
+// So the states of two planners can be compared.
 func (h *testPlanner) snapshotWithoutGenerations() map[string]any {
 	seen := h.snapshot()
 	for key, v := range seen {
@@ -207,8 +207,8 @@ func randomWrite(rt *rapid.T) intent.Write {
 	return w
 }
 
-// compareWithNaivePlanner compares the planner's state with that of a naive model, which evaluates every definition
-// for each node and check
+// compareWithNaivePlanner compares the planner's state with a simple model that evaluates everything from scratch. The
+// model evaluates every definition for each node and check.
 func (h *testPlanner) compareWithNaivePlanner(rt *rapid.T) {
 	type resource[S any] struct {
 		Metadata model.Metadata
@@ -366,8 +366,8 @@ func newTestFleet(t testing.TB, n int) *testPlanner {
 	return h
 }
 
-// TestWorkDependsOnTheChangeNotTheFleet counts the planner's work for small changes, and expects it to be
-// proportional to the change
+// TestWorkDependsOnTheChangeNotTheFleet counts the planner's work for small changes, and expects work in proportion to
+// the change
 func TestWorkDependsOnTheChangeNotTheFleet(t *testing.T) {
 	h := newTestFleet(t, 2000)
 	work := func(change func()) (changed int, c Counts) {

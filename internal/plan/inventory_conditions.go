@@ -7,12 +7,12 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// EntrySearch is a function that reports whether the inventory of a node has an entry that matches a term; known is
-// false if the node has no inventory. One goroutine at a time may call it.
+// EntrySearch is a function that searches a node's inventory for an entry with given properties. known is false if the
+// node has no inventory. One goroutine at a time may call it.
 type EntrySearch func(model.NodeID, *where.EntryTerm) (found, known bool)
 
-// SetInventories sets the function that creates searches in inventories, and evaluates the groups' conditions that read
-// inventories; before this call such a condition selects no node. It returns the nodes whose assignment changed.
+// SetInventories sets the search in inventories, and evaluates all conditions over inventories. Before this call such
+// a condition selects no node. It returns the nodes whose assignment changed.
 func (p *Planner) SetInventories(newSearch func() EntrySearch) []model.NodeID {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -28,9 +28,9 @@ func (p *Planner) SetInventories(newSearch func() EntrySearch) []model.NodeID {
 	return p.commit(newTranslation(), p.Revision(), all)
 }
 
-// EvaluateInventories evaluates those conditions of groups again, for the nodes whose inventories changed, that read a
-// changed section. changed has the sections by node (inventory.Section.Bit). It returns the nodes whose assignment
-// changed.
+// EvaluateInventories evaluates conditions over inventories again after changes of inventories. It evaluates
+// conditions that read a changed section. changed has the sections by node (inventory.Section.Bit). It returns the
+// nodes whose assignment changed.
 func (p *Planner) EvaluateInventories(changed map[model.NodeID]uint32) []model.NodeID {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -43,8 +43,8 @@ func (p *Planner) EvaluateInventories(changed map[model.NodeID]uint32) []model.N
 	return p.commit(newTranslation(), p.Revision(), changed)
 }
 
-// differingNodes returns the nodes for which a condition over a changed section of the inventory has another result than
-// before.
+// differingNodes returns the nodes for which the result of an inventory condition has changed. Only conditions over a
+// changed section of the inventory are evaluated.
 func differingNodes(f *fleet, changed map[model.NodeID]uint32) *roaring.Bitmap {
 	differing := roaring.New()
 	for id, sections := range changed {

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestNodeStatesAsInRudder gives a node each state, and expects its directives only in states with policies, and its
-// check in all states.
+// TestNodeStatesAsInRudder gives a node each state, and expects directives only in states with policies. The node's
+// check runs in all states.
 func TestNodeStatesAsInRudder(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n1", nil, "all")
@@ -43,8 +43,8 @@ func TestNodeStatesAsInRudder(t *testing.T) {
 	}
 }
 
-// TestPropertiesMergeAsInRudder compares the value of a property on a node with Rudder's for each mode of inheritance, and the effects of
-// its declared values.
+// TestPropertiesMergeAsInRudder merges property values by each mode of inheritance, and expects Rudder's result. It
+// also checks the effect of each declared value.
 func TestPropertiesMergeAsInRudder(t *testing.T) {
 	for _, c := range []struct {
 		merge               model.PropertyMerge

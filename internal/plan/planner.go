@@ -33,8 +33,8 @@ type Options struct {
 	Removed func([]Removal)
 }
 
-// Planner compiles recorded changes of declared resources and publishes the results in a Directory, for readers
-// without locks. Load, Apply, CatchUp, Preview, RemovalsSince and Collect exclude one another.
+// Planner compiles recorded changes of declared resources, and publishes the results in a Directory. Load, Apply,
+// CatchUp, Preview, RemovalsSince and Collect exclude one another.
 type Planner struct {
 	o         Options
 	groups    *groupNumbers
@@ -53,7 +53,8 @@ type Planner struct {
 	broken   uint64 // number of definitions that this version cannot compile
 }
 
-// New returns a planner of an empty fleet. The caller then calls Load.
+// New returns a planner, which knows no nodes before Load. The planner is ready after Load. The caller then calls
+// Load.
 func New(o Options) *Planner {
 	if o.Kinds == nil {
 		o.Kinds = kind.All()
@@ -78,10 +79,11 @@ func New(o Options) *Planner {
 	return p
 }
 
-// Directory returns the directory in which the planner publishes nodes and assignments.
+// Directory returns the in-memory table of nodes and assignments that the planner keeps up to date.
 func (p *Planner) Directory() *directory.Directory { return p.directory }
 
-// Load reads and compiles all declared resources from the database. Call it once, before any other method.
+// Load reads all declared resources from the database and compiles the resources. Call it once, before any other
+// method.
 func (p *Planner) Load(ctx context.Context) error {
 	revision, err := p.o.Store.Revision(ctx)
 	if err != nil {
@@ -108,8 +110,8 @@ func (p *Planner) Load(ctx context.Context) error {
 	return p.CatchUp(ctx) // compiles changes that were committed while Load read the resources
 }
 
-// Run applies recorded changes each time a value arrives on the channel wake, until ctx ends. After an error of the
-// store it tries again every second.
+// Run applies recorded changes of resources after each signal on the channel wake, until ctx ends. After an error of
+// the store it tries again every second.
 func (p *Planner) Run(ctx context.Context, wake <-chan struct{}) error {
 	var retry <-chan time.Time
 	for {
@@ -127,10 +129,10 @@ func (p *Planner) Run(ctx context.Context, wake <-chan struct{}) error {
 	}
 }
 
-// catchUpChanges is the most changes in one pass of CatchUp.
+// catchUpChanges is the largest number of changes that CatchUp applies in one pass.
 const catchUpChanges = 10_000
 
-// CatchUp applies all recorded changes of declared resources since the last one that the planner applied
+// CatchUp applies all stored changes of declared resources that the planner has not applied yet
 func (p *Planner) CatchUp(ctx context.Context) error {
 	for {
 		changes, err := p.o.Store.Changes(ctx, p.Revision(), catchUpChanges)
@@ -146,8 +148,9 @@ func (p *Planner) CatchUp(ctx context.Context) error {
 	}
 }
 
-// Apply compiles recorded changes and returns the nodes whose assignment changed, including deleted nodes. A change that
-// was applied before has no effect. After an error nothing is changed, and the caller can call Apply again.
+// Apply compiles committed changes of declared resources, and returns the nodes whose assignments changed. Deleted
+// nodes are among them. A change that was applied before has no effect. After an error nothing is changed, and the
+// caller can call Apply again.
 func (p *Planner) Apply(ctx context.Context, changes []intent.Change) ([]model.NodeID, error) {
 	if len(changes) == 0 {
 		return nil, nil
@@ -155,7 +158,7 @@ func (p *Planner) Apply(ctx context.Context, changes []intent.Change) ([]model.N
 	return p.apply(ctx, changes, changes[len(changes)-1].Revision)
 }
 
-// apply compiles changes of declared resources up to a revision and publishes the results
+// apply compiles changes of declared resources, and publishes the new assignments in the directory (table) of nodes
 func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision int64) ([]model.NodeID, error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
@@ -166,9 +169,9 @@ func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision i
 	return p.commit(t, revision, nil), nil
 }
 
-// commit applies compiled changes and changed inventories to the planner's state and publishes the changed assignments (checks and property
-// values of nodes). Then it publishes the directory, reports removals and notifies subscribers, in this order. The
-// caller holds compiling.
+// commit applies compiled changes to the planner's state, and makes the changed assignments visible to readers.
+// Changed inventories count as changes, too. Then it publishes the directory, reports removals and notifies
+// subscribers, in this order. The caller holds compiling.
 func (p *Planner) commit(t *translation, revision int64, inventories map[model.NodeID]uint32) []model.NodeID {
 	p.mu.Lock()
 	pass := p.fleet.apply(t.edits, differingNodes(p.fleet, inventories))
@@ -198,12 +201,12 @@ func (p *Planner) commit(t *translation, revision int64, inventories map[model.N
 	return changed
 }
 
-// Revision returns the revision of the declared resources from which the published assignments were compiled
+// Revision returns the revision (version number) of the declared resources behind the present assignments
 func (p *Planner) Revision() int64 { return p.directory.Revision() }
 
-// TrustedGroup returns the name of a trusted group that contains the node, after all changes committed before the
-// call, or an empty name if no trusted group contains it. An unknown node, and anything else that makes the answer
-// uncertain, is an error (model.Unavailable).
+// TrustedGroup returns the name of one trusted group to which a node belongs, or an empty text. It considers all
+// changes committed before the call. The name is empty if no trusted group contains the node. An unknown node, and
+// anything else that makes the answer uncertain, is an error (model.Unavailable).
 func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, error) {
 	if err := p.CatchUp(ctx); err != nil {
 		return "", model.Errorf(model.Unavailable, "cannot determine now whether node %d is in a trusted group: %w", id, err).WithHint("the machine can try again in a moment")
@@ -215,8 +218,9 @@ func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, er
 	return group, nil
 }
 
-// publish writes the changed nodes, groups and checks into the next version of the directory, which sessions read
-// without a lock. Its cost depends on the number of changed records, not on the size of the fleet.
+// publish writes the changed nodes, groups and checks into the next version of the directory (table for readers).
+// Sessions read the directory without a lock. Its cost depends on the number of changed records, not on the size of
+// the fleet.
 func (f *fleet) publish(draft *directory.Draft, p *recomputation, t *translation) {
 	for _, e := range t.edits {
 		switch def := newestDefinition(e.new, e.old).(type) {
@@ -267,8 +271,8 @@ func (f *fleet) publish(draft *directory.Draft, p *recomputation, t *translation
 	draft.SetGroupNames(f.groupNumbers.list())
 }
 
-// changedDeclarations returns those changed resources that are not compiled for nodes, but that dispatcher and handlers read,
-// such as Routes and Pipelines.
+// changedDeclarations returns the changed resources that only the server reads, such as Routes and Pipelines. These
+// resources are not compiled for nodes.
 func (f *fleet) changedDeclarations(t *translation) (list []route.Declaration) {
 	rezoned := map[string]bool{} // namespaces whose time zone changed
 	for _, e := range t.edits {
@@ -304,10 +308,10 @@ func (f *fleet) changedDeclarations(t *translation) (list []route.Declaration) {
 	return list
 }
 
-// publishedKinds has the kinds of resources that changedDeclarations returns.
+// publishedKinds has the kinds of resources that dispatcher and handlers read.
 var publishedKinds = map[string]bool{"Window": true, "Route": true, "Silence": true, "Filter": true, "Mutator": true, "Pipeline": true, "Asset": true}
 
-// dependenciesDiffer reports whether an edit changes the dependencies of a check, node or trigger.
+// dependenciesDiffer reports whether an edit changes what a check, node or trigger depends on.
 func dependenciesDiffer(e definitionEdit) bool {
 	switch newestDefinition(e.new, e.old).(type) {
 	case *nodeDef:
@@ -320,8 +324,8 @@ func dependenciesDiffer(e definitionEdit) bool {
 	return false
 }
 
-// receiversDiffer reports whether an edit changes the handlers, the route or the pipelines for the problems of a
-// check, node or namespace
+// receiversDiffer reports whether an edit changes which handlers are notified of problems. The problems are those of a
+// check, node or namespace; the receivers are handlers, route and pipelines.
 func receiversDiffer(e definitionEdit) bool {
 	if e.old == nil || e.new == nil {
 		return false // a new one has no problems, and the problems of a deleted one close
@@ -329,7 +333,7 @@ func receiversDiffer(e definitionEdit) bool {
 	return !slices.Equal(receiversOf(e.old), receiversOf(e.new))
 }
 
-// receiversOf returns the names of the handlers, route and pipelines in a definition
+// receiversOf returns the handlers, route and pipelines that a compiled resource names
 func receiversOf(def any) (list []string) {
 	switch d := def.(type) {
 	case *directory.Namespace:
@@ -359,7 +363,7 @@ func receiversOf(def any) (list []string) {
 	return list
 }
 
-// upstreamOf returns the upstream node (such as a router) in a node's definition, or zero if the definition has none.
+// upstreamOf returns the upstream node of a node, such as a router. It returns zero if the node has none.
 func upstreamOf(def any) directory.Upstream {
 	if n, ok := def.(*nodeDef); ok && n.Upstream != nil {
 		return *n.Upstream
@@ -367,7 +371,7 @@ func upstreamOf(def any) directory.Upstream {
 	return directory.Upstream{}
 }
 
-// dependsOn returns the names of the checks that a check depends on, or nil for other resources.
+// dependsOn returns the checks on which a check depends. Other resources give nil.
 func dependsOn(def any) []route.Name {
 	if u, ok := def.(*unit); ok {
 		return u.DependsOn
@@ -375,7 +379,8 @@ func dependsOn(def any) []route.Name {
 	return nil
 }
 
-// triggersOf returns the triggers of a Template with dependencies, also of its discovery rules; nil for other resources.
+// triggersOf returns the triggers of a Template, which may depend on other triggers. The triggers of discovery rules
+// also count. Other resources give nil.
 func triggersOf(def any) (list []model.DefinitionTrigger) {
 	u, ok := def.(*unit)
 	if !ok || u.body == nil || u.definition.AsTemplate() == nil {
@@ -406,7 +411,7 @@ var (
 	knownDesc      = prometheus.NewDesc("muster_plan_known", "Objects in the planner's memory, by kind.", []string{"kind"}, nil)
 )
 
-// newDesc returns the descriptor of a planner metric.
+// newDesc returns the description of a planner metric for Prometheus.
 func newDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("muster_plan_"+name, help, nil, nil)
 }
@@ -437,7 +442,7 @@ func (c metricsCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// Counts returns the planner's work counters since the start.
+// Counts returns how much work the planner has done since the start, as counters.
 func (p *Planner) Counts() Counts {
 	p.mu.RLock()
 	defer p.mu.RUnlock()

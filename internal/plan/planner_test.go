@@ -71,8 +71,8 @@ func sameStrings(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// TestDefinitionDefaultsAndIdentity compiles a check: unset fields get defaults, and an edit of the check's labels leaves
-// the compiled check unchanged
+// TestDefinitionDefaultsAndIdentity compiles a check, and expects default values and no new version after an edit of
+// its labels. An edit of the check's labels leaves the compiled check unchanged.
 func TestDefinitionDefaultsAndIdentity(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("web01", nil)
@@ -119,8 +119,8 @@ func TestDefinitionDefaultsAndIdentity(t *testing.T) {
 	}
 }
 
-// TestNarrowestScopeSetsTheProperty expects the value of a property to come from the narrowest scope that sets it:
-// node, group, namespace or global
+// TestNarrowestScopeSetsTheProperty declares a property for all, a group and a node, and expects the node's own value.
+// From narrow to wide the scopes are node, group, namespace and global.
 func TestNarrowestScopeSetsTheProperty(t *testing.T) {
 	h := newTestPlanner(t)
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
@@ -162,8 +162,7 @@ func TestNarrowestScopeSetsTheProperty(t *testing.T) {
 	want("plain", wire.Property{Name: "disk", Value: raw(`{"crit":10,"warn":20}`)})
 }
 
-// TestRemovedChecksLoseTheirResults expects RemovalsSince to return deleted checks and nodes, and checks that a node
-// no longer runs
+// TestRemovedChecksLoseTheirResults removes checks and nodes, and expects RemovalsSince to list each removal
 func TestRemovedChecksLoseTheirResults(t *testing.T) {
 	h := newTestPlanner(t)
 	a, b := h.node("a", map[string]string{"env": "prod"}), h.node("b", nil)
@@ -211,7 +210,7 @@ func TestRemovedChecksLoseTheirResults(t *testing.T) {
 	}
 }
 
-// TestPreviewChangesNothing checks that a preview of writes leaves all published assignments and nodes unchanged.
+// TestPreviewChangesNothing previews writes, and expects unchanged assignments and nodes.
 func TestPreviewChangesNothing(t *testing.T) {
 	h := newTestPlanner(t)
 	for i := range 10 {
@@ -259,8 +258,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 	}
 }
 
-// TestStoreFailureChangesNothing checks that the published assignments stay unchanged if compiled checks cannot be
-// written to the store.
+// TestStoreFailureChangesNothing makes the store of compiled checks fail, and expects unchanged assignments.
 func TestStoreFailureChangesNothing(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("a", nil)
@@ -281,7 +279,7 @@ func TestStoreFailureChangesNothing(t *testing.T) {
 	}
 }
 
-// TestSelectorsMatchLabels checks which nodes label selectors select.
+// TestSelectorsMatchLabels selects nodes by labels, and expects the right nodes.
 func TestSelectorsMatchLabels(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("a", map[string]string{"env": "prod", "os": "linux"})
@@ -315,7 +313,7 @@ func TestSelectorsMatchLabels(t *testing.T) {
 	}
 }
 
-// TestGroupCyclesAreRefused checks that Preview refuses a group that contains itself through other groups.
+// TestGroupCyclesAreRefused expects Preview to refuse a group that contains itself through other groups.
 func TestGroupCyclesAreRefused(t *testing.T) {
 	h := newTestPlanner(t)
 	h.apply("Group", "default", "a", nil, &model.GroupSpec{Groups: []string{"b"}})
@@ -343,7 +341,7 @@ func TestGroupCyclesAreRefused(t *testing.T) {
 	}
 }
 
-// snapshot returns all published state that readers can see, as a map for comparisons
+// snapshot returns everything that the planner has published for readers, as a map for comparisons
 func (h *testPlanner) snapshot() map[string]any {
 	seen := map[string]any{}
 	for _, id := range h.p.directory.Nodes("") {
@@ -370,8 +368,8 @@ func (h *testPlanner) snapshot() map[string]any {
 	return seen
 }
 
-// TestRenamedNodeKeepsItsAssignment renames a node and expects its id, assignment and event states to stay, also
-// after a crash during the rename
+// TestRenamedNodeKeepsItsAssignment renames a node, and expects the same id, assignment and event states. The same
+// holds after a crash during the rename.
 func TestRenamedNodeKeepsItsAssignment(t *testing.T) {
 	h := newTestPlanner(t)
 	id := h.node("old", nil, "web")

@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestPolicyCountsItsOwnNodesOnce expects the result of applying a policy to count each node of the policy once, and no
-// nodes of other policies.
+// TestPolicyCountsItsOwnNodesOnce previews a policy, and expects the count of its nodes to include each node once.
+// Nodes of other policies do not count.
 func TestPolicyCountsItsOwnNodesOnce(t *testing.T) {
 	h := newTestPlanner(t)
 	for _, name := range []string{"n1", "n2", "n3"} {

@@ -29,35 +29,36 @@ type propertyIndex struct {
 	readers  map[string][]model.UnitID   // units that read the property, by property
 }
 
-// propertyPlace identifies one declaration of a property, by name and scope.
+// propertyPlace identifies one declaration of a property by name and scope. A scope is, for example, a group.
 type propertyPlace struct {
 	property string
 	scope    scope
 }
 
-// propertySources has the groups that set one property, and the number of Property resources that set it for single
-// nodes. With it a look-up need not visit all groups of a node.
+// propertySources has the groups that set one property, and the number of nodes with a value. It also counts the
+// Property resources that set the property for single nodes. With it a look-up need not visit all groups of a node.
 type propertySources struct {
 	groups []directory.GroupID // ascending
 	nodes  int
 }
 
-// newPropertyIndex returns an index without properties.
+// newPropertyIndex returns an empty index of properties.
 func newPropertyIndex() *propertyIndex {
 	return &propertyIndex{declared: map[propertyPlace][]*propertyDef{}, sources: map[string]*propertySources{}, readers: map[string][]model.UnitID{}}
 }
 
-// indexKey returns the key of a Property resource in the index: the property's name and its scope.
+// indexKey returns the key of a Property resource in the index. The key is the property's name and its scope.
 func (d *propertyDef) indexKey() propertyPlace { return propertyPlace{d.property, d.scope} }
 
-// add adds a Property resource to the index and returns 1, the change of their number. Like remove, it returns the
+// add adds a Property resource to the index, and returns 1 for the count of resources. Like remove, it returns the
 // change of the number of resources.
 func (x *propertyIndex) add(d *propertyDef) int {
 	x.declared[d.indexKey()] = append(x.declared[d.indexKey()], d)
 	return 1
 }
 
-// remove removes a Property resource from the index and returns -1, the change of their number.
+// remove removes a Property resource from the index, and returns -1 for the count of resources. The number is the
+// change of the count of resources.
 func (x *propertyIndex) remove(d *propertyDef) int {
 	at := d.indexKey()
 	x.declared[at] = slices.DeleteFunc(x.declared[at], func(o *propertyDef) bool { return o == d })
@@ -67,7 +68,7 @@ func (x *propertyIndex) remove(d *propertyDef) int {
 	return -1
 }
 
-// groupsWith calls fn for each group of a node that sets the property, in ascending order.
+// groupsWith calls fn for each group of a node that sets a property, ascending.
 func (x *propertyIndex) groupsWith(n *node, name string, fn func(directory.GroupID)) {
 	s := x.sources[name]
 	if s == nil {
@@ -84,7 +85,7 @@ func (x *propertyIndex) groupsWith(n *node, name string, fn func(directory.Group
 	}
 }
 
-// valuesAt returns the values that Property resources declare in one scope and that apply to nodes of a namespace
+// valuesAt returns the property values that are declared at one place for the nodes of a namespace
 func (x *propertyIndex) valuesAt(place propertyPlace, ns, from string) (list []source) {
 	for _, def := range x.declared[place] {
 		if reachesNamespace(def.Namespace, ns) {
@@ -109,8 +110,8 @@ func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 	return list
 }
 
-// updatePropertyUsers marks for recomputation the nodes whose value of a property may change because of an edit in
-// one scope
+// updatePropertyUsers notes that nodes with a possibly changed property value must be recomputed. An edit in one scope
+// changes a property.
 func (f *fleet) updatePropertyUsers(p *recomputation, at propertyPlace, resources int) {
 	p.revalued = append(p.revalued, at)
 	x := f.properties
@@ -138,22 +139,23 @@ func (f *fleet) updatePropertyUsers(p *recomputation, at propertyPlace, resource
 	}
 }
 
-// source is one declared value of a property, with a text that names the scope of the declaration.
+// source is one declared value of a property, with the name of its scope.
 type source struct {
 	value json.RawMessage
 	from  string
 	merge model.PropertyMerge
 }
 
-// resolver computes the property values of nodes, and caches values that many nodes share. It remembers the values
-// that many nodes have in common.
+// resolver computes the property values of nodes, and caches shared values. It remembers the values that many nodes
+// have in common.
 type resolver struct {
 	f    *fleet
 	memo map[commonKey]*wire.Property
 	buf  []byte
 }
 
-// commonKey is the cache key of a property value that all nodes of a namespace with the same groups share
+// commonKey is the cache key of a property value that several nodes share. The nodes belong to one namespace and to
+// the same groups.
 type commonKey struct {
 	property, ns string
 	groups       string // ids of the node's groups that set the property, 4 bytes each
@@ -164,7 +166,7 @@ func (f *fleet) resolver() *resolver {
 	return &resolver{f: f, memo: map[commonKey]*wire.Property{}}
 }
 
-// properties returns a node's values of the named properties; it leaves out properties without a value.
+// properties returns a node's values of the named properties. It leaves out properties without a value.
 func (r *resolver) properties(n *node, names []string) []wire.Property {
 	var list []wire.Property
 	for _, name := range names {
@@ -175,7 +177,7 @@ func (r *resolver) properties(n *node, names []string) []wire.Property {
 	return list
 }
 
-// property returns the value of a node's property, or nil if no scope declares one.
+// property returns the value of a node's property. It returns nil if no scope declares a value.
 func (r *resolver) property(n *node, name string) *wire.Property {
 	switch name {
 	case model.EntityProperty:
@@ -196,8 +198,8 @@ func (r *resolver) property(n *node, name string) *wire.Property {
 	return v
 }
 
-// declaredMode returns the mode of the directives on a node, by Rudder's order: a fixed mode of the namespace, audit of the node,
-// the mode of a directive, of the node, of the namespace.
+// declaredMode returns whether the directives on a node audit or enforce, by Rudder's order of settings. The order is
+// a fixed mode of the namespace, audit of the node, the mode of a directive, of the node, of the namespace.
 func (r *resolver) declaredMode(n *node) model.NodeMode {
 	mode := model.NodeMode{Mode: model.ModeAudit}
 	if of := r.f.namespaces[n.def.Namespace]; of != nil {
@@ -214,8 +216,8 @@ func (r *resolver) declaredMode(n *node) model.NodeMode {
 	return mode
 }
 
-// nodeMode returns the declared mode of the directives on a node, and the directives that only audit there because no operator
-// chose the node. Nil: audit, unless a directive enforces.
+// nodeMode returns for the assignment whether the directives on a node audit or enforce. It lists the directives that
+// only audit there, because no operator chose the node for them. Nil: audit, unless a directive enforces.
 func (r *resolver) nodeMode(n *node) *wire.Property {
 	mode := r.declaredMode(n)
 	r.buf = r.buf[:0]
@@ -242,7 +244,7 @@ func (r *resolver) nodeMode(n *node) *wire.Property {
 	return known
 }
 
-// sharedSources returns the declared values of a property from the levels global, namespace and group.
+// sharedSources returns the values of a property that a node shares with others (global, namespace and group).
 func (f *fleet) sharedSources(n *node, name string) [][]source {
 	var groups []source
 	x, ns := f.properties, n.def.Namespace
@@ -262,22 +264,23 @@ func (f *fleet) sharedSources(n *node, name string) [][]source {
 	}
 }
 
-// valueConflict marks a key of a merged property value for which two groups (or other scopes of one level) set
-// different values
+// valueConflict marks a place in a merged property value where two scopes of one level disagree. Two groups, or other
+// scopes of one level, set different values for the same key.
 type valueConflict struct{ path, a, b string }
 
-// jsonLeaf is a JSON value without members in a merged property value, with the scope that declares it
+// jsonLeaf is a text, number, boolean, null or list inside a merged property value. It names the scope that declares
+// the value.
 type jsonLeaf struct {
 	text  string // compact JSON
 	from  string
 	parts []string // texts of the lists or texts that this one joins; nil: it joins none
 }
 
-// jsonObject is a JSON object in a merged property value, by member name
+// jsonObject is a JSON object in a merged property value, with its members by name
 type jsonObject map[string]any // values are of type object, leaf or clash
 
-// resolve merges the declared values of a property from all levels (global to node), or returns nil if no level
-// declares one.
+// resolve merges the declared values of a property, from all scopes, into the value for a node. The levels go from
+// global to node. It returns nil if no level declares a value.
 func resolve(name string, levels [][]source) *wire.Property {
 	value := mergeLevels(name, levels)
 	if value == nil {
@@ -294,10 +297,10 @@ func resolve(name string, levels [][]source) *wire.Property {
 	return &wire.Property{Name: name, Value: out.Bytes()}
 }
 
-// maxDepth is the depth to which JSON objects are merged member by member; a deeper object is one value.
+// maxDepth is the depth to which JSON objects are merged member by member. A deeper object counts as one value.
 const maxDepth = 16
 
-// parseTree parses a JSON value as nested objects up to maxDepth levels; deeper objects stay unparsed.
+// parseTree parses a JSON value as nested objects, up to maxDepth levels. Deeper objects stay unparsed.
 func parseTree(s source, depth int) any {
 	if trimmed := bytes.TrimSpace(s.value); depth < maxDepth && len(trimmed) > 0 && trimmed[0] == '{' {
 		var members map[string]json.RawMessage
@@ -316,8 +319,8 @@ func parseTree(s source, depth int) any {
 	return jsonLeaf{text: compact.String(), from: s.from}
 }
 
-// mergeValues merges two parsed JSON values of the same level, such as two groups, where different values become a
-// conflict
+// mergeValues merges two JSON values of the same scope level, such as of two groups. Different values become a
+// conflict.
 func mergeValues(path string, a, b any) any {
 	if a == nil {
 		return b
@@ -341,8 +344,8 @@ func mergeValues(path string, a, b any) any {
 	return valueConflict{path, originOf(a), originOf(b)}
 }
 
-// overrideTree merges the value of a narrower level (such as a node) over the value of a wider level (such as a
-// group), key by key. It may change both trees.
+// overrideTree merges a JSON value of a narrower scope over the value of a wider scope. A node is narrower than a
+// group, for example. Objects are merged key by key. It may change both trees.
 func overrideTree(under, over any, mode model.PropertyMerge) any {
 	if over == nil {
 		return under
@@ -366,7 +369,8 @@ func overrideTree(under, over any, mode model.PropertyMerge) any {
 	return joinLeaves(a, b, mode)
 }
 
-// joinLeaves joins two lists or two texts as the mode says. Other values replace the wider one.
+// joinLeaves joins two lists or texts from a wider and a narrower scope by the mode of inheritance. Other values
+// replace the wider one.
 func joinLeaves(under, over jsonLeaf, mode model.PropertyMerge) jsonLeaf {
 	how, separator := "", ""
 	switch kind := string(under.text[0]) + string(over.text[0]); {
@@ -395,7 +399,7 @@ func joinLeaves(under, over jsonLeaf, mode model.PropertyMerge) jsonLeaf {
 	return out
 }
 
-// originOf describes the scope that declares a value, such as "group web", for an error message
+// originOf names the scope that declares a value, such as "group web", for an error message
 func originOf(v any) string {
 	switch v := v.(type) {
 	case jsonLeaf:
@@ -410,8 +414,8 @@ func originOf(v any) string {
 	return "an empty object"
 }
 
-// findConflict returns the first key for which two scopes of one level set different values, or nil if there is no
-// conflict.
+// findConflict finds two scopes of the same level (such as two groups) that declare different property values. It
+// returns nil if there is no conflict.
 func findConflict(v any) *valueConflict {
 	switch v := v.(type) {
 	case valueConflict:
@@ -426,7 +430,7 @@ func findConflict(v any) *valueConflict {
 	return nil
 }
 
-// writeJSON writes a merged property value as compact JSON with sorted members, so that equal values have equal bytes
+// writeJSON writes a merged property value as compact JSON with sorted members. So equal values have equal bytes.
 func writeJSON(out *bytes.Buffer, v any) {
 	switch v := v.(type) {
 	case jsonLeaf:

@@ -18,11 +18,11 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// compileUnit is a function that makes the unit of a declared resource. It reads other resources through the unitCompiler, which
-// remembers them: when one of them changes, the unit is compiled again.
+// compileUnit is a function that compiles a declared resource for nodes, such as a check. It reads other resources
+// through the unitCompiler, which remembers them: when one of them changes, the unit is compiled again.
 type compileUnit func(*unitCompiler, *declaredResource) (*unit, error)
 
-// unitCompilers has the compile function of each kind with a Unit.
+// unitCompilers has the compile function of each kind that nodes can get, such as Check.
 var unitCompilers = map[string]compileUnit{
 	"Check":     compileCheck,
 	"Directive": compileDirective,
@@ -31,7 +31,7 @@ var unitCompilers = map[string]compileUnit{
 	"Waiver":    compileWaiver,
 }
 
-// declaredResource is a decoded resource from the store
+// declaredResource is a resource from the database, decoded but not yet compiled
 type declaredResource struct {
 	key  intent.Key
 	id   uint32
@@ -42,7 +42,8 @@ type declaredResource struct {
 // name returns the name of the declared resource with its namespace
 func (d *declaredResource) name() route.Name { return routeName(d.key.Namespace, d.key.Name) }
 
-// compiler compiles resources to the planner's definitions. Only the holder of Planner.compiling uses it.
+// compiler compiles declared resources to the forms that the planner uses. Only the holder of Planner.compiling uses
+// it.
 type compiler struct {
 	groups     *groupNumbers
 	kinds      *kind.Registry
@@ -51,7 +52,7 @@ type compiler struct {
 	conditions map[string]*where.Condition // compiled conditions by expression
 }
 
-// newCompiler returns a compiler of resources with an empty cache of conditions.
+// newCompiler returns a compiler of declared resources, with an empty cache of compiled conditions.
 func newCompiler(groups *groupNumbers, kinds *kind.Registry) *compiler {
 	c := &compiler{groups: groups, kinds: kinds, units: unitCompilers, conditions: map[string]*where.Condition{}}
 	var units []string
@@ -66,7 +67,7 @@ func newCompiler(groups *groupNumbers, kinds *kind.Registry) *compiler {
 	return c
 }
 
-// decode decodes a stored resource by its kind.
+// decode decodes a stored resource by the rules of its kind.
 func (c *compiler) decode(key intent.Key, id uint32, data []byte) (*declaredResource, error) {
 	kind, ok := c.kinds.Of(key.Kind)
 	if !ok {
@@ -88,7 +89,7 @@ func (c *compiler) decode(key intent.Key, id uint32, data []byte) (*declaredReso
 	return d, nil
 }
 
-// define compiles a resource that agents do not run, such as a group or a namespace.
+// define compiles a resource that no agent runs, such as a group or a namespace.
 func (c *compiler) define(d *declaredResource) (def any, err error) {
 	switch spec := d.spec.(type) {
 	case *model.NamespaceSpec:
@@ -122,7 +123,7 @@ func (c *compiler) define(d *declaredResource) (def any, err error) {
 	return def, nil
 }
 
-// unitCompiler compiles one check and records the resources that the check uses.
+// unitCompiler compiles one check, and records the resources that the check uses.
 type unitCompiler struct {
 	*compiler
 	lookup   func(intent.Key) any                 // returns the definition that will be in force after the change
@@ -130,8 +131,8 @@ type unitCompiler struct {
 	uses     []intent.Key
 }
 
-// resource returns spec and name of a resource that a check refers to, or a nil spec if the resource does not exist.
-// Intent refuses such a unit, so only another version of Muster can have stored it.
+// resource returns the specification and name of a resource that a check refers to. The specification is nil if the
+// resource does not exist. Intent refuses such a unit, so only another version of Muster can have stored it.
 func (c *unitCompiler) resource(kind, namespace, name string) (model.Spec, route.Name) {
 	var at route.Name
 	at.Namespace, at.Name = model.SplitRef(namespace, name)
@@ -142,7 +143,8 @@ func (c *unitCompiler) resource(kind, namespace, name string) (model.Spec, route
 	return def.spec, at
 }
 
-// namespace returns the definition of a namespace, or an empty one if the namespace does not exist.
+// namespace returns the compiled Namespace with a given name, and records that the check uses the Namespace. It is
+// empty if the namespace does not exist.
 func (c *unitCompiler) namespace(name string) *directory.Namespace {
 	if n, ok := c.use(intent.Key{Kind: "Namespace", Name: name}).(*directory.Namespace); ok {
 		return n
@@ -150,8 +152,8 @@ func (c *unitCompiler) namespace(name string) *directory.Namespace {
 	return &directory.Namespace{}
 }
 
-// use returns the definition of a resource, and records that the check must be compiled again when that resource
-// changes
+// use returns the compiled form of a resource, and records that the check depends on the resource. When the resource
+// changes, the check is compiled again.
 func (c *unitCompiler) use(key intent.Key) any {
 	if !slices.Contains(c.uses, key) {
 		c.uses = append(c.uses, key)
@@ -159,7 +161,7 @@ func (c *unitCompiler) use(key intent.Key) any {
 	return c.lookup(key)
 }
 
-// unit compiles a resource that agents run, such as a check; lookup and policies return the definitions of other
+// unit compiles a resource that agents run, such as a check. lookup and policies return the definitions of other
 // resources after the edit.
 func (c *compiler) unit(d *declaredResource, lookup func(intent.Key) any, policies func() map[intent.Key][]*resourceDef) (*unit, error) {
 	in := &unitCompiler{compiler: c, lookup: lookup, policies: policies}
@@ -171,10 +173,10 @@ func (c *compiler) unit(d *declaredResource, lookup func(intent.Key) any, polici
 	return u, nil
 }
 
-// maxConditions is the most compiled conditions that the cache keeps.
+// maxConditions is the largest number of compiled conditions in the cache.
 const maxConditions = 4096
 
-// condition returns a compiled CEL condition, from the cache where it can.
+// condition compiles a condition in CEL, or returns the compiled condition from the cache.
 func (c *compiler) condition(expr string) (*where.Condition, error) {
 	if w := c.conditions[expr]; w != nil {
 		return w, nil
@@ -190,12 +192,11 @@ func (c *compiler) condition(expr string) (*where.Condition, error) {
 	return w, nil
 }
 
-// shared is the namespace whose units, groups and properties reach the nodes of all namespaces.
+// shared is the namespace with resources for the nodes of all namespaces.
 const shared = model.SharedNamespaceName
 
-// Definitions are compiled resources: *nodeDef, *groupDef, *propertyDef, *directory.Namespace, *unit and
-// *resourceDef. They are immutable: an edit makes a new one, so that a return to the one before undoes
-// the edit exactly.
+// Definitions are the compiled forms of resources, such as *nodeDef and *groupDef. They are immutable: an edit makes a
+// new one, so that a return to the one before undoes the edit exactly.
 type (
 	// nodeDef is the compiled definition of a Node.
 	nodeDef struct {
@@ -230,8 +231,8 @@ type (
 		value    json.RawMessage
 		merge    model.PropertyMerge
 	}
-	// resourceDef is a resource that no assignment of an agent contains as such: a handler, a route or a hook. It stays as
-	// declared, without compilation.
+	// resourceDef is a resource that agents never receive, such as a handler, route or hook. It stays as declared,
+	// without compilation.
 	resourceDef struct {
 		directory.Resource
 		spec       model.Spec
@@ -239,15 +240,16 @@ type (
 	}
 )
 
-// joinGrant has the groups that a node got when its machine enrolled, and the name of the token or person that
-// granted them
+// joinGrant has the groups that a machine got from its join token or from the accepting person. It names the join
+// token or the person that granted the groups.
 type joinGrant struct {
 	token  string // id of the join token; empty: a person accepted the machine
 	text   string // the origin of the grant, written for people
 	groups []directory.GroupID
 }
 
-// scope is the range in which a Property applies: everywhere, in a namespace, in a group or on a node
+// scope is the part of the fleet for which a Property is declared, such as a group. The range is everywhere, a
+// namespace, a group or a node.
 type scope struct {
 	level scopeLevel
 	ns    string
@@ -268,13 +270,13 @@ const (
 // values is a list of property names and their values, sorted by name.
 type values []namedValue
 
-// namedValue is a property name with its JSON value.
+// namedValue is the name of a property with its value in JSON.
 type namedValue struct {
 	name  string
 	value json.RawMessage
 }
 
-// newPropertyValues converts a map of property values to a list sorted by name
+// newPropertyValues returns the property values of a map as a list sorted by name
 func newPropertyValues(m map[string]json.RawMessage) values {
 	v := make(values, 0, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -283,7 +285,7 @@ func newPropertyValues(m map[string]json.RawMessage) values {
 	return v
 }
 
-// get returns the value of the property with this name.
+// get returns the value of a property by its name.
 func (v values) get(name string) (json.RawMessage, bool) {
 	i, ok := slices.BinarySearchFunc(v, name, func(x namedValue, name string) int { return strings.Compare(x.name, name) })
 	if !ok {
@@ -292,7 +294,7 @@ func (v values) get(name string) (json.RawMessage, bool) {
 	return v[i].value, true
 }
 
-// node compiles a Node to its definition with the merged labels.
+// node compiles a Node to the planner's form, with the labels from all sources.
 func (c *compiler) node(d *declaredResource, spec *model.NodeSpec) *nodeDef {
 	uid, _ := uuid.Parse(spec.UID) // a node that never enrolled has no UID
 	if spec.Proxy {
@@ -327,8 +329,8 @@ func (c *compiler) node(d *declaredResource, spec *model.NodeSpec) *nodeDef {
 	return n
 }
 
-// groupIDs returns the sorted ids of the groups with these names. It skips groups that a resource of the namespace
-// must not name.
+// groupIDs returns the ids of groups by their names, ascending. It skips groups that a resource of the namespace must
+// not name.
 func (c *compiler) groupIDs(ns string, names []string) (list []directory.GroupID) {
 	for _, name := range names {
 		if group, ok := groupName(ns, name); ok {
@@ -338,7 +340,7 @@ func (c *compiler) groupIDs(ns string, names []string) (list []directory.GroupID
 	return list
 }
 
-// joinRequests returns the groups that a node's agent requests to join. It leaves out group names that intent would
+// joinRequests returns the groups that a node's agent asks to join. It leaves out group names that intent would
 // refuse.
 func (c *compiler) joinRequests(ns string, spec *model.NodeSpec) (list []joinRequest) {
 	if len(spec.AgentGroups) == 0 {
@@ -353,7 +355,7 @@ func (c *compiler) joinRequests(ns string, spec *model.NodeSpec) (list []joinReq
 	return list
 }
 
-// group compiles a Group to its definition.
+// group compiles a Group to its targets, properties and permissions.
 func (c *compiler) group(name route.Name, spec *model.GroupSpec) (*groupDef, error) {
 	t, err := c.targets(name.Namespace, &model.Targets{Nodes: spec.Nodes, Groups: spec.Groups, Where: spec.Where})
 	if err != nil {
@@ -374,7 +376,7 @@ func (c *compiler) group(name route.Name, spec *model.GroupSpec) (*groupDef, err
 	}, nil
 }
 
-// property compiles a Property to its definition: scope and value.
+// property compiles a Property to the scope for which the value is declared, and the value.
 func (c *compiler) property(name route.Name, spec *model.PropertySpec) (*propertyDef, error) {
 	d := &propertyDef{Name: name, property: cmp.Or(spec.Property, name.Name), value: spec.Value, merge: spec.Merge}
 	level, of, _ := strings.Cut(spec.Scope, ":")
@@ -398,13 +400,13 @@ func (c *compiler) property(name route.Name, spec *model.PropertySpec) (*propert
 	return d, nil
 }
 
-// routeName returns a name qualified by its namespace.
+// routeName returns the name of a route with its namespace.
 func routeName(namespace, name string) route.Name {
 	return route.Name{Namespace: namespace, Name: name}
 }
 
-// nodeName splits a node name in a resource into namespace and name. In the shared namespace a name without a
-// namespace means the nodes of that name in all namespaces: then the result has an empty Namespace.
+// nodeName splits the name of a node in a resource into the namespace and the name itself. In the shared namespace a
+// name without a namespace means the nodes of that name in all namespaces: then the result has an empty Namespace.
 func nodeName(ns, name string) route.Name {
 	if before, after, ok := strings.Cut(name, "/"); ok {
 		return routeName(before, after)
@@ -415,13 +417,14 @@ func nodeName(ns, name string) route.Name {
 	return routeName(ns, name)
 }
 
-// matchesNode reports whether a node name in targets, as nodeName returns it, refers to this node
+// matchesNode reports whether a name in targets, with or without namespace, means a given node. The function nodeName
+// has made the name.
 func matchesNode(name, node route.Name) bool {
 	return name.Name == node.Name && (name.Namespace == "" || name.Namespace == node.Namespace)
 }
 
-// groupName splits a group name in a resource into namespace and name: NAME in its own namespace, or shared/NAME. Not
-// ok: the group is of another namespace, and cannot be named.
+// groupName splits the name of a group in a resource into the namespace and the name itself. The text is NAME for its
+// own namespace, or shared/NAME. Not ok: the group is of another namespace, and cannot be named.
 func groupName(ns, name string) (route.Name, bool) {
 	before, after, ok := strings.Cut(name, "/")
 	switch {
@@ -433,12 +436,12 @@ func groupName(ns, name string) (route.Name, bool) {
 	return route.Name{}, false
 }
 
-// reachesNamespace reports whether a resource of namespace owner may apply to nodes of namespace ns
+// reachesNamespace reports whether a resource of one namespace may apply to nodes of another namespace
 func reachesNamespace(owner, ns string) bool { return owner == ns || owner == shared }
 
-// EffectiveLabels merges a node's labels from the server, the agent's configuration and measured facts; the first of
-// them wins. Labels that the server keeps (metadata and join grant) win over labels of the agent's configuration, and
-// those win over measured facts.
+// EffectiveLabels merges a node's labels from the server, the agent's configuration and measured facts. Labels that
+// the server keeps (metadata and join grant) win over labels of the agent's configuration, and those win over measured
+// facts.
 func EffectiveLabels(meta model.Metadata, spec *model.NodeSpec) map[string]string {
 	own := spec.OperatorLabels(meta)
 	labels := make(map[string]string, len(own)+len(spec.AgentLabels)+len(spec.Facts))

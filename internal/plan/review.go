@@ -16,7 +16,8 @@ import (
 // A change of the policies on a node of a group with review needs the approval of another person. A changed directive waits
 // in its roll-out (reviewedSteps). Every other change waits as a whole, in package intent: reviewedChanges names its nodes.
 
-// reviewedNodes returns the nodes of all groups with review.
+// reviewedNodes returns the nodes of all groups whose changes need an approval (review). Changes for such nodes need
+// an approval.
 func reviewedNodes(f *fleet) *roaring.Bitmap {
 	nodes := roaring.New()
 	for _, g := range f.groups {
@@ -27,8 +28,8 @@ func reviewedNodes(f *fleet) *roaring.Bitmap {
 	return nodes
 }
 
-// reviewedUnits returns the units of a translation that run on nodes with review. At a start the fleet is empty: if a change
-// waited for its compilation at the last stop, a trial places the units.
+// reviewedUnits returns the changed checks and directives on nodes whose changes need an approval. At a start the
+// fleet is empty: if a change waited for its compilation at the last stop, a trial places the units.
 func (p *Planner) reviewedUnits(t *translation, rows map[model.UnitID]*rolloutRow) map[model.UnitID]bool {
 	found := map[model.UnitID]bool{}
 	look := func(*recomputation) {
@@ -56,8 +57,9 @@ func (p *Planner) reviewedUnits(t *translation, rows map[model.UnitID]*rolloutRo
 	return found
 }
 
-// reviewedSteps returns the steps of a changed unit. A directive on a node with review needs an approval, also without
-// steps of its own: then an approved change reaches all nodes at once, and no failure stops it.
+// reviewedSteps returns the roll-out steps of a changed directive, with an approval if a node needs review. A
+// directive on a node with review needs an approval, also without steps of its own: then an approved change reaches
+// all nodes at once, and no failure stops it.
 func reviewedSteps(u *unit, reviewed bool) *model.RolloutSpec {
 	if d := u.definition.AsDirective(); d == nil || d.Rudder != "" || u.steps != nil && u.steps.Approve || !reviewed {
 		return u.steps
@@ -70,8 +72,9 @@ func reviewedSteps(u *unit, reviewed bool) *model.RolloutSpec {
 	return &steps
 }
 
-// reviewedChanges returns the names of the nodes with review whose policies an edit changes, or that lose the review. A
-// deleted node is none of them. waits reports whether the new body of a unit waits in a roll-out; secrets has the changed Secrets.
+// reviewedChanges returns the nodes with a policy change that needs an approval. The edit changes their policies, or
+// takes the review from them. A deleted node is none of them. waits reports whether the new body of a unit waits in a
+// roll-out; secrets has the changed Secrets.
 func (f inspection) reviewedChanges(b *builder, before *roaring.Bitmap, waits func(model.UnitID) bool, secrets map[string]bool) (names []string) {
 	if before.IsEmpty() {
 		return nil
@@ -161,7 +164,7 @@ func readsSecretOf(c *content, secrets map[string]bool) bool {
 	})
 }
 
-// policyProperties returns the names of the properties that the directives of a node read before an edit, ascending. A body that
+// policyProperties returns the properties that the directives of a node read before an edit, ascending. A body that
 // waits reads none yet.
 func (f inspection) policyProperties(p *recomputation, n *node) (names []string) {
 	for _, id := range n.units.ids {
@@ -211,7 +214,7 @@ func policiesDiffer(was, is []*model.Definition, waits func(model.UnitID) bool) 
 	})
 }
 
-// propertiesDiffer reports whether two lists of properties have different values of these names.
+// propertiesDiffer reports whether two lists of properties differ in the values of some names.
 func propertiesDiffer(names []string, was, is []wire.Property) bool {
 	value := func(list []wire.Property, name string) (v wire.Property) {
 		if i := slices.IndexFunc(list, func(p wire.Property) bool { return p.Name == name }); i >= 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestReviewCoversPoliciesOfItsNodes previews changes beside a group with review. It expects that a change needs approval if it
-// alters the policies of a member at once, or ends its membership or the review, and not if a roll-out delays the change or other
-// nodes alone get it.
+// TestReviewCoversPoliciesOfItsNodes previews changes for groups that need approval, and expects requests for approval
+// only where needed. It expects that a change needs approval if it alters the policies of a member at once, or ends
+// its membership or the review, and not if a roll-out delays the change or other nodes alone get it.
 func TestReviewCoversPoliciesOfItsNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("p1", nil)
@@ -118,8 +118,9 @@ func TestReviewCoversPoliciesOfItsNodes(t *testing.T) {
 	expect("an undo after the end", true, write("Directive", "everywhere", a), rolloutWrite(t, rows[0].Key, r))
 }
 
-// TestReviewOfInterruptedChanges commits a change of a directive on a node with review without its compilation, as at a crash, and
-// expects the next start to request an approval. Own steps of the directive change nothing, nor does another start.
+// TestReviewOfInterruptedChanges stops the server between commit and compilation, and expects the next start to
+// request an approval. The change is of a directive on a node with review. This is what a crash leaves. Own steps of
+// the directive change nothing, nor does another start.
 func TestReviewOfInterruptedChanges(t *testing.T) {
 	for name, steps := range map[string]*model.RolloutSpec{"without steps": nil, "with steps": {Steps: []string{"50%"}}} {
 		t.Run(name, func(t *testing.T) {

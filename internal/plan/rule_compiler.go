@@ -11,12 +11,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// compileRuleGroup compiles a RuleGroup to a unit without targets: no agent gets its rules, the server evaluates them.
+// compileRuleGroup compiles a RuleGroup, whose rules the server evaluates, so no nodes are targets. No agent gets its
+// rules, because the server evaluates them.
 func compileRuleGroup(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec, ns := d.spec.(*model.RuleGroupSpec), d.key.Namespace
 	for i := range spec.Rules {
 		if err := checkRule(&spec.Rules[i]); err != nil {
-			return nil, model.Errorf(model.Invalid, "rule %s: %w", spec.Rules[i].Record+spec.Rules[i].Alert, err).WithHint("correct spec.rules[%d]", i)
+			return nil, model.Errorf(model.Invalid, "alert or recording rule %s: %w", spec.Rules[i].Record+spec.Rules[i].Alert, err).WithHint("correct spec.rules[%d]", i)
 		}
 	}
 	definition := model.CompileRuleGroup(model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID}, spec)
@@ -36,7 +37,8 @@ func compileRuleGroup(c *unitCompiler, d *declaredResource) (*unit, error) {
 	}, nil
 }
 
-// checkRule returns an error unless Prometheus accepts a rule: its name, expression and templates.
+// checkRule checks with Prometheus's own validation whether an alert or recording rule is valid. It checks name,
+// expression and templates.
 func checkRule(r *model.Rule) error {
 	p := rulefmt.Rule{
 		Record: r.Record, Alert: r.Alert, Expr: r.Expr, For: prommodel.Duration(r.For), KeepFiringFor: prommodel.Duration(r.KeepFiringFor),

@@ -15,10 +15,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// scaleFleet returns a planner with the large fleet of benchmarks: thousands of nodes, and 454 groups with conditions.
-// A node is in some 40 groups, nearly no two nodes in the same. 40 properties have values of the namespace, of groups
-// and of nodes. putUnits declares the 325 units (checks or directives); its function targets returns the targets of a
-// unit by number. A node gets some 120 of the units.
+// scaleFleet returns a planner with the large fleet of benchmarks. The fleet has thousands of nodes, and 454 groups
+// with conditions. A node is in some 40 groups, nearly no two nodes in the same. 40 properties have values of the
+// namespace, of groups and of nodes. putUnits declares the 325 units (checks or directives); its function targets
+// returns the targets of a unit by number. A node gets some 120 of the units.
 func scaleFleet(tb testing.TB, nodes int, putUnits func(put func(kind, name string, spec model.Spec), targets func(int) *model.Targets)) *testPlanner {
 	const groups, properties = 454, scaleProperties
 	h := newTestPlanner(tb)
@@ -85,21 +85,21 @@ func scaleFleet(tb testing.TB, nodes int, putUnits func(put func(kind, name stri
 	return h
 }
 
-// Units and properties of scaleFleet.
+// Units and properties of scaleFleet, the large fleet of benchmarks.
 const (
 	scaleUnits      = 325
 	scaleProperties = 40
 )
 
-// scaleChecks assigns 325 checks to the scale fleet (the large fleet of benchmarks); each check reads one property.
+// scaleChecks assigns 325 checks to the large fleet of benchmarks. Each check reads one property.
 func scaleChecks(put func(kind, name string, spec model.Spec), targets func(int) *model.Targets) {
 	for i := range scaleUnits {
 		put("Check", fmt.Sprintf("check%03d", i), commandCheck(fmt.Sprintf("check %d {{ .props.p%02d }}", i, i%scaleProperties), targets(i)))
 	}
 }
 
-// scaleDirective returns a directive for the scale fleet (the large fleet of benchmarks): every third has no mode, and
-// one of ten reads a property.
+// scaleDirective returns a test directive for the benchmarks with a large fleet. Every third has no mode, and one of
+// ten reads a property.
 func scaleDirective(i int, text string) *model.DirectiveSpec {
 	priority := i % 11
 	if i%10 == 0 {
@@ -110,9 +110,9 @@ func scaleDirective(i int, text string) *model.DirectiveSpec {
 	return d
 }
 
-// scaleDirectives assigns 325 directives to the scale fleet (the large fleet of benchmarks): they have 250 techniques
-// with 9 components each, and 163 policies. 75 techniques have two directives, of which one overrides the other on the
-// nodes of both. 40 Waivers excuse a component each.
+// scaleDirectives assigns 325 directives to the large fleet of benchmarks. They have 250 techniques with 9 components
+// each, and 163 policies. 75 techniques have two directives, of which one overrides the other on the nodes of both. 40
+// Waivers excuse a component each.
 func scaleDirectives(put func(kind, name string, spec model.Spec), targets func(int) *model.Targets) {
 	for i := range 250 {
 		technique := &model.TechniqueSpec{Parameters: []model.Parameter{{Name: "text"}}}
@@ -141,8 +141,9 @@ func scaleDirectives(put func(kind, name string, spec model.Spec), targets func(
 	}
 }
 
-// BenchmarkPlanDirectives measures the planner on fleets with 325 directives, some overridden by others, with 40
-// Waivers and a roll-out: it compiles the fleet, then edits a directive of all nodes, then changes one fact.
+// BenchmarkPlanDirectives measures compiling and editing a fleet with 325 directives. Some directives override others;
+// 40 Waivers and a roll-out are in force. It compiles the fleet, then edits a directive of all nodes, then changes one
+// fact.
 func BenchmarkPlanDirectives(b *testing.B) {
 	for _, nodes := range []int{3_000, 6_000, 12_000, 20_000} {
 		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
@@ -198,7 +199,7 @@ func (h *testPlanner) benchmarkPreviews(b *testing.B, review bool, nodes int) {
 	}
 }
 
-// measureCPU reports the processor time of an operation.
+// measureCPU reports the processor time of a benchmark's operation.
 func measureCPU(b *testing.B, do func()) {
 	began := cpuSeconds()
 	for b.Loop() {
@@ -207,7 +208,7 @@ func measureCPU(b *testing.B, do func()) {
 	b.ReportMetric(1000*(cpuSeconds()-began)/float64(b.N), "cpu-ms/op")
 }
 
-// stageTenth begins the roll-out of a directive that all nodes have, and brings a tenth of them to the new version.
+// stageTenth begins the roll-out of a directive of all nodes, and updates a tenth of the nodes.
 func (h *testPlanner) stageTenth(b *testing.B) {
 	d := scaleDirective(2, "text")
 	d.Rollout = &model.RolloutSpec{Steps: []string{"10%", "100%"}}
@@ -232,7 +233,7 @@ func (h *testPlanner) stageTenth(b *testing.B) {
 	}
 }
 
-// cpuSeconds returns the processor time of this process in seconds, which a busy machine distorts less than the
+// cpuSeconds returns the processor time of the running process in seconds. A busy machine distorts it less than the
 // clock.
 func cpuSeconds() float64 {
 	var u syscall.Rusage
@@ -262,8 +263,8 @@ func (h *testPlanner) benchmarkCold(b *testing.B) {
 	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MiB")
 }
 
-// BenchmarkPlan12000x325 measures compiling 12,000 nodes with 325 checks from scratch, and an edit of a check that
-// every node runs
+// BenchmarkPlan12000x325 measures compiling 12,000 nodes with 325 checks from scratch. It also measures an edit of a
+// check that every node runs.
 func BenchmarkPlan12000x325(b *testing.B) {
 	h := scaleFleet(b, 12_000, scaleChecks)
 	b.Run("cold", h.benchmarkCold)

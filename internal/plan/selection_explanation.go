@@ -13,14 +13,14 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// Explanation explains to people why a resource applies to a node or does not, with nested reasons
+// Explanation explains to people why a resource applies to a node or does not. The reasons are nested.
 type Explanation struct {
 	Lands bool          `json:"lands"`
 	Text  string        `json:"text"`
 	Steps []Explanation `json:"steps,omitempty"`
 }
 
-// ExplainCheck explains why a check runs on a node or does not; ok is false if the node or the check does not exist
+// ExplainCheck explains why a check runs on a node or does not. ok is false if the node or the check does not exist.
 func (i *Inspector) ExplainCheck(node model.NodeID, check model.CheckID) (e Explanation, ok bool) {
 	i.withFleet(func(f inspection) {
 		n, u := f.nodes[node], f.units[check]
@@ -90,14 +90,14 @@ func (i *Inspector) ExplainGroups(node model.NodeID) (list []Explanation) {
 	return list
 }
 
-// explainer explains how targets and groups select one node, by the same rules as fleet.targetsSelect
+// explainer explains how targets and groups select one node
 type explainer struct {
 	f    *fleet
 	n    *node
 	open map[directory.GroupID]bool // groups whose explanation is not finished, to stop at cycles
 }
 
-// nameFor returns the name of a resource, with its namespace only if that differs from the node's namespace
+// nameFor returns the name of a resource, with its namespace if the node is in another namespace
 func nameFor(name route.Name, n *node) string {
 	if name.Namespace == n.def.Namespace {
 		return name.Name
@@ -105,7 +105,7 @@ func nameFor(name route.Name, n *node) string {
 	return name.String()
 }
 
-// targets explains whether a resource's targets select the node; owner is the namespace of the resource
+// targets explains to people whether a resource's targets select the node. owner is the namespace of the resource.
 func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 	yes, no := w.items(t)
 	if len(yes) == 0 {
@@ -127,7 +127,7 @@ func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 	return Explanation{Lands: true, Text: name + " is assigned to this node", Steps: yes}
 }
 
-// selectionHint returns a hint with the one change that makes the targets select the node, or an empty text if no
+// selectionHint returns a hint about one change that would make the targets select the node. The text is empty if no
 // single change does.
 func (w *explainer) selectionHint(name string, t *targets) string {
 	for _, g := range t.groups {
@@ -142,7 +142,8 @@ func (w *explainer) selectionHint(name string, t *targets) string {
 	return ""
 }
 
-// items explains which groups, node names and condition of targets select the node (yes) and which do not (no)
+// items explains which groups, nodes and conditions of targets select the node. yes has the parts that select it, no
+// has the others.
 func (w *explainer) items(t *targets) (yes, no []Explanation) {
 	sort := func(y Explanation) {
 		if y.Lands {
@@ -180,7 +181,7 @@ func (w *explainer) items(t *targets) (yes, no []Explanation) {
 	return yes, no
 }
 
-// group explains whether the node is a member of a group.
+// group explains to people whether the node is a member of a group.
 func (w *explainer) group(g directory.GroupID) Explanation {
 	name := "group " + nameFor(w.f.groupNumbers.name(g), w.n)
 	group := w.f.groups[g]
@@ -224,13 +225,13 @@ func (w *explainer) group(g directory.GroupID) Explanation {
 
 // The functions below explain to people the origins of a node's labels and properties.
 
-// LabelOrigin is one label of a node with its owner: the server or the agent
+// LabelOrigin is one label of a node with its owner, the server or the agent
 type LabelOrigin struct {
 	Name, Value, Owner string
 	Hides              []LabelOrigin // values of weaker owners for the same label
 }
 
-// LabelOrigin.Owner has one of these words, the strongest owner first. Labels of a join token come after those of the
+// LabelOrigin.Owner has one of a few words, the strongest owner first. Labels of a join token come after those of the
 // server; model.JoinGrant makes the text for their owner.
 const (
 	ServerOwned = "server"
@@ -238,7 +239,7 @@ const (
 	FactsOwned  = "facts"
 )
 
-// LabelOrigins returns the labels of a node with their owners, sorted by name.
+// LabelOrigins returns the labels of a node sorted by name, each with its owner (server or agent).
 func LabelOrigins(meta model.Metadata, spec *model.NodeSpec) []LabelOrigin {
 	var out []LabelOrigin
 	given, from := map[string]string(nil), ""
@@ -261,7 +262,7 @@ func LabelOrigins(meta model.Metadata, spec *model.NodeSpec) []LabelOrigin {
 	return out
 }
 
-// PropertyOrigins has the resulting value of a node's property and every declared value
+// PropertyOrigins has the value of a node's property, with every declared value
 type PropertyOrigins struct {
 	Name     string
 	Value    json.RawMessage // value in force; nil: Conflict says why the property has no value
@@ -277,7 +278,7 @@ type PropertyOrigin struct {
 	Effect string // InForce, Partly, Overridden or InConflict
 }
 
-// PropertyOrigin.Effect has one of these words: the effect of a declared value on the value in force.
+// PropertyOrigin.Effect has one word for the effect of a declared value on the resulting value.
 const (
 	InForce    = "in force"
 	Partly     = "partly in force" // other members of the object are overridden
@@ -320,8 +321,7 @@ func (f inspection) propertyNames(n *node) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// origins returns a node's property with its resulting value and the origin of every declared value; ok is false if
-// it has no value
+// origins returns a node's property with the origin of every declared value. ok is false if the property has no value.
 func (f inspection) origins(n *node, name string) (o PropertyOrigins, ok bool) {
 	levels := append(f.sharedSources(n, name), f.properties.nodeValues(n, name))
 	value := mergeLevels(name, levels)
@@ -342,8 +342,8 @@ func (f inspection) origins(n *node, name string) (o PropertyOrigins, ok bool) {
 	return o, true
 }
 
-// valueEffect returns the effect of a declared value on the resulting value: used, partly used, overridden or in
-// conflict
+// valueEffect tells whether a declared value is used, partly used, overridden or in conflict. The effect is used,
+// partly used, overridden or in conflict.
 func valueEffect(said, now any) string {
 	var same, other, clashes int
 	var walk func(said, now any)
@@ -384,9 +384,9 @@ func valueEffect(said, now any) string {
 	return Overridden
 }
 
-// mergeLevels merges a property's values from global to node into one JSON value; two different values of the same
-// level become a conflict. It returns nil if there is no value. Values of one level are merged in a fixed order, so
-// that an error has the same text on every node.
+// mergeLevels merges the values of a property, from the widest scope to the node, into one JSON value. Two different
+// values of the same level become a conflict. It returns nil if there is no value. Values of one level are merged in a
+// fixed order, so that an error has the same text on every node.
 func mergeLevels(name string, levels [][]source) (value any) {
 	var mode model.PropertyMerge // of the widest level with a value
 	for _, level := range levels {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// flattenExplanation converts a nested Explanation to lines of text
+// flattenExplanation converts a nested Explanation to indented lines of text
 func flattenExplanation(w Explanation) string {
 	text := "- "
 	if w.Lands {
@@ -23,8 +23,8 @@ func flattenExplanation(w Explanation) string {
 	return text
 }
 
-// TestExplainCheckShowsTheChain explains why a check runs on a node, and expects the check, target, group and
-// condition in the explanation
+// TestExplainCheckShowsTheChain asks why a check runs on a node, and expects every step of the explanation. The steps
+// are check, target, group and condition.
 func TestExplainCheckShowsTheChain(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", map[string]string{"env": "prod"}, "web")
@@ -86,8 +86,8 @@ func TestExplainCheckShowsTheChain(t *testing.T) {
 	}
 }
 
-// TestPropertiesShowTheirSources lists the declared values of a property from global to node, and expects the
-// resulting value to equal the one in the assignment
+// TestPropertiesShowTheirSources lists the declared values of a property, and expects the result of the assignment.
+// The values go from global to node.
 func TestPropertiesShowTheirSources(t *testing.T) {
 	h := newTestPlanner(t)
 	raw := func(s string) map[string]json.RawMessage { return map[string]json.RawMessage{"p": json.RawMessage(s)} }
@@ -139,8 +139,8 @@ global default/everywhere in force`,
 	}
 }
 
-// TestLabelsHaveOwners expects each label of a node to have one owner (server or agent), and to list the values that
-// it hides
+// TestLabelsHaveOwners expects each label of a node to belong either to the server or to the agent. The label lists
+// the values that it hides.
 func TestLabelsHaveOwners(t *testing.T) {
 	meta := model.Metadata{Labels: map[string]string{"a": "server", "b": "server"}}
 	spec := &model.NodeSpec{AgentLabels: map[string]string{"b": "agent", "c": "agent"}, Facts: map[string]string{"a": "facts", "b": "facts", "c": "facts", "d": "facts"}}
@@ -159,8 +159,8 @@ func TestLabelsHaveOwners(t *testing.T) {
 	}
 }
 
-// TestFaultsListResourceAndReason expects the errors that keep nodes from running a check to be listed per node and
-// counted over all nodes
+// TestFaultsListResourceAndReason makes checks fail on nodes, and expects a list of the errors per node. The errors
+// keep nodes from running a check. They are also counted over all nodes.
 func TestFaultsListResourceAndReason(t *testing.T) {
 	h := newTestPlanner(t)
 	for i := range 5 {
@@ -206,7 +206,7 @@ func TestFaultsListResourceAndReason(t *testing.T) {
 	}
 }
 
-// FuzzResolve checks that merged property values are JSON and independent of the order of their sources.
+// FuzzResolve merges random property values, and expects the same JSON in any order of the sources.
 func FuzzResolve(f *testing.F) {
 	for _, v := range []string{`1`, `{"a":1}`, `{"a":{"b":2}}`, `[]`, `null`, ` {"a" : "x"} `, `{"a":1,"a":2}`, strings.Repeat(`{"a":`, 40) + `1` + strings.Repeat(`}`, 40)} {
 		f.Add(v, `{"a":2}`, `{"c":true}`)

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sensuEntity converts a node to an entity of Sensu, with which checks kept from Sensu expand their tokens. It is nil for
-// the node of a Sensu agent, which expands tokens by itself.
+// sensuEntity converts a node to a Sensu entity, for the token templates in Sensu checks. It is nil for the node of a
+// Sensu agent, which expands tokens by itself.
 func (r *resolver) sensuEntity(n *node) *wire.Property {
 	if n.def.External {
 		return nil

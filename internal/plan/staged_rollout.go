@@ -21,28 +21,29 @@ import (
 // receivers. The record is written in the commit that stores the candidate, so that no crash comes between, and package
 // rollout writes it from there on. Which nodes run the candidate follows from the record, the nodes' ids and their groups.
 
-// rollout has the new version (candidate) of a unit, and the nodes that already run it: members of the groups, and nodes
-// before the bound in the order of model.RolloutOrder.
+// rollout has the new version of a directive, and says which nodes already run the version. The new version is the
+// candidate. It runs on the members of the groups, and on the nodes before the bound in the order of
+// model.RolloutOrder.
 type rollout struct {
 	*body
 	bound  uint64
 	groups []directory.GroupID
 }
 
-// reaches reports whether a node already runs the candidate.
+// reaches reports whether the roll-out has already given the new version to a node.
 func (r *rollout) reaches(n *node) bool {
 	return model.RolloutOrder(n.def.ID) < r.bound || slices.ContainsFunc(r.groups, n.groups.has)
 }
 
-// rolloutRow is a stored roll-out with the revision of its row.
+// rolloutRow is a stored roll-out with the revision of its database row.
 type rolloutRow struct {
 	model.Rollout
 	revision int64
 }
 
-// recompileChangedRollouts compiles units (checks, directives) again if their stored roll-out is another one than when
-// they were last compiled: it adds them to the changes of the translation. A roll-out that the planner itself has
-// written is no such change.
+// recompileChangedRollouts compiles again each directive whose stored roll-out has changed. The roll-out differs from
+// the one at the last compilation. It adds them to the changes of the translation. A roll-out that the planner itself
+// has written is no such change.
 func (p *Planner) recompileChangedRollouts(ctx context.Context, t *translation, changes []intent.Change) error {
 	if !slices.ContainsFunc(changes, func(c intent.Change) bool { return c.Key.Kind == intent.RolloutKind }) {
 		return nil
@@ -63,8 +64,8 @@ func (p *Planner) recompileChangedRollouts(ctx context.Context, t *translation, 
 	return nil
 }
 
-// stageUnits gives each changed unit that has a roll-out its two versions: the accepted one and the candidate. It returns
-// the rows to write together with the new definitions.
+// stageUnits prepares the accepted and the new version of each changed directive with a roll-out. The new version is
+// the candidate. It returns the rows to write together with the new definitions.
 func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []intent.Write, err error) {
 	if !t.touchesRollouts() {
 		return nil, nil
@@ -119,9 +120,9 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 	return writes, nil
 }
 
-// stagePreview does in a preview the same as stageUnits, for units that the previewed writes do not change. A changed one is
-// shown on all the nodes that will have it. The preview may write roll-outs, too: written. waits reports whether the new body
-// of a unit needs an approval.
+// stagePreview computes the two versions of unchanged directives in roll-outs, for a preview of other changes. A
+// changed one is shown on all the nodes that will have it. The preview may write roll-outs, too: written. waits
+// reports whether the new body of a unit needs an approval.
 func (p *Planner) stagePreview(ctx context.Context, t *translation, written map[model.UnitID]model.Rollout) (waits func(model.UnitID) bool, err error) {
 	waiting := map[model.UnitID]bool{}
 	waits = func(id model.UnitID) bool { return waiting[id] }
@@ -150,10 +151,11 @@ func (p *Planner) stagePreview(ctx context.Context, t *translation, written map[
 	return waits, nil
 }
 
-// reachedNodes reports whether nodes have the candidate, and would lose it by another change.
+// reachedNodes reports whether the new version of a roll-out may have reached nodes.
 func (r *rolloutRow) reachedNodes() bool { return r.UnderWay() && (r.Bound > 0 || len(r.Steps) > 0) }
 
-// touchesRollouts reports whether the changes compile or delete a unit that may have a roll-out.
+// touchesRollouts reports whether the changed resources may affect a roll-out of a directive. They do if they compile
+// a directive or delete a unit.
 func (t *translation) touchesRollouts() bool {
 	return len(t.deletedUnits) > 0 || slices.ContainsFunc(t.units(), func(u *unit) bool { return u.Kind == directory.DirectiveKind })
 }
@@ -175,8 +177,8 @@ func (p *Planner) readRollouts(ctx context.Context) (map[model.UnitID]*rolloutRo
 	return rows, nil
 }
 
-// nextRollout returns the roll-out of a unit that was compiled anew, or nil if the unit needs none. row is its stored
-// roll-out; nil: none.
+// nextRollout decides how a newly compiled directive reaches its nodes, and returns its roll-out. It returns nil if
+// the directive needs none. row is its stored roll-out; nil: none.
 func (p *Planner) nextRollout(ctx context.Context, t *translation, u *unit, row *model.Rollout) (*model.Rollout, error) {
 	compiled := definitionKeyOf(u.definition).row().Name
 	if row == nil {
@@ -216,8 +218,9 @@ func (p *Planner) nextRollout(ctx context.Context, t *translation, u *unit, row 
 	return &next, p.beginRollout(ctx, t, u, &next, base)
 }
 
-// definitionInForce returns the definition that the nodes of a unit have at present, or nil if the unit is new. At a start
-// without a record of the roll-out, a definition that is not stored yet belongs to a change that the last stop interrupted.
+// definitionInForce returns the version of a directive that its nodes run before the roll-out of a new version. It
+// returns nil for a new directive. At a start without a record of the roll-out, a definition that is not stored yet
+// belongs to a change that the last stop interrupted.
 func (p *Planner) definitionInForce(u *unit) (found *model.Definition) {
 	if s := p.fleet.units[u.ID]; s != nil && s.def != nil {
 		return s.def.definition
@@ -233,8 +236,9 @@ func (p *Planner) definitionInForce(u *unit) (found *model.Definition) {
 	return found
 }
 
-// beginRollout starts the roll-out of a unit's new version (the candidate), while no node has it. The roll-out waits for an
-// approval, or runs at once. base is the revision before the change; zero: the last one that the planner applied.
+// beginRollout starts the gradual roll-out of a directive's new version, which no node has yet. The new version is the
+// candidate. The roll-out waits for an approval, or runs at once. base is the revision before the change; zero: the
+// last one that the planner applied.
 func (p *Planner) beginRollout(ctx context.Context, t *translation, u *unit, r *model.Rollout, base int64) error {
 	r.Candidate = definitionKeyOf(u.definition).row().Name
 	r.State, r.Reason, r.Approver, r.Steps, r.Bound, r.Excused, r.StartedAt = model.RolloutRunning, "", "", nil, 0, nil, p.o.Now().UTC().Round(0)
@@ -261,8 +265,8 @@ func (p *Planner) beginRollout(ctx context.Context, t *translation, u *unit, r *
 	return nil
 }
 
-// sourceChanges returns the recorded changes, newest first, of the resources from which a unit was compiled: those after a
-// revision. At a start (zero), or if none is after it, the list has the last change.
+// sourceChanges returns the recent changes of the resources behind a directive, newest first. The directive was
+// compiled from these resources. At a start (zero), or if none is after it, the list has the last change.
 func (p *Planner) sourceChanges(ctx context.Context, u *unit, revision int64) (list []intent.Change, err error) {
 	keys := append([]intent.Key{u.source.key}, u.uses...)
 	for _, name := range u.needs["Policy"] {
@@ -287,8 +291,9 @@ func (p *Planner) sourceChanges(ctx context.Context, u *unit, revision int64) (l
 	return list[:after], nil
 }
 
-// stage gives a compiled unit the versions of its roll-out: the accepted one for most nodes, the candidate for those that
-// the roll-out has reached. A definition that the store lost is replaced by the compiled one, which then reaches all nodes.
+// stage gives the nodes that a roll-out has reached the new version, and the others the accepted version. The nodes
+// that the roll-out has reached get the new version, the others the accepted version. A definition that the store lost
+// is replaced by the compiled one, which then reaches all nodes.
 func (p *Planner) stage(u *unit, r *model.Rollout) error {
 	compiled := u.body
 	u.Rollout = &directory.Rollout{Rollout: *r} // definitionStore.hash adds the definitions
@@ -314,7 +319,7 @@ func (p *Planner) stage(u *unit, r *model.Rollout) error {
 	return nil
 }
 
-// find returns the stored definition of a row with this name, or nil if there is none.
+// find returns a stored compiled check by the name of its database row. It returns nil if no such row exists.
 func (s *definitionStore) find(name string) *model.Definition {
 	text, unit, _ := strings.Cut(name, "-")
 	id, err := strconv.ParseUint(unit, 10, 32)

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// randomRolloutStep returns a random change of a random roll-out that is under way; ok is false if there is none.
+// randomRolloutStep returns a random change of a running roll-out. ok is false if no roll-out is under way.
 func (h *testPlanner) randomRolloutStep(rt *rapid.T) (w intent.Write, ok bool) {
 	rows, _ := h.List(rt.Context(), intent.ListQuery{Kind: intent.RolloutKind})
 	rows = slices.DeleteFunc(rows, func(row intent.Row) bool {
@@ -40,7 +40,7 @@ func (h *testPlanner) randomRolloutStep(rt *rapid.T) (w intent.Write, ok bool) {
 	return rolloutWrite(rt, row.Key, r), true
 }
 
-// rolloutWrite returns the write of a stored roll-out.
+// rolloutWrite returns the write that stores a roll-out in the database.
 func rolloutWrite(t interface{ Fatal(...any) }, key intent.Key, r model.Rollout) intent.Write {
 	body, err := json.Marshal(r)
 	if err != nil {
@@ -49,8 +49,9 @@ func rolloutWrite(t interface{ Fatal(...any) }, key intent.Key, r model.Rollout)
 	return intent.Write{Key: key, Body: body, Expect: -1}
 }
 
-// TestRolloutsFollowTheirRecords edits a directive with a roll-out and advances the stored roll-out. It expects the
-// edit on the nodes of the steps that have begun, also after restarts, and in the end on all nodes.
+// TestRolloutsFollowTheirRecords edits a directive, and expects its roll-out to follow the changes of the stored
+// record. It expects the edit on the nodes of the steps that have begun, also after restarts, and in the end on all
+// nodes.
 func TestRolloutsFollowTheirRecords(t *testing.T) {
 	h := newTestPlanner(t)
 	names := []string{"n1", "n2", "n3", "n4"}
@@ -154,14 +155,14 @@ func TestRolloutsFollowTheirRecords(t *testing.T) {
 	}
 }
 
-// revisionOf returns the revision of a directive's row.
+// revisionOf returns the revision of a directive's row in the database.
 func (h *testPlanner) revisionOf(directive string) int64 {
 	row, _ := h.Get(h.t.Context(), intent.Key{Kind: "Directive", Namespace: "default", Name: directive})
 	return row.Revision
 }
 
-// TestPreviewShowsStagedChangesOnAllNodes expects a preview to count all nodes of a change that will have a roll-out, and no
-// node if the writes change nothing during a roll-out.
+// TestPreviewShowsStagedChangesOnAllNodes previews a change that rolls out gradually, and expects the count to include
+// all nodes. During a roll-out, writes that change nothing count no node.
 func TestPreviewShowsStagedChangesOnAllNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n1", nil, "all")
@@ -203,8 +204,8 @@ func TestPreviewShowsStagedChangesOnAllNodes(t *testing.T) {
 	}
 }
 
-// FuzzFlattenFields flattens random JSON into fields, and expects a path for each field except a single bare value, and no
-// differences between equal values.
+// FuzzFlattenFields flattens random nested JSON into single fields, and expects each field to have a path. Only a
+// single bare value has none. Equal values have no differences.
 func FuzzFlattenFields(f *testing.F) {
 	f.Add([]byte(`{"Command": {"Shell": "true"}, "List": [1, {"a": null}], "": 1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

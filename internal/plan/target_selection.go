@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// updateTargets recomputes the nodes that a check's targets select.
+// updateTargets recomputes the nodes that the targets of a check select.
 func (f *fleet) updateTargets(p *recomputation, id model.UnitID) {
 	f.counts.Units++
 	u := f.units[id]
@@ -65,7 +65,8 @@ func (f *fleet) updateUnitsOfNode(p *recomputation, n *node) {
 	f.assignUnits(p, n, slices.Compact(found))
 }
 
-// assignUnits sets the checks that a node runs, of those that select it, and the version of each check in a gradual rollout
+// assignUnits sets the running checks and directives of a node, from all that select the node. It also sets the
+// version of each in a gradual roll-out.
 func (f *fleet) assignUnits(p *recomputation, n *node, selected []model.UnitID) {
 	id := n.def.ID
 	units, lost := p.splitOverridden(f, selected)
@@ -91,7 +92,7 @@ func (f *fleet) assignUnits(p *recomputation, n *node, selected []model.UnitID) 
 	p.build.Add(uint32(id))
 }
 
-// readersOf returns the nodes in the scope of a property that run a check which reads the property
+// readersOf returns the nodes in a property's scope where a check reads the property
 func (f *fleet) readersOf(at propertyPlace) *roaring.Bitmap {
 	readers := roaring.New()
 	for _, u := range f.properties.readers[at.property] {
@@ -116,8 +117,8 @@ func (f *fleet) readersOf(at propertyPlace) *roaring.Bitmap {
 	return readers
 }
 
-// targets are compiled model.Targets, which select nodes. They select all nodes of the listed groups, the listed
-// nodes and the nodes of the condition, without the nodes of except.
+// targets are the compiled targets of a resource, which select nodes. They select all nodes of the listed groups, the
+// listed nodes and the nodes of the condition, without the nodes of except.
 type targets struct {
 	groups []directory.GroupID
 	nodes  []route.Name
@@ -125,7 +126,7 @@ type targets struct {
 	except *targets
 }
 
-// targets compiles the targets of a resource in a namespace; nil targets stay nil.
+// targets compiles the targets of a resource in a namespace. nil targets stay nil.
 func (c *compiler) targets(ns string, t *model.Targets) (*targets, error) {
 	if t == nil {
 		return nil, nil
@@ -134,7 +135,7 @@ func (c *compiler) targets(ns string, t *model.Targets) (*targets, error) {
 	for _, name := range t.Groups {
 		r, ok := groupName(ns, name)
 		if !ok {
-			return nil, model.Errorf(model.Invalid, "group %q is of another namespace", name).
+			return nil, model.Errorf(model.Invalid, "group %q belongs to another namespace", name).
 				WithHint("name a group of %s, or shared/NAME", ns)
 		}
 		out.groups = insert(out.groups, c.groups.number(r))
@@ -157,7 +158,7 @@ func (c *compiler) targets(ns string, t *model.Targets) (*targets, error) {
 	return out, nil
 }
 
-// conditions returns all conditions in the targets, including those under except
+// conditions returns all conditions in the targets, also the conditions under except
 func (t *targets) conditions() (list []*condition) {
 	for ; t != nil; t = t.except {
 		if t.where != nil {
@@ -167,14 +168,14 @@ func (t *targets) conditions() (list []*condition) {
 	return list
 }
 
-// selectedNodes returns the nodes that targets select; owner is the namespace of the resource that has the targets.
-// It combines bitmaps and visits no node.
+// selectedNodes returns the nodes that the targets of a resource select. owner is the namespace of the resource. It
+// combines bitmaps and visits no node.
 func (f *fleet) selectedNodes(t *targets, owner string) *roaring.Bitmap {
 	return f.selectedNodesBy(t, owner, func(c *condition) *roaring.Bitmap { return f.conditions.matches(c) })
 }
 
-// selectedNodesBy returns the nodes that targets select, where the function holds returns the nodes that match each
-// condition
+// selectedNodesBy returns the nodes that targets select, with the given function to evaluate conditions. The function
+// holds returns the nodes that match a condition.
 func (f *fleet) selectedNodesBy(t *targets, owner string, holds func(*condition) *roaring.Bitmap) *roaring.Bitmap {
 	set := roaring.New()
 	if t == nil {
@@ -206,7 +207,7 @@ func (f *fleet) selectedNodesBy(t *targets, owner string, holds func(*condition)
 	return set
 }
 
-// targetsSelect reports whether targets select one node; owner is the namespace of the resource that has the targets
+// targetsSelect reports whether the targets of a resource select a given node. owner is the namespace of the resource.
 func (f *fleet) targetsSelect(t *targets, owner string, n *node) bool {
 	if t == nil || !reachesNamespace(owner, n.def.Namespace) || !f.listedOrMatching(t, n) {
 		return false
@@ -214,8 +215,7 @@ func (f *fleet) targetsSelect(t *targets, owner string, n *node) bool {
 	return t.except == nil || !f.targetsSelect(t.except, owner, n)
 }
 
-// listedOrMatching reports whether targets select a node by group, name or condition, without regard to their
-// exceptions
+// listedOrMatching reports whether targets select a node by group, name or condition. It ignores their exceptions.
 func (f *fleet) listedOrMatching(t *targets, n *node) bool {
 	for _, g := range t.groups {
 		if n.groups.has(g) {
@@ -233,8 +233,8 @@ func (f *fleet) listedOrMatching(t *targets, n *node) bool {
 // A proxy check lands on two sorts of nodes: machines run the check, and proxy nodes are its subjects. Both are nodes of
 // the unit. The assignments of the machines name the proxy nodes.
 
-// landingNodes returns the nodes that the targets of a check select: machines that run it and proxy nodes that it is
-// about
+// landingNodes returns the nodes that a check selects, both machines and proxy nodes. These are machines that run the
+// check and proxy nodes that it is about.
 func (f *fleet) landingNodes(u *unit) *roaring.Bitmap {
 	on := f.selectedNodes(u.targets, u.Namespace)
 	for _, p := range u.policies {
@@ -252,8 +252,8 @@ func (f *fleet) landingNodes(u *unit) *roaring.Bitmap {
 	return on
 }
 
-// runsOn reports whether one node runs a check or, as a proxy node, is the subject of it. The caller found the unit
-// by the node's groups, names or labels, so only proxies, namespace and except remain to be tested.
+// runsOn reports whether a node runs a check or is its subject as a proxy node. The caller found the unit by the
+// node's groups, names or labels, so only proxies, namespace and except remain to be tested.
 func (f *fleet) runsOn(u *unit, n *node) bool {
 	switch {
 	case n.def.Proxy:
@@ -266,12 +266,12 @@ func (f *fleet) runsOn(u *unit, n *node) bool {
 	return reachesNamespace(u.Namespace, n.def.Namespace) && (u.targets.except == nil || !f.targetsSelect(u.targets.except, u.Namespace, n))
 }
 
-// runners returns the machines that run a check.
+// runners returns the machines that run a check, without its proxy nodes.
 func (f *fleet) runners(u *placedUnit) *roaring.Bitmap {
 	return roaring.AndNot(u.nodes.Bitmap, f.proxies)
 }
 
-// markProxyRunners marks for recomputation the machines that run a proxy check whose proxy nodes changed.
+// markProxyRunners notes that the machines of a proxy check need new assignments, because its proxy nodes changed.
 func (f *fleet) markProxyRunners(p *recomputation) {
 	mark := func(id model.UnitID) {
 		if u := f.units[id]; u != nil && u.def != nil && u.def.proxies != nil {
@@ -295,8 +295,9 @@ func (f *fleet) markProxyRunners(p *recomputation) {
 	}
 }
 
-// skipProxies removes proxy nodes from a set of nodes that get an assignment, because a proxy node has no agent. It
-// also discards the compositions of their unit sets, so that a machine with the same set composes it again.
+// skipProxies removes the proxy nodes, which have no agent, from a set of nodes with new assignments. A proxy node has
+// no agent. It also discards the compositions of their unit sets, so that a machine with the same set composes it
+// again.
 func (f *fleet) skipProxies(p *recomputation) {
 	for id := range bitmapIDs(roaring.And(p.build, f.proxies)) {
 		f.nodes[model.NodeID(id)].units.composed = nil
@@ -304,8 +305,8 @@ func (f *fleet) skipProxies(p *recomputation) {
 	p.build.AndNot(f.proxies)
 }
 
-// proxyTargets lists, for each proxy check in a set of checks, the proxy nodes whose results it sends, or returns nil
-// if the set has no proxy check.
+// proxyTargets lists the proxy nodes of each proxy check in a set of checks. The machine sends results about these
+// proxy nodes. It returns nil if the set has no proxy check.
 func (b *builder) proxyTargets(s *unitSet, leftOut []model.UnitID, definitions []*model.Definition) *directory.ProxyTargets {
 	var list wire.ProxyChecks
 	names := map[model.NodeID][]string{} // names of the properties that the checks about each proxy node read
@@ -351,7 +352,7 @@ func (b *builder) proxyTargets(s *unitSet, leftOut []model.UnitID, definitions [
 	return directory.NewProxyTargets(list, nodes, definitions)
 }
 
-// nodeIDs returns the node ids of a bitmap, ascending.
+// nodeIDs returns the ids in a bitmap as a list of nodes, ascending.
 func nodeIDs(b *roaring.Bitmap) []model.NodeID {
 	ids := make([]model.NodeID, 0, b.GetCardinality())
 	for it := b.Iterator(); it.HasNext(); {

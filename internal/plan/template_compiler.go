@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// compileTemplate compiles a Template to a unit: its targets and its definition for agents. Items and triggers that are
+// compileTemplate compiles a Template to its targets and its definition for agents. Items and triggers that are
 // disabled are left out; the order of the others is that of their keys and names, so that an edit of the order changes
 // nothing.
 func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
@@ -57,7 +57,8 @@ func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 	return u, nil
 }
 
-// compileTriggers compiles triggers or their prototypes, and collects in `named` the handlers and routes that they name.
+// compileTriggers compiles the triggers of a Template, or the prototypes of a discovery rule. It collects the handlers
+// and routes of the triggers in `named`.
 func compileTriggers(triggers []model.Trigger, named references) (list []model.DefinitionTrigger) {
 	for i := range triggers {
 		out := triggers[i].Definition()
@@ -68,7 +69,7 @@ func compileTriggers(triggers []model.Trigger, named references) (list []model.D
 	return list
 }
 
-// addReceivers adds the handlers and the route of a trigger.
+// addReceivers adds the handlers and the route of a trigger to the references.
 func (named references) addReceivers(t *model.DefinitionTrigger) {
 	named["Handler"] = append(named["Handler"], t.Handlers...)
 	if t.Route != "" {
@@ -76,8 +77,8 @@ func (named references) addReceivers(t *model.DefinitionTrigger) {
 	}
 }
 
-// compileRule compiles a discovery rule of a Template, by which agents find things such as disks. Disabled prototypes
-// stay: an override may ask for them.
+// compileRule compiles a low-level discovery rule of a Template. By such a rule agents find things such as disks.
+// Disabled prototypes stay: an override may ask for them.
 func compileRule(rule *model.DiscoveryRule, named references) model.DefinitionRule {
 	out := rule.Definition()
 	for i := range out.Triggers {

@@ -12,20 +12,21 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// definitionToy is the kind of the definitions that resources of the test kind Toy compile to.
+// definitionToy is the kind of compiled resources of the test kind Toy.
 const definitionToy model.DefinitionKind = 99
 
-// toySpec is the spec of the kind Toy. The kind exists only in tests; its resources are placed on nodes as checks are.
+// toySpec is the specification of the test kind Toy. The kind exists only in tests; its resources are placed on nodes
+// as checks are.
 type toySpec struct {
 	Colour  string         `json:"colour"`
 	Targets *model.Targets `json:"targets"`
 }
 
-// Kind returns the name of the resource kind.
+// Kind returns the name of the test kind.
 func (*toySpec) Kind() string { return "Toy" }
 
-// compileToy compiles a resource of the test kind Toy to a unit with its targets and, as the body for agents, its
-// colour.
+// compileToy compiles a resource of the test kind Toy. The compiled resource has targets and, as the body for agents,
+// a colour.
 func compileToy(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec := d.spec.(*toySpec)
 	definition := &model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(d.key.Namespace).ID}
@@ -38,8 +39,7 @@ func compileToy(c *unitCompiler, d *declaredResource) (*unit, error) {
 	return u, err
 }
 
-// TestToyUnit declares a resource of a test kind, and expects its compiled definition on the nodes that its targets
-// select.
+// TestToyUnit declares a resource of the example kind Toy, and expects its compiled form on the target nodes.
 func TestToyUnit(t *testing.T) {
 	h := &testPlanner{t: t, memoryStore: newMemoryStore()}
 	h.p = New(Options{Store: h.memoryStore, Kinds: kind.All().With(kind.Define(kind.Definition[*toySpec]{
@@ -63,8 +63,8 @@ func TestToyUnit(t *testing.T) {
 	}
 }
 
-// TestKindsWithUnitsAreCompiled expects a compile function, a decoder and, where it lands on nodes, a feature of agents for each
-// kind that has a unit.
+// TestKindsWithUnitsAreCompiled expects a compile function and a decoder for each kind of resource that nodes receive.
+// A kind that nodes get also needs a feature of agents.
 func TestKindsWithUnitsAreCompiled(t *testing.T) {
 	for _, k := range kind.All().Kinds() {
 		if (unitCompilers[k.Name] != nil) != (k.Unit != 0) {

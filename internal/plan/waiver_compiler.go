@@ -11,8 +11,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// compileWaiver compiles a Waiver to a unit of its own, so that its edit changes no definition of a directive and only the
-// assignments of its nodes. An expired waiver stays on its nodes: each agent reads the end.
+// compileWaiver compiles a Waiver, which excuses nodes from components of directives. So its edit changes only the
+// assignments of its nodes, and no definition of a directive. An expired waiver stays on its nodes: each agent reads
+// the end.
 func compileWaiver(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec, ns := d.spec.(*model.WaiverSpec), d.key.Namespace
 	definition := &model.WaiverDefinition{
@@ -42,8 +43,8 @@ func compileWaiver(c *unitCompiler, d *declaredResource) (*unit, error) {
 	return u, nil
 }
 
-// selfChosen returns how many of a Waiver's nodes no operator has chosen: they were selected by values that the
-// machines themselves report.
+// selfChosen counts the nodes that a Waiver selects only by values from the machines themselves. Values that the
+// machines themselves report have selected them.
 func (f inspection) selfChosen(u *placedUnit) (count int) {
 	t := u.def.targets
 	for id := range bitmapIDs(u.nodes.Bitmap) {
@@ -54,7 +55,7 @@ func (f inspection) selfChosen(u *placedUnit) (count int) {
 	return count
 }
 
-// waiverWarnings returns the warnings about a Waiver: no node has a directive that it covers, nodes may have chosen it
+// waiverWarnings returns the warnings about a Waiver. No node has a directive that it covers, nodes may have chosen it
 // by their facts, or it covers components that do not exist.
 func (f inspection) waiverWarnings(id model.UnitID) (out []string) {
 	own := f.units[id]

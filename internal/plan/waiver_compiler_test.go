@@ -10,8 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestWaiverReachesItsNodesAlone expects a Waiver to change the assignments of its own nodes only, and no definition of
-// a directive. It expects an edit of the reason to change nothing, and a warning about a Waiver without effect.
+// TestWaiverReachesItsNodesAlone declares a Waiver, and expects changed assignments only on the nodes that the Waiver
+// selects. No definition of a directive changes. It expects an edit of the reason to change nothing, and a warning
+// about a Waiver without effect.
 func TestWaiverReachesItsNodesAlone(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n1", nil, "all")

@@ -6,8 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Sum returns how many components of a directive have each status, by the modes of its blocks, and the worst of these statuses.
-// status returns the status of the component at a position, of n.
+// Sum counts the components of a directive by status, with the reporting modes of its blocks applied. It also returns
+// the worst status. status returns the status of the component at a position, of n.
 func Sum(status func(int) Status, n int, blocks []model.Block) (counts Counts, worst Status) {
 	if len(blocks) == 0 {
 		for i := range n {
@@ -22,7 +22,7 @@ func Sum(status func(int) Status, n int, blocks []model.Block) (counts Counts, w
 	return counts, counts.worst()
 }
 
-// SumBlocks returns the counts of each block.
+// SumBlocks returns the status counts of each block of a directive.
 func SumBlocks(status func(int) Status, blocks []model.Block) []Counts {
 	out := make([]Counts, len(blocks))
 	for i := range blocks {
@@ -32,7 +32,8 @@ func SumBlocks(status func(int) Status, blocks []model.Block) []Counts {
 	return out
 }
 
-// Sum returns how many of n components have each status, by the modes of their blocks, and the worst of these statuses.
+// Sum counts n components by status, with the reporting modes of their blocks applied. It also returns the worst
+// status.
 func (c Codes) Sum(n int, blocks []model.Block) (counts Counts, worst Status) {
 	if len(blocks) == 0 {
 		return c.Counts(n)
@@ -40,7 +41,8 @@ func (c Codes) Sum(n int, blocks []model.Block) (counts Counts, worst Status) {
 	return Sum(c.At, n, blocks)
 }
 
-// NeverCounts reports whether a component never counts in the compliance: the reporting modes of its blocks leave it out of each run.
+// NeverCounts reports whether the reporting modes of its blocks always leave a component out of the compliance. The
+// reporting modes of its blocks leave it out of each run.
 func NeverCounts(position int, blocks []model.Block) bool {
 	at := uint32(position)
 	for i := range blocks {
@@ -55,13 +57,14 @@ func NeverCounts(position int, blocks []model.Block) bool {
 	return false
 }
 
-// blockSums walks the components of a directive and its blocks side by side.
+// blockSums walks through the components of a directive together with the blocks around the components.
 type blockSums struct {
 	status func(int) Status
 	blocks []model.Block // they begin at the next component or after it
 }
 
-// children returns the position and the counts of each component and block between first and end, without inner ones.
+// children iterates over the components and blocks directly inside a range, with their counts by status. The range
+// goes from first to end. Inner components and blocks do not appear.
 func (s *blockSums) children(first, end int) iter.Seq2[int, Counts] {
 	return func(yield func(int, Counts) bool) {
 		for at := first; at < end; {
@@ -80,7 +83,7 @@ func (s *blockSums) children(first, end int) iter.Seq2[int, Counts] {
 	}
 }
 
-// nextBlock returns the counts of the next block by its mode, and skips the block.
+// nextBlock returns the status counts of the next block in its reporting mode, and skips the block.
 func (s *blockSums) nextBlock() (counts Counts) {
 	b := s.blocks[0]
 	s.blocks = s.blocks[1:]
@@ -117,7 +120,7 @@ func (s *blockSums) nextBlock() (counts Counts) {
 	return counts
 }
 
-// worst returns the worst status whose count is not zero, or NotApplicable if all are zero.
+// worst returns the worst status that any component has. If all counts are zero, it returns NotApplicable.
 func (c *Counts) worst() Status {
 	worst := NotApplicable
 	for s, n := range c {
@@ -128,7 +131,7 @@ func (c *Counts) worst() Status {
 	return worst
 }
 
-// share returns the share of fulfilled components without waived ones; ok is false if there are no others.
+// share returns the fraction of compliant components, without waived components. ok is false if there are no others.
 func (c *Counts) share() (share float64, ok bool) {
 	fulfilled, total := 0, c.Total()-c[Waived]
 	for s, n := range c {
@@ -139,7 +142,7 @@ func (c *Counts) share() (share float64, ok bool) {
 	return float64(fulfilled) / float64(max(total, 1)), total > 0
 }
 
-// Unfulfilled returns how many counted components are neither compliant nor waived.
+// Unfulfilled counts the components that are neither compliant nor waived.
 func (c *Counts) Unfulfilled() (n int) {
 	for s, k := range c {
 		if !Status(s).Fulfilled() && Status(s) != Waived {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// block is a component or a block of a random technique: a component has a status, a block has children.
+// block is a component or a block of a random technique. A component has a status, a block has children.
 type block struct {
 	status    Status
 	reporting model.Reporting
@@ -32,8 +32,8 @@ func randomBlock(random *rand.Rand, depth int) block {
 	return b
 }
 
-// add appends the statuses of the block's components to codes, and the block with its inner blocks to blocks, as a
-// compiled directive has them.
+// add adds the block's components and inner blocks to flat lists, as in a compiled directive. The order is that of a
+// compiled directive.
 func (b *block) add(codes *[]Status, blocks *[]model.Block) {
 	if b.children == nil {
 		*codes = append(*codes, b.status)
@@ -53,8 +53,8 @@ func (b *block) add(codes *[]Status, blocks *[]model.Block) {
 	(*blocks)[at] = of
 }
 
-// list returns the statuses that the block counts, each repeated by its weight, as the plainest form of Rudder's
-// arithmetic.
+// list returns the statuses that the block counts, each repeated as often as its weight says. This is the plainest
+// form of Rudder's arithmetic.
 func (b *block) list() (out []Status) {
 	if b.children == nil {
 		return []Status{b.status}
@@ -108,8 +108,8 @@ func (b *block) list() (out []Status) {
 	return all
 }
 
-// TestBlocksCountAsInThePlainForm counts the statuses of random blocks by packed codes, and compares the sums with a
-// plain count of the statuses in lists.
+// TestBlocksCountAsInThePlainForm counts the statuses of random blocks in packed form, and expects the sums of a plain
+// count. The plain sums come from lists of statuses.
 func TestBlocksCountAsInThePlainForm(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 5000 {
@@ -147,8 +147,8 @@ func TestBlocksCountAsInThePlainForm(t *testing.T) {
 	}
 }
 
-// TestReportingModes computes the compliance of a block in each reporting mode, from components that are compliant,
-// non-compliant and in error.
+// TestReportingModes computes the compliance of a block in each reporting mode, and expects Rudder's values. The
+// components are compliant, non-compliant and in error.
 func TestReportingModes(t *testing.T) {
 	statuses := []Status{Compliant, NonCompliant, Error, Compliant}
 	for reporting, want := range map[model.Reporting]string{
@@ -224,8 +224,8 @@ func TestLoopsInLoops(t *testing.T) {
 	}
 }
 
-// TestLoopsAndBlocksBecomeComponents compiles blocks, loops and conditions, and expects their components and the
-// results of their conditions.
+// TestLoopsAndBlocksBecomeComponents compiles blocks, loops and conditions, and expects the right components and
+// results.
 func TestLoopsAndBlocksBecomeComponents(t *testing.T) {
 	file := func(path string) *model.PathMethod { return &model.PathMethod{Path: path} }
 	technique := &model.TechniqueSpec{
@@ -316,7 +316,7 @@ func TestLoopsAndBlocksBecomeComponents(t *testing.T) {
 	}
 }
 
-// elements returns a parameter value that is a list of texts.
+// elements returns a test parameter value that is a list of texts.
 func elements(list ...string) (v model.ParameterValue) {
 	for _, text := range list {
 		v.Elements = append(v.Elements, model.LoopItem{"": model.Scalar(text)})
@@ -324,8 +324,7 @@ func elements(list ...string) (v model.ParameterValue) {
 	return v
 }
 
-// TestNumbersHaveBounds checks values at and beyond the smallest and largest number of a parameter, and expects errors
-// for those beyond.
+// TestNumbersHaveBounds checks numbers at and beyond a parameter's bounds, and expects errors beyond the bounds.
 func TestNumbersHaveBounds(t *testing.T) {
 	p := &model.Parameter{Name: "port", Type: "integer", Min: new(1), Max: new(65535)}
 	for text, want := range map[string]string{"1": "", "65535": "", "0": "0 is not 1 to 65535", "65536": "is not 1 to 65535", "x": "no whole number"} {
@@ -335,7 +334,7 @@ func TestNumbersHaveBounds(t *testing.T) {
 	}
 }
 
-// TestModesAndSecretsAreCompiled compiles modes of components and blocks, and expects the innermost mode to count; it
+// TestModesAndSecretsAreCompiled compiles modes of components and blocks, and expects the innermost mode to count. It
 // also compiles parameters that name Secrets.
 func TestModesAndSecretsAreCompiled(t *testing.T) {
 	path := &model.PathMethod{Path: "/a"}

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Compiled is a technique with the values of a directive.
+// Compiled is a compiled technique with the values of a directive.
 type Compiled struct {
 	Components []model.Component
 	Blocks     []model.Block // by position, an outer block before its inner ones
@@ -23,15 +23,15 @@ type Compiled struct {
 	Secrets map[string]string
 }
 
-// Limits of a compiled directive; the protocol has them, too.
+// Limits of a compiled directive. The protocol has the same limits.
 const (
 	maxComponents    = 10000
 	maxComponentName = 255
 	maxCondition     = 4096
 )
 
-// Compile returns the components and blocks of a technique in their order, with the values of a directive. A component with a
-// loop stands once for each element of its list or map. An error names the parameter or component that is wrong.
+// Compile returns the components and blocks of a technique, with the values of a directive. A component with a loop
+// stands once for each element of its list or map. An error names the parameter or component that is wrong.
 func Compile(technique *model.TechniqueSpec, values map[string]model.ParameterValue) (*Compiled, error) {
 	bound, err := bindParameters(technique.Parameters, values)
 	if err != nil {
@@ -57,14 +57,14 @@ func Compile(technique *model.TechniqueSpec, values map[string]model.ParameterVa
 	return &c.Compiled, err
 }
 
-// compiler collects the components of a technique.
+// compiler collects the components of a technique during its compilation.
 type compiler struct {
 	Compiled
 	values map[string]model.ParameterValue
 	names  map[string]bool // of components, blocks and loops so far
 }
 
-// scope has the names, conditions and modes that a component takes over from the blocks around it.
+// scope has the names, conditions and modes that a component inherits from its surrounding blocks.
 type scope struct {
 	outer  []string // names of the blocks around it, the innermost last
 	when   string   // joined conditions of the blocks
@@ -120,7 +120,7 @@ func itemOf(e model.LoopItem, outer map[string]string) (map[string]string, error
 	return item, nil
 }
 
-// addMethod adds a component, or a block and its components.
+// addMethod adds the component of a method, or a block and its components.
 func (c *compiler) addMethod(m *model.Method, name string, in scope) error {
 	if c.names[name] {
 		return model.Errorf(model.Invalid, "two components are named %q", name).WithHint("write another name, or remove the equal element of the loop")
@@ -189,7 +189,7 @@ func (c *compiler) addMethod(m *model.Method, name string, in scope) error {
 	return nil
 }
 
-// checkItem returns an error if a method reads a field that the element of its loop does not have.
+// checkItem returns an error if a method reads a missing field of its loop's element.
 func checkItem(method string, arguments []byte, item map[string]string) error {
 	_, err := model.EachMethodText(method, arguments, func(text string, shell bool) (string, error) {
 		template, err := model.ParseMethodTemplate(text, shell)
@@ -202,7 +202,7 @@ func checkItem(method string, arguments []byte, item map[string]string) error {
 				continue
 			}
 			if field == "" {
-				return "", model.Errorf(model.Invalid, "the element has fields, so {{ .item }} is no text").WithHint("write one of %s", strings.Join(fieldNames(item), ", "))
+				return "", model.Errorf(model.Invalid, "the element has several fields, so {{ .item }} is not a single text").WithHint("write one of %s", strings.Join(fieldNames(item), ", "))
 			}
 			return "", model.Errorf(model.Invalid, "the element has no field %q", field).WithHint("write one of %s", strings.Join(fieldNames(item), ", "))
 		}
@@ -211,7 +211,7 @@ func checkItem(method string, arguments []byte, item map[string]string) error {
 	return err
 }
 
-// fieldNames returns the variables of an element, ascending.
+// fieldNames returns the template variables for the fields of a loop's element, ascending.
 func fieldNames(item map[string]string) []string {
 	names := slices.Sorted(maps.Keys(item))
 	for i, field := range names {
@@ -235,13 +235,13 @@ func (c *compiler) joinConditions(own string, in scope) (string, error) {
 		text = "(" + in.when + ") && (" + text + ")"
 	}
 	if len(text) > maxCondition {
-		return "", fmt.Errorf("its condition and those of its blocks are longer than %d bytes", maxCondition)
+		return "", fmt.Errorf("its condition and the conditions of its blocks are together longer than %d bytes", maxCondition)
 	}
 	return text, nil
 }
 
-// wholeNames replaces the names of components in a condition by their full names, with loop and block. It searches a
-// name in the component's own block first, then in the blocks around it.
+// wholeNames replaces short component names in a condition by full names, with block and loop. A full name includes
+// loop and block. It searches a name in the component's own block first, then in the blocks around it.
 func (c *compiler) wholeNames(own string, in scope) (string, error) {
 	var unknown error
 	text, err := renameComponents(own, func(name string) string {
@@ -260,7 +260,8 @@ func (c *compiler) wholeNames(own string, in scope) (string, error) {
 	return text, cmp.Or(err, unknown)
 }
 
-// bindParameters returns the value of each parameter: the directive's or the default.
+// bindParameters returns the value of each parameter, from the directive or the technique's default. It is the
+// directive's value or the default.
 func bindParameters(parameters []model.Parameter, values map[string]model.ParameterValue) (map[string]model.ParameterValue, error) {
 	bound := map[string]model.ParameterValue{}
 	for i := range parameters {
@@ -289,8 +290,8 @@ func bindParameters(parameters []model.Parameter, values map[string]model.Parame
 	return bound, nil
 }
 
-// CheckParameter returns an error unless a value fits a parameter. A value with properties of the node is refused where the
-// parameter has constraints, because each node would have to test it.
+// CheckParameter returns an error unless a value fits a parameter of a technique. A value with properties of the node
+// is refused where the parameter has constraints, because each node would have to test it.
 func CheckParameter(p *model.Parameter, value model.ParameterValue) error {
 	if !p.IsLoop() {
 		if value.Elements != nil {
@@ -302,7 +303,7 @@ func CheckParameter(p *model.Parameter, value model.ParameterValue) error {
 		return model.Errorf(model.Invalid, "parameter %s: %s is no %s", p.Name, value, p.Type).WithHint("write %s", map[string]string{"list": "[A, B] or [{name: A, FIELD: TEXT}]", "map": "{KEY: TEXT}"}[p.Type])
 	}
 	if n := len(value.Elements); p.Min != nil && n < *p.Min || p.Max != nil && n > *p.Max {
-		return model.Errorf(model.Invalid, "parameter %s: %s are not %s", p.Name, model.CountNoun(len(value.Elements), "element"), rangeText(p))
+		return model.Errorf(model.Invalid, "parameter %s: it has %s, but allows %s", p.Name, model.CountNoun(len(value.Elements), "element"), rangeText(p))
 	}
 	seen := map[string]bool{}
 	for _, e := range value.Elements {
@@ -345,7 +346,8 @@ func rangeText(p *model.Parameter) string {
 	return fmt.Sprintf("%d to %d", *p.Min, *p.Max)
 }
 
-// checkText returns an error unless a text fits a parameter, or the elements of its list or map.
+// checkText returns an error unless a text value fits the type and limits of a parameter. It also checks the elements
+// of a list or map.
 func checkText(p *model.Parameter, value model.Scalar) error {
 	if p.Type == model.SecretParameter {
 		if value == "" || strings.Contains(string(value), "{{") {
@@ -376,7 +378,7 @@ func checkText(p *model.Parameter, value model.Scalar) error {
 		for i, word := range p.OneOf {
 			words[i] = string(word)
 		}
-		return model.Errorf(model.Invalid, "parameter %s: %q is not allowed", p.Name, value).WithHint("write %s", strings.Join(words, " or "))
+		return model.Errorf(model.Invalid, "parameter %s: value %q is not one of the allowed values", p.Name, value).WithHint("write %s", strings.Join(words, " or "))
 	case p.Pattern != "":
 		pattern, err := CompilePattern(p.Pattern)
 		if err != nil {
@@ -395,7 +397,7 @@ var aclEntry = regexp.MustCompile(`^(default:)?(user|group|mask|other):[A-Za-z0-
 // IsACLEntry reports whether a text is an entry of an access control list, such as user:ada:r-x.
 func IsACLEntry(text string) bool { return aclEntry.MatchString(text) }
 
-// CompilePattern returns the regular expression for the pattern of a parameter: it matches only whole values.
+// CompilePattern compiles the pattern of a parameter to a regular expression for whole values.
 func CompilePattern(pattern string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(`^(?:` + pattern + `)$`)
 	if err != nil {

@@ -8,20 +8,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Condition is the compiled condition of a component: a subset of CEL over the components before it and the node's
-// facts.
+// Condition is the compiled condition of a component. It is a subset of CEL over the components before it and the
+// node's facts.
 type Condition struct {
 	eval  func(*Scope) bool
 	names []namePlace
 }
 
-// namePlace is the name of a component in the text of a condition.
+// namePlace is the position of a component's name in the text of a condition.
 type namePlace struct {
 	name       string
 	start, end int // of its quoted form
 }
 
-// Scope has the values that a condition reads.
+// Scope has the component statuses and facts that a condition reads.
 type Scope struct {
 	Facts    map[string]string
 	Statuses map[string]Status // of the components that ran before; the key is the component's name
@@ -36,7 +36,7 @@ func (c *Condition) Components() []string {
 	return names
 }
 
-// renameComponents returns the condition with other names of the components that it reads.
+// renameComponents returns the text of a condition with other names for its components.
 func renameComponents(text string, rename func(string) string) (string, error) {
 	c, err := ParseCondition(text)
 	if err != nil {
@@ -52,8 +52,8 @@ func renameComponents(text string, rename func(string) string) (string, error) {
 	return b.String() + text[at:], nil
 }
 
-// any calls matches with the status of a component; if the name belongs to a block or loop, one matching component is
-// enough.
+// any reports whether a component, or any component of a block or loop, has a matching status. If the name belongs to
+// a block or loop, one matching component is enough.
 func (s *Scope) any(name string, matches func(Status) bool) bool {
 	if status, ran := s.Statuses[name]; ran {
 		return matches(status)
@@ -66,10 +66,12 @@ func (s *Scope) any(name string, matches func(Status) bool) bool {
 	return false
 }
 
-// Holds reports whether the condition is true. A component that did not run is neither changed nor ok nor failed.
+// Holds reports whether the condition of a component is true. A component that did not run is neither changed nor ok
+// nor failed.
 func (c *Condition) Holds(s *Scope) bool { return c.eval(s) }
 
-// functions has the functions over a component, or over all components of a block or loop.
+// functions has the functions that a condition may call. Each applies to a component, or to all components of a block
+// or loop.
 var functions = map[string]func(s *Scope, name string) bool{
 	"changed": func(s *Scope, name string) bool { return s.any(name, isChanged) },
 	"ok":      func(s *Scope, name string) bool { return s.any(name, isOK) && !s.any(name, isFailed) },
@@ -88,8 +90,8 @@ func isFailed(s Status) bool { return s == NonCompliant || s == Error || s == Co
 // maxConditionDepth bounds the nesting of a condition.
 const maxConditionDepth = 100
 
-// ParseCondition compiles a condition: changed("NAME"), ok("NAME"), failed("NAME"), facts["NAME"] == "TEXT" and !=, joined
-// by !, &&, || and parentheses.
+// ParseCondition compiles a condition, such as changed("NAME") && facts["NAME"] == "TEXT". The functions are changed,
+// ok and failed; facts are compared by == and !=; terms are joined by !, &&, || and parentheses.
 func ParseCondition(text string) (*Condition, error) {
 	p := conditionParser{rest: text, size: len(text)}
 	eval := p.parseAlternatives()
@@ -102,7 +104,8 @@ func ParseCondition(text string) (*Condition, error) {
 	return &Condition{eval, p.names}, nil
 }
 
-// conditionParser parses a condition by recursive descent; after an error it returns functions that nobody calls.
+// conditionParser parses the text of a condition from left to right. After an error it returns functions that nobody
+// calls.
 type conditionParser struct {
 	rest  string
 	size  int // of the whole text
@@ -111,17 +114,17 @@ type conditionParser struct {
 	err   error
 }
 
-// fail records the first error with the text that follows it.
+// fail records the first error, with the text that follows the error.
 func (p *conditionParser) fail(reason string) {
 	if p.err == nil {
 		p.err = fmt.Errorf("condition: %s: %q", reason, p.rest)
 	}
 }
 
-// skipSpace skips white space.
+// skipSpace skips white space in the text of a condition.
 func (p *conditionParser) skipSpace() { p.rest = strings.TrimLeft(p.rest, " \t\n") }
 
-// accept skips a token if it comes next.
+// accept skips the given token and returns true, if the token comes next.
 func (p *conditionParser) accept(token string) bool {
 	p.skipSpace()
 	rest, ok := strings.CutPrefix(p.rest, token)
@@ -129,14 +132,14 @@ func (p *conditionParser) accept(token string) bool {
 	return ok
 }
 
-// expect skips the next token, and fails if it is another one.
+// expect skips the next token, and fails on an unexpected token.
 func (p *conditionParser) expect(token string) {
 	if !p.accept(token) {
 		p.fail("expected " + token + " here")
 	}
 }
 
-// quoted parses a text in double quotes.
+// quoted parses a text in double quotes in a condition.
 func (p *conditionParser) quoted() string {
 	p.skipSpace()
 	prefix, err := strconv.QuotedPrefix(p.rest)
@@ -149,7 +152,7 @@ func (p *conditionParser) quoted() string {
 	return text
 }
 
-// parseAlternatives parses terms with || between them.
+// parseAlternatives parses terms joined by ||.
 func (p *conditionParser) parseAlternatives() func(*Scope) bool {
 	left := p.parseConjunction()
 	for p.accept("||") {
@@ -159,7 +162,7 @@ func (p *conditionParser) parseAlternatives() func(*Scope) bool {
 	return left
 }
 
-// parseConjunction parses terms with && between them.
+// parseConjunction parses terms joined by &&.
 func (p *conditionParser) parseConjunction() func(*Scope) bool {
 	left := p.parseTerm()
 	for p.accept("&&") {
@@ -169,7 +172,8 @@ func (p *conditionParser) parseConjunction() func(*Scope) bool {
 	return left
 }
 
-// parseTerm parses a negation, parentheses, a function of a component or a comparison of a fact.
+// parseTerm parses one term of a condition. It is a negation, parentheses, a function of a component or a comparison
+// of a fact.
 func (p *conditionParser) parseTerm() func(*Scope) bool {
 	if p.depth++; p.depth > maxConditionDepth {
 		p.fail("the condition is nested too deeply")

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestConditionsReadComponentsAndFacts evaluates conditions on the statuses of components and on facts of a node, and
-// compares the results.
+// TestConditionsReadComponentsAndFacts evaluates conditions on component statuses and facts, and expects their
+// results.
 func TestConditionsReadComponentsAndFacts(t *testing.T) {
 	scope := &Scope{
 		Facts:    map[string]string{"os": "linux"},
@@ -55,8 +55,8 @@ func FuzzCondition(f *testing.F) {
 	})
 }
 
-// TestPercentsFollowRudder compares percentages with Rudder's rounding: each but the largest is truncated, a non-zero
-// one is never shown as zero, and the largest is the rest.
+// TestPercentsFollowRudder computes percentages, and expects Rudder's rounding. Each but the largest is truncated, a
+// non-zero one is never shown as zero, and the largest is the rest.
 func TestPercentsFollowRudder(t *testing.T) {
 	for _, c := range []struct {
 		counts    Counts
@@ -88,8 +88,7 @@ func TestPercentsFollowRudder(t *testing.T) {
 	}
 }
 
-// TestCodesKeepTheOrderOfComponents writes the statuses of 0 to 8 components into codes, and expects to read the same
-// statuses.
+// TestCodesKeepTheOrderOfComponents packs the statuses of 0 to 8 components, and expects the same statuses.
 func TestCodesKeepTheOrderOfComponents(t *testing.T) {
 	for n := range 9 {
 		c := NewCodes(n)
@@ -174,8 +173,8 @@ func TestDecisionTable(t *testing.T) {
 	}
 }
 
-// TestCompileBindsParameters compiles a technique with parameters, and expects their values in the compiled methods and
-// errors for wrong values.
+// TestCompileBindsParameters compiles a technique with parameters, and expects the parameters' values in its methods.
+// Wrong values are errors.
 func TestCompileBindsParameters(t *testing.T) {
 	no := model.TextValue("no")
 	technique := &model.TechniqueSpec{
@@ -199,11 +198,11 @@ func TestCompileBindsParameters(t *testing.T) {
 		t.Errorf("components %+v", components)
 	}
 	for value, values := range map[string]map[string]model.ParameterValue{
-		"has no value":       texts("user", "a"),
-		"is no whole number": texts("port", "many", "user", "a"),
-		"is not allowed":     texts("port", "1", "user", "a", "root", "perhaps"),
-		"does not match":     texts("port", "1", "user", "a", "shell", "a1"),
-		"has no parameter":   texts("port", "1", "user", "a", "shell", "sh", "colour", "red"),
+		"has no value":                     texts("user", "a"),
+		"is no whole number":               texts("port", "many", "user", "a"),
+		"is not one of the allowed values": texts("port", "1", "user", "a", "root", "perhaps"),
+		"does not match":                   texts("port", "1", "user", "a", "shell", "a1"),
+		"has no parameter":                 texts("port", "1", "user", "a", "shell", "sh", "colour", "red"),
 	} {
 		if _, err := Compile(technique, values); err == nil || !strings.Contains(err.Error(), value) {
 			t.Errorf("error %v, want one that says %q", err, value)
@@ -224,7 +223,7 @@ func TestCompileBindsParameters(t *testing.T) {
 	}
 }
 
-// texts returns parameter values from alternating names and texts.
+// texts returns test parameter values from alternating names and texts.
 func texts(pairs ...string) map[string]model.ParameterValue {
 	values := map[string]model.ParameterValue{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -233,8 +232,8 @@ func texts(pairs ...string) map[string]model.ParameterValue {
 	return values
 }
 
-// TestConstraintsNeedValue expects an error for a node property in place of a parameter's value if the parameter has a
-// constraint, because only the server tests constraints.
+// TestConstraintsNeedValue uses a node property as value of a parameter with constraints, and expects an error. Only
+// the server tests constraints.
 func TestConstraintsNeedValue(t *testing.T) {
 	for _, p := range []model.Parameter{{Name: "a", OneOf: []model.Scalar{"no"}}, {Name: "a", Pattern: "[a-z]+"}, {Name: "a", Type: "integer"}, {Name: "a", Type: "boolean"}} {
 		if err := CheckParameter(&p, model.TextValue("{{ .props.a }}")); err == nil || !strings.Contains(err.Error(), "cannot test") {
@@ -246,8 +245,8 @@ func TestConstraintsNeedValue(t *testing.T) {
 	}
 }
 
-// TestCodesAreReadByWords compares the functions that read many codes at once with reading each code, for random
-// statuses and all lengths around a word.
+// TestCodesAreReadByWords reads many packed status codes at once, and expects the same statuses as reads one by one.
+// Statuses are random, with all lengths around a word.
 func TestCodesAreReadByWords(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 4000 {

@@ -2,13 +2,13 @@ package policy
 
 import "time"
 
-// Grace is the time after a run's interval in which its report may still arrive.
+// Grace is the time in which a report may still arrive after a run's interval.
 const Grace = 5 * time.Minute
 
-// Decision says which statuses the components of a directive on a node have, and why.
+// Decision is the reason why the components of a directive on a node have their statuses.
 type Decision uint8
 
-// Decisions, by the names of Rudder's run analysis.
+// Decisions about a component's status, with the names of Rudder's run analysis.
 const (
 	NothingExpected   Decision = iota // no directive and no run
 	NoExpectedReport                  // a run of a node that has no directive
@@ -21,7 +21,7 @@ const (
 	UnexpectedNone                    // the run names no definition though the node has had one for long
 )
 
-// Expectation states that a node has to run a definition of a directive from Start until End.
+// Expectation states the version of a directive that a node must run, from Start until End.
 type Expectation struct {
 	Start    time.Time
 	End      time.Time // zero: it is in force
@@ -53,7 +53,7 @@ func (e *Expectation) NextDue(run time.Time) time.Time {
 	return run.Add(max(e.Interval, e.Heartbeat) + Grace)
 }
 
-// Run is a run that a node reported.
+// Run is a reported run of a directive on a node, with the compiled version that ran.
 type Run struct {
 	Start time.Time
 	// NamesDefinition says that the run names a definition; Of is that definition, nil if the server does not know it.
@@ -62,9 +62,9 @@ type Run struct {
 	InForce         bool // Of is the definition in force
 }
 
-// Decide decides by Rudder's table which statuses count at a time. current is the definition in force, nil if there is
-// none; run is the last run, nil if there is none; first is the begin of the oldest known definition; disabled means that
-// the directive asks for no reports.
+// Decide decides by Rudder's rules whether the last reported run of a directive still counts. current is the
+// definition in force, nil if there is none; run is the last run, nil if there is none; first is the begin of the
+// oldest known definition; disabled means that the directive asks for no reports.
 func Decide(now time.Time, current *Expectation, run *Run, first time.Time, disabled bool) Decision {
 	awaited := func() Decision {
 		if current.firstOverdue(now) {

@@ -14,17 +14,17 @@ import (
 // of the run and of the link before. An equal run adds none. The node signs the last link with each run, so that one signature
 // covers all links before it, and the history of compliance, which keeps only runs that differ, has all that a link needs.
 
-// Sizes of a signed run, in bytes.
+// Sizes of the parts of a signed run, in bytes.
 const (
 	LinkBytes      = sha256.Size
 	SignatureBytes = 64 // r and s of ECDSA on P-256, big-endian
 )
 
-// Link chains the runs of a node: it is the hash of a changed run and of the previous link. The zero Link begins a
-// chain.
+// Link is a hash over a run and all earlier runs of its node, as in a blockchain. It covers a changed run and the
+// previous link. The zero Link begins a chain.
 type Link [LinkBytes]byte
 
-// LinkedRun has the fields of a run that go into the hash of its Link.
+// LinkedRun has the fields of a run that the hash chain of its node covers. A Link chains the runs of a node.
 type LinkedRun struct {
 	UnixMs     uint64   // end of the run by the clock of the agent, corrected to the server's
 	Definition [16]byte // model.Definition.Hash
@@ -34,18 +34,18 @@ type LinkedRun struct {
 	Codes      Codes
 }
 
-// Equal reports whether two runs differ only in their times.
+// Equal reports whether two runs are equal except for their times.
 func (r *LinkedRun) Equal(other *LinkedRun) bool {
 	return r.Definition == other.Definition && r.Enforced == other.Enforced && r.Ended == other.Ended && r.Components == other.Components && bytes.Equal(r.Codes, other.Codes)
 }
 
-// Heads of the hashed texts: a hash of one kind is never one of the other.
+// Heads of the hashed texts. So a hash of one kind is never one of the other.
 const (
 	linkHead  = "muster run link 1\x00"
 	chainHead = "muster run chain 1\x00"
 )
 
-// Next returns the link of a run behind this link.
+// Next returns the hash that links the next run to all earlier runs of the chain.
 func (l *Link) Next(r *LinkedRun) (next Link) {
 	b := make([]byte, 0, len(linkHead)+LinkBytes+8+16+2+4+len(r.Codes))
 	b = append(append(b, linkHead...), l[:]...)
@@ -63,7 +63,7 @@ func bit(v bool) byte {
 	return 0
 }
 
-// ChainEnd is the end of a node's chain of runs after one run: the text that the node signs.
+// ChainEnd is the end of a node's chain of runs, which the node signs. A chain links each run to the run before.
 type ChainEnd struct {
 	Number     uint64 // runs of the chain, also equal ones
 	UnixMs     uint64 // end of the last run
@@ -71,7 +71,7 @@ type ChainEnd struct {
 	Assignment [32]byte // wire.AssignmentHash of the assignment that the run was of
 }
 
-// hash returns the hash of all fields; the node signs this hash.
+// hash returns the hash over the end of a chain of runs, which the node signs. The node signs this hash.
 func (e *ChainEnd) hash() [32]byte {
 	b := append(make([]byte, 0, len(chainHead)+16+LinkBytes+32), chainHead...)
 	b = binary.BigEndian.AppendUint64(b, e.Number)
@@ -79,7 +79,7 @@ func (e *ChainEnd) hash() [32]byte {
 	return sha256.Sum256(append(append(b, e.Link[:]...), e.Assignment[:]...))
 }
 
-// Sign signs the end of a chain with the key of the node.
+// Sign signs the end of a chain of runs with the key of the node.
 func (e *ChainEnd) Sign(key *ecdsa.PrivateKey) (signature [SignatureBytes]byte, err error) {
 	hash := e.hash()
 	r, s, err := ecdsa.Sign(rand.Reader, key, hash[:])
@@ -91,16 +91,16 @@ func (e *ChainEnd) Sign(key *ecdsa.PrivateKey) (signature [SignatureBytes]byte, 
 	return signature, nil
 }
 
-// Verify reports whether a signature is of this end by the owner of a key.
+// Verify reports whether a signature of the chain's end is by the owner of a key.
 func (e *ChainEnd) Verify(key *ecdsa.PublicKey, signature *[SignatureBytes]byte) bool {
 	hash := e.hash()
 	return ecdsa.Verify(key, hash[:], new(big.Int).SetBytes(signature[:SignatureBytes/2]), new(big.Int).SetBytes(signature[SignatureBytes/2:]))
 }
 
-// ChainBreak is the reason why a run does not continue the chain of a node.
+// ChainBreak is the reason why a run does not continue its node's chain of signed runs.
 type ChainBreak byte
 
-// Reasons. Their numbers are stored.
+// Reasons why a run does not continue a node's chain. Their numbers are stored.
 const (
 	ChainContinues  ChainBreak = iota
 	ChainFirst                 // the server knew no chain of the node
@@ -114,10 +114,10 @@ const (
 	chainBreaks
 )
 
-// IsReason reports whether the number is a known reason why a chain broke.
+// IsReason reports whether the number is a known reason for a break in a chain of runs.
 func (c ChainBreak) IsReason() bool { return c > ChainContinues && c < chainBreaks }
 
-// String returns the reason for people.
+// String describes for people why a run does not continue its chain.
 func (c ChainBreak) String() string {
 	switch c {
 	case ChainContinues, ChainCheckpoint:
@@ -138,15 +138,16 @@ func (c ChainBreak) String() string {
 	return "unknown reason"
 }
 
-// chainPositionVersion is the first byte of a stored position.
+// chainPositionVersion is the first byte of a stored chain position.
 const chainPositionVersion = 1
 
-// AppendPosition encodes the number and the link of an end. An agent continues its chain from them after a restart.
+// AppendPosition encodes the length and the last hash of a chain, from which an agent continues after restarts. An
+// agent continues its chain from them after a restart.
 func (e *ChainEnd) AppendPosition(dst []byte) []byte {
 	return append(binary.AppendUvarint(append(dst, chainPositionVersion), e.Number), e.Link[:]...)
 }
 
-// DecodePosition decodes a position of AppendPosition.
+// DecodePosition decodes the length and the last hash of a chain, as AppendPosition has encoded both.
 func (e *ChainEnd) DecodePosition(data []byte) error {
 	if len(data) == 0 || data[0] != chainPositionVersion {
 		return errors.New("unknown version of the chain's position")

@@ -9,7 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestEachFieldOfARunChangesItsLink expects another link for each other run and for each other link before it.
+// TestEachFieldOfARunChangesItsLink changes each field of a run, and expects a different hash in the chain. It also
+// changes the link before the run.
 func TestEachFieldOfARunChangesItsLink(t *testing.T) {
 	base := LinkedRun{UnixMs: 1, Definition: [16]byte{2}, Components: 3, Codes: Codes{0x21, 0x03}}
 	first := Link{}
@@ -34,8 +35,8 @@ func TestEachFieldOfARunChangesItsLink(t *testing.T) {
 	}
 }
 
-// TestSignaturesCoverTheEnd changes each field of a signed end of a chain, and the key, and expects that the signature
-// is invalid; it also encodes a chain position.
+// TestSignaturesCoverTheEnd changes each field of a chain's signed end, and expects the signature to become invalid.
+// It also changes the key, and encodes a chain position.
 func TestSignaturesCoverTheEnd(t *testing.T) {
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	other := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -59,7 +60,7 @@ func TestSignaturesCoverTheEnd(t *testing.T) {
 	}
 }
 
-// FuzzChainPosition expects of each position that decodes the same bytes again.
+// FuzzChainPosition decodes random chain positions, and expects the same bytes after encoding.
 func FuzzChainPosition(f *testing.F) {
 	f.Add((&ChainEnd{Number: 300, Link: Link{1}}).AppendPosition(nil))
 	f.Add([]byte{1})
@@ -71,7 +72,7 @@ func FuzzChainPosition(f *testing.F) {
 	})
 }
 
-// BenchmarkSignedRun states what a signature costs an agent and a server.
+// BenchmarkSignedRun measures the cost of a run's signature for an agent and a server.
 func BenchmarkSignedRun(b *testing.B) {
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(b)
 	end := ChainEnd{Number: 300, UnixMs: 5, Link: Link{1}}

@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// Status is the status of one component in a run, or of a component of which no run says anything. Statuses up to
-// lastReported travel in reports as codes of four bits.
+// Status is the result of one component in a run, such as compliant or repaired. It is also the status of a component
+// of which no run says anything. Statuses up to lastReported travel in reports as codes of four bits.
 type Status uint8
 
-// Statuses that an agent reports. Missing is a component that the run did not reach: an agent never reports another
-// status of a component that it did not evaluate.
+// Statuses that an agent reports for a component. Missing is a component that the run did not reach: an agent never
+// reports another status of a component that it did not evaluate.
 const (
 	Missing       Status = iota
 	NotApplicable        // the condition is false, or the method does nothing in this mode
@@ -26,7 +26,7 @@ const (
 	lastReported = Waived
 )
 
-// Statuses that the server finds, of components without a report that counts.
+// Statuses that the server gives to components without a counting report.
 const (
 	Pending    Status = lastReported + 1 + iota // the directive changed, and the next run is awaited
 	NoReport                                    // the run is overdue
@@ -51,16 +51,16 @@ func (s Status) String() string {
 	return fmt.Sprintf("status %d", uint8(s))
 }
 
-// Reported reports whether an agent may report the status.
+// Reported reports whether agents themselves report the status, unlike statuses that the server sets.
 func (s Status) Reported() bool { return s <= lastReported }
 
-// Fulfilled reports whether the component counts as compliant.
+// Fulfilled reports whether a component with the status counts as compliant.
 func (s Status) Fulfilled() bool {
 	return s == NotApplicable || s == Compliant || s == Success || s == Repaired
 }
 
-// Enforced reports whether the status belongs to an enforced component, not to an audited one; known is false if it may
-// belong to either.
+// Enforced reports whether a component with the status was enforced, not only audited. known is false if it may belong
+// to either.
 func (s Status) Enforced() (enforced, known bool) {
 	switch s {
 	case Success, Repaired, Error:
@@ -71,12 +71,12 @@ func (s Status) Enforced() (enforced, known bool) {
 	return false, false
 }
 
-// badness has Rudder's order of statuses, best first. Rudder has no waived components.
+// badness ranks the statuses in Rudder's order, best first. Rudder has no waived components.
 var badness = [Statuses]uint8{
 	NotApplicable: 0, Compliant: 1, Success: 2, Waived: 3, Pending: 4, NoReport: 5, Missing: 6, Repaired: 7, NonCompliant: 8, CouldNotCheck: 9, Error: 10, Unexpected: 11,
 }
 
-// Worst returns the worse of two statuses.
+// Worst returns the worse one of two statuses.
 func Worst(a, b Status) Status {
 	if badness[a] >= badness[b] {
 		return a
@@ -84,17 +84,17 @@ func Worst(a, b Status) Status {
 	return b
 }
 
-// Counts is how many components have each status.
+// Counts has the number of components with each status.
 type Counts [Statuses]int
 
-// Add adds the counts of o to these counts.
+// Add adds the numbers of another Counts to the receiver.
 func (c *Counts) Add(o *Counts) {
 	for i := range c {
 		c[i] += o[i]
 	}
 }
 
-// Total returns how many components are counted.
+// Total returns the number of components over all statuses.
 func (c *Counts) Total() (n int) {
 	for _, k := range c {
 		n += k
@@ -102,8 +102,8 @@ func (c *Counts) Total() (n int) {
 	return n
 }
 
-// Counted returns the counts without the components that the compliance leaves out: those whose next run is awaited, and
-// those that a Waiver excuses.
+// Counted returns the counts without components that are waived or wait for their next run. It leaves out components
+// with an awaited next run, and components that a Waiver excuses.
 func (c *Counts) Counted() Counts {
 	out := *c
 	out[Pending], out[Waived] = 0, 0
@@ -113,9 +113,8 @@ func (c *Counts) Counted() Counts {
 // MaxPrecision is the highest number of digits behind the point of a percentage.
 const MaxPrecision = 5
 
-// Percents returns the share of each status in units of 10^-precision percent, by Rudder's arithmetic: each but the
-// largest share is truncated, but never to zero, and the largest is the rest, so that they add up to 100. Nothing
-// counted: all are zero.
+// Percents returns the percentage of each status as integers, rounded as Rudder does. Each share but the largest is
+// truncated, but never to zero. The largest is the rest, so that all add up to 100. Nothing counted: all are zero.
 func (c *Counts) Percents(precision int) (shares [Statuses]int) {
 	total := c.Total()
 	if total == 0 {
@@ -146,8 +145,8 @@ func (c *Counts) Percents(precision int) (shares [Statuses]int) {
 	return shares
 }
 
-// Compliance returns the share of fulfilled components in percent with the given digits, as in "97.50", without pending
-// and waived ones, or an empty text if nothing counts.
+// Compliance formats the share of fulfilled components in percent, such as "97.50". precision is the number of digits.
+// Pending and waived components do not count. The text is empty if nothing counts.
 func (c *Counts) Compliance(precision int) string {
 	counted := c.Counted()
 	if counted.Total() == 0 {

@@ -6,11 +6,11 @@ import (
 	"math/bits"
 )
 
-// Codes are the statuses of a directive's components in their order, of four bits each, the first in the low half of the
+// Codes has the statuses of a directive's components, packed in four bits each. The first is in the low half of the
 // first byte. The codes of an odd number of components end with a zero half.
 type Codes []byte
 
-// NewCodes returns codes of n components, all missing.
+// NewCodes returns packed statuses for n components, each with the status missing.
 func NewCodes(n int) Codes { return make(Codes, (n+1)/2) }
 
 // At returns the status of the component at index i.
@@ -22,10 +22,10 @@ func (c Codes) Set(i int, s Status) {
 	c[i/2] = c[i/2]&^(15<<shift) | byte(s)<<shift
 }
 
-// Check returns an error unless the codes have n components, all with statuses that agents report.
+// Check returns an error unless n components have statuses that agents report.
 func (c Codes) Check(n int) error {
 	if len(c) != (n+1)/2 {
-		return fmt.Errorf("%d bytes of status codes for %d components", len(c), n)
+		return fmt.Errorf("the number of bytes with status codes, %d, does not fit %d components", len(c), n)
 	}
 	unknown, whole := uint64(0), c[:n/wordCodes*8]
 	for ; len(whole) >= 8; whole = whole[8:] {
@@ -42,16 +42,17 @@ func (c Codes) Check(n int) error {
 	return nil
 }
 
-// wordCodes is the number of status codes (4 bits each) in a 64-bit word. The functions below test all codes of a word
-// at once. Agents report statuses up to 8, so that adding up to 7 to each code carries into no other code. Only Waived
-// has the highest bit.
+// wordCodes is the number of status codes in a 64-bit word. A code has 4 bits. The functions below test all codes of a
+// word at once. Agents report statuses up to 8, so that adding up to 7 to each code carries into no other code. Only
+// Waived has the highest bit.
 const (
 	wordCodes = 16
 	everyCode = 0x1111111111111111
 	highBits  = 8 * everyCode
 )
 
-// word returns the codes of the components i to i+15, of n; components behind the last are not applicable. i is a multiple of 16.
+// word returns the packed status codes of 16 components, beginning at position i. Components behind the last are not
+// applicable. i is a multiple of 16.
 func (c Codes) word(i, n int) uint64 {
 	if i+wordCodes <= n {
 		return binary.LittleEndian.Uint64(c[i/2:])
@@ -62,16 +63,16 @@ func (c Codes) word(i, n int) uint64 {
 	return binary.LittleEndian.Uint64(rest[:])&^behind | uint64(NotApplicable)*everyCode&behind
 }
 
-// aboveWaived returns the bits that make codes of a word larger than Waived.
+// aboveWaived marks the status codes above Waived in a word of packed codes.
 func aboveWaived(w uint64) uint64 { return w & (w >> 3 & everyCode * 7) }
 
-// unfulfilled returns the high bit of each code in a word that is neither compliant nor Waived: Missing, and NonCompliant up to
-// CouldNotCheck.
+// unfulfilled marks the status codes that are neither compliant nor waived in a word of packed codes. Unfulfilled are
+// Missing, and NonCompliant up to CouldNotCheck.
 func unfulfilled(w uint64) uint64 {
 	return (w + 3*everyCode | ^(w + 7*everyCode)) & ^w & highBits
 }
 
-// countBits returns how many of n components have the high bit in the words that mark makes of their codes.
+// countBits counts the components that the function mark selects by setting the high bit of their code.
 func (c Codes) countBits(n int, mark func(uint64) uint64) int {
 	found, whole := 0, c[:n/wordCodes*8]
 	for ; len(whole) >= 8; whole = whole[8:] {
@@ -86,7 +87,8 @@ func (c Codes) Unfulfilled(n int) int { return c.countBits(n, unfulfilled) }
 // Waived returns how many of n components are waived.
 func (c Codes) Waived(n int) int { return c.countBits(n, func(w uint64) uint64 { return w }) }
 
-// NextUnfulfilled returns the first of n components, from i on, that is neither compliant nor waived; n: none.
+// NextUnfulfilled returns the index of the next component that is neither compliant nor waived. It looks at n
+// components, from i on. The result is n if there is none.
 func (c Codes) NextUnfulfilled(i, n int) int {
 	for at := i &^ (wordCodes - 1); at < n; at += wordCodes {
 		found := unfulfilled(c.word(at, n))
@@ -100,8 +102,8 @@ func (c Codes) NextUnfulfilled(i, n int) int {
 	return n
 }
 
-// NextDifference returns the first of n components, from i on, whose status differs from its status in other codes, or
-// n if none does.
+// NextDifference returns the index of the next component whose status differs between two runs. It looks at n
+// components, from i on. The result is n if there is none.
 func (c Codes) NextDifference(other Codes, i, n int) int {
 	for at := i &^ (wordCodes - 1); at < n; at += wordCodes {
 		differs := c.word(at, n) ^ other.word(at, n)
@@ -126,7 +128,7 @@ func (c Codes) Failed(n int) bool {
 	return false
 }
 
-// Counts returns how many of n components have each status, and the worst of them. Check has accepted the codes.
+// Counts counts the statuses of n components. It also returns the worst status. Check has accepted the codes.
 func (c Codes) Counts(n int) (counts Counts, worst Status) {
 	var pairs [256]int
 	for _, pair := range c[:n/2] {

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// compileSimpleChange compiles the step simpleChange: it outputs the difference to the last value. The first value
+// compileSimpleChange compiles the step simpleChange, which outputs the difference to the last value. The first value
 // and a value below the last one (a counter that began again) give none.
 func compileSimpleChange(_ []string, t item.Type) (stepFunc, error) {
 	return func(v item.Value, at int64, m *memory, _ *Parsed) (item.Value, error) {
@@ -30,8 +30,8 @@ func compileSimpleChange(_ []string, t item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileChangePerSecond compiles the step changePerSecond: it outputs the difference to the last value per
-// second. Two integers give an integer. A value that is not newer than the last one gives none.
+// compileChangePerSecond compiles the step changePerSecond, which outputs the difference to the last value per second.
+// Two integers give an integer. A value that is not newer than the last one gives none.
 func compileChangePerSecond(_ []string, t item.Type) (stepFunc, error) {
 	return func(v item.Value, at int64, m *memory, _ *Parsed) (item.Value, error) {
 		n, err := typedNumber(v, t)
@@ -54,7 +54,8 @@ func compileChangePerSecond(_ []string, t item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// difference returns v − last; false if last is no number or is above v
+// difference subtracts the last value from a new value, unless the counter has fallen. It returns false if last is no
+// number or is above v.
 func difference(v, last item.Value) (item.Value, bool) {
 	if last.Kind() == item.None {
 		return item.Value{}, false
@@ -65,13 +66,13 @@ func difference(v, last item.Value) (item.Value, bool) {
 	return item.FromFloat(v.Float() - last.Float()), v.Float() >= last.Float()
 }
 
-// compileDiscardUnchanged compiles the step discardUnchanged: it discards a value that equals the last one
+// compileDiscardUnchanged compiles the step discardUnchanged, which discards a value equal to the last value
 func compileDiscardUnchanged(_ []string, _ item.Type) (stepFunc, error) {
 	return discardUnchanged(math.MaxInt64), nil
 }
 
-// compileDiscardUnchangedHeartbeat compiles the step discardUnchangedHeartbeat: it discards repeated values but
-// passes one after each heartbeat period
+// compileDiscardUnchangedHeartbeat compiles the step discardUnchangedHeartbeat, which discards repeated values except
+// one per period. It passes one value after each heartbeat period.
 func compileDiscardUnchangedHeartbeat(params []string, _ item.Type) (stepFunc, error) {
 	heartbeat, ok := parseSeconds(params[0])
 	if !ok || heartbeat < time.Second || heartbeat > 25*365*24*time.Hour {
@@ -98,11 +99,11 @@ func discardUnchanged(heartbeat time.Duration) stepFunc {
 	}
 }
 
-// maxRemembered is the length of texts, in bytes, that are remembered whole. Of longer ones a digest is.
+// maxRemembered is the greatest length, in bytes, of a text that a step remembers whole. Of longer ones a digest is.
 const maxRemembered = 64
 
-// comparableForm converts a value so that equal values become identical: to a number, a short text, or the digest of
-// a long text
+// comparableForm converts a value to a normal form, so that equal values become identical. The form is a number, a
+// short text, or the digest of a long text.
 func comparableForm(v item.Value) item.Value {
 	if n, ok := number(v); ok {
 		return n
@@ -114,7 +115,8 @@ func comparableForm(v item.Value) item.Value {
 	return v
 }
 
-// sameValue reports whether two values are equal, both converted by comparableForm
+// sameValue reports whether two values are equal, after comparableForm has converted both. comparableForm has
+// converted both.
 func sameValue(a, b item.Value) bool {
 	if a.Kind() == b.Kind() {
 		return a == b || a.Kind() == item.FloatValue && a.Float() == b.Float()
@@ -122,8 +124,7 @@ func sameValue(a, b item.Value) bool {
 	return a.Kind() != item.None && a.Kind() != item.TextValue && b.Kind() != item.TextValue && a.Float() == b.Float()
 }
 
-// parseSeconds parses a period of Zabbix: seconds, or a number with the unit s, m, h, d, w, M (30 days) or y (365
-// days)
+// parseSeconds parses a period of Zabbix, such as 90 or 5m. The units are s, m, h, d, w, M (30 days) and y (365 days).
 func parseSeconds(s string) (time.Duration, bool) {
 	unit := time.Second
 	if n := len(s); n > 0 {

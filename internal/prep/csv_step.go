@@ -18,7 +18,7 @@ type csvForm struct {
 	header    bool   // the first row has the names of the columns
 }
 
-// compileCSVToJSON compiles the step csvToJson: it converts each row of a CSV text to a JSON object
+// compileCSVToJSON compiles the step csvToJson, which converts CSV rows to JSON objects
 func compileCSVToJSON(params []string, _ item.Type) (stepFunc, error) {
 	form := csvForm{header: true}
 	if len(params) > 0 {
@@ -48,7 +48,7 @@ func compileCSVToJSON(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// convert converts a CSV text to a JSON array
+// convert converts a CSV text to a JSON array of its rows
 func (f csvForm) convert(text string) (string, error) {
 	if line, rest, ok := strings.Cut(text, "\n"); ok || len(line) > 4 {
 		line = strings.TrimSuffix(line, "\r")
@@ -119,7 +119,8 @@ func (f csvForm) appendRow(out []byte, names, row []string) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// cutRow returns the fields of the first row and the text after it. more is true if a line feed ended the row.
+// cutRow returns the fields of the first CSV row, and the text after the row. more is true if a line feed ended the
+// row.
 func (f csvForm) cutRow(text string) (row []string, rest string, more bool, err error) {
 	for {
 		var field string
@@ -156,8 +157,8 @@ func (f csvForm) cutRow(text string) (row []string, rest string, more bool, err 
 	}
 }
 
-// cutQuoted returns the text of a quoted field and the text after its closing quote. A doubled quote is one of the
-// field.
+// cutQuoted returns the text of a quoted CSV field, and the text after its closing quote. A doubled quote is one of
+// the field.
 func (f csvForm) cutQuoted(text string) (field, rest string, err error) {
 	var b strings.Builder
 	for {
@@ -173,7 +174,7 @@ func (f csvForm) cutQuoted(text string) (field, rest string, err error) {
 	}
 }
 
-// duplicate returns the first name that occurs more than once in a list, or an empty text.
+// duplicate returns the first repeated name of a list. The text is empty if no name is repeated.
 func duplicate(names []string) string {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {

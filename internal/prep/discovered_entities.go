@@ -6,27 +6,27 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// EntityReader reads the entities in the values of a discovery rule. It is immutable.
+// EntityReader reads the discovered entities, such as disks, in the values of a discovery rule. It is immutable.
 type EntityReader struct {
 	paths map[string]*jsonPath // by macro
 }
 
-// NewEntityReader compiles the JSONPaths of macros.
+// NewEntityReader returns an EntityReader with the JSONPath for the value of each discovery macro.
 func NewEntityReader(paths map[string]string) (*EntityReader, error) {
 	r := &EntityReader{paths: map[string]*jsonPath{}}
 	for macro, source := range paths {
 		path, err := parseJSONPath(source)
 		if err != nil {
-			return nil, model.Errorf(model.ClassOf(err), "path of %s: %w", macro, err)
+			return nil, model.Errorf(model.ClassOf(err), "JSONPath of macro %s: %w", macro, err)
 		}
 		r.paths[macro] = path
 	}
 	return r, nil
 }
 
-// Read calls each for every object in a list of discovered entities, until each returns false. The list is a JSON list,
-// or the field data of a JSON object. macro returns the value of a macro in the object. Other elements of the list are
-// left out, as in Zabbix.
+// Read calls the function each for every entity in a discovered list, until each returns false. The list is a JSON
+// list, or the field data of a JSON object. macro returns the value of a macro in the object. Other elements of the
+// list are left out, as in Zabbix.
 func (r *EntityReader) Read(text string, each func(macro func(name string) (string, bool)) bool) error {
 	var t jsonTree
 	if err := t.parseJSON(text); err != nil {
@@ -50,8 +50,8 @@ func (r *EntityReader) Read(text string, each func(macro func(name string) (stri
 	return nil
 }
 
-// macro returns the value of a macro in the object n: the value at the macro's JSONPath or, without a path, of the member
-// with the macro's name.
+// macro returns the value that a discovery macro such as {#NAME} has for one discovered entity. It is the value at the
+// macro's JSONPath or, without a path, of the member with the macro's name.
 func (r *EntityReader) macro(t *jsonTree, n uint32, name string) (string, bool) {
 	if path := r.paths[name]; path != nil {
 		value, err := path.query(t, n)
@@ -67,7 +67,7 @@ func (r *EntityReader) macro(t *jsonTree, n uint32, name string) (string, bool) 
 	return t.value(c), true
 }
 
-// member returns the member of an object with a name.
+// member returns the member of a JSON object by its name.
 func (t *jsonTree) member(n uint32, name string) (uint32, bool) {
 	m := newMemberName(name)
 	for c, end := n+1, t.nodes[n].next; c < end; c = t.nodes[c].next {
@@ -87,5 +87,5 @@ func CompileMatcher(source string) (Matcher, error) {
 	return Matcher{p}, err
 }
 
-// Match reports whether the regular expression matches the text. It fails if that takes too long.
+// Match reports whether the regular expression matches a text. It fails if that takes too long.
 func (m Matcher) Match(text string) (bool, error) { return m.of.match(text) }

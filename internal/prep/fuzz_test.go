@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// FuzzStep runs steps with random parameters on random values, and expects an output or error, and the same one if
-// the parsed value is shared
+// FuzzStep runs preprocessing steps with random parameters on random values, and expects an output or error. A shared
+// parsed value must give the same result.
 func FuzzStep(f *testing.F) {
 	for _, seed := range [][]string{
 		{"multiplier", "2.5", "", "", "-1e3"}, {"trim", `\s\r`, "", "", " x\r"}, {"regex", `(a+)(?=b)$`, `\1`, "", "aab\n"}, {"hexToDecimal", "", "", "", "ff 1"},
@@ -53,7 +53,7 @@ func FuzzStep(f *testing.F) {
 	})
 }
 
-// FuzzJSON parses random JSON with this parser and with encoding/json, and expects equal results.
+// FuzzJSON parses random JSON with Muster's parser and with encoding/json, and expects equal results.
 func FuzzJSON(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,-2.5e+3,"\u00e9\ud83d\ude00",true,null,{}]}`, `"\ud800"`, `[01]`, `[1.]`, `{"a" 1}`, `[1,]`, " 1 \n"} {
 		f.Add(seed)
@@ -82,8 +82,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-// FuzzDecodeState decodes random bytes as a State, and expects an accepted State to be unchanged after encoding and
-// decoding
+// FuzzDecodeState decodes random bytes as the memory of preprocessing steps, and expects the same bytes after encoding
 func FuzzDecodeState(f *testing.F) {
 	f.Add([]byte{0})
 	f.Add((&State{first: memory{at: 5, value: item.FromText("text")}, more: []memory{{at: 6, value: item.FromFloat(1)}}}).Append(nil))

@@ -13,8 +13,9 @@ const (
 	maxJSON      = 1 << 30 // bytes of a document
 )
 
-// jsonTree is a parsed JSON document. It keeps the order of members and the text of numbers; maps and floats lose them.
-// Nodes stand in the order of the text, the root first; the first child of a container follows it.
+// jsonTree is a parsed JSON document with its values as a list of nodes. It keeps the order of members and the text of
+// numbers; maps and floats lose them. Nodes stand in the order of the text, the root first; the first child of a
+// container follows it.
 type jsonTree struct {
 	text    string
 	nodes   []jsonNode
@@ -31,7 +32,7 @@ type jsonNode struct {
 
 var errJSON = errors.New("invalid JSON")
 
-// parseJSON parses a JSON document into the nodes of t, and reuses their memory
+// parseJSON parses a JSON document into a list of nodes
 func (t *jsonTree) parseJSON(text string) error {
 	clear(t.indexes)
 	t.text, t.nodes, t.indexes, t.steps = text, t.nodes[:0], t.indexes[:0], 0
@@ -48,7 +49,7 @@ func (t *jsonTree) parseJSON(text string) error {
 	return nil
 }
 
-// errorAt returns the syntax error at a position of the document
+// errorAt returns the syntax error at a position of the JSON document
 func (t *jsonTree) errorAt(at int) error {
 	if at >= len(t.text) {
 		return fmt.Errorf("%w: unexpected end of text", errJSON)
@@ -64,7 +65,7 @@ func skipJSONSpace(s string, at int) int {
 	return at
 }
 
-// parseValue parses the value at a position and returns the position after it
+// parseValue parses the JSON value at a position, and returns the position after the value
 func (t *jsonTree) parseValue(at int, key uint32, depth int) (int, error) {
 	s := t.text
 	if at >= len(s) {
@@ -100,7 +101,7 @@ func (t *jsonTree) parseValue(at int, key uint32, depth int) (int, error) {
 	return end, nil
 }
 
-// parseContainer parses the members of an object or the elements of an array.
+// parseContainer parses the members of a JSON object or the elements of an array.
 func (t *jsonTree) parseContainer(at, depth int) (int, error) {
 	s := t.text
 	object, closing := s[at] == '{', s[at]+2 // '}' and ']' stand two behind
@@ -139,7 +140,7 @@ func (t *jsonTree) parseContainer(at, depth int) (int, error) {
 	return at + 1, nil
 }
 
-// scanString returns the position after the string that begins at a quote
+// scanString returns the position after a JSON string that begins at a quote
 func (t *jsonTree) scanString(at int) (int, error) {
 	s := t.text
 	for i := at + 1; i < len(s); i++ {
@@ -166,8 +167,8 @@ func (t *jsonTree) scanString(at int) (int, error) {
 	return len(s), t.errorAt(len(s))
 }
 
-// scanUnicode decodes \uXXXX, or two of them that form a surrogate pair, at the start of s, and returns the character
-// and its length in s. Length 0 says that four hexadecimal digits are missing; half a pair gives utf8.RuneError.
+// scanUnicode decodes \uXXXX at the start of s, and returns the character and its length. Two that form a surrogate
+// pair are one character. Length 0 says that four hexadecimal digits are missing; half a pair gives utf8.RuneError.
 func scanUnicode(s string) (r rune, size int) {
 	first, ok := scanHex(s)
 	if !ok {
@@ -205,8 +206,7 @@ func scanHex(s string) (rune, bool) {
 	return r, true
 }
 
-// scanNumber returns the position after the JSON number that begins at a position, or the same position if none
-// begins at it
+// scanNumber returns the position after the JSON number at a position. Without a number it returns the same position.
 func scanNumber(s string, at int) int {
 	digits := func(i int) int {
 		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
@@ -241,7 +241,7 @@ func scanNumber(s string, at int) int {
 	return i
 }
 
-// unquoteJSON decodes a JSON string with its quotes to the text that it stands for
+// unquoteJSON decodes a JSON string with its quotes to plain text
 func unquoteJSON(s string) string {
 	s = s[1 : len(s)-1]
 	if strings.IndexByte(s, '\\') < 0 {
@@ -269,14 +269,14 @@ func unquoteJSON(s string) string {
 	return b.String()
 }
 
-// raw returns the part of the document that a node covers, unchanged
+// raw returns the text of a JSON value exactly as in the document
 func (t *jsonTree) raw(n uint32) string { return t.text[t.nodes[n].start:t.nodes[n].end] }
 
-// kind returns the first character of a node's text, which shows whether the node is a string, number, object or
-// array
+// kind returns the first character of a JSON value, which shows the value's type. It shows whether the node is a
+// string, number, object or array.
 func (t *jsonTree) kind(n uint32) byte { return t.text[t.nodes[n].start] }
 
-// isContainer reports whether a node is an object or an array.
+// isContainer reports whether a JSON node is an object or an array.
 func (t *jsonTree) isContainer(n uint32) bool { return t.kind(n) == '{' || t.kind(n) == '[' }
 
 // memberName is a member name that a path searches for in JSON objects
@@ -285,12 +285,12 @@ type memberName struct {
 	escaped bool // it has characters that JSON escapes
 }
 
-// newMemberName prepares a name to be compared with the member names in a JSON text
+// newMemberName prepares a name for comparisons with the member names of a JSON text
 func newMemberName(name string) memberName {
 	return memberName{name, strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' })}
 }
 
-// hasKey reports whether a node is the member with this name in its object
+// hasKey reports whether a node has a given member name in its object
 func (t *jsonTree) hasKey(n uint32, m memberName) bool {
 	key := t.nodes[n].key
 	if key == 0 {
@@ -304,7 +304,7 @@ func (t *jsonTree) hasKey(n uint32, m memberName) bool {
 	return strings.IndexByte(rest, '\\') >= 0 && t.key(n) == m.name
 }
 
-// key returns the member name of a node in its object
+// key returns the member name of a JSON node in its object
 func (t *jsonTree) key(n uint32) string {
 	at := int(t.nodes[n].key)
 	end, err := t.scanString(at)
@@ -314,8 +314,8 @@ func (t *jsonTree) key(n uint32) string {
 	return unquoteJSON(t.text[at:end])
 }
 
-// value returns the text of a node as an item's value: a string without quotes, an object or array without white
-// space
+// value returns a JSON value as the text of an item's value, without the quotes of a string. A string has no quotes,
+// an object or array no white space.
 func (t *jsonTree) value(n uint32) string {
 	if t.kind(n) == '"' {
 		return unquoteJSON(t.raw(n))
@@ -323,7 +323,7 @@ func (t *jsonTree) value(n uint32) string {
 	return t.compact(n)
 }
 
-// compact returns the JSON of a node without white space.
+// compact returns the JSON text of a node without white space.
 func (t *jsonTree) compact(n uint32) string {
 	s := t.raw(n)
 	if !t.isContainer(n) || !strings.ContainsAny(s, " \n\r\t") {

@@ -5,30 +5,32 @@ import (
 	"strings"
 )
 
-// maxFilterSteps bounds the values that the filters of all paths evaluate in one document: about half a second of
-// processor. The dependents of a master share the document, and so the bound.
+// maxFilterSteps bounds how many values the JSONPath filters evaluate in one document. The limit is about half a
+// second of processor time. The dependents of a master share the document, and so the bound.
 const maxFilterSteps = 1 << 22
 
-// indexedUses is the number of times that paths filter one container by equality without an index. An index pays only
-// for dependents that look for one element each.
+// indexedUses is how often a container is filtered before an index is made. The filters are JSONPath filters by
+// equality. An index pays only for dependents that look for one element each.
 const indexedUses = 2
 
-// filterEquality is a comparison of a member of the filtered value with a constant, such as @.name == "eth0"
+// filterEquality is a comparison in a JSONPath filter with a constant, such as @.name == "eth0"
 type filterEquality struct {
 	member *jsonPath
 	name   string // the member's path as a text
 	key    equalityKey
 }
 
-// equalityKey is a map key that two values share if the operator == calls them equal: numbers by value, all others by text.
+// equalityKey is a map key for values that the operator == calls equal. Numbers are equal by value, all others by
+// text.
 type equalityKey struct {
 	number bool
 	bits   uint64 // of the float64
 	text   string
 }
 
-// equalityIndex maps the values of one member, such as @.name, to the children of an object or array (container) that have
-// them. It is made when paths have filtered the container by this member indexedUses times.
+// equalityIndex finds the elements of a JSON array or object by the value of one member. An example of a member is
+// @.name. The elements have the value. It is made when paths have filtered the container by this member indexedUses
+// times.
 type equalityIndex struct {
 	container uint32
 	name      string
@@ -36,8 +38,8 @@ type equalityIndex struct {
 	children  map[equalityKey][]jsonMatch // in the order of the document; nil: not made yet
 }
 
-// equalityOf returns an equality without which a filter expression (an operator with two operands) cannot be true, or nil if
-// there is none.
+// equalityOf finds an equality (path == constant) without which a filter expression cannot be true. It returns nil if
+// there is none. The expression is an operator with two operands.
 func equalityOf(operator string, left, right filterExpr) *filterEquality {
 	switch {
 	case operator == "&&":
@@ -62,7 +64,7 @@ func equalityOf(operator string, left, right filterExpr) *filterEquality {
 	return &filterEquality{member: left.member, name: name.String(), key: right.constant.equalityKey()}
 }
 
-// equalityKey returns the key of a value that is not missing
+// equalityKey returns a key for a map, equal for all values that the operator == calls equal
 func (v filterValue) equalityKey() equalityKey {
 	if f, ok := v.numeric(); ok {
 		return equalityKey{number: true, bits: math.Float64bits(f + 0)} // + 0 makes 0 of -0
@@ -70,8 +72,8 @@ func (v filterValue) equalityKey() equalityKey {
 	return equalityKey{text: v.text}
 }
 
-// candidates returns those children of an object or array (container) for which an equality of a filter holds, by an index;
-// ok is false if the container has no index for it yet.
+// candidates finds by an index the JSON elements that may pass a filter with an equality. It uses an index. ok is
+// false if no index exists yet.
 func (t *jsonTree) candidates(container uint32, e *filterEquality) (children []jsonMatch, ok bool) {
 	var x *equalityIndex
 	for i := range t.indexes {
@@ -102,5 +104,5 @@ func (t *jsonTree) candidates(container uint32, e *filterEquality) (children []j
 	return x.children[e.key], true
 }
 
-// maxIndexes bounds the indexes of a document: a path with * before its filter filters many containers.
+// maxIndexes bounds the equality indexes of a JSON document.
 const maxIndexes = 16

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestIndexedFilterEqualsScan evaluates random filters on one shared document, with indexes, and on a new document
-// each, and expects equal results.
+// TestIndexedFilterEqualsScan evaluates random JSONPath filters with and without indexes, and expects equal results.
+// One shared document has indexes, a new document for each filter has none.
 func TestIndexedFilterEqualsScan(t *testing.T) {
 	values := []string{`"a"`, `"b"`, `1`, `1.0`, `"1"`, `"1e0"`, `0`, `-0`, `"-0"`, `" 1"`, `null`, `""`, `true`, `"true"`, `{"x":1}`, `[1]`, `"a\u0062"`, `"ab"`}
 	constants := []string{`'a'`, `"b"`, `1`, `'1'`, `'1.0'`, `0`, `'-0'`, `''`, `'true'`, `'ab'`, `'{"x":1}'`, `'[1]'`}
@@ -57,7 +57,8 @@ func TestIndexedFilterEqualsScan(t *testing.T) {
 	}
 }
 
-// TestFilterStepsAreBounded expects that paths without an index which share a large document fail after maxFilterSteps.
+// TestFilterStepsAreBounded filters a large document by slow paths, and expects an error after maxFilterSteps. The
+// paths share the document and have no index.
 func TestFilterStepsAreBounded(t *testing.T) {
 	var shared jsonTree
 	if err := shared.parseJSON("[" + strings.Repeat(`{"k":1},`, 1<<16) + `{"k":2}]`); err != nil {
@@ -82,7 +83,8 @@ func TestFilterStepsAreBounded(t *testing.T) {
 	t.Fatal("no query failed")
 }
 
-// BenchmarkDependents measures 1,000 dependents that each look for one element of a list of 1,000.
+// BenchmarkDependents measures 1,000 items that each extract one list element from the same master value. The list has
+// 1,000 elements.
 func BenchmarkDependents(b *testing.B) {
 	var elements []string
 	var paths []*jsonPath
@@ -110,7 +112,7 @@ func BenchmarkDependents(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/dependent")
 }
 
-// TestCalculatedPattern compiles a pattern that begins with a constant and is no constant, and expects its evaluation to fail.
+// TestCalculatedPattern compiles a pattern that is computed for each value, and expects an error at evaluation.
 func TestCalculatedPattern(t *testing.T) {
 	p, err := parseJSONPath("$[?(@.a =~ 'x' + @.b)]")
 	if err != nil {

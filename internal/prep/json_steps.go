@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// compileJSONPath compiles the step jsonPath: it outputs the value at a path of a JSON document
+// compileJSONPath compiles the step jsonPath, which outputs the value at a path of a JSON document
 func compileJSONPath(params []string, _ item.Type) (stepFunc, error) {
 	path, err := parseJSONPath(params[0])
 	if err != nil {
@@ -26,8 +26,8 @@ func compileJSONPath(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileCheckJSONError compiles the step checkJsonError: it fails with the text at a path of a JSON document.
-// Invalid JSON and a path without match are none.
+// compileCheckJSONError compiles the step checkJsonError, which fails with the text at a path of a document. Invalid
+// JSON and a path without match are none.
 func compileCheckJSONError(params []string, _ item.Type) (stepFunc, error) {
 	path, err := parseJSONPath(params[0])
 	if err != nil {

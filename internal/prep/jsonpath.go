@@ -11,10 +11,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// maxJSONMatches bounds the values that a path matches on its way.
+// maxJSONMatches bounds the values that a JSONPath matches in all its segments.
 const maxJSONMatches = 1 << 20
 
-// errNoMatch is the reason of a path that matches nothing.
+// errNoMatch is the error of a JSONPath that matches nothing.
 var errNoMatch = errors.New("no data matches the specified path")
 
 // jsonPath is a compiled path in Zabbix's dialect of JSONPath. A definite path names at most one value.
@@ -24,7 +24,7 @@ type jsonPath struct {
 	plain    bool // names and indexes only, one per segment
 }
 
-// segmentKind is the kind of a path segment: by name, by index, a filter and so on
+// segmentKind is the kind of a JSONPath segment, such as name, index or filter
 type segmentKind uint8
 
 const (
@@ -48,8 +48,8 @@ type pathSegment struct {
 	function string
 }
 
-// jsonMatch is one value that a path selects: a node of the document with its position among its siblings, or a text
-// that a function computed.
+// jsonMatch is one value that a JSONPath selects from a document or computes. It is a node of the document with its
+// position among its siblings, or a text that a function computed.
 type jsonMatch struct {
 	node     uint32
 	position int
@@ -58,7 +58,7 @@ type jsonMatch struct {
 	number   bool // the computed text is a number
 }
 
-// find returns the node that a plain path (of names and indexes only) selects, starting at node n
+// find returns the JSON node that a plain path selects, starting at node n. A plain path has only names and indexes.
 func (p *jsonPath) find(t *jsonTree, n uint32) (uint32, bool) {
 	for i := range p.segments {
 		var ok bool
@@ -69,8 +69,8 @@ func (p *jsonPath) find(t *jsonTree, n uint32) (uint32, bool) {
 	return n, true
 }
 
-// child returns the child of node n with the name or index number `at` in the segment's list. Of members with the
-// same name it is the last one.
+// child returns the child of node n for one name or index of a segment. `at` is the number of the name or index in the
+// segment's list. Of members with the same name it is the last one.
 func (t *jsonTree) child(n uint32, s *pathSegment, at int) (found uint32, position int, ok bool) {
 	want := -1
 	if s.kind == byIndex {
@@ -96,7 +96,7 @@ func (t *jsonTree) child(n uint32, s *pathSegment, at int) (found uint32, positi
 	return found, position, ok
 }
 
-// count returns the number of children of a node.
+// count returns the number of children of a JSON node.
 func (t *jsonTree) count(n uint32) int {
 	i := 0
 	for c, end := n+1, t.nodes[n].next; c < end; c = t.nodes[c].next {
@@ -105,7 +105,8 @@ func (t *jsonTree) count(n uint32) int {
 	return i
 }
 
-// query evaluates a path on a document and returns the result as a text. It fails with errNoMatch if nothing matches.
+// query evaluates a JSONPath on a document, and returns the result as a text. It fails with errNoMatch if nothing
+// matches.
 func (p *jsonPath) query(t *jsonTree, root uint32) (string, error) {
 	if p.plain {
 		n, ok := p.find(t, root)
@@ -144,7 +145,8 @@ func (p *jsonPath) query(t *jsonTree, root uint32) (string, error) {
 	return string(append(out, ']')), nil
 }
 
-// matches returns the values that a path selects; true if the path, by its syntax, selects at most one value
+// matches returns the values that a JSONPath selects. The bool is true if the path, by its syntax, selects at most one
+// value.
 func (p *jsonPath) matches(t *jsonTree, root uint32) ([]jsonMatch, bool, error) {
 	set, definite := []jsonMatch{{node: root}}, true
 	for i := range p.segments {
@@ -174,20 +176,20 @@ func (p *jsonPath) matches(t *jsonTree, root uint32) ([]jsonMatch, bool, error) 
 	return set, definite, nil
 }
 
-// selectsAtMostOne reports whether a segment selects at most one value.
+// selectsAtMostOne reports whether a JSONPath segment selects at most one value.
 func (s *pathSegment) selectsAtMostOne() bool {
 	return !s.deep && (s.kind == byName && len(s.names) == 1 || s.kind == byIndex && len(s.indexes) == 1)
 }
 
-// jsonQuery collects the children that one segment selects.
+// jsonQuery collects the values that one JSONPath segment selects.
 type jsonQuery struct {
 	tree    *jsonTree
 	segment *pathSegment
 	matches []jsonMatch
 }
 
-// selectChildren collects the children of a node that the segment selects, or all matching descendants for a
-// recursive segment. children of all descendants, in the order of the document.
+// selectChildren collects the children of a JSON node that the segment selects. A recursive segment selects all
+// matching descendants. children of all descendants, in the order of the document.
 func (q *jsonQuery) selectChildren(n uint32) error {
 	t, s := q.tree, q.segment
 	if !t.isContainer(n) {
@@ -242,7 +244,7 @@ func (q *jsonQuery) selectChildren(n uint32) error {
 	return nil
 }
 
-// filterCandidates adds the given children that pass the segment's filter to the result
+// filterCandidates adds the children for which the filter of the path segment is true to the result
 func (q *jsonQuery) filterCandidates(children []jsonMatch) error {
 	for _, m := range children {
 		ok, err := q.passes(m.node)
@@ -256,7 +258,7 @@ func (q *jsonQuery) filterCandidates(children []jsonMatch) error {
 	return nil
 }
 
-// passes reports whether a value passes the segment's filter, and counts the evaluation
+// passes reports whether a JSON value passes the segment's filter, and counts the evaluation
 func (q *jsonQuery) passes(n uint32) (bool, error) {
 	if q.tree.steps++; q.tree.steps > maxFilterSteps {
 		return false, fmt.Errorf("the filters of all paths evaluate more than %d values of this document", maxFilterSteps)
@@ -265,7 +267,7 @@ func (q *jsonQuery) passes(n uint32) (bool, error) {
 	return v.isTrue(), err
 }
 
-// add adds a value to the result
+// add adds a value to the result, or fails at the limit of values
 func (q *jsonQuery) add(m jsonMatch) error {
 	if len(q.matches) == maxJSONMatches {
 		return fmt.Errorf("the path matches more than %d values", maxJSONMatches)
@@ -274,7 +276,8 @@ func (q *jsonQuery) add(m jsonMatch) error {
 	return nil
 }
 
-// bounds returns the first and the last position (exclusive) that the slice selects in an array of n elements
+// bounds returns the first and the last position that a slice selects in an array. The last position is exclusive; the
+// array has n elements.
 func (s *pathSegment) bounds(n int) (from, to int) {
 	from, to = 0, n
 	if s.from != nil {
@@ -290,7 +293,8 @@ func (s *pathSegment) bounds(n int) (from, to int) {
 	return from, min(to, n)
 }
 
-// namesOf replaces the selected values by their member names or array indexes, as the path operator ~ does
+// namesOf replaces selected values by their member names or array indexes, for the JSONPath operator ~. The JSONPath
+// operator ~ does this.
 func (t *jsonTree) namesOf(set []jsonMatch) ([]jsonMatch, error) {
 	out := make([]jsonMatch, 0, len(set))
 	for _, m := range set {
@@ -306,8 +310,8 @@ func (t *jsonTree) namesOf(set []jsonMatch) ([]jsonMatch, error) {
 	return out, nil
 }
 
-// aggregate applies a function such as sum to the selected values, or to the elements of the one array that a
-// definite path selects
+// aggregate applies a function such as sum to the selected values. For a definite path it applies the function to the
+// elements of the one selected array.
 func (t *jsonTree) aggregate(set []jsonMatch, definite bool, function string) ([]jsonMatch, error) {
 	if definite {
 		if len(set) == 0 {
@@ -375,7 +379,7 @@ type pathReader struct {
 	depth  int // parentheses and paths inside each other
 }
 
-// accept skips this text and returns true if it comes next
+// accept skips the given text and returns true, if the unread part starts with the given text
 func (r *pathReader) accept(text string) bool {
 	if strings.HasPrefix(r.source[r.at:], text) {
 		r.at += len(text)
@@ -384,14 +388,14 @@ func (r *pathReader) accept(text string) bool {
 	return false
 }
 
-// skipSpace skips white space
+// skipSpace skips white space in the reader's text
 func (r *pathReader) skipSpace() {
 	for r.at < len(r.source) && (r.source[r.at] == ' ' || r.source[r.at] == '\t') {
 		r.at++
 	}
 }
 
-// unexpected returns the syntax error at the next character
+// unexpected returns the syntax error at the next character of a path
 func (r *pathReader) unexpected() error {
 	if r.at >= len(r.source) {
 		return errors.New("it ends too early")
@@ -436,7 +440,7 @@ func (r *pathReader) readPath() (*jsonPath, error) {
 	return p, nil
 }
 
-// readDotted parses a name, * or a function after a dot
+// readDotted parses the part of a JSONPath after a dot, such as a name or a function
 func (r *pathReader) readDotted(s *pathSegment) error {
 	if r.accept("*") {
 		s.kind = everyChild
@@ -468,7 +472,8 @@ func (r *pathReader) readDotted(s *pathSegment) error {
 	return nil
 }
 
-// readBracket parses the content of square brackets: *, names, indexes, a slice or a filter
+// readBracket parses the content of square brackets in a JSONPath. The content is *, names, indexes, a slice or a
+// filter.
 func (r *pathReader) readBracket(s *pathSegment) error {
 	r.skipSpace()
 	switch {
@@ -515,7 +520,7 @@ func (r *pathReader) readBracket(s *pathSegment) error {
 	return nil
 }
 
-// readPositions parses a list of indexes or a slice
+// readPositions parses a list of array indexes or a slice
 func (r *pathReader) readPositions(s *pathSegment) error {
 	s.kind = byIndex
 	for {
@@ -545,7 +550,7 @@ func (r *pathReader) readPositions(s *pathSegment) error {
 	}
 }
 
-// readInteger parses an index
+// readInteger parses an array index
 func (r *pathReader) readInteger() (int, bool) {
 	end := r.at
 	for end < len(r.source) && (r.source[end] >= '0' && r.source[end] <= '9' || end == r.at && r.source[end] == '-') {
@@ -559,7 +564,7 @@ func (r *pathReader) readInteger() (int, bool) {
 	return int(n), true
 }
 
-// readQuoted parses a text in quotes. A backslash escapes itself and the quote.
+// readQuoted parses a text in quotes in a path. A backslash escapes itself and the quote.
 func (r *pathReader) readQuoted() (string, error) {
 	if r.at == len(r.source) || r.source[r.at] != '\'' && r.source[r.at] != '"' {
 		return "", r.unexpected()

@@ -9,7 +9,7 @@ import (
 // filterEval evaluates a filter expression of JSONPath, ?(…), on one value of a document
 type filterEval func(t *jsonTree, n uint32) (filterValue, error)
 
-// filterExpr is a parsed filter expression
+// filterExpr is a parsed filter expression of JSONPath
 type filterExpr struct {
 	eval     filterEval
 	member   *jsonPath       // the expression is this plain path of the value; nil: it is another one
@@ -17,14 +17,15 @@ type filterExpr struct {
 	equality *filterEquality // the expression is false for values without this equality; nil: none is known
 }
 
-// filterValue is the result of a filter expression: a text, a number, or nothing if a path has no match
+// filterValue is the value of an expression in a JSONPath filter. It is a text, a number, or nothing if a path has no
+// match.
 type filterValue struct {
 	kind   filterKind
 	text   string
 	number float64
 }
 
-// filterKind is the type of a filterValue: missing, text or number
+// filterKind is the type of a filter value, which is missing, text or number
 type filterKind uint8
 
 const (
@@ -33,15 +34,16 @@ const (
 	filterNumber
 )
 
-// maxFilterDepth bounds the parentheses and paths inside each other.
+// maxFilterDepth bounds the nesting of parentheses and paths in a filter.
 const maxFilterDepth = 64
 
-// isTrue reports whether a value counts as true: it is neither missing nor empty nor 0
+// isTrue reports whether a filter value counts as true, neither missing nor empty nor 0. It is true if it is neither
+// missing nor empty nor 0.
 func (v filterValue) isTrue() bool {
 	return v.kind == filterText && v.text != "" || v.kind == filterNumber && v.number != 0
 }
 
-// numeric converts a value to a number, if it is a number or the text of one
+// numeric converts a filter value to a number, also from a numeric text
 func (v filterValue) numeric() (float64, bool) {
 	if v.kind == filterText {
 		return parseFloat(v.text)
@@ -49,7 +51,7 @@ func (v filterValue) numeric() (float64, bool) {
 	return v.number, v.kind == filterNumber
 }
 
-// truthValue converts true to 1 and false to 0
+// truthValue converts true to the filter value 1, and false to 0
 func truthValue(b bool) filterValue {
 	if b {
 		return filterValue{kind: filterNumber, number: 1}
@@ -57,10 +59,11 @@ func truthValue(b bool) filterValue {
 	return filterValue{kind: filterNumber}
 }
 
-// filterOperators has the binary operators by precedence, from the weakest; within a level the longer ones first.
+// filterOperators has the binary operators of filters by precedence, the weakest first. Within a level longer
+// operators come first.
 var filterOperators = [...][]string{{"||"}, {"&&"}, {"==", "!=", "=~", "<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/"}}
 
-// readFilter parses a filter expression with operators of at least this precedence
+// readFilter parses a filter expression with operators of a minimum precedence
 func (r *pathReader) readFilter(level int) (filterExpr, error) {
 	if level == len(filterOperators) {
 		return r.readOperand()
@@ -91,7 +94,8 @@ func (r *pathReader) readFilter(level int) (filterExpr, error) {
 	return filterExpr{}, err
 }
 
-// readOperand parses an operand of a filter: a number, a text, a path, a negation or an expression in parentheses
+// readOperand parses an operand of a filter. It is a number, a text, a path, a negation or an expression in
+// parentheses.
 func (r *pathReader) readOperand() (filterExpr, error) {
 	if r.depth++; r.depth > maxFilterDepth {
 		return filterExpr{}, errors.New("too many levels")
@@ -152,12 +156,13 @@ func (r *pathReader) readOperand() (filterExpr, error) {
 	return constantExpr(filterValue{kind: filterNumber, number: f}), nil
 }
 
-// constantExpr returns an expression that always has this value
+// constantExpr returns a filter expression with a constant value
 func constantExpr(v filterValue) filterExpr {
 	return filterExpr{constant: &v, eval: func(*jsonTree, uint32) (filterValue, error) { return v, nil }}
 }
 
-// pathExpr returns an expression that evaluates a path, from the document's root or from the value that is filtered
+// pathExpr returns a filter expression that evaluates a path. The path starts at the document's root or at the
+// filtered value.
 func pathExpr(p *jsonPath, fromRoot bool) filterExpr {
 	var member *jsonPath
 	if p.plain && !fromRoot {
@@ -178,7 +183,7 @@ func pathExpr(p *jsonPath, fromRoot bool) filterExpr {
 	}}
 }
 
-// filterValue returns the value that a plain path selects, as a filter compares it
+// filterValue returns the value at a plain path (only names and indexes), for comparisons in a filter
 func (p *jsonPath) filterValue(t *jsonTree, n uint32) filterValue {
 	found, ok := p.find(t, n)
 	if !ok {
@@ -193,8 +198,8 @@ func (p *jsonPath) filterValue(t *jsonTree, n uint32) filterValue {
 	return filterValue{kind: filterText, text: t.value(found)}
 }
 
-// matchExpr returns the expression for the operator =~, which matches a regular expression. A constant pattern is
-// compiled once.
+// matchExpr returns the filter expression for =~, which matches a regular expression. A constant pattern is compiled
+// once.
 func matchExpr(left, right filterExpr) (filterExpr, error) {
 	var compiled *pattern
 	if c := right.constant; c != nil && c.kind == filterText {
@@ -223,7 +228,7 @@ func matchExpr(left, right filterExpr) (filterExpr, error) {
 	}}, nil
 }
 
-// String returns the value as a text, numbers in decimal
+// String returns a filter value as a text, with numbers in decimal
 func (v filterValue) String() string {
 	if v.kind == filterNumber {
 		return strconv.FormatFloat(v.number, 'f', -1, 64)
@@ -231,7 +236,7 @@ func (v filterValue) String() string {
 	return v.text
 }
 
-// binaryExpr returns the expression that applies a binary operator to two expressions
+// binaryExpr returns the filter expression that applies a binary operator to two expressions
 func binaryExpr(operator string, left, right filterExpr) filterExpr {
 	return filterExpr{equality: equalityOf(operator, left, right), eval: func(t *jsonTree, n uint32) (filterValue, error) {
 		a, err := left.eval(t, n)
@@ -255,7 +260,7 @@ func binaryExpr(operator string, left, right filterExpr) filterExpr {
 	}}
 }
 
-// calculate applies an arithmetic operator to two values. A missing operand gives nothing.
+// calculate applies an arithmetic operator to two filter values. A missing operand gives nothing.
 func calculate(operator string, a, b filterValue) (filterValue, error) {
 	if a.kind == filterMissing || b.kind == filterMissing {
 		return filterValue{}, nil
@@ -281,8 +286,8 @@ func calculate(operator string, a, b filterValue) (filterValue, error) {
 	return filterValue{kind: filterNumber, number: x}, nil
 }
 
-// compare applies a comparison operator to two values, as numbers if both are numbers, else as texts. A missing value
-// equals nothing.
+// compare applies a comparison operator to two values. Two numbers are compared as numbers, other values as texts. A
+// missing value equals nothing.
 func compare(operator string, a, b filterValue) bool {
 	if a.kind == filterMissing || b.kind == filterMissing {
 		return operator == "!="

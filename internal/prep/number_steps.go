@@ -24,7 +24,7 @@ func parseUnsigned(s string) (uint64, bool) {
 	return n, err == nil
 }
 
-// parseFloat parses a decimal number with an optional exponent; the result is finite.
+// parseFloat parses a finite decimal number with an optional exponent.
 func parseFloat(s string) (float64, bool) {
 	s = strings.Trim(s, " \t\r\n")
 	for i := range len(s) {
@@ -38,7 +38,7 @@ func parseFloat(s string) (float64, bool) {
 	return f, err == nil
 }
 
-// number converts a value to a number: the text of an integer to unsigned, of another number to float
+// number converts a value to a number, if possible. The text of an integer becomes unsigned, of another number float.
 func number(v item.Value) (item.Value, bool) {
 	if v.Kind() != item.TextValue {
 		return v, v.Kind() != item.None
@@ -50,8 +50,8 @@ func number(v item.Value) (item.Value, bool) {
 	return item.FromFloat(f), ok
 }
 
-// typedNumber converts a value to a number of the item's type (Float or Unsigned); for an item of another type any number is
-// allowed
+// typedNumber converts a value to a number of the item's type, Float or Unsigned. For an item of another type any
+// number is allowed.
 func typedNumber(v item.Value, t item.Type) (item.Value, error) {
 	n, ok := number(v)
 	if !ok {
@@ -78,7 +78,7 @@ func truncate(f float64) (uint64, bool) {
 	return uint64(f), true
 }
 
-// compileMultiplier compiles the step multiplier: it multiplies the value by a number. Integers stay integers and
+// compileMultiplier compiles the step multiplier, which multiplies the value by a number. Integers stay integers and
 // wrap.
 func compileMultiplier(params []string, t item.Type) (stepFunc, error) {
 	text := params[0]
@@ -99,7 +99,7 @@ func compileMultiplier(params []string, t item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// kindName returns the name of a value's type as Zabbix writes it in error messages.
+// kindName returns Zabbix's name of a value's type, for error messages.
 func kindName(v item.Value) string {
 	switch v.Kind() {
 	case item.FloatValue:
@@ -115,7 +115,7 @@ func kindName(v item.Value) string {
 // typeNames has the names of value types in Zabbix's messages, by item.Type.
 var typeNames = [...]string{"Numeric (float)", "Numeric (unsigned)", "Text", "Log", "Boolean"}
 
-// convert converts the last output of a chain to the type of the item.
+// convert converts the last output of the preprocessing steps to the type of the item.
 func convert(v item.Value, t item.Type) (item.Value, error) {
 	switch t {
 	case item.Float:
@@ -155,7 +155,8 @@ var booleanWords = map[string]uint64{
 	"false": 0, "f": 0, "no": 0, "n": 0, "off": 0, "down": 0, "unused": 0, "disabled": 0, "unavailable": 0, "err": 0, "slave": 0,
 }
 
-// parseBoolean converts a word such as true or no, or a number, to 1 or 0; only the number 0 is false
+// parseBoolean converts a word or a number to 1 or 0. A word is, for example, true or no. Of the numbers only 0 is
+// false.
 func parseBoolean(v item.Value) (uint64, error) {
 	if n, ok := number(v); ok {
 		if n.Float() != 0 {
@@ -169,7 +170,7 @@ func parseBoolean(v item.Value) (uint64, error) {
 	return 0, fmt.Errorf("invalid value format")
 }
 
-// compileBoolToDecimal compiles the step boolToDecimal: it outputs 1 for true and 0 for false
+// compileBoolToDecimal compiles the step boolToDecimal, which outputs 1 for true and 0 for false
 func compileBoolToDecimal(_ []string, _ item.Type) (stepFunc, error) {
 	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
 		n, err := parseBoolean(v)
@@ -180,8 +181,8 @@ func compileBoolToDecimal(_ []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// converter returns the compile function of the steps octalToDecimal (base 8) and hexToDecimal (base 16). Spaces and
-// quotes around the number are ignored, and those between two hexadecimal digits.
+// converter returns the compile function for the two steps octalToDecimal (base 8) and hexToDecimal (base 16). Spaces
+// and quotes around the number are ignored, and those between two hexadecimal digits.
 func converter(base int, name string) compiler {
 	return func([]string, item.Type) (stepFunc, error) {
 		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
@@ -198,7 +199,8 @@ func converter(base int, name string) compiler {
 	}
 }
 
-// compileInRange compiles the step inRange: it fails if the number is below a minimum or above a maximum
+// compileInRange compiles the step inRange, which fails for numbers outside a range. The range has a minimum and a
+// maximum.
 func compileInRange(params []string, _ item.Type) (stepFunc, error) {
 	low, high := math.Inf(-1), math.Inf(1)
 	var ok bool

@@ -2,8 +2,8 @@ package prep
 
 import "github.com/muster-fleet/muster/internal/item"
 
-// Parsed is one value whose JSON and Prometheus forms are parsed when a step first needs them, so that several items
-// can share the work. The dependents of a master item share it.
+// Parsed is one value with its parsed JSON and Prometheus forms. A step that first needs a form parses the value. The
+// dependents of a master item share it.
 type Parsed struct {
 	sample     item.Sample
 	json       jsonTree
@@ -17,11 +17,11 @@ type Parsed struct {
 // NewParsed returns a Parsed for a value that is not parsed yet
 func NewParsed(in item.Sample) *Parsed { return &Parsed{sample: in} }
 
-// maxKeptNodes bounds the nodes whose memory a Parsed keeps for the next value: 1 MiB.
+// maxKeptNodes bounds the JSON nodes whose memory the next value reuses. The limit is 1 MiB.
 const maxKeptNodes = 1 << 16
 
-// Reset replaces the value in p, so that one Parsed serves many values. It keeps the memory of the last value, unless
-// that was large.
+// Reset replaces the value, so that one Parsed serves many values in turn. It keeps the memory of the last value,
+// unless that was large.
 func (p *Parsed) Reset(in item.Sample) {
 	if cap(p.json.nodes) > maxKeptNodes {
 		p.json.nodes = nil
@@ -29,7 +29,8 @@ func (p *Parsed) Reset(in item.Sample) {
 	p.sample, p.hasJSON, p.hasMetrics = in, false, false
 }
 
-// jsonOf returns the value's JSON document, which p stores after the first parsing; with a nil p it parses at each call
+// jsonOf returns the parsed JSON document of a value, and parses the value only the first time. With a nil p it parses
+// at each call.
 func (p *Parsed) jsonOf(v item.Value) (*jsonTree, error) {
 	if p == nil {
 		tree := &jsonTree{}
@@ -41,7 +42,8 @@ func (p *Parsed) jsonOf(v item.Value) (*jsonTree, error) {
 	return &p.json, p.jsonErr
 }
 
-// metricsOf parses a value in Prometheus's text format, or returns the rows that p already has
+// metricsOf returns the samples in a value in Prometheus's text format, and parses only the first time. It parses the
+// value at the first call.
 func (p *Parsed) metricsOf(v item.Value) (*metricRows, error) {
 	if p == nil {
 		rows := &metricRows{}

@@ -16,7 +16,7 @@ import (
 // matchLimit bounds one match of a regular expression that backtracks.
 const matchLimit = 100 * time.Millisecond
 
-// pattern is a compiled regular expression that matches like PCRE, which Zabbix uses. RE2 matches it in linear time,
+// pattern is a compiled regular expression with the matches of PCRE, as in Zabbix. RE2 matches it in linear time,
 // where it can; look-around, back-references and a $ in front of a final line feed need the engine that backtracks.
 type pattern struct {
 	linear       *regexp.Regexp  // nil: RE2 does not know the syntax
@@ -32,11 +32,11 @@ const (
 	skippedMatches = 1000 // so many, then the next one is tried
 )
 
-// errSlowMatch is the error of a match that reached its limits, or was skipped.
+// errSlowMatch is the error of a regular expression that is too slow.
 var errSlowMatch = fmt.Errorf("the regular expression takes longer than %v or too much memory", matchLimit)
 
-// backtrack calls match (with the backtracking engine) again if it exceeds its time limit once, because the machine may
-// have paused. A pattern that reaches them several times in a row is skipped for many values.
+// backtrack runs a match by the slow backtracking engine, once more after a time-out. The machine may have paused. A
+// pattern that reaches them several times in a row is skipped for many values.
 func (p *pattern) backtrack(match func() error) error {
 	if p.skipped.Load() > 0 {
 		p.skipped.Add(-1)
@@ -55,7 +55,7 @@ func (p *pattern) backtrack(match func() error) error {
 	return errSlowMatch
 }
 
-// compilePattern compiles a regular expression.
+// compilePattern compiles a regular expression in PCRE syntax.
 func compilePattern(source string) (*pattern, error) {
 	p := &pattern{}
 	tree, linearErr := syntax.Parse(source, syntax.Perl)
@@ -78,7 +78,7 @@ func compilePattern(source string) (*pattern, error) {
 	return p, nil
 }
 
-// matchesLineEnd reports whether a regular expression contains a $
+// matchesLineEnd reports whether a regular expression contains the line end $
 func matchesLineEnd(tree *syntax.Regexp) bool {
 	if tree.Op == syntax.OpEndText && tree.Flags&syntax.WasDollar != 0 {
 		return true
@@ -91,12 +91,12 @@ func matchesLineEnd(tree *syntax.Regexp) bool {
 	return false
 }
 
-// useLinear reports whether RE2 (linear time) gives the same result as PCRE for this text
+// useLinear reports whether the fast engine RE2 gives the same result as PCRE for a text. RE2 takes linear time.
 func (p *pattern) useLinear(text string) bool {
 	return p.linear != nil && !(p.lineEnd && strings.HasSuffix(text, "\n"))
 }
 
-// match reports whether the regular expression matches the text. It fails if that takes too long.
+// match reports whether the regular expression matches a text. It fails if that takes too long.
 func (p *pattern) match(text string) (ok bool, err error) {
 	if p.useLinear(text) {
 		return p.linear.MatchString(text), nil
@@ -108,8 +108,8 @@ func (p *pattern) match(text string) (ok bool, err error) {
 	return ok, err
 }
 
-// replaceFirst returns the template in which the groups of the first match replace \0 to \9. An empty template stands
-// for the whole match.
+// replaceFirst fills a template from the first match of the regular expression. The groups of the match replace \0 to
+// \9. An empty template stands for the whole match.
 func (p *pattern) replaceFirst(text, template string) (out string, ok bool, err error) {
 	var group func(n int) string
 	if p.useLinear(text) {

@@ -74,7 +74,7 @@ func cutSpace(s string) (word, rest string) {
 	return s[:i], strings.TrimLeft(s[i:], " \t")
 }
 
-// parseRow parses one sample: name{label="value", …} value [timestamp].
+// parseRow parses one sample of a Prometheus text, such as name{label="value"} 1. A timestamp may follow the value.
 func (m *metricRows) parseRow(line string) error {
 	r := metricReader{source: line}
 	row := metricRow{name: r.name(true), raw: line, first: int32(len(m.labels))}
@@ -114,7 +114,7 @@ func (m *metricRows) parseRow(line string) error {
 	return nil
 }
 
-// parseMetricNumber parses a number of Prometheus: also NaN, Inf, +Inf and -Inf.
+// parseMetricNumber parses a number of Prometheus, also NaN, Inf, +Inf and -Inf.
 func parseMetricNumber(s string) (float64, bool) {
 	switch strings.ToLower(s) {
 	case "nan":
@@ -127,19 +127,19 @@ func parseMetricNumber(s string) (float64, bool) {
 	return parseFloat(s)
 }
 
-// metricReader parses the text of a sample or a pattern from left to right
+// metricReader parses a Prometheus sample or pattern from left to right
 type metricReader struct {
 	source   string
 	position int
 }
 
-// rest returns the text that is not read yet
+// rest returns the text that the reader has not read yet
 func (r *metricReader) rest() string { return r.source[r.position:] }
 
-// startsWith reports whether the unread text starts with this text
+// startsWith reports whether the unread text starts with a given text
 func (r *metricReader) startsWith(text string) bool { return strings.HasPrefix(r.rest(), text) }
 
-// accept skips this text and returns true if it comes next
+// accept skips the given text and returns true, if the unread part starts with the given text
 func (r *metricReader) accept(text string) bool {
 	if !r.startsWith(text) {
 		return false
@@ -148,12 +148,12 @@ func (r *metricReader) accept(text string) bool {
 	return true
 }
 
-// skipSpace skips white space
+// skipSpace skips white space in the reader's text
 func (r *metricReader) skipSpace() {
 	r.position = len(r.source) - len(strings.TrimLeft(r.rest(), " \t"))
 }
 
-// name parses the name of a label or a metric; the name of a metric may contain colons
+// name parses the name of a label or a metric. The name of a metric may contain colons.
 func (r *metricReader) name(colons bool) string {
 	start := r.position
 	for r.position < len(r.source) {
@@ -167,7 +167,7 @@ func (r *metricReader) name(colons bool) string {
 	return r.source[start:r.position]
 }
 
-// label parses a label: name, operator and quoted value
+// label parses a label of a sample or pattern. It has a name, an operator and a quoted value.
 func (r *metricReader) label() (l metricLabel, operator string, err error) {
 	if l.name = r.name(false); l.name == "" {
 		return l, "", errors.New("expected the name of a label")
@@ -201,15 +201,16 @@ func (r *metricReader) label() (l metricLabel, operator string, err error) {
 	return l, operator, nil
 }
 
-// metricPattern selects samples by name, labels and value, all optional: name{label="value",label=~"expression"} ==
-// value
+// metricPattern selects Prometheus samples by name, labels and value, all optional. Its text is
+// name{label="value",label=~"expression"} == value.
 type metricPattern struct {
 	labels []labelCondition
 	name   string   // the metric; empty: any
 	value  *float64 // nil: any
 }
 
-// labelCondition is a pattern's condition on one label; the metric's name counts as the label __name__
+// labelCondition is the condition of a Prometheus pattern on one label of a sample. The metric's name counts as the
+// label __name__.
 type labelCondition struct {
 	name    string
 	value   string
@@ -264,7 +265,7 @@ func parseMetricPattern(source string) (*metricPattern, error) {
 	return p, nil
 }
 
-// label returns the value of a row's label. Label __name__ is the metric.
+// label returns the value of a sample's label. Label __name__ is the metric.
 func (m *metricRows) label(row *metricRow, name string) (string, bool) {
 	if name == "__name__" {
 		return row.name, true
@@ -277,8 +278,8 @@ func (m *metricRows) label(row *metricRow, name string) (string, bool) {
 	return "", false
 }
 
-// matches reports whether the pattern selects a row. A label that a row does not have matches no condition but a
-// negated one.
+// matches reports whether the Prometheus pattern selects a sample. A label that a row does not have matches no
+// condition but a negated one.
 func (p *metricPattern) matches(m *metricRows, row *metricRow) (bool, error) {
 	if p.name != "" && row.name != p.name {
 		return false, nil
@@ -305,7 +306,7 @@ func (p *metricPattern) matches(m *metricRows, row *metricRow) (bool, error) {
 	return true, nil
 }
 
-// selectRows returns the rows that the pattern selects
+// selectRows returns the samples that the Prometheus pattern selects
 func (p *metricPattern) selectRows(m *metricRows) ([]*metricRow, error) {
 	var found []*metricRow
 	check := func(row *metricRow) error {
@@ -331,8 +332,8 @@ func (p *metricPattern) selectRows(m *metricRows) ([]*metricRow, error) {
 	return found, nil
 }
 
-// compilePrometheusPattern compiles the step prometheusPattern: it outputs the value or a label of one selected
-// sample, or a function of several
+// compilePrometheusPattern compiles the step prometheusPattern, which outputs a value from the selected samples. It is
+// the value or a label of one selected sample, or a function of several.
 func compilePrometheusPattern(params []string, _ item.Type) (stepFunc, error) {
 	pattern, err := parseMetricPattern(params[0])
 	if err != nil {
@@ -366,8 +367,8 @@ func compilePrometheusPattern(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// answer returns the output of a prometheusPattern step for the selected samples: a value, a label or a function of
-// several values.
+// answer returns the output of a prometheusPattern step, a value, a label or a computed number. It is a value, a label
+// or a function of several values.
 func (p *metricPattern) answer(m *metricRows, request, output string) (string, error) {
 	rows, err := p.selectRows(m)
 	switch {
@@ -389,7 +390,7 @@ func (p *metricPattern) answer(m *metricRows, request, output string) (string, e
 	return value, nil
 }
 
-// aggregateRows applies a function such as sum or avg to the values of rows
+// aggregateRows applies a function such as sum or avg to the values of several Prometheus samples
 func aggregateRows(rows []*metricRow, function string) string {
 	if function == "count" {
 		return strconv.Itoa(len(rows))
@@ -412,7 +413,7 @@ func aggregateRows(rows []*metricRow, function string) string {
 	return textOf(item.FromFloat(sum))
 }
 
-// compilePrometheusToJSON compiles the step prometheusToJson: it outputs the selected samples as a JSON array
+// compilePrometheusToJSON compiles the step prometheusToJson, which outputs the selected samples as a JSON array
 func compilePrometheusToJSON(params []string, _ item.Type) (stepFunc, error) {
 	pattern := &metricPattern{}
 	if len(params) > 0 {
@@ -434,7 +435,7 @@ func compilePrometheusToJSON(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// encode encodes rows as a JSON array
+// encode encodes Prometheus samples as a JSON array
 func (m *metricRows) encode(rows []*metricRow) string {
 	out := []byte{'['}
 	field := func(name, value string) {
@@ -474,8 +475,8 @@ func (m *metricRows) encode(rows []*metricRow) string {
 	return string(append(out, ']'))
 }
 
-// metadata returns the type and help text of a metric. A histogram or summary has them under the name without
-// _bucket, _sum and _count.
+// metadata returns the type and help text of a Prometheus metric. A histogram or summary has them under the name
+// without _bucket, _sum and _count.
 func (m *metricRows) metadata(name string) (kind, help string) {
 	for _, suffix := range [...]string{"", "_bucket", "_sum", "_count"} {
 		base, ok := strings.CutSuffix(name, suffix)

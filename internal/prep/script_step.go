@@ -8,16 +8,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Script is a compiled JavaScript function of the text value, for the step javascript. It returns false for null.
+// Script is the compiled function of a javascript step, with the value as a text. It returns false for null.
 type Script func(value string, at time.Time) (string, bool, error)
 
-// ScriptCompiler compiles the body of a JavaScript function. Package internal/prep/javascript has one; agents have none.
+// ScriptCompiler is a function that compiles the JavaScript of a preprocessing step. Package internal/prep/javascript
+// has one; agents have none.
 type ScriptCompiler func(source string) (Script, error)
 
-// compileStep compiles the step javascript, the body of a JavaScript function of value that runs in a sandbox.
-// Null discards the value. Differences to Zabbix's Duktape: strict mode, 100 ms instead of 10 s, bounded sizes of
-// texts and arrays, regular expressions without backtracking, an object is no result, and neither HttpRequest, XML,
-// Zabbix nor hash functions.
+// compileStep compiles the step javascript, which runs a JavaScript function in a sandbox. Null discards the value.
+// Differences to Zabbix's Duktape: strict mode, 100 ms instead of 10 s, bounded sizes of texts and arrays, regular
+// expressions without backtracking, an object is no result, and neither HttpRequest, XML, Zabbix nor hash functions.
 func (compile ScriptCompiler) compileStep(params []string, _ item.Type) (stepFunc, error) {
 	if compile == nil {
 		return nil, model.Errorf(model.Unsupported, "agents do not run JavaScript")

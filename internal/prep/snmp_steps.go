@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// snmpFormat is the conversion of an SNMP value, by its number in Zabbix: unchanged, UTF-8, MAC address, or integer from
-// BITS.
+// snmpFormat is the conversion of an SNMP value, by its number in Zabbix. The conversions are unchanged, UTF-8, MAC
+// address, and integer from BITS.
 type snmpFormat byte
 
 const (
@@ -25,7 +25,8 @@ const (
 	snmpBits snmpFormat = '3' // integer from BITS: the first eight bytes, the lowest one first
 )
 
-// parseSNMPFormat parses the number of a conversion; fewest is the lowest number that the step allows.
+// parseSNMPFormat parses the digit that selects the conversion of an SNMP value. fewest is the lowest number that the
+// step allows.
 func parseSNMPFormat(text string, fewest snmpFormat) (snmpFormat, error) {
 	if len(text) != 1 || snmpFormat(text[0]) < fewest || snmpFormat(text[0]) > snmpBits {
 		return 0, model.Errorf(model.Invalid, "the format is %q, expected %c to %c", text, fewest, snmpBits).
@@ -34,10 +35,10 @@ func parseSNMPFormat(text string, fewest snmpFormat) (snmpFormat, error) {
 	return snmpFormat(text[0]), nil
 }
 
-// snmpValue is one line of an SNMP walk, as snmpwalk -On prints it.
+// snmpValue is one line of an SNMP walk in the form of snmpwalk -On.
 type snmpValue struct{ oid, kind, text string }
 
-// convert converts the value to an output format such as UTF-8 or a MAC address. It leaves a string that is already
+// convert converts an SNMP value to a format such as UTF-8 or a MAC address. It leaves a string that is already
 // readable.
 func (v snmpValue) convert(format snmpFormat) (string, error) {
 	if format == snmpAsIs || format != snmpBits && v.kind == "STRING" {
@@ -64,7 +65,7 @@ func (v snmpValue) convert(format snmpFormat) (string, error) {
 	return string(raw), nil
 }
 
-// hexBytes reads bytes such as 00 0C 29. Names of bits behind them are left out.
+// hexBytes reads bytes written in hexadecimal, such as 00 0C 29. Names of bits behind them are left out.
 func hexBytes(text string) (raw []byte, err error) {
 	for _, field := range strings.Fields(text) {
 		b, err := hex.DecodeString(field)
@@ -82,7 +83,7 @@ func hexBytes(text string) (raw []byte, err error) {
 	return raw, nil
 }
 
-// walkValues parses the output of an SNMP walk, and calls the function each with every value until that returns false.
+// walkValues parses the output of an SNMP walk. It calls the function each with every value until each returns false.
 func walkValues(text string, each func(snmpValue) bool) error {
 	for text = strings.TrimLeft(text, "\r\n "); text != ""; text = strings.TrimLeft(text, "\r\n ") {
 		oid, tail, _ := strings.Cut(text, " = ")
@@ -114,8 +115,8 @@ func walkValues(text string, each func(snmpValue) bool) error {
 	return nil
 }
 
-// cutPlain reads a value without quotation marks at the start of an SNMP walk's output, and returns the value and the
-// rest.
+// cutPlain reads an unquoted value of an SNMP walk, up to the line with the next object identifier. It returns the
+// value and the rest.
 func cutPlain(kind, text string) (value, rest string) {
 	value, rest, _ = strings.Cut(text, "\n")
 	lines := []string{value}
@@ -133,7 +134,7 @@ func cutPlain(kind, text string) (value, rest string) {
 	return value, rest
 }
 
-// normalizeOID returns an object identifier in digits with a leading dot, or an empty text if the text is no such
+// normalizeOID returns an SNMP object identifier in digits with a leading dot. The text is empty if it is no such
 // identifier.
 func normalizeOID(text string) string {
 	text = "." + strings.TrimPrefix(strings.TrimSpace(text), ".")
@@ -150,7 +151,8 @@ func isSNMPKind(text string) bool {
 	return slices.Contains([]string{"STRING", "Hex-STRING", "INTEGER", "Gauge32", "Counter32", "Counter64", "Timeticks", "OID", "IpAddress", "BITS", "Opaque", "Network Address", "UInteger32"}, text)
 }
 
-// cutQuoted cuts a value in quotation marks off the start of a text, and returns the value and the remaining lines.
+// cutQuoted splits a text into the quoted value at its start and the rest. It returns the value and the remaining
+// lines.
 func cutQuoted(text string) (inside, rest string, err error) {
 	var out strings.Builder
 	for i := 1; i < len(text); i++ {
@@ -168,7 +170,7 @@ func cutQuoted(text string) (inside, rest string, err error) {
 	return "", "", errors.New("the quotation mark at its end is missing")
 }
 
-// compileSNMPWalkValue compiles the step snmpWalkValue: it takes the value of one object identifier from a walk.
+// compileSNMPWalkValue compiles the step snmpWalkValue, which takes the value of one object identifier from a walk.
 func compileSNMPWalkValue(params []string, _ item.Type) (stepFunc, error) {
 	oid, format := normalizeOID(params[0]), snmpAsIs
 	if oid == "" {
@@ -202,14 +204,15 @@ func compileSNMPWalkValue(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// walkColumn describes one field of the JSON objects that the step snmpWalkToJson makes: its name and object
-// identifier, and its format.
+// walkColumn describes one field of the JSON objects that the step snmpWalkToJson makes. It has a name, an object
+// identifier and a format.
 type walkColumn struct {
 	name, prefix string
 	format       snmpFormat
 }
 
-// compileSNMPWalkToJSON compiles the step snmpWalkToJson: it makes a list of entities from the columns of a walk.
+// compileSNMPWalkToJSON compiles the step snmpWalkToJson, which lists the entities in an SNMP walk. The columns of the
+// walk become their fields.
 func compileSNMPWalkToJSON(params []string, _ item.Type) (stepFunc, error) {
 	if len(params)%3 != 0 {
 		return nil, model.Errorf(model.Invalid, "%d parameters, expected three for each field: name, object identifier, format", len(params))
@@ -235,8 +238,8 @@ func compileSNMPWalkToJSON(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// walkToJSON converts an SNMP walk to a JSON list: one object for each index of the columns, in the order in which they
-// occur.
+// walkToJSON converts an SNMP walk to a JSON list of objects. Each index of the columns gives one object, in the order
+// in which the indexes occur.
 func walkToJSON(text string, columns []walkColumn) (string, error) {
 	type row struct {
 		index  string
@@ -288,7 +291,7 @@ func walkToJSON(text string, columns []walkColumn) (string, error) {
 	return string(append(out, ']')), nil
 }
 
-// compileSNMPGetValue compiles the step snmpGetValue: it converts one value of SNMP.
+// compileSNMPGetValue compiles the step snmpGetValue, which converts one SNMP value to a readable form.
 func compileSNMPGetValue(params []string, _ item.Type) (stepFunc, error) {
 	format, err := parseSNMPFormat(params[0], snmpUTF8)
 	if err != nil {

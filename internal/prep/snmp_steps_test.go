@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// walk is the output of snmpwalk -On.
+// walk is a test output of the command snmpwalk -On.
 const walk = `.1.3.6.1.2.1.1.1.0 = STRING: "a \"switch\"
 of two lines = 2"
 .1.3.6.1.2.1.1.3.0 = Timeticks: (123) 0:00:01.23
@@ -23,7 +23,7 @@ CD EF
 .1.3.6.1.2.1.6.0 = No Such Instance currently exists at this OID
 `
 
-// TestSNMPSteps runs the preprocessing steps for SNMP on the output of a walk, and compares their outputs and errors.
+// TestSNMPSteps runs the preprocessing steps for SNMP on a walk's output, and expects their outputs and errors.
 func TestSNMPSteps(t *testing.T) {
 	names := []string{"{#NAME}", "1.3.6.1.2.1.2.2.1.2", "0", "{#MAC}", ".1.3.6.1.2.1.2.2.1.6", "2"}
 	for _, c := range []struct {
@@ -59,7 +59,8 @@ func TestSNMPSteps(t *testing.T) {
 	}
 }
 
-// FuzzWalkValues parses random texts as the output of an SNMP walk, and expects no panic and at most one value per byte.
+// FuzzWalkValues parses random texts as an SNMP walk, and expects at most one value per byte. No text may cause a
+// panic.
 func FuzzWalkValues(f *testing.F) {
 	f.Add(walk)
 	f.Fuzz(func(t *testing.T, text string) {

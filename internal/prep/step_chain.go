@@ -8,10 +8,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// maxSteps bounds the steps of one item.
+// maxSteps bounds the preprocessing steps of one item.
 const maxSteps = 64
 
-// Chain has the compiled preprocessing steps of an item in order, and the type of the item's values. It is immutable.
+// Chain has the compiled preprocessing steps of an item, in their order. It is immutable.
 type Chain struct {
 	steps    []step
 	typ      item.Type
@@ -19,7 +19,7 @@ type Chain struct {
 	memories int // number of steps that remember a value
 }
 
-// step is one compiled preprocessing step.
+// step is one compiled preprocessing step of an item.
 type step struct {
 	run    stepFunc
 	memory int // its position in State, if remembers
@@ -27,11 +27,12 @@ type step struct {
 	onFail *model.OnFail
 }
 
-// stepFunc computes the output of a preprocessing step from its input. Output None without error discards the value.
-// m is the memory of a step that remembers, p the parsed forms of the input, if dependents share them.
+// stepFunc is a function that computes the output of a preprocessing step. Output None without error discards the
+// value. m is the memory of a step that remembers, p the parsed forms of the input, if dependents share them.
 type stepFunc func(v item.Value, at int64, m *memory, p *Parsed) (item.Value, error)
 
-// stepFlags states properties of a step, such as that it remembers the last value
+// stepFlags is a bit set of a preprocessing step's properties, such as remembering the last value. One is that the
+// step remembers the last value.
 type stepFlags uint8
 
 const (
@@ -40,8 +41,8 @@ const (
 	onlyErrors                       // the step runs on errors of the collection, and only first
 )
 
-// Compile compiles the preprocessing steps of an item whose values have type t. scripts compiles those of the step javascript; nil: the
-// program has no interpreter, and the step is an error.
+// Compile compiles the preprocessing steps of an item. scripts compiles those of the step javascript; nil: the program
+// has no interpreter, and the step is an error.
 func Compile(steps []model.Step, t item.Type, scripts ScriptCompiler) (*Chain, error) {
 	if len(steps) > maxSteps {
 		return nil, model.Errorf(model.TooLarge, "%d steps, the limit is %d", len(steps), maxSteps)
@@ -67,8 +68,8 @@ func Compile(steps []model.Step, t item.Type, scripts ScriptCompiler) (*Chain, e
 	return c, nil
 }
 
-// Stateful reports whether a step remembers values between runs, so that Run needs a State. Run of other chains takes
-// nil.
+// Stateful reports whether a step needs its value from the last run, such as a change per second. Run of other chains
+// takes nil.
 func (c *Chain) Stateful() bool { return c.memories > 0 }
 
 // Run applies all preprocessing steps to one value of an item. Kind None without error says that a step discarded the
@@ -77,13 +78,13 @@ func (c *Chain) Run(s *State, in item.Sample) (item.Value, error) {
 	return c.run(s, in.Value, in.At, nil, nil)
 }
 
-// RunDependent preprocesses the value of a master item for an item that is computed from it. All dependents of the
-// master get the same Parsed, so that the value is parsed once.
+// RunDependent preprocesses the value of a master item for one of the items that depend on the master. All dependents
+// of the master get the same Parsed, so that the value is parsed once.
 func (c *Chain) RunDependent(s *State, master *Parsed) (item.Value, error) {
 	return c.run(s, master.sample.Value, master.sample.At, master, nil)
 }
 
-// StepResult is the output or error of one preprocessing step, for people who try out the preprocessing steps of an item
+// StepResult is the output or error of one preprocessing step. People see it when they try out the steps of an item.
 type StepResult struct {
 	Value    item.Value // the value with which the next step goes on; None: discarded
 	Err      error      // the step failed
@@ -98,13 +99,14 @@ func (c *Chain) RunTraced(s *State, in *Parsed) (item.Value, []StepResult, error
 	return v, results, err
 }
 
-// RunMeasured preprocesses a value like Run, or like RunDependent if p is not nil, and appends the outcome of each step to results.
+// RunMeasured preprocesses a value like Run, and appends the outcome of each step to results. If p is not nil, it
+// works like RunDependent.
 func (c *Chain) RunMeasured(s *State, in item.Sample, p *Parsed, results *[]StepResult) (item.Value, error) {
 	return c.run(s, in.Value, in.At, p, results)
 }
 
-// RunFailed handles the error of a failed collection: checkNotSupported steps may replace the error, discard it, or
-// set a value for the next steps. Otherwise the item becomes unsupported with that reason.
+// RunFailed handles the error of a failed measurement by the item's checkNotSupported steps. A step may replace the
+// error, discard it, or set a value for the next steps. Otherwise the item becomes unsupported with that reason.
 func (c *Chain) RunFailed(s *State, at int64, reason string) (item.Value, error) {
 	for i := range c.checks {
 		one := &c.steps[i]
@@ -125,7 +127,7 @@ func (c *Chain) RunFailed(s *State, at int64, reason string) (item.Value, error)
 	return item.Value{}, &Failure{Reason: errors.New(reason), text: reason}
 }
 
-// run applies the preprocessing steps in order and converts the last output to the type of the item
+// run applies the preprocessing steps in order, and converts the output to the item's type
 func (c *Chain) run(s *State, v item.Value, at int64, p *Parsed, traced *[]StepResult) (item.Value, error) {
 	input := v
 	var few [8]item.Value

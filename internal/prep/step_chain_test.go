@@ -18,12 +18,12 @@ import (
 
 const second = int64(1e9)
 
-// textSample returns a sample (value and time) with this text
+// textSample returns a sample (a value with its time) with a given text
 func textSample(at int64, text string) item.Sample {
 	return item.Sample{At: at, Value: item.FromText(text)}
 }
 
-// TestStatefulSteps runs steps that remember values over sequences of values, and compares the output for each value
+// TestStatefulSteps runs preprocessing steps with memory over sequences of values, and expects the right outputs
 func TestStatefulSteps(t *testing.T) {
 	for _, c := range []struct {
 		typ  item.Type
@@ -68,8 +68,8 @@ func TestStatefulSteps(t *testing.T) {
 	}
 }
 
-// TestLongTextsAreRemembered expects discardUnchanged to discard a repeated long text, of which its state has only a
-// digest
+// TestLongTextsAreRemembered repeats a very long text, and expects the step discardUnchanged to discard the
+// repetition. Its state has only a digest of the text.
 func TestLongTextsAreRemembered(t *testing.T) {
 	chain := compileChain(t, item.Text, sampleStep("discardUnchanged"))
 	var s State
@@ -85,7 +85,8 @@ func TestLongTextsAreRemembered(t *testing.T) {
 	}
 }
 
-// TestOnFail fails a step with onFail and expects the error to be discarded, or replaced by a value or another error
+// TestOnFail fails preprocessing steps with each form of onFail, and expects the declared outcome. onFail discards the
+// error, or replaces it by a value or another error.
 func TestOnFail(t *testing.T) {
 	value := "7"
 	for _, c := range []struct {
@@ -118,7 +119,7 @@ func TestOnFail(t *testing.T) {
 	}
 }
 
-// TestFailureIsShort expects an error text to cut each value to 100 characters and to have at most 2,048 in total
+// TestFailureIsShort expects an error text of at most 2,048 characters. The text cuts each value to 100 characters.
 func TestFailureIsShort(t *testing.T) {
 	steps := make([]model.Step, 40)
 	for i := range steps {
@@ -131,7 +132,7 @@ func TestFailureIsShort(t *testing.T) {
 	}
 }
 
-// TestErrorForgetsState fails one step and expects all steps to forget their last values
+// TestErrorForgetsState fails one preprocessing step, and expects all steps to forget their last values
 func TestErrorForgetsState(t *testing.T) {
 	chain := compileChain(t, item.Float, sampleStep("simpleChange"), sampleStep("inRange", "", "100"), sampleStep("discardUnchanged"))
 	var s State
@@ -149,8 +150,8 @@ func TestErrorForgetsState(t *testing.T) {
 	}
 }
 
-// TestRunFailed runs checkNotSupported steps on the errors of failed collections, and compares the values and errors
-// that come out.
+// TestRunFailed runs checkNotSupported steps on the errors of failed collections, and expects the right outcomes. An
+// outcome is a value or an error.
 func TestRunFailed(t *testing.T) {
 	zero := "0"
 	timeout := model.Step{Name: "checkNotSupported", Parameters: []string{"0", "timed? out"}, OnFail: &model.OnFail{}}
@@ -176,8 +177,8 @@ func TestRunFailed(t *testing.T) {
 	}
 }
 
-// TestDependentsShareParsedMaster expects a master item's value to be parsed once for all items that are computed from it,
-// and again after Reset
+// TestDependentsShareParsedMaster expects a master item's value to be parsed only once for all its dependent items.
+// After Reset it is parsed again.
 func TestDependentsShareParsedMaster(t *testing.T) {
 	name := compileChain(t, item.Text, sampleStep("jsonPath", "$.name"))
 	size := compileChain(t, item.Unsigned, sampleStep("jsonPath", "$.size"), sampleStep("multiplier", "2"))
@@ -205,7 +206,7 @@ func TestDependentsShareParsedMaster(t *testing.T) {
 	}
 }
 
-// TestChainIsShared runs each chain in several goroutines at once, and expects the right result from each run.
+// TestChainIsShared runs the same preprocessing steps in several goroutines at once, and expects right results.
 func TestChainIsShared(t *testing.T) {
 	for _, c := range []struct {
 		step     model.Step
@@ -235,8 +236,8 @@ func TestChainIsShared(t *testing.T) {
 	}
 }
 
-// TestExplodingPatternIsSkipped matches a slow regular expression repeatedly and expects further matches to fail at
-// once for a while, then to work again
+// TestExplodingPatternIsSkipped matches an extremely slow regular expression repeatedly, and expects later matches to
+// fail at once. After a while matches work again.
 func TestExplodingPatternIsSkipped(t *testing.T) {
 	p, err := compilePattern(`^(?=(a+)+$)a`)
 	testenv.NoError(t, err)
@@ -259,7 +260,7 @@ func TestExplodingPatternIsSkipped(t *testing.T) {
 	}
 }
 
-// TestStateBytes compares the encoding of a State with golden bytes
+// TestStateBytes encodes the memory of preprocessing steps, and expects the golden bytes
 func TestStateBytes(t *testing.T) {
 	s := State{first: memory{at: -1, value: item.FromText("ab")}, more: []memory{{at: 3, value: item.FromUnsigned(5)}, {at: 64, value: item.FromFloat(-0.5)}, {}}}
 	const golden = "04" + "03" + "026162" + "01" + "02" + "0500000000000000" + "06" + "01" + "000000000000e0bf" + "8001" + "00"
@@ -278,8 +279,8 @@ func TestStateBytes(t *testing.T) {
 	}
 }
 
-// TestRestartChangesNothing runs values through random chains with and without encoding and decoding the state before
-// each value, and expects equal outputs. Both give the same outcomes.
+// TestRestartChangesNothing runs values through random preprocessing steps with and without restarts, and expects
+// equal outputs. A restart encodes and decodes the state before a value. Both give the same outcomes.
 func TestRestartChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pool := []model.Step{
@@ -310,7 +311,7 @@ func TestRestartChangesNothing(t *testing.T) {
 	})
 }
 
-// commonChains returns the chains of preprocessing steps that are most frequent in practice.
+// commonChains returns the most frequent combinations of preprocessing steps.
 func commonChains(t testing.TB) map[string]*Chain {
 	return map[string]*Chain{
 		"multiplier":                compileChain(t, item.Float, sampleStep("multiplier", "8")),
@@ -319,7 +320,7 @@ func commonChains(t testing.TB) map[string]*Chain {
 	}
 }
 
-// TestCommonStepsAllocateNothing runs the common steps on numbers and expects no allocation
+// TestCommonStepsAllocateNothing runs common preprocessing steps on numbers, and expects no memory allocation
 func TestCommonStepsAllocateNothing(t *testing.T) {
 	for name, chain := range commonChains(t) {
 		var s State
@@ -337,7 +338,7 @@ func TestCommonStepsAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkChain measures the common chains of preprocessing steps on numbers
+// BenchmarkChain measures common combinations of preprocessing steps on numbers
 func BenchmarkChain(b *testing.B) {
 	for name, chain := range commonChains(b) {
 		b.Run(name, func(b *testing.B) {

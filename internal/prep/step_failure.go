@@ -14,22 +14,22 @@ const (
 	maxFailureValue = 100  // characters of one value in it
 )
 
-// Failure is the error of a chain, which makes the item unsupported (without a value). Its text has the form of
-// Zabbix: the value, then the outcome of each step until the failed one.
+// Failure is the error of preprocessing, which leaves the item without a value. Its text has the form of Zabbix: the
+// value, then the outcome of each step until the failed one.
 type Failure struct {
 	Step   int   // position of the failed step, from 1; 0: the last output does not suit the type of the item
 	Reason error // of the failed step
 	text   string
 }
 
-// Error returns the error text that the item's state shows
+// Error returns the error text for the state of the item
 func (f *Failure) Error() string { return f.text }
 
-// Unwrap returns the error of the failed step.
+// Unwrap returns the error of the failed step, for errors.Is and errors.As.
 func (f *Failure) Unwrap() error { return f.Reason }
 
-// newFailure composes the error text of a failed step from the outputs of the steps before. An error text that onFail
-// set stands alone.
+// newFailure returns the error of a failed step, whose text shows the outputs of the steps before. An error text that
+// onFail set stands alone.
 func newFailure(input item.Value, outputs []item.Value, failed, err error, replaced bool) *Failure {
 	f := &Failure{Step: len(outputs) + 1, Reason: failed, text: err.Error()}
 	if replaced {
@@ -45,7 +45,7 @@ func newFailure(input item.Value, outputs []item.Value, failed, err error, repla
 	return f
 }
 
-// shorten cuts a text to n characters, the last three of them dots.
+// shorten cuts a text to n characters. The last three of a cut text are dots.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -63,7 +63,7 @@ func shorten(s string, n int) string {
 	return s
 }
 
-// applyOnFail returns the result of a failed step as its onFail declares: a value, no value, or another error
+// applyOnFail returns the result of a failed step by its onFail. The result is a value, no value, or another error.
 func applyOnFail(h *model.OnFail) (item.Value, error) {
 	switch {
 	case h.Value != nil:

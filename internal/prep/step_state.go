@@ -9,20 +9,21 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// State has the values that the preprocessing steps of an item remember between runs: for each such step the last value and its time.
-// The zero State remembers nothing.
+// State has the values that the preprocessing steps of an item remember between runs. For each such step it has the
+// last value and its time. The zero State remembers nothing.
 type State struct {
 	first memory
 	more  []memory // of the second remembering step and later ones
 }
 
-// memory is the last value that one step remembers, with its time; it has the kind None before the first value.
+// memory has the last value that one preprocessing step remembers, with the value's time. Before the first value it
+// has the kind None.
 type memory struct {
 	at    int64 // nanoseconds since 1970
 	value item.Value
 }
 
-// memoryOf returns the memory of the i-th of the n chain steps that remember a value
+// memoryOf returns the remembered value of the i-th among the n steps that remember a value
 func (s *State) memoryOf(i, n int) *memory {
 	if i == 0 {
 		return &s.first
@@ -49,8 +50,8 @@ func (s *State) Size() int {
 	return size
 }
 
-// Append appends the encoded State to dst: the number of remembered values, then kind, time and value of each. Times
-// are varints, numbers 8 bytes, texts have their length in front.
+// Append encodes the remembered values and appends the bytes to dst. The code has the number of remembered values,
+// then kind, time and value of each. Times are varints, numbers 8 bytes, texts have their length in front.
 func (s *State) Append(dst []byte) []byte {
 	n := 1 + len(s.more)
 	if n == 1 && s.first.value.Kind() == item.None {
@@ -78,7 +79,7 @@ func (s *State) Append(dst []byte) []byte {
 
 var errState = errors.New("the state of preprocessing is damaged")
 
-// DecodeState decodes a state that Append encoded, and returns the bytes after it
+// DecodeState decodes a state that Append has encoded, and returns the bytes after the state
 func DecodeState(data []byte) (s State, rest []byte, err error) {
 	n, size := binary.Uvarint(data)
 	if size <= 0 || n > maxSteps {

@@ -9,10 +9,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// compiler compiles the parameters of a step, for an item whose values have type t
+// compiler is a function that compiles the parameters of a preprocessing step
 type compiler func(params []string, t item.Type) (stepFunc, error)
 
-// definition describes one type of preprocessing step, such as multiplier: its names, parameters and compile function.
+// definition describes one type of preprocessing step, such as multiplier. It has names, parameters and a compile
+// function.
 type definition struct {
 	name     string // in resources
 	zabbix   string // in Zabbix's exports
@@ -74,7 +75,7 @@ func compileStep(s model.Step, t item.Type, scripts ScriptCompiler) (step, error
 	case len(params) < d.min || len(params) > d.max:
 		return step{}, model.Errorf(model.Invalid, "%d parameters, expected %s", len(params), countParams(d.min, d.max))
 	case s.OnFail != nil && d.flags&noHandler != 0:
-		return step{}, model.Errorf(model.Invalid, "the step does not fail, so onFail has no effect").WithHint("remove onFail")
+		return step{}, model.Errorf(model.Invalid, "this step never fails, so onFail has no effect").WithHint("remove onFail")
 	case s.OnFail == nil && d.flags&onlyErrors != 0:
 		return step{}, model.Errorf(model.Invalid, "onFail is missing").WithHint("write onFail: {} to discard the value, or {value: TEXT} or {error: TEXT}")
 	}
@@ -90,7 +91,7 @@ func countParams(low, high int) string {
 	return fmt.Sprintf("%d to %d", low, high)
 }
 
-// findDefinition returns the description of the first type of step for which the function match returns true.
+// findDefinition returns the first type of preprocessing step that the function match accepts.
 func findDefinition(scripts ScriptCompiler, match func(*definition) bool) (definition, bool) {
 	for _, d := range definitions(scripts) {
 		if match(&d) {
@@ -109,7 +110,7 @@ func Names() []string {
 	return names
 }
 
-// NameOfZabbix returns Muster's name of the step that Zabbix's exports call by this name
+// NameOfZabbix returns Muster's name of a preprocessing step in Zabbix's exports
 func NameOfZabbix(zabbix string) (string, bool) {
 	d, ok := findDefinition(nil, func(d *definition) bool { return d.zabbix == zabbix })
 	return d.name, ok

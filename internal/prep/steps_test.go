@@ -13,13 +13,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// sampleStep returns a preprocessing step with a name and parameters.
+// sampleStep returns a preprocessing step for tests, with the given name and parameters.
 func sampleStep(name string, params ...string) model.Step {
 	return model.Step{Name: name, Parameters: params}
 }
 
-// compileScript compiles JavaScript for the step javascript, as the package javascript does; the tests of this package
-// cannot import that package.
+// compileScript compiles JavaScript for the step javascript, in tests. It does the same as the package javascript,
+// which the tests of this package cannot import.
 func compileScript(source string) (Script, error) {
 	script, err := filter.CompileScript(source)
 	if err != nil {
@@ -28,14 +28,14 @@ func compileScript(source string) (Script, error) {
 	return script.Run, nil
 }
 
-// TestScriptsNeedAnInterpreter expects an error of the step javascript in a program without an interpreter.
+// TestScriptsNeedAnInterpreter compiles a javascript step without an interpreter, and expects an error.
 func TestScriptsNeedAnInterpreter(t *testing.T) {
 	if _, err := Compile([]model.Step{sampleStep("javascript", "return 1")}, item.Text, nil); model.ClassOf(err) != model.Unsupported {
 		t.Errorf("error %v", err)
 	}
 }
 
-// TestFailedScriptHasOnFail expects the value of onFail in place of the error of a script.
+// TestFailedScriptHasOnFail fails a script, and expects the value of onFail in place of the error.
 func TestFailedScriptHasOnFail(t *testing.T) {
 	step := sampleStep("javascript", "throw 'no'")
 	step.OnFail = &model.OnFail{Value: new("7")}
@@ -54,8 +54,8 @@ func compileChain(t testing.TB, typ item.Type, steps ...model.Step) *Chain {
 
 const discarded = "(discarded)"
 
-// outcome formats the result of a chain of steps for comparison: the value, the last line of the error, or the word
-// discarded.
+// outcome formats the value, error or discarding at the end of the steps, for comparisons. It is the value, the last
+// line of the error, or the word discarded.
 func outcome(v item.Value, err error) string {
 	switch {
 	case err != nil:
@@ -87,8 +87,8 @@ up 1
 path{dir="C:\\x\n\"y\""} NaN
 `
 
-// TestSteps runs each type of step on sample values and compares outputs and errors. One step is written as name,
-// then its parameters.
+// TestSteps runs each type of preprocessing step on sample values, and expects their outputs and errors. One step is
+// written as name, then its parameters.
 func TestSteps(t *testing.T) {
 	for _, c := range []struct {
 		typ      item.Type
@@ -192,7 +192,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestJSONPath runs paths in Zabbix's dialect on one document and compares the results
+// TestJSONPath runs paths in Zabbix's dialect on one document, and expects their results
 func TestJSONPath(t *testing.T) {
 	for _, c := range []struct{ path, want string }{
 		{"$.shop.name", "Corner"},
@@ -265,7 +265,7 @@ func TestJSONPath(t *testing.T) {
 	}
 }
 
-// TestCompileRefuses compiles invalid steps and expects the reason of each refusal
+// TestCompileRefuses compiles invalid preprocessing steps, and expects the reason for each refusal
 func TestCompileRefuses(t *testing.T) {
 	for _, c := range []struct {
 		steps []model.Step
@@ -315,7 +315,7 @@ func TestCompileRefuses(t *testing.T) {
 	}
 }
 
-// TestConvert converts values to the type of an item, for each type, and compares the results and errors.
+// TestConvert converts values to each type of an item, and expects the results and errors.
 func TestConvert(t *testing.T) {
 	for _, c := range []struct {
 		typ  item.Type
@@ -350,7 +350,7 @@ func TestConvert(t *testing.T) {
 	}
 }
 
-// TestNames expects Muster to know a name for each step that Zabbix's exports may contain, supported or not.
+// TestNames expects Muster to have a name for each preprocessing step in Zabbix's exports.
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, d := range definitions(nil) {

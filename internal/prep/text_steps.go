@@ -11,8 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// textOf converts a value to text, numbers as Zabbix writes them. Numbers have the form of Zabbix: up to 15 digits
-// without exponent.
+// textOf converts a value to text. Numbers have the form of Zabbix: up to 15 digits without exponent.
 func textOf(v item.Value) string {
 	if v.Kind() != item.FloatValue {
 		return v.String()
@@ -24,8 +23,8 @@ func textOf(v item.Value) string {
 	return strconv.FormatFloat(f, 'E', -1, 64)
 }
 
-// unescape replaces the escape sequences \s \n \r \t (and \\ for the step replace) in a parameter by their characters.
-// Other backslashes stay.
+// unescape replaces the escape sequences \s \n \r \t in a parameter by their characters. For the step replace it also
+// replaces \\. Other backslashes stay.
 func unescape(s string, backslash bool) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s
@@ -45,7 +44,7 @@ func unescape(s string, backslash bool) string {
 	return b.String()
 }
 
-// trimmer returns the compile function of the steps trim, ltrim and rtrim, with the function trim that removes the
+// trimmer returns the compile function for the three steps trim, ltrim and rtrim. The function trim removes the
 // characters.
 func trimmer(trim func(s, cutset string) string) compiler {
 	return func(params []string, _ item.Type) (stepFunc, error) {
@@ -56,7 +55,7 @@ func trimmer(trim func(s, cutset string) string) compiler {
 	}
 }
 
-// compileReplace compiles the step replace: it replaces all occurrences of a text
+// compileReplace compiles the step replace, which replaces all occurrences of a text
 func compileReplace(params []string, _ item.Type) (stepFunc, error) {
 	search, replacement := unescape(params[0], true), ""
 	if len(params) > 1 {
@@ -70,7 +69,7 @@ func compileReplace(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileRegex compiles the step regex: it outputs a template filled from the first match of a regular expression
+// compileRegex compiles the step regex, which fills a template from a regular expression's first match
 func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 	source, template := params[0], params[1]
 	p, err := compilePattern(source)
@@ -89,8 +88,8 @@ func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// matcher returns the compile function of the step matches (want is true) or notMatches (want is false): the step fails
-// unless the value matches a regular expression, or if it matches.
+// matcher returns the compile function for the two steps matches and notMatches. With want the step fails unless the
+// value matches a regular expression; otherwise it fails if the value matches.
 func matcher(want bool) compiler {
 	return func(params []string, _ item.Type) (stepFunc, error) {
 		p, err := compilePattern(params[0])
@@ -112,8 +111,7 @@ func matcher(want bool) compiler {
 	}
 }
 
-// compileCheckRegexError compiles the step checkRegexError: it fails with a text from the match of a regular
-// expression
+// compileCheckRegexError compiles the step checkRegexError, which fails with a text from a regular expression's match
 func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
 	template := ""
 	if len(params) > 1 {
@@ -135,8 +133,8 @@ func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileCheckNotSupported compiles the step checkNotSupported: it applies to a failed collection whose error matches a
-// pattern, so that onFail can replace the error. Without parameters it takes any error.
+// compileCheckNotSupported compiles the step checkNotSupported, which handles the error of a failed measurement. The
+// error must match a pattern. Then onFail can replace it. Without parameters it takes any error.
 func compileCheckNotSupported(params []string, _ item.Type) (stepFunc, error) {
 	if len(params) == 0 || params[0] == "-1" || params[0] == "" {
 		return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {

@@ -9,20 +9,21 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ValueMap is a compiled value map. It is immutable.
+// ValueMap is a compiled value map, which converts values to texts. It is immutable.
 type ValueMap struct {
 	mappings []mapping
 	rest     string // the text of the default
 	hasRest  bool
 }
 
-// mapping is one compiled mapping of a value map: a condition on the value, and a text.
+// mapping is one compiled entry of a value map, a condition with a text. It has a condition on the value, and a text.
 type mapping struct {
 	matches func(v item.Value, number float64) bool // number is NaN for a text
 	text    string
 }
 
-// CompileValueMap compiles a value map. The error names the mapping by its number, from 1.
+// CompileValueMap compiles a value map, which converts values to texts. The error names the mapping by its number,
+// from 1.
 func CompileValueMap(m *model.ValueMap) (*ValueMap, error) {
 	out := &ValueMap{}
 	for i := range m.Mappings {
@@ -43,7 +44,7 @@ func CompileValueMap(m *model.ValueMap) (*ValueMap, error) {
 	return out, nil
 }
 
-// compileMapping returns a function that reports whether a mapping applies to a value.
+// compileMapping compiles one mapping to a function that reports whether the mapping applies to a value.
 func compileMapping(m *model.ValueMapping) (func(item.Value, float64) bool, error) {
 	bound, err := strconv.ParseFloat(strings.TrimSpace(m.Value), 64)
 	switch m.Type {
@@ -88,7 +89,7 @@ func compileMapping(m *model.ValueMapping) (func(item.Value, float64) bool, erro
 	return nil, model.Errorf(model.Invalid, "unknown type %q; write equal, greaterOrEqual, lessOrEqual, inRange, regexp or default", m.Type)
 }
 
-// parseRanges parses ranges of numbers: 1-5,8,-3--1.
+// parseRanges parses ranges of numbers such as 1-5,8,-3--1.
 func parseRanges(text string) (list [][2]float64, err error) {
 	for _, one := range strings.Split(text, ",") {
 		one = strings.TrimSpace(one)
@@ -106,7 +107,7 @@ func parseRanges(text string) (list [][2]float64, err error) {
 	return list, nil
 }
 
-// Text returns the text for a value. A nil map has none.
+// Text returns the text that the value map has for a value. A nil map has none.
 func (m *ValueMap) Text(v item.Value) (text string, ok bool) {
 	if m == nil || v.Kind() == item.None {
 		return "", false

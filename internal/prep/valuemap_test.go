@@ -7,8 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestValueMap converts values to texts by a value map with each type of mapping; the first match wins, and the
-// default comes last.
+// TestValueMap converts values to texts by each type of mapping, and expects the first match. The default comes last.
 func TestValueMap(t *testing.T) {
 	m, err := CompileValueMap(&model.ValueMap{Mappings: []model.ValueMapping{
 		{Type: "default", Text: "other"}, {Value: "1", Text: "up"}, {Value: "down", Text: "not up"}, {Type: "inRange", Value: "2-4, -3--1,7", Text: "some"},
@@ -51,7 +50,7 @@ func TestValueMapRefusesMappings(t *testing.T) {
 	}
 }
 
-// FuzzValueMap compiles random mappings and converts random values to texts, and expects no panic.
+// FuzzValueMap compiles random value mappings, converts random values to texts, and expects no panic.
 func FuzzValueMap(f *testing.F) {
 	f.Add("inRange", "1-5,-3--1", "x", 2.0)
 	f.Add("regexp", "^a(?=b)", "ab", 0.0)

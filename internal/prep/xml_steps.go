@@ -41,7 +41,8 @@ func parseXML(text string) (*xmlquery.Node, error) {
 	return root, nil
 }
 
-// xmlPath is a compiled XPath expression. Its evaluation has state, so that each goroutine takes one from the pool.
+// xmlPath is a compiled XPath expression for several goroutines. Its evaluation has state, so that each goroutine
+// takes one from the pool.
 type xmlPath struct{ pool sync.Pool }
 
 // compileXPath compiles an XPath expression.
@@ -63,7 +64,7 @@ func compileXPath(source string) (p *xmlPath, err error) {
 	return p, nil
 }
 
-// query evaluates the XPath expression and returns selected nodes as XML, any other result as text
+// query evaluates the XPath expression, and returns nodes as XML or any other result as text
 func (p *xmlPath) query(root *xmlquery.Node) (out string, err error) {
 	x, _ := p.pool.Get().(*xpath.Expr)
 	defer func() {
@@ -140,7 +141,7 @@ func writeXMLAttribute(b *strings.Builder, prefix, name, value string) {
 	b.WriteString(" " + name + `="` + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "\n", "&#10;", "\r", "&#13;", "\t", "&#9;").Replace(value) + `"`)
 }
 
-// compileXMLPath compiles the step xmlPath: it outputs the result of an XPath expression
+// compileXMLPath compiles the step xmlPath, which outputs the result of an XPath expression
 func compileXMLPath(params []string, _ item.Type) (stepFunc, error) {
 	path, err := compileXPath(params[0])
 	if err != nil {
@@ -159,8 +160,8 @@ func compileXMLPath(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileCheckXMLError compiles the step checkXmlError: it fails with the text that an XPath expression selects.
-// Invalid XML is none.
+// compileCheckXMLError compiles the step checkXmlError, which fails with a text from an XML document. An XPath
+// expression selects the text. Invalid XML is none.
 func compileCheckXMLError(params []string, _ item.Type) (stepFunc, error) {
 	path, err := compileXPath(params[0])
 	if err != nil {
@@ -182,7 +183,7 @@ func compileCheckXMLError(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileXMLToJSON compiles the step xmlToJson: it converts XML to JSON
+// compileXMLToJSON compiles the step xmlToJson, which converts XML to JSON
 func compileXMLToJSON([]string, item.Type) (stepFunc, error) {
 	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
 		root, err := parseXML(textOf(v))
@@ -193,8 +194,8 @@ func compileXMLToJSON([]string, item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// appendXMLMembers appends the child elements of a node as JSON members; elements with the same name become one
-// array, at the place of the first
+// appendXMLMembers appends the child elements of an XML node as JSON members. Elements with the same name become one
+// array, at the place of the first.
 func appendXMLMembers(out []byte, n *xmlquery.Node) []byte {
 	same := map[string][]*xmlquery.Node{}
 	var names []string
@@ -226,8 +227,8 @@ func appendXMLMembers(out []byte, n *xmlquery.Node) []byte {
 	return out
 }
 
-// appendXMLElement appends an XML element as JSON: null, a text, or an object with attributes (@name), text (#text)
-// and child elements
+// appendXMLElement appends an XML element as JSON. It becomes null, a text, or an object with attributes (@name), text
+// (#text) and child elements.
 func appendXMLElement(out []byte, n *xmlquery.Node) []byte {
 	var text strings.Builder
 	elements := false

@@ -39,8 +39,7 @@ func Handle(mux *http.ServeMux, refuse func(http.ResponseWriter, *model.Error)) 
 	}))
 }
 
-// sampleHandler returns an HTTP handler that samples lock contention only during its request, because sampling slows
-// the process
+// sampleHandler returns an HTTP handler that records lock contention only while its request runs
 func sampleHandler(name string, refuse func(http.ResponseWriter, *model.Error), sample func(on bool)) http.Handler {
 	var one sync.Mutex
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -123,8 +123,8 @@ func (q *promRequest) querier(ctx context.Context, x *parameters) (storage.Queri
 	return store.Querier(x.start.UnixMilli(), x.end.UnixMilli())
 }
 
-// findTexts returns the sorted, distinct texts (such as label names) that the function find returns for each selector of the
-// request.
+// findTexts collects texts such as label names from all matching series, sorted and without duplicates. The function
+// find returns the texts for each selector of the request.
 func (q *promRequest) findTexts(ctx context.Context, x *parameters, find func(storage.Querier, *storage.LabelHints, []*labels.Matcher) ([]string, annotations.Annotations, error)) (texts []string, _ annotations.Annotations, err error) {
 	querier, err := q.querier(ctx, x)
 	if err != nil {
@@ -168,7 +168,7 @@ func (q *promRequest) labelNames(ctx context.Context, _ *http.Request, x *parame
 	return data, warnings, err
 }
 
-// labelValues lists the values of the label in the path, in the matching series.
+// labelValues lists the values of one label in the matching series. The path names the label.
 func (q *promRequest) labelValues(ctx context.Context, r *http.Request, x *parameters) ([]byte, annotations.Annotations, error) {
 	name := r.PathValue("name")
 	if strings.HasPrefix(name, "U__") {
@@ -192,14 +192,15 @@ func (q *promRequest) valuesOf(ctx context.Context, name string, x *parameters) 
 	})
 }
 
-// metricMetadata is the metadata of a metric in Prometheus' form.
+// metricMetadata is the metadata of a metric in the JSON form of Prometheus.
 type metricMetadata struct {
 	Type string `json:"type"`
 	Help string `json:"help"`
 	Unit string `json:"unit"`
 }
 
-// metadata lists the metrics with their metadata. The store does not know their types and units.
+// metadata lists the metric names with type and help, which the store does not know. The store does not know their
+// types and units.
 func (q *promRequest) metadata(ctx context.Context, _ *http.Request, x *parameters) ([]byte, annotations.Annotations, error) {
 	if x.metric != "" {
 		x.matchers = [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, series.LabelMetric, x.metric)}}
@@ -216,13 +217,13 @@ func (q *promRequest) metadata(ctx context.Context, _ *http.Request, x *paramete
 	return data, warnings, err
 }
 
-// buildInfo returns the version of the Prometheus library, as Prometheus reports its own.
+// buildInfo answers with the version of the Prometheus library, as Prometheus answers with its own version.
 func (q *promRequest) buildInfo(context.Context, *http.Request, *parameters) ([]byte, annotations.Annotations, error) {
 	data, err := json.Marshal(map[string]string{"version": prometheusVersion, "revision": "", "branch": "", "buildUser": "", "buildDate": "", "goVersion": runtime.Version()})
 	return data, nil, err
 }
 
-// answerEmpty returns an operation that always gives the same, empty answer.
+// answerEmpty returns an API operation that always gives the same empty answer, for unsupported features.
 func answerEmpty(data string) operation {
 	return func(*promRequest, context.Context, *http.Request, *parameters) ([]byte, annotations.Annotations, error) {
 		return []byte(data), nil, nil

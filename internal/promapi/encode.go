@@ -10,8 +10,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// appendResult appends the JSON data of the answer to a query: its type and result. Reflection would take longer than
-// the query.
+// appendResult appends the result of a query, with its type, as JSON. Reflection would take longer than the query.
 func appendResult(b []byte, value parser.Value) ([]byte, error) {
 	b = append(b, `{"resultType":"`...)
 	b = append(b, value.Type()...)
@@ -99,7 +98,7 @@ func appendComma(b []byte, i int) []byte {
 	return b
 }
 
-// appendPoint appends a point as JSON, from a time in ms and a value: [1435781451.781,"1"].
+// appendPoint appends a point as JSON, such as [1435781451.781,"1"]. The point is a time in ms and a value.
 func appendPoint(b []byte, ms int64, value float64) []byte {
 	b = append(b, '[')
 	if ms < 0 {
@@ -129,7 +128,7 @@ func appendText(b []byte, text string) []byte {
 	return append(append(append(b, '"'), text...), '"')
 }
 
-// appendJSON appends a value as encoding/json writes it.
+// appendJSON appends a value as JSON, in the form of encoding/json.
 func appendJSON(b []byte, value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	return append(b, text...), err

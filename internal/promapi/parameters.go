@@ -27,8 +27,8 @@ var (
 	maxTime = time.Unix(maxSeconds, 999999999).UTC()
 )
 
-// parameters are the decoded parameters of a request: expression, times, step, selectors and limit. An operation uses
-// those that it needs.
+// parameters contains the decoded parameters of a request, such as expression, times and limit. Further parameters are
+// step and selectors. An operation uses those that it needs.
 type parameters struct {
 	query     string
 	namespace string // besides Prometheus' parameters: only series of this namespace
@@ -43,7 +43,8 @@ type parameters struct {
 	matchers  [][]*labels.Matcher
 }
 
-// decodeParameters decodes the parameters of a request; now is the default of the parameter time.
+// decodeParameters decodes the parameters of a request, such as expression, times and limit. The argument now is the
+// default of the parameter time.
 func decodeParameters(form url.Values, p parser.Parser, now time.Time) (x parameters, err error) {
 	x = parameters{query: form.Get("query"), namespace: form.Get("namespace"), metric: form.Get("metric")}
 	if len(x.query) > maxQueryBytes {
@@ -85,8 +86,8 @@ func decodeParameters(form url.Values, p parser.Parser, now time.Time) (x parame
 	return x, nil
 }
 
-// checkRange returns an error unless the period is valid and each series has at most the allowed number of points in
-// it.
+// checkRange returns an error if a range query's period is invalid or has too many points. The number of points of
+// each series in the period is limited.
 func (x *parameters) checkRange(form url.Values) error {
 	for _, name := range []string{"start", "end", "step"} {
 		if form.Get(name) == "" {
@@ -122,7 +123,7 @@ func parseTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp", text)
 }
 
-// parseDuration parses a duration as seconds or in Prometheus' form (5m); the minimum is one millisecond.
+// parseDuration parses a duration in seconds or in Prometheus' form, such as 5m. The minimum is one millisecond.
 func parseDuration(text string) (d time.Duration, err error) {
 	if s, err := strconv.ParseFloat(text, 64); err == nil {
 		ns := s * float64(time.Second)
@@ -141,7 +142,7 @@ func parseDuration(text string) (d time.Duration, err error) {
 	return d, nil
 }
 
-// parseSelectors parses series selectors, and refuses one that would select all series.
+// parseSelectors parses the series selectors (parameter match[]) of a request. It refuses a selector of all series.
 func parseSelectors(texts []string, p parser.Parser) ([][]*labels.Matcher, error) {
 	var size int
 	for _, text := range texts {
@@ -166,5 +167,5 @@ func parseSelectors(texts []string, p parser.Parser) ([][]*labels.Matcher, error
 	return sets, nil
 }
 
-// limitTo returns the parameter limit of the request, cut to a maximum.
+// limitTo returns the limit in the request, or the given maximum if that is smaller.
 func (x *parameters) limitTo(most int) int { return min(cmp.Or(x.limit, most), most) }

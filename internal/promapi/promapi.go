@@ -36,14 +36,14 @@ const (
 	maxBodyBytes   = 1 << 20
 )
 
-// Options has the PromQL engine; nil: Prometheus' engine with its defaults.
+// Options has the PromQL engine of the API. Without an engine (nil), Prometheus' engine with its defaults is used.
 type Options struct {
 	Engine promql.QueryEngine
 	Parser parser.Parser
 	Rules  func() []*rules.Group // of all namespaces; nil: none
 }
 
-// operations has the state that all requests to the API share: the PromQL engine and the query slots.
+// operations has the PromQL engine and the query slots of the API. All requests share this state.
 type operations struct {
 	Options
 	queries *op.Quota[string] // that run, by user
@@ -58,7 +58,7 @@ type promRequest struct {
 // need is the access that each operation needs.
 var need = access.NeedOn(access.Read, "series")
 
-// Register adds the operations of Prometheus' HTTP API.
+// Register adds the operations of Prometheus' HTTP API to the server.
 func Register(r *op.Routes, o Options) {
 	if o.Parser == nil {
 		o.Parser = parser.NewParser(parser.Options{})
@@ -94,7 +94,7 @@ func Register(r *op.Routes, o Options) {
 	}
 }
 
-// describe adds the JSON answer to the OpenAPI description of an operation.
+// describe adds the JSON answer to the description of an API operation.
 func describe(o huma.Operation) huma.Operation {
 	o.Responses = map[string]*huma.Response{"200": {Description: "Answer in the form of Prometheus' HTTP API.", Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: "object"}}}}}
 	if strings.Contains(o.Path, "{name}") {
@@ -106,7 +106,8 @@ func describe(o huma.Operation) huma.Operation {
 // operation is a function that answers a request with JSON data and warnings.
 type operation func(*promRequest, context.Context, *http.Request, *parameters) ([]byte, annotations.Annotations, error)
 
-// serve answers one request: it decodes the parameters, waits for a query slot, and writes the answer.
+// serve answers one request to Prometheus' API. It decodes the parameters, waits for a query slot, and writes the
+// answer.
 func (o operation) serve(q *promRequest, w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
 	if err := r.ParseForm(); err != nil {
@@ -150,7 +151,7 @@ func (o operation) serve(q *promRequest, w http.ResponseWriter, r *http.Request)
 	return nil
 }
 
-// run runs an operation as soon as the user gets a query slot, until the timeout of the request.
+// run waits for a free query slot of the user, and then runs an API operation. The timeout of the request ends both.
 func (q *promRequest) run(r *http.Request, x *parameters, o operation) ([]byte, annotations.Annotations, error) {
 	timeout := min(cmp.Or(x.timeout, maxTimeout), maxTimeout)
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
@@ -164,7 +165,7 @@ func (q *promRequest) run(r *http.Request, x *parameters, o operation) ([]byte, 
 	return o(q, ctx, r, x)
 }
 
-// store returns the series store, limited to the namespaces that the caller may read.
+// store returns a view of the series store with only the namespaces that the caller may read.
 func (q *promRequest) store(ctx context.Context, x *parameters) (storage.Queryable, error) {
 	if q.Series == nil {
 		return nil, model.Errorf(model.Unavailable, "this server keeps no series of values")
@@ -178,7 +179,8 @@ func (q *promRequest) store(ctx context.Context, x *parameters) (storage.Queryab
 	return view.SeriesIn(q.Series, x.namespace), nil
 }
 
-// checkNamespace returns an error if the request names a namespace that does not exist, or that the caller may not read.
+// checkNamespace returns an error if the request names a namespace that is missing or forbidden to the caller. A
+// request without a namespace is valid.
 func (q *promRequest) checkNamespace(ctx context.Context, x *parameters) error {
 	if x.namespace == "" {
 		return nil
@@ -200,7 +202,7 @@ type promError struct {
 // Error returns the text of the error.
 func (e *promError) Error() string { return e.err.Error() }
 
-// badData returns the error about a wrong request, of Prometheus' type bad_data.
+// badData returns an error about a wrong request, with Prometheus' error type bad_data.
 func badData(err error) error { return &promError{http.StatusBadRequest, "bad_data", err} }
 
 // promErrorOf converts an error to Prometheus' form, with error type and HTTP status.

@@ -34,7 +34,8 @@ import (
 // now is the time of the server in the tests.
 var now = time.Unix(3600, 0).UTC()
 
-// serveSeries returns an HTTP handler of the API over a series store, for a caller with these grants.
+// serveSeries returns an HTTP handler of the API for a caller with the given grants. The API reads a series store of
+// the test.
 func serveSeries(store storage.Queryable, o Options, grants access.Grants) http.Handler {
 	r := op.NewRoutes(op.Options{View: view.New(view.Stores{Series: store, Directory: namesOf{}, Now: func() time.Time { return now }}, view.Live{})})
 	Register(r, o)
@@ -43,7 +44,7 @@ func serveSeries(store storage.Queryable, o Options, grants access.Grants) http.
 	})
 }
 
-// namesOf is a directory of namespaces without nodes.
+// namesOf is a directory of namespaces for tests, without nodes.
 type namesOf struct{ view.Directory }
 
 // NamespaceByName returns the id of a namespace by its name.
@@ -51,10 +52,10 @@ func (namesOf) NamespaceByName(name string) (model.NamespaceID, bool) {
 	return 1, name == "a" || name == "b"
 }
 
-// Nodes returns no nodes.
+// Nodes returns no nodes, because the tests need only namespaces.
 func (namesOf) Nodes(string) []model.NodeID { return nil }
 
-// answer is a decoded answer of the API.
+// answer is a decoded answer of Prometheus' API in a test.
 type answer struct {
 	Status    string          `json:"status"`
 	Data      json.RawMessage `json:"data"`
@@ -89,7 +90,7 @@ func send(t testing.TB, h http.Handler, r *http.Request) (a answer, status int) 
 	return a, w.Code
 }
 
-// overHTTP is a PromQL engine that passes each query to the API, so that Prometheus' own test cases test the API.
+// overHTTP is a PromQL engine that passes each query to the API. So Prometheus' own test cases test the API.
 type overHTTP struct {
 	t     testing.TB
 	local *promql.Engine
@@ -115,7 +116,7 @@ func secondsOf(t time.Time) string {
 	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
 }
 
-// queryOverHTTP is one query that the test sends to the HTTP API.
+// queryOverHTTP is one PromQL query that a test sends to the HTTP API.
 type queryOverHTTP struct {
 	promql.Query
 	e     overHTTP
@@ -153,7 +154,7 @@ func (q *queryOverHTTP) Exec(ctx context.Context) *promql.Result {
 // point is a time and a value in the JSON form of the API.
 type point [2]any
 
-// float returns the time and the value of the point as numbers.
+// float returns the time and the value of a point as numbers.
 func (p point) float() (ms int64, value float64, err error) {
 	seconds, _ := p[0].(float64)
 	text, _ := p[1].(string)
@@ -161,7 +162,7 @@ func (p point) float() (ms int64, value float64, err error) {
 	return int64(seconds*1000 + 0.5*sign(seconds)), value, err
 }
 
-// sign returns -1 for a negative number, else 1.
+// sign returns -1 for negative numbers and 1 for all other numbers, zero included.
 func sign(x float64) float64 {
 	if x < 0 {
 		return -1
@@ -169,7 +170,7 @@ func sign(x float64) float64 {
 	return 1
 }
 
-// readValue decodes the data in the answer to a query.
+// readValue decodes the series or value in the answer to a query.
 func readValue(data []byte) (parser.Value, error) {
 	var d struct {
 		ResultType parser.ValueType
@@ -239,8 +240,8 @@ load 1m
   nowhere{node="secret3"} 1000x120
 `
 
-// TestNoExpressionLeavesItsNamespaces queries series of namespace b, and series without a namespace, as a caller with
-// a role in namespace a only, and expects none of them.
+// TestNoExpressionLeavesItsNamespaces queries series outside the namespaces that a caller may read, and expects no
+// data. The caller has a role in namespace a; the queries ask for namespace b and for series without a namespace.
 func TestNoExpressionLeavesItsNamespaces(t *testing.T) {
 	store := promqltest.LoadedStorage(t, twoNamespaces)
 	h := serveSeries(store, Options{}, access.Grants{Bindings: map[string]string{"a": access.Viewer}})
@@ -283,7 +284,7 @@ func TestNoExpressionLeavesItsNamespaces(t *testing.T) {
 	}
 }
 
-// expectNoSecret fails the test if an answer shows data of another namespace.
+// expectNoSecret fails the test if an answer shows data from a namespace that the caller may not read.
 func expectNoSecret(t *testing.T, h http.Handler, path string, form url.Values) {
 	t.Helper()
 	a, _ := get(t, h, path, form)
@@ -363,7 +364,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestUserHasTwoQueries expects the third concurrent query of a user to wait, and to be refused at its timeout.
+// TestUserHasTwoQueries starts three queries of one user at once, and expects the third to wait. At its timeout, the
+// third is refused.
 func TestUserHasTwoQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := storage.QueryableFunc(func(int64, int64) (storage.Querier, error) { return hangingQuerier{storage.NoopQuerier()}, nil })
@@ -384,14 +386,14 @@ func TestUserHasTwoQueries(t *testing.T) {
 // hangingQuerier is a querier that blocks until the query is cancelled.
 type hangingQuerier struct{ storage.Querier }
 
-// Select blocks until the query is cancelled.
+// Select blocks until the query is cancelled, in place of a read from the series store.
 func (hangingQuerier) Select(ctx context.Context, _ bool, _ *storage.SelectHints, _ ...*labels.Matcher) storage.SeriesSet {
 	<-ctx.Done()
 	return storage.ErrSeriesSet(ctx.Err())
 }
 
-// TestWithoutStore queries a server that keeps no series, and expects an error for queries and an answer to the
-// request for its version.
+// TestWithoutStore queries a server without a series store, and expects an error. Only the request for the version
+// gets an answer.
 func TestWithoutStore(t *testing.T) {
 	h := serveSeries(nil, Options{}, access.Grants{Role: access.Viewer})
 	if a, status := get(t, h, "query", url.Values{"query": {"1"}}); status != 503 || a.ErrorType != "unavailable" {
@@ -408,8 +410,7 @@ func TestWithoutStore(t *testing.T) {
 	}
 }
 
-// TestGrafanaRequests sends the requests that Grafana's Prometheus data source sends, and expects the answers that it
-// reads.
+// TestGrafanaRequests sends the requests of Grafana's Prometheus data source, and expects the right answers.
 func TestGrafanaRequests(t *testing.T) {
 	h := serveSeries(promqltest.LoadedStorage(t, twoNamespaces), Options{}, access.Grants{Role: access.Viewer})
 	text, err := os.ReadFile(filepath.Join("testdata", "grafana.txt"))
@@ -433,7 +434,8 @@ func TestGrafanaRequests(t *testing.T) {
 	}
 }
 
-// sortSeries sorts the series of an answer; an aggregation returns them in any order.
+// sortSeries sorts the series in an answer, so that answers can be compared. An aggregation returns the series in any
+// order.
 func sortSeries(answer string) string {
 	before, list, ok := strings.Cut(answer, `"result":[`)
 	if !ok {

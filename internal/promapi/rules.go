@@ -32,7 +32,7 @@ type ruleGroup struct {
 	Missed         int64     `json:"missedEvaluations,omitempty"`
 }
 
-// ruleOutcome is the part of the last evaluation that both types of rules have.
+// ruleOutcome is the outcome of a rule's last evaluation, in Prometheus' form. Alerting and recording rules have it.
 type ruleOutcome struct {
 	Health         promrules.RuleHealth `json:"health"`
 	LastError      string               `json:"lastError,omitempty"`
@@ -72,7 +72,8 @@ type ruleAlert struct {
 	Value           string        `json:"value"`
 }
 
-// ruleFilter has the parameters that select rules; Prometheus' API documents them.
+// ruleFilter has the request parameters that select rules, such as names and types. Prometheus' API documents the
+// parameters.
 type ruleFilter struct {
 	kind          string // alert, record or empty
 	excludeAlerts bool
@@ -104,7 +105,8 @@ func decodeRuleFilter(r *http.Request) (f ruleFilter, err error) {
 	return f, nil
 }
 
-// visibleGroups returns the groups that the caller may see, of the namespace of the request if it names one.
+// visibleGroups returns the rule groups in the namespaces that the caller may read. If the request names a namespace,
+// only its groups are returned.
 func (q *promRequest) visibleGroups(ctx context.Context, x *parameters) (list []*rules.Group, err error) {
 	if err := q.checkNamespace(ctx, x); err != nil || q.Rules == nil {
 		return nil, err
@@ -159,7 +161,7 @@ func (q *promRequest) rules(ctx context.Context, r *http.Request, x *parameters)
 	return data, nil, err
 }
 
-// groupToken returns the page token with which the next page begins at this group.
+// groupToken returns the token for the next page of rule groups, which begins at the given group.
 func groupToken(g *rules.Group) string {
 	sum := sha256.Sum256([]byte(g.File() + ";" + g.Name()))
 	return hex.EncodeToString(sum[:])

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Result is the outcome of an import.
+// Result holds the resources and notes that an import has made.
 type Result struct {
 	conversion.Result
 	Groups int `json:"groups"` // in the files
@@ -53,7 +53,8 @@ func Import(files []conversion.File, kinds *kind.Registry) (*Result, error) {
 	return result, nil
 }
 
-// importGroup converts one group. names has the names of the resources before it.
+// importGroup converts one group of a Prometheus rules file to a RuleGroup. names has the names of the resources
+// before it.
 func (result *Result) importGroup(file string, g *ruleGroup, names map[string]bool, kinds *kind.Registry) {
 	result.Groups, result.Rules = result.Groups+1, result.Rules+len(g.Rules)
 	note := func(what, text string) { result.AddNote(file, 0, what, false, "%s", text) }

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestImportGolden imports a rules file with everything that Muster has an equivalent for, and with groups that have
-// none, and compares the result with a golden file.
+// TestImportGolden imports a rules file, and compares the result with a golden file. The file has everything with an
+// equivalent in Muster, and groups without one.
 func TestImportGolden(t *testing.T) {
 	data := testenv.Value(os.ReadFile("testdata/rules.in"))(t)
 	result := testenv.Value(Import([]conversion.File{{Name: "rules.yml", Data: data}}, kind.All()))(t)
@@ -32,7 +32,7 @@ func TestImportGolden(t *testing.T) {
 	testenv.Golden(t, "testdata/rules.golden", out.String())
 }
 
-// FuzzImport imports arbitrary bytes: an error, or valid resources of different names, with a note about each group that is left out.
+// FuzzImport imports random bytes, and expects an error or valid resources with different names.
 func FuzzImport(f *testing.F) {
 	f.Add(testenv.Value(os.ReadFile("testdata/rules.in"))(f))
 	f.Add([]byte("groups: [{name: a, rules: [{record: x, expr: y}]}]"))

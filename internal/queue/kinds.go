@@ -10,7 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Kind describes one kind of queue in the server: its name, its default capacity and the policies that it allows.
+// Kind describes one kind of queue in the server. It has the name, the default capacity and the allowed policies for a
+// full queue.
 type Kind struct {
 	Name     string
 	Unit     string   // items or bytes
@@ -20,7 +21,7 @@ type Kind struct {
 	Full     string   // effect when the queue is full
 }
 
-// Kinds returns the description of each queue that a server has, sorted by name.
+// Kinds returns the descriptions of all queues in a server, sorted by name.
 func Kinds() []Kind {
 	return []Kind{
 		{"alerts", "items", 64, []Policy{Drop, Block}, "Requests with alerts (`/alertmanager/`) in progress.", "drop: refused, the sender repeats the request; block: requests wait."},
@@ -58,7 +59,7 @@ func Kinds() []Kind {
 	}
 }
 
-// findKind returns the queue kind with this name
+// findKind returns the kind of queue with the given name.
 func findKind(name string) (Kind, bool) {
 	all := Kinds()
 	i := slices.IndexFunc(all, func(k Kind) bool { return k.Name == name })
@@ -68,8 +69,8 @@ func findKind(name string) (Kind, bool) {
 	return all[i], true
 }
 
-// Unit returns the unit of a queue's depth: items or bytes. The queue of one worker, such as event-view-3, has the unit
-// of its kind event-view.
+// Unit returns the unit (items or bytes) of a queue's depth. The queue of one worker, such as event-view-3, has the
+// unit of its kind event-view.
 func Unit(name string) string {
 	if k, ok := findKind(name); ok {
 		return k.Unit
@@ -91,7 +92,7 @@ type queueSetting struct {
 	policy   Policy
 }
 
-// ParseSettings parses queue settings of the form NAME=CAPACITY or NAME=POLICY. The error lists every problem.
+// ParseSettings parses an operator's queue settings, each NAME=CAPACITY or NAME=POLICY. The error lists every problem.
 func ParseSettings(list []string) (Settings, error) {
 	out := Settings{}
 	var problems []error
@@ -118,7 +119,7 @@ func ParseSettings(list []string) (Settings, error) {
 	return out, errors.Join(problems...)
 }
 
-// unknownQueueError returns the error for a setting of a queue that does not exist.
+// unknownQueueError returns the error for a setting that names an unknown queue.
 func unknownQueueError(text, name string) error {
 	var names []string
 	for _, k := range Kinds() {
@@ -130,7 +131,7 @@ func unknownQueueError(text, name string) error {
 	return fmt.Errorf("%s: unknown queue %q; queues: %s", text, name, strings.Join(names, ", "))
 }
 
-// parseCapacity parses the capacity in a setting of this queue kind.
+// parseCapacity parses the capacity in an operator's setting for the kind of queue.
 func (k Kind) parseCapacity(text string) (int64, error) {
 	if k.Capacity == 0 {
 		return 0, fmt.Errorf("the capacity of %s cannot be set: %s", k.Name, k.Full)
@@ -149,7 +150,7 @@ func (k Kind) parseCapacity(text string) (int64, error) {
 	return n, nil
 }
 
-// parsePolicy parses the policy in a setting of this queue kind.
+// parsePolicy parses the policy in an operator's setting for the kind of queue.
 func (k Kind) parsePolicy(text string) (Policy, error) {
 	if slices.Contains(k.Policies, Policy(text)) {
 		return Policy(text), nil
@@ -157,7 +158,7 @@ func (k Kind) parsePolicy(text string) (Policy, error) {
 	return "", fmt.Errorf("%q is not a policy of %s: expected one of %s", text, k.Name, k.policyNames())
 }
 
-// policyNames lists the allowed policies of this queue kind.
+// policyNames lists the allowed policies for the kind of queue.
 func (k Kind) policyNames() string {
 	names := make([]string, len(k.Policies))
 	for i, p := range k.Policies {

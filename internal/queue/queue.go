@@ -45,8 +45,7 @@ type Info struct {
 	Overflow uint64 `json:"overflow"` // number of items that found the queue full, and waited or were dropped
 }
 
-// Registry lists the queues of one server. The zero value is ready; nil registers
-// nothing.
+// Registry knows all queues of one server, to show their state. The zero value is ready; nil registers nothing.
 type Registry struct {
 	settings Settings
 	mu       sync.Mutex
@@ -56,8 +55,8 @@ type Registry struct {
 // NewRegistry returns a Registry whose queues have the given settings.
 func NewRegistry(s Settings) *Registry { return &Registry{settings: s} }
 
-// Bounds returns the capacity and policy of the queue with this name: those that the operator has set, or the
-// defaults. It panics for an unknown name.
+// Bounds returns the capacity and policy of a queue by its name. It prefers the operator's settings to the defaults.
+// It panics for an unknown name.
 func (r *Registry) Bounds(name string) (capacity int64, policy Policy) {
 	k, ok := findKind(name)
 	if !ok {
@@ -114,15 +113,15 @@ type Queue[T any] struct {
 	overflow atomic.Uint64
 }
 
-// New creates a queue and registers it in r, which may be nil.
+// New creates a queue, and lists the queue in the registry r unless r is nil.
 func New[T any](r *Registry, name string, capacity int, policy Policy) *Queue[T] {
 	q := &Queue[T]{name: name, policy: policy, items: make(chan T, capacity)}
 	r.Register(name, q.Info)
 	return q
 }
 
-// Put adds an item; if the queue is full, it waits, drops or fails by the queue's policy. If the queue is full, Put
-// waits until ctx ends (Block) or returns ErrFull.
+// Put adds an item to the queue, by the queue's policy if full. A full queue makes Put wait or fail, as its policy
+// says. If the queue is full, Put waits until ctx ends (Block) or returns ErrFull.
 func (q *Queue[T]) Put(ctx context.Context, item T) error {
 	select {
 	case q.items <- item:
@@ -143,11 +142,11 @@ func (q *Queue[T]) Put(ctx context.Context, item T) error {
 	}
 }
 
-// Items returns the channel that consumers receive from.
+// Items returns the channel from which consumers receive the items of the queue.
 func (q *Queue[T]) Items() <-chan T { return q.items }
 
-// Close ends the queue: Put returns, and consumers read the remaining items. The caller makes sure that no Put
-// follows.
+// Close closes the queue, so that no new items are accepted. Consumers can still read the remaining items. The caller
+// makes sure that no Put follows.
 func (q *Queue[T]) Close() { close(q.items) }
 
 // Info returns the present state of the queue.
@@ -158,20 +157,20 @@ func (q *Queue[T]) Info() Info {
 	}
 }
 
-// Slots is a counting semaphore that limits concurrent work; it is listed among the queues and has a name, capacity
-// and policy like them.
+// Slots is a counting semaphore that limits concurrent work. It is listed among the queues, with a name, capacity and
+// policy.
 type Slots struct{ taken *Queue[struct{}] }
 
-// NewSlots creates a semaphore with the name and capacity of a queue kind, and registers it. It panics for an unknown
-// name.
+// NewSlots creates a semaphore with the name and capacity of a queue kind. It registers the semaphore among the
+// queues. It panics for an unknown name.
 func NewSlots(r *Registry, name string) *Slots {
 	capacity, policy := r.Bounds(name)
 	return &Slots{New[struct{}](r, name, int(capacity), policy)}
 }
 
-// Enter takes a free slot; without one it waits or fails by the queue's policy. If none is free, Enter waits until
-// ctx ends (Block) or returns ErrFull. Every successful Enter needs one Leave.
+// Enter takes a free slot of the semaphore. Without a free slot, the queue's policy decides. If none is free, Enter
+// waits until ctx ends (Block) or returns ErrFull. Every successful Enter needs one Leave.
 func (s *Slots) Enter(ctx context.Context) error { return s.taken.Put(ctx, struct{}{}) }
 
-// Leave frees a slot, which the caller took by Enter.
+// Leave frees a slot of the semaphore after Enter.
 func (s *Slots) Leave() { <-s.taken.Items() }

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFullQueueFollowsItsPolicy puts items into full queues with the policies drop and rederive, and expects ErrFull
-// and a counter that shows the overflow.
+// TestFullQueueFollowsItsPolicy puts items into full queues with the policies drop and rederive, and expects an error
+// (ErrFull). A counter must show the overflow.
 func TestFullQueueFollowsItsPolicy(t *testing.T) {
 	for _, policy := range []Policy{Drop, Rederive} {
 		q := New[int](nil, "q", 1, policy)
@@ -25,8 +25,8 @@ func TestFullQueueFollowsItsPolicy(t *testing.T) {
 	}
 }
 
-// TestBlockWaitsForCapacityOrContext checks that Put on a full queue with policy block waits until an item is taken
-// or the context ends.
+// TestBlockWaitsForCapacityOrContext calls Put on a full queue with policy block, and expects Put to wait for room.
+// The wait ends when an item is taken or the context ends.
 func TestBlockWaitsForCapacityOrContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New[int](nil, "q", 1, Block)
@@ -53,7 +53,7 @@ func TestBlockWaitsForCapacityOrContext(t *testing.T) {
 	})
 }
 
-// TestRegistryListsQueues checks that a registry lists its queues by name with depth and capacity.
+// TestRegistryListsQueues expects a registry to list its queues by name, with depth and capacity.
 func TestRegistryListsQueues(t *testing.T) {
 	var r Registry
 	New[int](&r, "b", 4, Block)
@@ -73,8 +73,8 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, path, Reference())
 }
 
-// TestQueueSettings checks that settings such as reactions=128MiB change capacity and policy, and that invalid ones
-// are refused.
+// TestQueueSettings expects settings such as reactions=128MiB to change capacity and policy of a queue. Invalid
+// settings are refused.
 func TestQueueSettings(t *testing.T) {
 	s, err := ParseSettings([]string{"reactions=128MiB", "reactions = block", " requests =7"})
 	testenv.NoError(t, err)
@@ -97,8 +97,8 @@ func TestQueueSettings(t *testing.T) {
 	}
 }
 
-// TestSlots lets more callers enter than a semaphore has slots, and expects them to wait or to get an error by its
-// policy.
+// TestSlots lets more callers enter than a semaphore has slots, and expects the last callers to wait. The surplus
+// callers must wait or get an error, as the policy says.
 func TestSlots(t *testing.T) {
 	s, err := ParseSettings([]string{"requests=1", "enrolments=1", "enrolments=block"})
 	testenv.NoError(t, err)
@@ -126,7 +126,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// TestQueueUnits compares the unit of each queue's depth (items or bytes) with the expected one.
+// TestQueueUnits compares the unit (items or bytes) of each queue's depth with the expected unit.
 func TestQueueUnits(t *testing.T) {
 	for name, want := range map[string]string{"journal": "bytes", "reactions": "bytes", "event-view": "items", "event-view-13": "items", "run-output": "bytes", "journal-x": "items", "-1": "items", "": "items"} {
 		if got := Unit(name); got != want {
@@ -135,7 +135,7 @@ func TestQueueUnits(t *testing.T) {
 	}
 }
 
-// FuzzSettings checks that each queue setting is stored as written, or refused with a message.
+// FuzzSettings parses random texts as queue settings, and expects each to be stored unchanged or refused.
 func FuzzSettings(f *testing.F) {
 	for _, text := range []string{"journal=8MiB", "journal=1", "requests=block", "requests=9999999999", "facts=7", "reactions=rederive", "nobody=1", "journal", "=", ""} {
 		f.Add(text)

@@ -19,8 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Recorder appends records of the server itself (not of agents) to the journal. Set its fields before the first use;
-// after that the Recorder is safe for concurrent use.
+// Recorder appends the server's own records to the journal. Records of agents come another way. Set its fields before
+// the first use; after that the Recorder is safe for concurrent use.
 type Recorder struct {
 	Journal interface {
 		Append(ctx context.Context, entries ...journal.Entry) error
@@ -35,7 +35,7 @@ type Recorder struct {
 // maxMarks bounds the marks in one call of Journal.Append: the deletion of a whole fleet makes very many marks.
 const maxMarks = 1000
 
-// Result is a result that the server itself records about a node. Definition tells by which rules it is judged.
+// Result is a check result about a node that the server itself records. Definition tells by which rules it is judged.
 type Result struct {
 	Node       model.NodeID
 	Definition model.DefinitionID
@@ -43,21 +43,21 @@ type Result struct {
 	Output     string
 }
 
-// commitWaiter is a channel on which the journal reports that an entry is on disk, with its position, or the error.
+// commitWaiter is a channel that receives the journal position or error of a commit.
 type commitWaiter chan commitOutcome
 
-// commitOutcome is the journal position of a commit, or its error.
+// commitOutcome is the journal position of a commit, or the error of the commit.
 type commitOutcome struct {
 	at  journal.Position
 	err error
 }
 
-// Committed passes the position or error of the commit to wait
+// Committed passes the position or error of the commit to the waiting goroutine.
 func (w commitWaiter) Committed(_ uint64, at journal.Position, err error) {
 	w <- commitOutcome{at, err}
 }
 
-// wait waits until the journal reports the commit or ctx ends
+// wait waits until the journal reports the commit, or ctx ends.
 func (w commitWaiter) wait(ctx context.Context) (journal.Position, error) {
 	select {
 	case o := <-w:
@@ -70,8 +70,8 @@ func (w commitWaiter) wait(ctx context.Context) (journal.Position, error) {
 	}
 }
 
-// Append writes one record to the journal and returns when the record is durable and applied to the event states in
-// memory
+// Append writes one record to the journal, and waits until the record is durable. The event states in memory have
+// applied the record, too.
 func (r *Recorder) Append(ctx context.Context, section journal.Section, record *wire.Record) error {
 	w := make(commitWaiter, 1)
 	if err := r.append(ctx, journal.Entry{Section: section, Data: wire.AppendRecord(nil, record), Waiter: w}); err != nil {
@@ -84,7 +84,7 @@ func (r *Recorder) Append(ctx context.Context, section journal.Section, record *
 	return r.Applied(ctx, at)
 }
 
-// append appends entries to the journal, and waits until they are applied to the event states in memory.
+// append adds entries to the journal's queue, without waiting for the disk.
 func (r *Recorder) append(ctx context.Context, entries ...journal.Entry) error {
 	if err := r.Journal.Append(ctx, entries...); err != nil {
 		return fmt.Errorf("append to the journal: %w", err)
@@ -92,8 +92,8 @@ func (r *Recorder) append(ctx context.Context, entries ...journal.Entry) error {
 	return nil
 }
 
-// section returns the journal section (partition number) of a node, or the section for all partitions if the node was
-// deleted
+// section returns the number of the journal section to which records about a node belong. For a deleted node it is the
+// section for all partitions.
 func (r *Recorder) section(node model.NodeID) journal.Section {
 	if node == model.ServerNode {
 		return 0
@@ -104,12 +104,12 @@ func (r *Recorder) section(node model.NodeID) journal.Section {
 	return journal.All
 }
 
-// RecordServerResult appends a result of a built-in check about the server itself to the journal
+// RecordServerResult appends a built-in check's result about the server itself to the journal.
 func (r *Recorder) RecordServerResult(ctx context.Context, check model.CheckID, status model.Status, output string) error {
 	return r.RecordNodeResult(ctx, model.ServerNode, check, status, output)
 }
 
-// RecordNodeResult appends a result of a built-in check about a node to the journal
+// RecordNodeResult appends a built-in check's result about a node to the journal.
 func (r *Recorder) RecordNodeResult(ctx context.Context, node model.NodeID, check model.CheckID, status model.Status, output string) error {
 	return r.Append(ctx, r.section(node), &wire.Record{
 		Kind: wire.RecordServerResult, Node: node,
@@ -117,7 +117,7 @@ func (r *Recorder) RecordNodeResult(ctx context.Context, node model.NodeID, chec
 	})
 }
 
-// RecordResults appends several results to the journal in order, by one call of Journal.Append. durable waits until
+// RecordResults appends several results of checks about nodes to the journal at once, in order. durable waits until
 // they are durable.
 func (r *Recorder) RecordResults(ctx context.Context, results []Result) (durable func(context.Context) error, err error) {
 	entries := make([]journal.Entry, len(results))
@@ -137,7 +137,7 @@ func (r *Recorder) RecordResults(ctx context.Context, results []Result) (durable
 	return func(ctx context.Context) error { _, err := w.wait(ctx); return err }, nil
 }
 
-// RecordVerdicts appends changed states of triggers (verdicts) to the journal, and returns when they are on disk.
+// RecordVerdicts appends changed trigger states (verdicts) to the journal, and waits until the records are on disk.
 // After an error none of them is in the journal.
 func (r *Recorder) RecordVerdicts(ctx context.Context, list []metric.Verdict, partitions []model.Partition) error {
 	entries := make([]journal.Entry, len(list))
@@ -153,7 +153,8 @@ func (r *Recorder) RecordVerdicts(ctx context.Context, list []metric.Verdict, pa
 	return err
 }
 
-// RecordApplied appends entries that the server computed, and returns when they are durable and the views have applied them.
+// RecordApplied appends entries that the server computed to the journal, and waits until all are applied in memory.
+// The entries are durable then.
 func (r *Recorder) RecordApplied(ctx context.Context, entries []journal.Entry) error {
 	w := make(commitWaiter, 1)
 	entries[len(entries)-1].Waiter = w
@@ -167,8 +168,9 @@ func (r *Recorder) RecordApplied(ctx context.Context, entries []journal.Entry) e
 	return r.Applied(ctx, at)
 }
 
-// Forget records in the journal that checks or nodes were removed, so that views of the journal delete their states.
-// The planner calls it before a change is in force. After an error the next start writes the missing marks.
+// Forget records in the journal that checks or nodes were removed. Then the views of the journal delete the states of
+// these checks and nodes. The planner calls it before a change is in force. After an error the next start writes the
+// missing marks.
 func (r *Recorder) Forget(list []plan.Removal) {
 	for part := range slices.Chunk(list, maxMarks) {
 		entries := make([]journal.Entry, len(part))
@@ -189,19 +191,19 @@ func (r *Recorder) Forget(list []plan.Removal) {
 	}
 }
 
-// RecordStart records in the journal that the server receives results again, because deadlines count from that moment
+// RecordStart records in the journal that the server receives results again. Deadlines count from that moment.
 func (r *Recorder) RecordStart(ctx context.Context) error {
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordStarted})
 }
 
-// RecordIntent appends a journal record with the revision of the declared resources and their highest id.
+// RecordIntent records the revision of the declared resources in the journal. The highest id is recorded, too.
 func (r *Recorder) RecordIntent(ctx context.Context, mark wire.IntentMark) error {
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: mark})
 }
 
-// MarkIntent records the revision and the highest id of the declared resources in the journal, once a second if they
-// have changed. So a start after a crash knows from which revision on it must look for results to forget, and which
-// stores belong to the journal.
+// MarkIntent records the revision and highest id of the declared resources in the journal. It looks once a second, and
+// records only changes. So a start after a crash knows from which revision on it must look for results to forget, and
+// which stores belong to the journal.
 func (r *Recorder) MarkIntent(ctx context.Context, mark func() wire.IntentMark) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -224,7 +226,7 @@ func (r *Recorder) MarkIntent(ctx context.Context, mark func() wire.IntentMark) 
 	}
 }
 
-// Act writes a person's action on an event, such as an acknowledgement, to the journal. It implements api.Actions.
+// Act records a person's action on an event in the journal, for example an acknowledgement. It implements api.Actions.
 func (r *Recorder) Act(ctx context.Context, node model.NodeID, action wire.Action) error {
 	return r.Append(ctx, r.section(node), &wire.Record{Kind: wire.RecordAction, Node: node, Action: &action})
 }

@@ -25,10 +25,10 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testNames is a directory with the nodes and checks of testFleet; no check has a handler.
+// testNames is a directory of the test nodes and checks. No check has a handler.
 type testNames struct{}
 
-// NodeName returns a name that contains the node's id.
+// NodeName returns a test name with the node's id.
 func (testNames) NodeName(id model.NodeID) (string, string, bool) {
 	return "default", fmt.Sprint("node-", id), true
 }
@@ -58,27 +58,28 @@ func (testNames) NamespaceName(model.NamespaceID) (string, bool) { return "defau
 // NamespaceHandlers returns no handlers.
 func (testNames) NamespaceHandlers(string) []string { return nil }
 
-// Handler returns no handler.
+// Handler returns no handler, because the test needs none.
 func (testNames) Handler(string, string) (*model.HandlerSpec, bool) { return nil, false }
 
-// Judgement returns the compiled check of a definition id, from testDefinition.
+// Judgement returns the compiled test check with the given definition id.
 func (testNames) Judgement(id model.DefinitionID, _ string) *model.CheckDefinition {
 	return testDefinition(id)
 }
 
-// SourceUnit returns nil: no test check has a declaration.
+// SourceUnit returns nil, because the test's checks have no declared resource.
 func (testNames) SourceUnit(model.Source) *directory.Unit { return nil }
 
-// Keepalive returns no keepalive check.
+// Keepalive returns no keepalive check, because the test needs none.
 func (testNames) Keepalive(model.NodeID) *model.CheckDefinition { return nil }
 
-// failingStore is a history store on SQLite whose writes fail while the test sets it down.
+// failingStore is a SQLite history store whose writes the test can make fail. Writes fail while the field down is
+// true.
 type failingStore struct {
 	history.Store
 	down atomic.Bool
 }
 
-// Record records a batch in history, or fails while the test has set the store down.
+// Record records a batch of changes in history, or fails if the test has set the store down.
 func (s *failingStore) Record(ctx context.Context, b history.Batch) error {
 	if s.down.Load() {
 		return errors.New("the disk of the database is away")
@@ -86,8 +87,8 @@ func (s *failingStore) Record(ctx context.Context, b history.Batch) error {
 	return s.Store.Record(ctx, b)
 }
 
-// testServer connects a journal, event states, a dispatcher and a history store, with limits so small that history
-// falls behind.
+// testServer connects a journal, event states, a dispatcher and a history store for a test. Its limits are so small
+// that history falls behind.
 type testServer struct {
 	*journalLife
 	dispatcher *dispatch.Dispatcher
@@ -95,8 +96,8 @@ type testServer struct {
 	expected   []event.Transition // transitions of a view that never falls behind
 }
 
-// newTestServer starts a test server; budget limits its journal, and queued limits its queue of transitions, both in
-// bytes.
+// newTestServer starts a test server with limits on its journal and its queue. budget limits the journal, queued the
+// queue of transitions, both in bytes.
 func newTestServer(t *testing.T, budget, queued int64) *testServer {
 	t.Helper()
 	db := testenv.Value(history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), history.SizeLimit{}))(t)
@@ -154,8 +155,8 @@ func newTestServer(t *testing.T, budget, queued int64) *testServer {
 	return s
 }
 
-// requireEqualHistory fails the test unless history has the same transitions as event states that were computed
-// without any loss.
+// requireEqualHistory fails the test unless history has exactly the expected changes of events. The right changes were
+// computed without any loss.
 func (s *testServer) requireEqualHistory(t *testing.T) {
 	t.Helper()
 	entries := testenv.Value(s.history.Entries(t.Context(), history.EntryQuery{Limit: 1 << 20}))(t)
@@ -190,8 +191,8 @@ func (s *testServer) requireEqualHistory(t *testing.T) {
 	}
 }
 
-// TestStoreOutageUntilTheJournalIsFull checks recovery after an outage of the history store that lasted until the
-// journal was full. Once the store answers, the journal is cut behind the replay and accepts records again, and no
+// TestStoreOutageUntilTheJournalIsFull stops the history store until the journal is full, and expects no lost change
+// after the recovery. Once the store answers, the journal is cut behind the replay and accepts records again, and no
 // transition is lost.
 func TestStoreOutageUntilTheJournalIsFull(t *testing.T) {
 	if testing.Short() {

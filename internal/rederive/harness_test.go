@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testDefinition returns one of eight test checks; half of them have a TTL of a few seconds.
+// testDefinition returns one of eight compiled test checks by its id. Half of the checks have a TTL of a few seconds.
 func testDefinition(id model.DefinitionID) *model.CheckDefinition {
 	c := &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: model.CheckID(1000 + id%8), Namespace: 1}, FailAfter: uint32(id % 3), TTL: time.Duration(id%2) * 6 * time.Second}
 	for s := range c.Severities {
@@ -28,12 +28,13 @@ func testDefinition(id model.DefinitionID) *model.CheckDefinition {
 	return c
 }
 
-// shardOptions returns the settings of a shard, the same for live event states and for those of a replay
+// shardOptions returns the shard settings that the live event states and a replay share. The live states and the
+// states of a replay have the same settings.
 func shardOptions() shard.Options {
 	return shard.Options{Definitions: func(id model.DefinitionID) *model.Definition { return testDefinition(id).Seal() }, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
 }
 
-// manualClock is a clock set by hand.
+// manualClock is a clock that a test sets by hand.
 type manualClock struct{ ns atomic.Int64 }
 
 // Wall returns the wall clock in nanoseconds since 1970, advanced by the test.
@@ -44,14 +45,14 @@ func (h *manualClock) Wall() int64 {
 // Mono returns the monotonic time that the test has set.
 func (h *manualClock) Mono() time.Duration { return time.Duration(h.ns.Load()) }
 
-// journalLife is one run of a server in a test, with its journal and its snapshots.
+// journalLife is one run of a simulated server, from start to crash, with its journal and snapshots.
 type journalLife struct {
 	*Source
 	log   *journal.Log
 	store *snapshot.Store
 }
 
-// openJournalLife opens a journal and its snapshots on a test file system, as a start of the server does.
+// openJournalLife opens a journal and its snapshots on a test file system, like a server's start.
 func openJournalLife(t testing.TB, fs disk.FS, o journal.Options) *journalLife {
 	t.Helper()
 	log := testenv.Value(journal.Open("/journal", o))(t)
@@ -59,8 +60,8 @@ func openJournalLife(t testing.TB, fs disk.FS, o journal.Options) *journalLife {
 	return &journalLife{log: log, store: store, Source: &Source{Journal: log, Snapshots: store, Live: event.New(shard.New(shardOptions()), event.Options{}), Options: shardOptions, Parallel: 2}}
 }
 
-// save saves a snapshot of every partition, and fails the test if history has not yet recorded a partition's
-// transitions.
+// save saves a snapshot of every partition (share of the nodes). It fails the test if history has not yet recorded all
+// transitions of a partition.
 func (l *journalLife) save(t testing.TB, recorded uint64) {
 	t.Helper()
 	for i := range model.Partitions {
@@ -87,7 +88,7 @@ func (l *journalLife) cut(t testing.TB) {
 	}
 }
 
-// copiedCommit is a copy of a journal commit, for use after the original's buffers are reused.
+// copiedCommit is a copy of a journal commit. It stays valid after the original's buffers are reused.
 type copiedCommit struct {
 	journal.Commit // nil: the fields below hold the whole commit
 	at             journal.Position
@@ -118,13 +119,13 @@ func (c *copiedCommit) Position() journal.Position { return c.at }
 // Received returns the time at which the server received the entries.
 func (c *copiedCommit) Received() int64 { return c.received }
 
-// Listening returns the listening time (time in which the server could hear its agents) of the commit.
+// Listening returns how long the server had listened to agents at the commit.
 func (c *copiedCommit) Listening() time.Duration { return c.listening }
 
-// Sections returns the partitions that have entries in the commit.
+// Sections returns the shares of the nodes (partitions) that have entries in the commit.
 func (c *copiedCommit) Sections() []journal.Section { return c.sections }
 
-// Entries calls fn with each entry of a section (one section per partition of nodes).
+// Entries calls fn with each entry of one section in the commit. Each partition of nodes has one section.
 func (c *copiedCommit) Entries(s journal.Section, fn func([]byte) error) error {
 	for _, data := range c.entries[s] {
 		if err := fn(data); err != nil {
@@ -134,7 +135,7 @@ func (c *copiedCommit) Entries(s journal.Section, fn func([]byte) error) error {
 	return nil
 }
 
-// onlyPartition returns the commit with only the entries of one partition.
+// onlyPartition returns a journal commit with only the entries of one share of the nodes (partition).
 func (c *copiedCommit) onlyPartition(p model.Partition) *copiedCommit {
 	out := *c
 	out.sections = nil
@@ -149,8 +150,8 @@ func (c *copiedCommit) onlyPartition(p model.Partition) *copiedCommit {
 // used holds the partitions of the test nodes, see section.
 const used, apart = 7, 37
 
-// recomputeEachPartition computes the transitions of each partition from all commits, with separate event states per
-// partition.
+// recomputeEachPartition computes the changes of events separately for each partition, as the expected result of a
+// replay. A share (partition) has event states of its own.
 func recomputeEachPartition(t testing.TB, all []*copiedCommit) (out [model.Partitions][]event.Transition) {
 	t.Helper()
 	for i := range used {
@@ -169,13 +170,14 @@ func recomputeEachPartition(t testing.TB, all []*copiedCommit) (out [model.Parti
 	return out
 }
 
-// transitionKey formats all fields of a transition that history records as text, to compare transitions.
+// transitionKey formats a transition (change of an event) as text, to compare transitions.
 func transitionKey(t *event.Transition) string {
 	problem, _ := json.Marshal(t.Problem)
 	return fmt.Sprint(t.At, t.Index, t.Partition, t.Kind, t.Node, t.Namespace, t.Source, t.Definition, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, string(problem))
 }
 
-// testFleet generates journal entries of a dozen nodes in seven partitions (shares of the fleet).
+// testFleet makes random journal entries of a dozen simulated nodes. The nodes are in seven partitions (shares of the
+// fleet).
 type testFleet struct {
 	rng    *rand.Rand
 	clock  *manualClock
@@ -183,7 +185,7 @@ type testFleet struct {
 	number [13]uint64
 }
 
-// section returns the section of a journal commit for the node's partition.
+// section returns the number of the journal section to which records about a node belong.
 func (f *testFleet) section(node model.NodeID) journal.Section {
 	return journal.Section(node % used * apart)
 }
@@ -247,7 +249,8 @@ func (f *testFleet) write(t testing.TB, log *journal.Log, count int) {
 	}
 }
 
-// floor returns the journal position before which no consumer needs the journal any more.
+// floor returns the journal position before which every reader has read all entries. The journal may delete the
+// entries before it.
 func (l *journalLife) floor() journal.Position {
 	var c journal.Consumers
 	c.Add(l.store.Consumers)

@@ -25,8 +25,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
-// Replay reads the journal again and computes transitions (changes of events) that were dropped, with a second copy
-// of the event states. Only one goroutine uses it.
+// Replay reads the journal again to recompute changes of events (transitions) that were lost. It has its own copy of
+// the event states. Only one goroutine uses it.
 type Replay struct {
 	source  *Source
 	view    *event.View
@@ -60,9 +60,9 @@ func (s *Source) BeginReplay() (*Replay, error) {
 // At returns the journal position up to which the replay has read.
 func (p *Replay) At() journal.Position { return *p.at.Load() }
 
-// Read reads the journal from the end of the last Read to the journal's present end, and returns that position. It
-// calls fn for every commit, also for one without transitions; the slice ts is reused once fn returns. After an error
-// close the replay.
+// Read reads on in the journal, from where the last call of Read stopped. It returns the position of the journal's
+// present end. It calls fn for every commit, also for one without transitions; the slice ts is reused once fn returns.
+// After an error close the replay.
 func (p *Replay) Read(ctx context.Context, fn func(at journal.Position, received int64, ts []event.Transition) error) (journal.Position, error) {
 	head := p.source.Journal.Head()
 	err := p.source.Journal.Read(ctx, p.At(), func(c journal.Commit) error {
@@ -91,13 +91,13 @@ type Journal interface {
 	Head() journal.Position
 }
 
-// Snapshots restores the event states from which a replay starts; *snapshot.Store implements it.
+// Snapshots restores the event states for the start of a replay. *snapshot.Store implements it.
 type Snapshots interface {
 	Restore(parallel int, fn func(p model.Partition, at journal.Position, body []byte) error) (from journal.Position, restored int, err error)
 }
 
-// Source starts replays of the journal, and decides whether snapshots contain the live event states or those of the
-// running replay. It is safe for concurrent use.
+// Source starts replays of the journal, and chooses whether snapshots show live or replayed event states. It takes the
+// states of the running replay, or else the live states. It is safe for concurrent use.
 type Source struct {
 	Journal   Journal
 	Snapshots Snapshots
@@ -112,8 +112,8 @@ type Source struct {
 	replay *Replay // the replay in progress; nil: none
 }
 
-// Snapshot appends the encoded state of a partition to dst: the state of the running replay if one runs, else the
-// live state.
+// Snapshot appends the encoded event states of one partition (share of the nodes) to dst. The states are from the
+// running replay if one runs, else the live states.
 func (s *Source) Snapshot(p model.Partition, dst []byte) (body []byte, at journal.Position) {
 	if replay := s.currentReplay(); replay != nil && replay.ready.Load() {
 		return replay.view.Snapshot(p, dst)
@@ -121,14 +121,14 @@ func (s *Source) Snapshot(p model.Partition, dst []byte) (body []byte, at journa
 	return s.Live.Snapshot(p, dst)
 }
 
-// Revision returns the revision of the declared resources (intent) that the live event states have.
+// Revision returns the revision of the declared resources in the live event states.
 func (s *Source) Revision() int64 { return s.Live.Revision() }
 
 // Underway reports whether a replay of the journal is running.
 func (s *Source) Underway() bool { return s.currentReplay() != nil }
 
-// Consumers returns the running replay as a journal consumer, so that the journal keeps the segments that the replay
-// still needs.
+// Consumers returns the running replay as a reader that keeps old parts of the journal from deletion. So the journal
+// keeps the segments that the replay still needs.
 func (s *Source) Consumers() []journal.Consumer {
 	if replay := s.currentReplay(); replay != nil {
 		return []journal.Consumer{{Name: "rederive", At: replay.At()}}
@@ -143,7 +143,7 @@ func (s *Source) currentReplay() *Replay {
 	return s.replay
 }
 
-// setReplay sets the running replay of the journal; nil means that none runs.
+// setReplay sets the running replay of the journal. The value nil means that no replay runs.
 func (s *Source) setReplay(p *Replay) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

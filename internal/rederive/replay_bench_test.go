@@ -12,9 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// BenchmarkCatchUp measures a replay: the journal is read again, and the transitions (changes of events) are computed
-// from it, in one pass for all partitions of nodes or in one pass per partition. The benchmark does not write the
-// transitions to history.
+// BenchmarkCatchUp measures how fast a replay of the journal computes all changes of events. One pass for all
+// partitions of nodes is compared with one pass per partition. The benchmark does not write the transitions to
+// history.
 func BenchmarkCatchUp(b *testing.B) {
 	fs := memfs.New()
 	f := &testFleet{rng: rand.New(rand.NewPCG(1, 1)), clock: &manualClock{}, output: 100}
@@ -57,13 +57,15 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 }
 
-// partitionCommit is a journal commit (a group of records) that shows only the records of one partition of nodes.
+// partitionCommit is a journal commit reduced to the records of one partition (share of the nodes). A commit is a
+// group of records; a share is also called a partition.
 type partitionCommit struct {
 	journal.Commit
 	section journal.Section
 }
 
-// Sections returns the partition's section and the section All
+// Sections returns the section of the partition, and the section for records about all partitions. The own section is
+// that of the partition, the common section is All.
 func (c partitionCommit) Sections() (list []journal.Section) {
 	for _, s := range c.Commit.Sections() {
 		if s == c.section || s == journal.All {

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestOneReplayEqualsEachPartition compares history after replays with event states that were computed per partition,
-// under random crashes: each transition arrives once and in order.
+// TestOneReplayEqualsEachPartition compares history after replays and random crashes with event changes that are
+// computed directly. Each transition must arrive once and in order.
 func TestOneReplayEqualsEachPartition(t *testing.T) {
 	seeds := 10
 	if testing.Short() {

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options are the settings of a Queue.
+// Options has the settings of a Queue for remote write.
 type Options struct {
 	Dir        string // of the log
 	URL        string // of the other store: http or https
@@ -34,7 +34,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Queue keeps the samples that wait for the other store.
+// Queue keeps samples until remote write has sent the samples to the other store.
 type Queue struct {
 	opts     Options
 	log      *journal.Log
@@ -66,7 +66,7 @@ const (
 	partEntry    = 4 // as samplesEntry; another one follows
 )
 
-// Open opens the log of a Queue, and reads which samples it has.
+// Open opens the on-disk log of a remote-write queue, and restores the queue's unsent samples.
 func Open(ctx context.Context, o Options) (*Queue, error) {
 	q := &Queue{opts: o}
 	address, err := url.Parse(o.URL)
@@ -108,8 +108,8 @@ const (
 	commitBytes = 512 << 10
 )
 
-// load reads the log: the newest mark, and the commits of the samples behind it. It skips damage. A mark may be below the tail of the
-// log after a kill between a cut and its mark.
+// load reads how far samples were sent, and all newer samples of the log. The newest mark of the log has the sent
+// position. It skips damage. A mark may be below the tail of the log after a kill between a cut and its mark.
 func (q *Queue) load(ctx context.Context) error {
 	tail := q.log.Tail()
 	tail.Number = max(tail.Number, 1) - 1
@@ -138,7 +138,7 @@ func (q *Queue) load(ctx context.Context) error {
 	return err
 }
 
-// loadEntry reads one entry of the queue's log when the server starts.
+// loadEntry reads one entry of the queue's log at the server's start.
 func (q *Queue) loadEntry(p model.Partition, data []byte) error {
 	if len(data) == 0 || int(p) >= len(q.appended) && data[0] == samplesEntry {
 		return errEntry
@@ -158,7 +158,7 @@ func (q *Queue) loadEntry(p model.Partition, data []byte) error {
 	return errEntry
 }
 
-// loadMark reads a mark of the log at a start.
+// loadMark reads from the log, at the server's start, how far samples had been sent.
 func (q *Queue) loadMark(data []byte) error {
 	rest := data[1:]
 	var err error
@@ -179,7 +179,7 @@ func (q *Queue) loadMark(data []byte) error {
 	return nil
 }
 
-// appendHead appends the head of a log entry: the journal position of its commit.
+// appendHead writes the start of a log entry, with the journal commit that its samples come from.
 func appendHead(b []byte, at journal.Position) []byte {
 	return binary.AppendUvarint(binary.LittleEndian.AppendUint64(b, at.Log), at.Number)
 }
@@ -187,7 +187,7 @@ func appendHead(b []byte, at journal.Position) []byte {
 // errEntry is the error about an entry that cannot be read.
 var errEntry = errors.New("an entry of the log of remote write is malformed")
 
-// decodeHead decodes the head of a log entry (a journal position) and returns the bytes after it.
+// decodeHead reads the journal commit at the start of a log entry, and returns the remaining bytes.
 func decodeHead(b []byte) (at journal.Position, rest []byte, err error) {
 	if len(b) < 9 {
 		return at, nil, errEntry
@@ -199,14 +199,15 @@ func decodeHead(b []byte) (at journal.Position, rest []byte, err error) {
 	return journal.Position{Log: binary.LittleEndian.Uint64(b), Number: number}, b[8+n:], nil
 }
 
-// Position returns the last commit of a partition whose samples the log has, or will have after Flush.
+// Position returns the last journal commit of a partition whose samples are in the queue's log. The commit is of one
+// partition; samples that only Flush makes durable count, too.
 func (q *Queue) Position(p model.Partition) journal.Position {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.appended[p]
 }
 
-// Selects reports whether samples of a series are sent.
+// Selects reports whether the samples of a series are to be sent by remote write.
 func (q *Queue) Selects(l labels.Labels) bool {
 	for _, m := range q.matchers {
 		if !m.Matches(l.Get(m.Name)) {
@@ -216,8 +217,8 @@ func (q *Queue) Selects(l labels.Labels) bool {
 	return true
 }
 
-// Append adds samples of one commit of a partition to the queue's log. The parameter last is true for the commit's last
-// samples. The caller passes the commits of a partition in order.
+// Append adds samples from one journal commit to the log of the remote-write queue. The parameter last is true for the
+// commit's last samples. The caller passes the commits of a partition in order.
 func (q *Queue) Append(p model.Partition, at journal.Position, block *wire.SampleBlock, last bool) {
 	kind := byte(partEntry)
 	if last {
@@ -236,8 +237,8 @@ func (q *Queue) Append(p model.Partition, at journal.Position, block *wire.Sampl
 	}
 }
 
-// countDropped counts the samples of an entry as dropped, because the queue's log on disk refused the entry, and warns
-// of it at intervals. The caller holds the mutex.
+// countDropped counts the samples of an entry that the log on disk did not accept as dropped. The log on disk has
+// refused the entry; a warning follows at intervals. The caller holds the mutex.
 func (q *Queue) countDropped(data []byte, err error) {
 	var b batch
 	_ = b.add(data) // counts the samples before an unreadable one
@@ -253,10 +254,10 @@ type waiter chan error
 // Committed sends the error of the commit to the waiting goroutine.
 func (w waiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
-// Flush waits until the samples that Append has got are durable.
+// Flush waits until all appended samples are safely on disk.
 func (q *Queue) Flush(ctx context.Context) error { return q.write(ctx, []byte{flushEntry}) }
 
-// mark writes the sent position to the log, and waits until it is durable.
+// mark writes to the log how far samples were sent, and waits until the entry is on disk.
 func (q *Queue) mark(ctx context.Context) error {
 	q.mu.Lock()
 	data := appendHead([]byte{markEntry}, q.position)
@@ -267,7 +268,7 @@ func (q *Queue) mark(ctx context.Context) error {
 	return q.write(ctx, data)
 }
 
-// write appends an entry to the log, and waits until it and all entries before are durable.
+// write appends an entry to the log, and waits until the entry is on disk.
 func (q *Queue) write(ctx context.Context, data []byte) error {
 	w := make(waiter, 1)
 	if err := q.log.Append(ctx, journal.Entry{Data: data, Waiter: w}); err != nil {
@@ -281,5 +282,5 @@ func (q *Queue) write(ctx context.Context, data []byte) error {
 	}
 }
 
-// Close closes the log.
+// Close closes the on-disk log of the queue.
 func (q *Queue) Close() error { return q.log.Close() }

@@ -30,7 +30,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// receiver is an HTTP server that accepts remote write requests and counts their samples.
+// receiver is a test server that accepts remote write requests and counts their samples.
 type receiver struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -41,7 +41,7 @@ type receiver struct {
 	user    string
 }
 
-// newReceiver starts a receiver.
+// newReceiver starts a test server that receives remote write requests.
 func newReceiver(t *testing.T) *receiver {
 	r := &receiver{values: map[string]int{}}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -78,7 +78,7 @@ func (r *receiver) count() int {
 	return len(r.values)
 }
 
-// has reports whether a sample of this node arrived.
+// has reports whether the receiver has got a sample of the given node.
 func (r *receiver) has(node string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -90,14 +90,14 @@ func (r *receiver) has(node string) bool {
 	return false
 }
 
-// change changes fields of the receiver under its lock.
+// change changes the behaviour of the test receiver while its lock is held.
 func (r *receiver) change(do func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	do()
 }
 
-// open opens a queue that sends to the receiver.
+// open opens a remote-write queue that sends to the test receiver.
 func (r *receiver) open(t *testing.T, dir string, change func(*Options)) *Queue {
 	o := Options{Dir: dir, URL: r.URL + "/write", Budget: 1 << 20, Now: time.Now, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}
 	if change != nil {
@@ -106,15 +106,15 @@ func (r *receiver) open(t *testing.T, dir string, change func(*Options)) *Queue 
 	return testenv.Value(Open(t.Context(), o))(t)
 }
 
-// appendSample appends one sample of a commit.
+// appendSample adds one sample to the queue in a test.
 func appendSample(q *Queue, number uint64, node string) {
 	var block wire.SampleBlock
 	block.Add([]wire.SeriesLabel{{Name: "__name__", Value: "load"}, {Name: "node", Value: node}}, []wire.Sample{{Ms: int64(number) * 1000, Value: float64(number) / 3}})
 	q.Append(model.Partition(number%3), journal.Position{Log: 7, Number: number}, &block, true)
 }
 
-// TestQueueSendsEachSample sends samples to a store that is away for a while, with kills in between, and expects each sample, and after
-// a mark each once.
+// TestQueueSendsEachSample sends samples through outages of the store and kills of the process, and expects each to
+// arrive. Each sample must arrive, and after a mark each only once.
 func TestQueueSendsEachSample(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t)
 	auth := filepath.Join(dir, "auth")
@@ -168,7 +168,8 @@ func TestQueueSendsEachSample(t *testing.T) {
 	}
 }
 
-// TestRefusedSampleCostsNoOther lets the store refuse some samples, and expects that all others arrive.
+// TestRefusedSampleCostsNoOther lets the store refuse some samples of a request, and expects all its other samples to
+// arrive.
 func TestRefusedSampleCostsNoOther(t *testing.T) {
 	r := newReceiver(t)
 	r.refuses, r.late = "bad", 999
@@ -195,8 +196,7 @@ func TestRefusedSampleCostsNoOther(t *testing.T) {
 	}
 }
 
-// TestRedirectIsNoSuccess lets the store answer with a redirect to a login page, and expects that the samples stay in
-// the log.
+// TestRedirectIsNoSuccess lets the store redirect to a login page, and expects the samples to stay in the log.
 func TestRedirectIsNoSuccess(t *testing.T) {
 	r := newReceiver(t)
 	r.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -213,7 +213,8 @@ func TestRedirectIsNoSuccess(t *testing.T) {
 	}
 }
 
-// TestDamageCostsNoOther damages a commit and appends a malformed entry, and expects the samples around them.
+// TestDamageCostsNoOther damages a part of the queue's log, and expects all samples outside the part to arrive. It
+// damages a commit, and adds a malformed entry.
 func TestDamageCostsNoOther(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t)
 	q := r.open(t, dir, nil)
@@ -244,7 +245,7 @@ func TestDamageCostsNoOther(t *testing.T) {
 	}
 }
 
-// TestStopWritesMark stops Run after it sent samples, and expects that the next start sends none again.
+// TestStopWritesMark stops the sender after all samples were sent, and expects the next start to send nothing again.
 func TestStopWritesMark(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t)
 	q := r.open(t, dir, nil)
@@ -277,8 +278,8 @@ func appendLarge(q *Queue, count uint64) {
 	}
 }
 
-// TestLogAtBudgetMovesOn fills the log to its budget while the store is down, and expects that Run drops the oldest
-// samples.
+// TestLogAtBudgetMovesOn fills the log to its size limit in an outage, and expects the oldest samples to go. Run must
+// drop the oldest samples.
 func TestLogAtBudgetMovesOn(t *testing.T) {
 	r := newReceiver(t)
 	r.down = true
@@ -298,8 +299,8 @@ func TestLogAtBudgetMovesOn(t *testing.T) {
 	testenv.NoError(t, <-done)
 }
 
-// TestSilentStoreDelaysNoAppend appends more than the budget while the store answers no request, without any time-out, and expects
-// that Append takes all, that the oldest make room, and that the newest arrive when the store answers again.
+// TestSilentStoreDelaysNoAppend lets the store answer no request for a while, and expects Append never to wait. The
+// samples exceed the budget; the oldest make room, and the newest arrive when the store answers again.
 func TestSilentStoreDelaysNoAppend(t *testing.T) {
 	r := newReceiver(t)
 	store, awake, requests := r.Config.Handler, make(chan struct{}), atomic.Int64{}
@@ -334,8 +335,8 @@ func TestSilentStoreDelaysNoAppend(t *testing.T) {
 	testenv.NoError(t, <-done)
 }
 
-// TestMarkBelowTail reopens a log whose saved position points to removed entries, because the process was killed after
-// it had removed them.
+// TestMarkBelowTail kills a process between deleting sent entries and recording the position, and expects a clean
+// reopening. The reopened log must accept the position of removed entries.
 func TestMarkBelowTail(t *testing.T) {
 	dir, r := t.TempDir(), newReceiver(t)
 	q := r.open(t, dir, nil)
@@ -352,7 +353,7 @@ func TestMarkBelowTail(t *testing.T) {
 	testenv.NoError(t, q.sendNew(t.Context()))
 }
 
-// TestFullQueueDropsOldest fills the log while the store is down, and expects the newest samples when it returns.
+// TestFullQueueDropsOldest fills the log while the store is down, and expects the newest samples after the outage.
 func TestFullQueueDropsOldest(t *testing.T) {
 	r := newReceiver(t)
 	r.down = true
@@ -391,8 +392,8 @@ func TestFullQueueDropsOldest(t *testing.T) {
 	}
 }
 
-// TestOptionsAreRefused opens queues with invalid settings and expects errors, then checks which nodes a valid Match
-// selects.
+// TestOptionsAreRefused opens queues with invalid settings, and expects errors. Then it checks which nodes a valid
+// Match selects.
 func TestOptionsAreRefused(t *testing.T) {
 	for _, o := range []Options{{URL: "metrics.example.org"}, {URL: "ftp://x/"}, {URL: "http://u:p@x/"}, {URL: "http://x/", Match: "{"}, {URL: "http://x/", CAFile: "/nosuch"}} {
 		o.Dir, o.Logger, o.Registerer = t.TempDir(), slog.New(slog.DiscardHandler), prometheus.NewRegistry()

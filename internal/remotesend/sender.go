@@ -38,7 +38,7 @@ const (
 	maxAnswer      = 4 << 10 // bytes of an answer that are read
 )
 
-// metrics are the counters of a Queue.
+// metrics are the counters and gauges of a Queue.
 type metrics struct{ sent, refused, dropped prometheus.Counter }
 
 // newMetrics registers the counters and gauges of a Queue.
@@ -53,7 +53,7 @@ func newMetrics(r prometheus.Registerer, q *Queue) metrics {
 	return metrics{samples.WithLabelValues("sent"), samples.WithLabelValues("refused"), samples.WithLabelValues("dropped")}
 }
 
-// State holds the delay, the waiting samples and the last error of the other store.
+// State holds the delay and last error of sending to the other store. It also has the waiting bytes.
 type State struct {
 	Lag     time.Duration // age of the oldest sample that waits
 	Bytes   int64         // of samples that wait
@@ -64,7 +64,7 @@ type State struct {
 	Refusal   error     // its reason; nil: none is refused
 }
 
-// State returns the present delay, waiting bytes and last error.
+// State returns the present delay and last error of sending, and the waiting bytes.
 func (q *Queue) State() State {
 	q.mu.Lock()
 	s, oldest, position := q.refusals, q.oldest, q.position
@@ -77,10 +77,11 @@ func (q *Queue) State() State {
 	return s
 }
 
-// Sent returns the number of samples that the other store took since the start of the server.
+// Sent returns how many samples the other store has accepted since the start of the server.
 func (q *Queue) Sent() uint64 { return q.sent.Load() }
 
-// newClient returns an HTTP client that trusts the certificates in a file, or the system's.
+// newClient returns an HTTP client that trusts the certificates in a file. Without a file it trusts the system's
+// certificates.
 func newClient(caFile string) (*http.Client, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if caFile != "" {
@@ -134,7 +135,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	}
 }
 
-// pause sleeps until the next attempt, or until the log becomes full.
+// pause sleeps until the next attempt to send, or until the log becomes full.
 func (q *Queue) pause(ctx context.Context, wait time.Duration) {
 	if q.full() { // the last attempt made no room
 		_ = pause.For(ctx, min(wait, sendInterval))
@@ -145,10 +146,10 @@ func (q *Queue) pause(ctx context.Context, wait time.Duration) {
 	_ = pause.For(ctx, wait)
 }
 
-// full reports whether the log uses over three quarters of its budget, so that the oldest samples must be dropped.
+// full reports whether the log uses over three quarters of its budget. Then the oldest samples must be dropped.
 func (q *Queue) full() bool { return q.log.Stats().SizeBytes > q.opts.Budget*3/4 }
 
-// cutSeldom calls cut if the last call is at least markInterval ago.
+// cutSeldom deletes sent samples from the log, but not more often than once per markInterval.
 func (q *Queue) cutSeldom(ctx context.Context) {
 	now := q.opts.Now()
 	if now.Sub(q.marked) < markInterval {
@@ -160,8 +161,8 @@ func (q *Queue) cutSeldom(ctx context.Context) {
 	}
 }
 
-// cut marks the sent position in the log, if it is new, and deletes the entries before it. A full log gets no mark: at its budget it
-// would take none before the cut.
+// cut records in the log how far samples were sent, and deletes the entries before. Without a new position it does
+// nothing. A full log gets no mark: at its budget it would take none before the cut.
 func (q *Queue) cut(ctx context.Context) error {
 	if !q.moved {
 		return nil
@@ -175,7 +176,7 @@ func (q *Queue) cut(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, markTimeout)
 	defer cancel()
 	if err := q.mark(ctx); err != nil {
-		return fmt.Errorf("mark the position in the log of remote write: %w", err)
+		return fmt.Errorf("record in the log of remote write how far samples were sent: %w", err)
 	}
 	q.moved = false
 	return q.log.Cut(position)
@@ -184,7 +185,7 @@ func (q *Queue) cut(ctx context.Context) error {
 // errFull ends the reading of the log when there are enough samples.
 var errFull = errors.New("enough samples are read")
 
-// batch holds the samples that one request sends, read from some commits of the log.
+// batch holds the samples of one remote write request, read from the log.
 type batch struct {
 	series    []prompb.TimeSeries
 	samples   int
@@ -194,7 +195,8 @@ type batch struct {
 	end       journal.Position // of the last commit
 }
 
-// read reads the samples behind the position, until full says that there are enough. It skips damaged commits and malformed entries.
+// read reads samples from the log that were not sent yet, up to one batch. It stops when the function full returns
+// true. It skips damaged commits and malformed entries.
 func (q *Queue) read(ctx context.Context, full func(*batch) bool) (*batch, error) {
 	b := &batch{end: q.position}
 	err := q.log.ReadUndamaged(ctx, q.position, func(c journal.Commit) error {
@@ -225,7 +227,8 @@ func (q *Queue) read(ctx context.Context, full func(*batch) bool) (*batch, error
 	return b, nil
 }
 
-// leave moves the read position behind a sent or dropped batch, and logs damaged and malformed entries in it.
+// leave removes a batch whose samples were sent or dropped from the samples to send. It logs damaged and malformed
+// entries of the batch.
 func (q *Queue) leave(b *batch) {
 	q.metrics.dropped.Add(float64(b.malformed))
 	if (b.skipped || b.malformed > 0) && !q.warned {
@@ -238,7 +241,7 @@ func (q *Queue) leave(b *batch) {
 	q.position = b.end
 }
 
-// sendNew sends all samples behind the position. If too many wait, it drops the oldest.
+// sendNew sends all samples that were not sent yet. If too many wait, it drops the oldest.
 func (q *Queue) sendNew(ctx context.Context) error {
 	for {
 		if q.full() {
@@ -269,7 +272,7 @@ func (q *Queue) sendNew(ctx context.Context) error {
 	}
 }
 
-// dropOldest skips samples until the log is half full.
+// dropOldest gives up the oldest unsent samples until the log is only half full.
 func (q *Queue) dropOldest(ctx context.Context) error {
 	b, err := q.read(ctx, func(b *batch) bool {
 		b.series = b.series[:0]
@@ -316,8 +319,8 @@ func (b *batch) add(data []byte) error {
 	return r.Err()
 }
 
-// send sends series to the other store. If the store refuses a request, send divides it and sends both halves, so that
-// one bad sample (such as a late one) does not lose the others.
+// send sends series to the other store by remote write. If the store refuses a request, send divides it and sends both
+// halves, so that one bad sample (such as a late one) does not lose the others.
 func (q *Queue) send(ctx context.Context, list []prompb.TimeSeries) error {
 	if len(list) == 0 {
 		return nil
@@ -345,8 +348,8 @@ func (q *Queue) send(ctx context.Context, list []prompb.TimeSeries) error {
 	return q.send(ctx, second)
 }
 
-// halves divides a list of series into two, or, if there is only one series, divides its samples. A list with one
-// series is divided by its samples.
+// halves divides a list of series into two halves, to find the samples that the store refuses. A list with one series
+// is divided by its samples.
 func halves(list []prompb.TimeSeries) (first, second []prompb.TimeSeries) {
 	if half := len(list) / 2; half > 0 {
 		return list[:half], list[half:]
@@ -356,7 +359,7 @@ func halves(list []prompb.TimeSeries) (first, second []prompb.TimeSeries) {
 	return []prompb.TimeSeries{{Labels: one.Labels, Samples: one.Samples[:half]}}, []prompb.TimeSeries{{Labels: one.Labels, Samples: one.Samples[half:]}}
 }
 
-// noteRefused counts refused samples and keeps the reason for the status.
+// noteRefused counts samples that the other store refused, and keeps the reason for the server's status.
 func (q *Queue) noteRefused(samples int, reason error) {
 	q.metrics.refused.Add(float64(samples))
 	now := q.opts.Now()
@@ -369,10 +372,10 @@ func (q *Queue) noteRefused(samples int, reason error) {
 	}
 }
 
-// warning limits how often one kind of warning is logged; it holds the time of the last.
+// warning limits how often one kind of warning is logged. It holds the time of the last warning.
 type warning struct{ last time.Time }
 
-// isDue reports whether the next warning may follow now.
+// isDue reports whether enough time has passed for the next warning.
 func (w *warning) isDue(now time.Time) bool {
 	if !w.last.IsZero() && now.Sub(w.last) < warnInterval {
 		return false
@@ -384,8 +387,8 @@ func (w *warning) isDue(now time.Time) bool {
 // errInterrupted is the reason why a request ends: the log is full while the other store does not answer.
 var errInterrupted = errors.New("no answer, and the oldest samples have to make room")
 
-// untilFull returns a context that ends when the log is full: at its budget the log makes Append wait, and with it the pipeline of
-// values. The caller calls end after its request or pause.
+// untilFull returns a context that is cancelled when the log becomes full. A full log makes Append wait, and with it
+// the pipeline of values. The caller calls end after its request or pause.
 func (q *Queue) untilFull(ctx context.Context) (out context.Context, end func()) {
 	out, interrupt := context.WithCancelCause(ctx)
 	go func() {
@@ -398,7 +401,7 @@ func (q *Queue) untilFull(ctx context.Context) (out context.Context, end func())
 	return out, func() { interrupt(nil) }
 }
 
-// post sends one request. refused: the other store will not take it later either.
+// post sends series in one HTTP request of remote write. refused: the other store will not take it later either.
 func (q *Queue) post(ctx context.Context, list []prompb.TimeSeries) (refused bool, err error) {
 	body, err := (&prompb.WriteRequest{Timeseries: list}).Marshal()
 	if err != nil {
@@ -429,7 +432,7 @@ func (q *Queue) post(ctx context.Context, list []prompb.TimeSeries) (refused boo
 	if answer.StatusCode/100 == 2 {
 		return false, nil
 	}
-	err = fmt.Errorf("%s answers %s: %s", r.URL.Host, answer.Status, model.Truncate(strings.TrimSpace(string(text)), 200))
+	err = fmt.Errorf("the store at %s answers %s: %s", r.URL.Host, answer.Status, model.Truncate(strings.TrimSpace(string(text)), 200))
 	switch answer.StatusCode {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 		return true, err
@@ -437,14 +440,14 @@ func (q *Queue) post(ctx context.Context, list []prompb.TimeSeries) (refused boo
 	return false, err // later: also a wrong password, which somebody has to correct
 }
 
-// authorize sets the credentials of a request from the file, which is read each time.
+// authorize sets the credentials of a request. They come from the file, which is read each time.
 func (q *Queue) authorize(r *http.Request) error {
 	if q.opts.AuthFile == "" {
 		return nil
 	}
 	data, err := os.ReadFile(q.opts.AuthFile)
 	if err != nil {
-		return fmt.Errorf("remote-write-auth-file: %w", err)
+		return fmt.Errorf("read the file of remote-write-auth-file: %w", err)
 	}
 	secret := model.SecretOfFile(data)
 	if user, password, ok := strings.Cut(secret, ":"); ok {

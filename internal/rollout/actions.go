@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Verb is an action that a person takes on a roll-out, such as approve, pause or undo.
+// Verb is a person's action on a roll-out, such as approve, pause or undo.
 type Verb string
 
 // Verbs of roll-outs.
@@ -115,7 +115,7 @@ func (d *Driver) change(by Person, verb Verb, name string, r *model.Rollout) err
 	return nil
 }
 
-// undo declares a directive and its technique as they were before the change that is rolled out. A roll-out that has ended
+// undo restores the declarations of a directive and its technique from before the roll-out. A roll-out that has ended
 // also accepts the version before it, so that all nodes go back at once.
 func (d *Driver) undo(ctx context.Context, by Person, key intent.Key, r *intent.StoredRollout) error {
 	if r.UnderWay() {
@@ -129,7 +129,7 @@ func (d *Driver) undo(ctx context.Context, by Person, key intent.Key, r *intent.
 	return d.o.Stored.Revert(ctx, by.Actor, key, r.Base, r, by.May)
 }
 
-// Return declares a directive and its technique as they were at an older revision, as a new change.
+// Return declares a directive and its technique again as both were in an older revision.
 func (d *Driver) Return(ctx context.Context, by Person, key intent.Key, revision int64) error {
 	if by.Message == "" {
 		by.Message = fmt.Sprintf("back to revision %d", revision)

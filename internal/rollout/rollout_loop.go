@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
-// Options has the parts of the server that a Driver reads and writes.
+// Options has the functions of the server that a Driver of roll-outs calls.
 type Options struct {
 	Stored    *intent.Rollouts
 	Directory *directory.Directory
@@ -35,17 +35,19 @@ type Options struct {
 	Log       *slog.Logger
 }
 
-// Driver advances roll-outs step by step, and carries out the actions of people on them. It is safe for concurrent use.
+// Driver advances roll-outs step by step, and carries out people's actions on roll-outs. It is safe for concurrent
+// use.
 type Driver struct {
 	o         Options
 	listening time.Time
 	failed    atomic.Pointer[[]string] // texts of Failed
 }
 
-// New returns a driver, whose work starts with Run.
+// New returns a Driver, which advances roll-outs. Its work starts with Run.
 func New(o Options) *Driver { return &Driver{o: o, listening: o.Now().Add(o.Grace)} }
 
-// Failed returns a sentence for each roll-out that failures have stopped, until a person starts or undoes it.
+// Failed returns one sentence for each roll-out that stopped because nodes failed. A person can start or undo such a
+// roll-out.
 func (d *Driver) Failed() []string {
 	if list := d.failed.Load(); list != nil {
 		return *list
@@ -53,7 +55,7 @@ func (d *Driver) Failed() []string {
 	return nil
 }
 
-// noteFailed stores the sentences about failed roll-outs that Failed returns.
+// noteFailed keeps the sentences about failed roll-outs, so that Failed can return the sentences.
 func (d *Driver) noteFailed(list []intent.StoredRollout) {
 	var texts []string
 	for i := range list {
@@ -116,7 +118,7 @@ func (d *Driver) AdvanceAll(ctx context.Context) error {
 	return nil
 }
 
-// stepText describes a change of a roll-out, for the audit.
+// stepText describes one step of a roll-out for the audit log.
 func stepText(r *model.Rollout) string {
 	if r.State != model.RolloutRunning {
 		return string(r.State) + ": " + r.Reason
@@ -125,8 +127,8 @@ func stepText(r *model.Rollout) string {
 	return fmt.Sprintf("step %s, the new version is on %s", step.Step, model.CountNoun(step.Nodes, "node"))
 }
 
-// Fleet returns the unit of a roll-out and the state of its nodes, or nil if the planner has not compiled the present state
-// of the roll-out yet.
+// Fleet returns the directive of a roll-out, with the state of each of its nodes. It returns nil if the planner has
+// not compiled the present state of the roll-out yet.
 func (d *Driver) Fleet(r *model.Rollout) (*directory.Unit, *Fleet) {
 	unit := d.o.Directory.SourceUnit(model.DirectiveSource(r.Unit))
 	if unit == nil || unit.Rollout == nil || !reflect.DeepEqual(unit.Rollout.Rollout, *r) {
@@ -158,8 +160,8 @@ func (d *Driver) Fleet(r *model.Rollout) (*directory.Unit, *Fleet) {
 	return unit, f
 }
 
-// verdictOf returns the verdict on a directive's last run on a node: compliant only if every component that counts is
-// compliant or waived. The text names the first other component.
+// verdictOf returns whether a directive's last run on a node was compliant. The run is compliant only if every
+// component that counts is compliant or waived. The text names the first other component.
 func verdictOf(run *compliance.Run, directive *model.DirectiveDefinition) (Verdict, string) {
 	if counts, _ := run.Codes.Sum(len(directive.Components), directive.Blocks); counts.Unfulfilled() == 0 {
 		return Compliant, ""

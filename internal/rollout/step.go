@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Verdict is the outcome of a node's last run of its present version: compliant, not compliant, or none yet.
+// Verdict is the outcome of a node's last run of a directive. It is compliant, not compliant, or none yet.
 type Verdict uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	NotCompliant                // at least one component is not as declared, or nobody knows
 )
 
-// Node is a node of the directive that is rolled out, with its version and the outcome of its last run.
+// Node is a node in a roll-out, with the directive's version and the last outcome.
 type Node struct {
 	ID        model.NodeID
 	Name      string
@@ -30,7 +30,7 @@ type Node struct {
 	Reason    string // of NotCompliant: the component and its message
 }
 
-// Fleet has the nodes of the directive that is rolled out, with their states at one time.
+// Fleet has the nodes that a roll-out concerns, with the state of each node at one moment.
 type Fleet struct {
 	Nodes   []Node
 	InGroup func(group string, node model.NodeID) bool
@@ -41,10 +41,11 @@ type Fleet struct {
 	Listening time.Time
 }
 
-// Failure is a node that counts as failed, with the reason.
+// Failure is a node that failed in a roll-out, with the reason.
 type Failure struct{ Node, Reason string }
 
-// Progress has the numbers of nodes of a roll-out: how many have the new version, have reported, or failed.
+// Progress counts the nodes of a roll-out by version and outcome. It has the numbers of nodes with the new version, of
+// reports and of failures.
 type Progress struct {
 	Nodes      int // of the unit
 	New        int // have the candidate
@@ -55,7 +56,8 @@ type Progress struct {
 	failed     []model.NodeID
 }
 
-// ProgressOf counts the nodes of a roll-out by version and outcome. Its failures are in the order of the nodes.
+// ProgressOf counts the nodes in a roll-out by their version and the outcome of their last run. Its failures are in
+// the order of the nodes.
 func ProgressOf(r *model.Rollout, f *Fleet) (p Progress) {
 	silent := laterTime(r.Changed(), f.Listening).Add(waitOf(r) + f.Timeout)
 	p.Nodes = len(f.Nodes)
@@ -102,9 +104,9 @@ func waitOf(r *model.Rollout) time.Duration {
 	return time.Duration(cmp.Or(r.Spec.Wait, model.DefaultRolloutWait))
 }
 
-// Advance returns the next state of a roll-out, decided from the states of its nodes: it stops, begins its next step,
-// or ends. changed is false if it only waits. Of one list of nodes it makes one result, so that a restart goes on where
-// the last stored result is.
+// Advance decides the next state of a gradual roll-out, from the states of its nodes. The roll-out stops, begins its
+// next step, ends, or stays unchanged. changed is false if it only waits. Of one list of nodes it makes one result, so
+// that a restart goes on where the last stored result is.
 func Advance(r model.Rollout, f *Fleet) (next model.Rollout, changed bool) {
 	if r.State != model.RolloutRunning && r.State != model.RolloutPaused {
 		return r, false
@@ -148,8 +150,8 @@ func failuresText(list []Failure) string {
 	return text
 }
 
-// beginStep begins a step of a roll-out: it gives the new version to more nodes, and excuses those of them that already
-// fail or are not connected.
+// beginStep begins a step of a roll-out, and gives the new version to more nodes. Of these nodes it excuses those that
+// already fail or are not connected.
 func beginStep(r *model.Rollout, step string, f *Fleet) {
 	share, isShare := model.ParseShare(step)
 	order := slices.Clone(f.Nodes)

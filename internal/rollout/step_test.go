@@ -14,7 +14,7 @@ import (
 
 var start = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 
-// testFleet returns a fleet of connected, compliant nodes. The nodes that the roll-out has reached have the new
+// testFleet returns a test fleet of connected, compliant nodes. The nodes that the roll-out has reached have the new
 // version.
 func testFleet(r *model.Rollout, n int, at time.Duration) *Fleet {
 	f := &Fleet{Now: start.Add(at), Timeout: 5 * time.Minute, InGroup: func(group string, id model.NodeID) bool { return group == "canary" && id == 7 }}
@@ -26,7 +26,7 @@ func testFleet(r *model.Rollout, n int, at time.Duration) *Fleet {
 	return f
 }
 
-// move gives each node of the test fleet the version that the roll-out says.
+// move gives each node of the test fleet the version that the roll-out now has for the node.
 func (f *Fleet) move(r *model.Rollout) {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
@@ -34,13 +34,14 @@ func (f *Fleet) move(r *model.Rollout) {
 	}
 }
 
-// running returns a running roll-out with these steps, none of which has begun.
+// running returns a roll-out in state running, with the given steps. No step has begun.
 func running(steps ...string) model.Rollout {
 	return model.Rollout{Accepted: "a", Candidate: "b", State: model.RolloutRunning, Spec: model.RolloutSpec{Steps: steps, Wait: model.Duration(time.Minute)}}
 }
 
-// TestStepsWaitForReports advances a roll-out through its steps. It expects each step to wait for its time and for the
-// reports of the earlier nodes, and the roll-out to end after the last step.
+// TestStepsWaitForReports advances a roll-out through its steps, and expects each step to wait for reports. It expects
+// each step to wait for its time and for the reports of the earlier nodes, and the roll-out to end after the last
+// step.
 func TestStepsWaitForReports(t *testing.T) {
 	r := running("canary", "1%", "50%")
 	step := func(at time.Duration, want string, nodes int, change ...func(*Fleet)) {
@@ -89,8 +90,8 @@ func TestStepsWaitForReports(t *testing.T) {
 	}
 }
 
-// TestFailuresStop expects failed and silent nodes to stop a roll-out, but not nodes that were not compliant or not
-// connected before their step.
+// TestFailuresStop lets nodes fail or fall silent, and expects the roll-out to stop. Nodes that were not compliant or
+// not connected before their step do not stop the roll-out.
 func TestFailuresStop(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -130,8 +131,8 @@ func TestFailuresStop(t *testing.T) {
 	}
 }
 
-// TestStepsOnlyAddNodes lets random nodes come, go, fail and report, and expects that a roll-out never takes the new version
-// from a node that stays, that its steps never come twice, and that a stored copy goes on equally.
+// TestStepsOnlyAddNodes advances a roll-out over random nodes, and expects no node to lose the new version. Nodes
+// come, go, fail and report; steps never come twice, and a stored copy goes on equally.
 func TestStepsOnlyAddNodes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := running(rapid.SampledFrom([][]string{{"canary", "10%", "60%"}, {"1%"}, {"30%", "canary", "100%"}}).Draw(rt, "steps")...)

@@ -27,7 +27,7 @@ func parseTime(text string) time.Time {
 	return t
 }
 
-// runTimes returns the wall-clock times at which a check was run for a proxy node, to the minute.
+// runTimes returns the wall-clock times of a check's runs for a proxy node, to the minute.
 func (f *simulatedMembers) runTimes(k runKey, zone string) (list []string) {
 	location := testenv.Value(time.LoadLocation(zone))(f.t)
 	for _, run := range f.runs[k] {
@@ -36,8 +36,8 @@ func (f *simulatedMembers) runTimes(k runKey, zone string) (list []string) {
 	return list
 }
 
-// TestEachDueTimeRunsOncePerProxyNode checks that each proxy node gets one run per cron time, within a second, and
-// that all members take part.
+// TestEachDueTimeRunsOncePerProxyNode expects one run per cron time for each proxy node, within a second. All members
+// (nodes that share the check) take part.
 func TestEachDueTimeRunsOncePerProxyNode(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T08:07:30Z"), cronRoundRobin(7, "*/10 * * * *", "UTC", 10*time.Second, 4, 8), cronRoundRobin(8, "30 9 * * *", "Europe/Paris", time.Second, 4, 0))
 	f.advance(2 * time.Hour)
@@ -66,7 +66,7 @@ func TestEachDueTimeRunsOncePerProxyNode(t *testing.T) {
 }
 
 // TestDueTimesAcrossSummerTime expects the right due times of cron expressions at both changes of daylight saving
-// time, also for times that the clock skips.
+// time. Some due times are in the hour that the clock skips.
 func TestDueTimesAcrossSummerTime(t *testing.T) {
 	for _, c := range []struct {
 		start, cron string
@@ -95,8 +95,8 @@ func TestDueTimesAcrossSummerTime(t *testing.T) {
 	}
 }
 
-// TestOtherMemberTakesOverCronRun expects another node to run a check at once when the assigned node's session ends,
-// and after the timeout when it hangs.
+// TestOtherMemberTakesOverCronRun ends a node's session during a cron run, and expects another node to run the check.
+// After a hang, another node runs the check when the timeout has passed.
 func TestOtherMemberTakesOverCronRun(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T02:59:00Z"), cronRoundRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
 	f.hanging[1], f.hanging[2], f.hanging[3] = true, true, true
@@ -131,8 +131,8 @@ func TestOtherMemberTakesOverCronRun(t *testing.T) {
 	}
 }
 
-// TestMissedDueTimeIsReportedOnce expects one report, after a minute, of a due time at which no member (node that
-// shares the check) is connected.
+// TestMissedDueTimeIsReportedOnce expects one report if no node with the check is connected at a due time. The nodes
+// that share the check are its members; the report comes after a minute.
 func TestMissedDueTimeIsReportedOnce(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T02:00:00Z"), cronRoundRobin(7, "0 3 * * *", "UTC", time.Second, 2, 2), cronRoundRobin(8, "0 3 * * *", "UTC", time.Second, 2, 1))
 	f.robins[1].Definition.Except = []model.Span{{Zone: "UTC", Spans: []model.WindowSpan{{During: "04:00-06:00"}}}}
@@ -156,8 +156,8 @@ func TestMissedDueTimeIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestRestartMakesUpForDueTimes expects recent due times without a result to be run again after a restart, and older
-// ones not.
+// TestRestartMakesUpForDueTimes restarts the server, and expects runs that were recently due without a result to
+// happen. Older due times do not run again.
 func TestRestartMakesUpForDueTimes(t *testing.T) {
 	for _, c := range []struct {
 		what string
@@ -201,8 +201,8 @@ func TestRestartMakesUpForDueTimes(t *testing.T) {
 	}
 }
 
-// TestClockChangeRepeatsNoRun sets the wall clock, and expects a skipped due time to be run once and a completed one
-// not to be run again.
+// TestClockChangeRepeatsNoRun changes the wall clock, and expects each due time to run only once. A skipped due time
+// runs once, and a completed due time not again.
 func TestClockChangeRepeatsNoRun(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T01:00:00Z"), cronRoundRobin(7, "*/30 * * * *", "UTC", time.Second, 2, 1), cronRoundRobin(8, "* * * * *", "UTC", time.Second, 2, 1))
 	f.advance(10 * time.Minute)
@@ -224,7 +224,7 @@ func TestClockChangeRepeatsNoRun(t *testing.T) {
 	}
 }
 
-// TestChangedCronTakesEffectAtOnce checks that a changed cron expression takes effect at once.
+// TestChangedCronTakesEffectAtOnce changes the cron expression of a check, and expects the new times at once.
 func TestChangedCronTakesEffectAtOnce(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T08:00:00Z"), cronRoundRobin(7, "0 3 * * *", "UTC", time.Second, 2, 1))
 	f.advance(time.Minute)

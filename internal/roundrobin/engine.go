@@ -21,7 +21,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options has the clocks and functions by which an Engine reads round-robin checks and asks nodes to run them.
+// Options has the clocks of an Engine, and the functions that ask nodes to run checks. With these functions the Engine
+// reads round-robin checks and asks nodes to run them.
 type Options struct {
 	Revision    func() int64                  // of the result of RoundRobins
 	RoundRobins func() []directory.RoundRobin // all checks with roundRobin
@@ -39,15 +40,15 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// MissedRun describes a run of a round-robin check that did not happen because no member was connected in time.
+// MissedRun describes a run of a round-robin check that no connected node could do in time.
 type MissedRun struct {
 	ProxyNode  model.NodeID
 	Definition *model.CheckDefinition
 	Text       string
 }
 
-// Engine decides, for each round-robin check, which of the connected nodes that share the check (its members) runs it
-// next. RecordResult, SessionEnded and Faults are safe for concurrent use.
+// Engine decides which node runs each round-robin check next. The nodes that share a check are its members.
+// RecordResult, SessionEnded and Faults are safe for concurrent use.
 type Engine struct {
 	o         Options
 	startedAt time.Time // time of New with its monotonic reading: setting the clock moves no interval, only cron
@@ -63,7 +64,7 @@ type Engine struct {
 	revision int64
 }
 
-// New returns an Engine, whose work starts with Run.
+// New returns an Engine for round-robin checks. Its work starts with Run.
 func New(o Options) *Engine {
 	if o.Wall == nil {
 		o.Wall = o.Now
@@ -75,12 +76,12 @@ func New(o Options) *Engine {
 // reloadEvery is the longest delay until a changed check takes effect.
 const reloadEvery = time.Second
 
-// engineTime returns the time since 1970 on a clock that ignores changes of the wall clock.
+// engineTime returns a time since 1970 that advances evenly, even when somebody sets the wall clock.
 func (e *Engine) engineTime() time.Duration {
 	return time.Duration(e.startedAt.UnixNano()) + e.o.Now().Sub(e.startedAt)
 }
 
-// Run hands out the runs of round-robin checks to their members until ctx ends.
+// Run gives the runs of round-robin checks to connected nodes until ctx ends.
 func (e *Engine) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -101,8 +102,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// assignDueRuns hands out all runs that are due now, and returns the missed runs and the time until the next one is
-// due.
+// assignDueRuns assigns all due runs to nodes, and returns the runs that no node could do. It also returns the time
+// until the next run is due.
 func (e *Engine) assignDueRuns(now time.Duration) (missed []MissedRun, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,8 +132,8 @@ func (e *Engine) assignDueRuns(now time.Duration) (missed []MissedRun, wait time
 	return missed, wait
 }
 
-// RecordResult records that a member (a node that shares the check) has run a check for a proxy node, which ends the
-// pending run. A result that is older than the turn belongs to an earlier turn and ends nothing.
+// RecordResult records that a node has run a check for a proxy node. The result ends the pending run. A result that is
+// older than the turn belongs to an earlier turn and ends nothing.
 func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.Duration) {
 	now := e.engineTime()
 	e.mu.Lock()
@@ -149,7 +150,8 @@ func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.
 // agentTimePrecision is the precision of times from agents.
 const agentTimePrecision = 2 * time.Millisecond
 
-// SessionEnded takes the unfinished runs away from a node whose session ended, so that other nodes get them at once.
+// SessionEnded withdraws the unfinished runs of a disconnected node, so that other nodes get the runs. Other nodes get
+// these runs at once.
 func (e *Engine) SessionEnded(node model.NodeID) {
 	e.mu.Lock()
 	any := false

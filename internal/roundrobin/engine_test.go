@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// simulatedMembers simulates, in virtual time, the member nodes that share round-robin checks.
+// simulatedMembers simulates the nodes that share round-robin checks, in virtual time.
 type simulatedMembers struct {
 	t              *testing.T
 	engine         *Engine
@@ -36,20 +36,20 @@ type simulatedMembers struct {
 	lastResults    map[model.NodeID]time.Time
 }
 
-// pendingAnswer is a result that a simulated member node will send at a certain time.
+// pendingAnswer is a result that a simulated node will send at a certain time.
 type pendingAnswer struct {
 	at    time.Duration
 	by    model.NodeID
 	given wire.RoundRobinRun
 }
 
-// simulateMembers starts an Engine with simulated member nodes, at a fixed simulated time.
+// simulateMembers starts an Engine with simulated nodes that run its checks, at a fixed simulated time.
 func simulateMembers(t *testing.T, robins ...directory.RoundRobin) *simulatedMembers {
 	return simulateMembersAt(t, time.Unix(1_800_000_000, 0), robins...)
 }
 
-// simulateMembersAt starts a scheduler of round-robin checks with simulated agents and a simulated clock that stands
-// at a given time.
+// simulateMembersAt starts the round-robin engine with simulated agents and a simulated clock. The clock stands at the
+// given time.
 func simulateMembersAt(t *testing.T, start time.Time, robins ...directory.RoundRobin) *simulatedMembers {
 	f := &simulatedMembers{t: t, start: start, rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
 		disconnected: map[model.NodeID]bool{}, hanging: map[model.NodeID]bool{}, turnsGiven: map[model.NodeID]int{}, lastResults: map[model.NodeID]time.Time{}, runs: map[runKey][]time.Duration{}}
@@ -97,7 +97,8 @@ func (f *simulatedMembers) requestRoundRobinRun(node model.NodeID, g wire.RoundR
 	return true
 }
 
-// advance moves the virtual time forward and lets the members send their results.
+// advance moves the simulated time forward, and lets due runs and results happen. The simulated nodes send their
+// results meanwhile.
 func (f *simulatedMembers) advance(d time.Duration) {
 	for end := f.now + d; ; {
 		missed, wait := f.engine.assignDueRuns(f.engine.engineTime())
@@ -120,15 +121,15 @@ func (f *simulatedMembers) advance(d time.Duration) {
 	}
 }
 
-// disconnect ends the session of a member, which then answers no more.
+// disconnect ends the session of a simulated node. The node then answers no more.
 func (f *simulatedMembers) disconnect(node model.NodeID) {
 	f.disconnected[node] = true
 	f.pendingAnswers = slices.DeleteFunc(f.pendingAnswers, func(a pendingAnswer) bool { return a.by == node })
 	f.engine.SessionEnded(node)
 }
 
-// TestEachIntervalRunsOncePerProxyNode expects one run per interval for each proxy node, as long as one member (node
-// that shares the check) answers.
+// TestEachIntervalRunsOncePerProxyNode expects one run per interval for each proxy node, although some nodes do not
+// answer. Several nodes (members) share the check; some hang or disconnect at random.
 func TestEachIntervalRunsOncePerProxyNode(t *testing.T) {
 	const interval = time.Minute
 	f := simulateMembers(t, roundRobinOf(7, interval, 10*time.Second, 4, 20), roundRobinOf(8, interval, 5*time.Second, 3, 0))
@@ -171,7 +172,7 @@ func TestEachIntervalRunsOncePerProxyNode(t *testing.T) {
 	}
 }
 
-// TestMembersAreUsedEvenly checks that all members get the same number of runs.
+// TestMembersAreUsedEvenly expects all nodes that share a round-robin check to get the same number of runs.
 func TestMembersAreUsedEvenly(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, 10*time.Second, time.Second, 7, 30))
 	f.advance(700 * time.Second)
@@ -188,8 +189,8 @@ func TestMembersAreUsedEvenly(t *testing.T) {
 	}
 }
 
-// TestChecksBeginAtDifferentMembers expects checks with the same members (nodes that share them) to start with
-// different ones.
+// TestChecksBeginAtDifferentMembers expects checks on the same nodes to start with different nodes. The checks share
+// their nodes, their members.
 func TestChecksBeginAtDifferentMembers(t *testing.T) {
 	var robins []directory.RoundRobin
 	for check := range model.CheckID(40) {
@@ -206,8 +207,8 @@ func TestChecksBeginAtDifferentMembers(t *testing.T) {
 	}
 }
 
-// TestOtherMemberTakesOver checks that another member gets the run at once when the assigned member's session ends,
-// and after the timeout when that member hangs.
+// TestOtherMemberTakesOver ends the session of an assigned node, and expects another node to run the check. When the
+// assigned node hangs, another node gets the run after the timeout.
 func TestOtherMemberTakesOver(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, time.Minute, 10*time.Second, 2, 1))
 	f.hanging[1], f.hanging[2] = true, true
@@ -241,8 +242,8 @@ func TestOtherMemberTakesOver(t *testing.T) {
 	}
 }
 
-// TestTimeoutOfRunsWithoutTimeout checks that a check without a timeout gets the default one, so that no second
-// member runs a command that is still running.
+// TestTimeoutOfRunsWithoutTimeout expects a check without a timeout to get the default timeout. So no second member
+// runs a command that is still running.
 func TestTimeoutOfRunsWithoutTimeout(t *testing.T) {
 	r := &rotation{definition: &model.CheckDefinition{Interval: time.Minute}}
 	if got := r.timeout(); got != 65*time.Second {
@@ -253,8 +254,7 @@ func TestTimeoutOfRunsWithoutTimeout(t *testing.T) {
 	}
 }
 
-// TestTakeoverSkipsHangingMember expects a node that hangs to get a run for the same proxy node again only after all
-// other members were tried.
+// TestTakeoverSkipsHangingMember lets a node hang, and expects the node to be tried again only after all other nodes.
 func TestTakeoverSkipsHangingMember(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, 2*time.Second, time.Second, 2, 2))
 	f.hanging[2] = true
@@ -268,8 +268,8 @@ func TestTakeoverSkipsHangingMember(t *testing.T) {
 	}
 }
 
-// TestMissedIntervalIsReportedOnce expects one report of an interval in which no member node is connected, but none
-// in the grace period after a start.
+// TestMissedIntervalIsReportedOnce expects one report if no node with the check is connected in an interval. In the
+// grace period after a start, no report comes.
 func TestMissedIntervalIsReportedOnce(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, 2*time.Second, time.Second, 2, 3), roundRobinOf(8, 2*time.Second, time.Second, 2, 0))
 	f.disconnected[1], f.disconnected[2] = true, true
@@ -297,8 +297,9 @@ func TestMissedIntervalIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestChangedChecksTakeEffect changes and deletes checks. It expects that the changes take effect, and that a late result
-// of an earlier run does not end the present run.
+// TestChangedChecksTakeEffect changes and deletes round-robin checks while the engine runs, and expects runs by the
+// new declarations. It expects that the changes take effect, and that a late result of an earlier run does not end the
+// present run.
 func TestChangedChecksTakeEffect(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, time.Minute, 10*time.Second, 1, 2))
 	f.hanging[1] = true

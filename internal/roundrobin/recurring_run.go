@@ -10,14 +10,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// runKey identifies a recurring run by the round-robin check and the proxy node that the result is about.
+// runKey identifies a recurring run by its round-robin check and proxy node. The result is about the proxy node.
 type runKey struct {
 	check     model.CheckID
 	proxyNode model.NodeID // zero: a check without proxy nodes
 }
 
-// recurringRun is the repeated run of a round-robin check for one proxy node; the members (nodes that share the
-// check) take turns. Durations are times of the engine's clock.
+// recurringRun is the repeated run of a round-robin check for one proxy node. The members (nodes that share the check)
+// take turns. Durations are times of the engine's clock.
 type recurringRun struct {
 	runKey
 	robin            *rotation
@@ -38,8 +38,8 @@ type recurringRun struct {
 	missReported  bool          // the open run was reported as missed
 }
 
-// startInterval starts the next interval of a recurring run, and reports the previous one as missed if no member node
-// was connected. An interval that ends without an assignee was missed.
+// startInterval begins the next interval of a recurring run, with a due time. It reports the previous interval as
+// missed if no member node was connected. An interval that ends without an assignee was missed.
 func (e *Engine) startInterval(t *recurringRun, now time.Duration) (m MissedRun, missed bool) {
 	r := t.robin
 	began := t.next - r.definition.Interval
@@ -70,8 +70,8 @@ func (e *Engine) startInterval(t *recurringRun, now time.Duration) (m MissedRun,
 	return m, missed && t.proxyNode != 0
 }
 
-// assignRun assigns a run to the next member node, and sets the time limit for its result. Without a result by then
-// another member gets the turn; a single member keeps it.
+// assignRun assigns a run of a check to the next node in rotation. It sets the time limit for the result. Without a
+// result by then another member gets the turn; a single member keeps it.
 func (e *Engine) assignRun(t *recurringRun, now time.Duration) {
 	r, was := t.robin, t.assignee
 	if t.cron != "" && was == 0 && now > t.openRunDue {
@@ -99,11 +99,12 @@ func (e *Engine) assignRun(t *recurringRun, now time.Duration) {
 	}
 }
 
-// graceEnd returns the end of the grace period after the server's start, in which missing members are not reported.
+// graceEnd returns until when, after the server's start, agents have time to reconnect. In this grace period, missing
+// members are not reported.
 func (e *Engine) graceEnd() time.Duration { return time.Duration(e.startedAt.UnixNano()) + e.o.Grace }
 
-// chooseMember returns the connected member to run a check next, in rotation; after a timeout it tries each other
-// member first.
+// chooseMember returns the next connected node in the rotation of a check. After a timeout it tries each other member
+// first.
 func (e *Engine) chooseMember(t *recurringRun, now time.Duration) model.NodeID {
 	r := t.robin
 	if now < r.noMemberUntil {
@@ -139,7 +140,7 @@ func (e *Engine) chooseMember(t *recurringRun, now time.Duration) model.NodeID {
 	return 0
 }
 
-// withdrawRun takes an unfinished run away from the node to which it was assigned.
+// withdrawRun takes an unfinished run away from the assigned node.
 func (e *Engine) withdrawRun(t *recurringRun) {
 	if t.assignee == 0 {
 		return
@@ -151,18 +152,18 @@ func (e *Engine) withdrawRun(t *recurringRun) {
 	t.assignee = 0
 }
 
-// noMemberText returns the output of a missed run: no member of the check is connected.
+// noMemberText returns the output for a run that no connected node could do. It says that no member node is connected.
 func (r *rotation) noMemberText() string {
 	return fmt.Sprintf("no member of %s's targets is connected", r.definition.Name)
 }
 
-// runHeap is a heap of recurring runs; the first one is the run about which the engine must decide next.
+// runHeap is a heap of recurring runs, sorted by the time of the engine's next decision. The first run comes first.
 type runHeap []*recurringRun
 
 // Len returns the number of recurring runs (heap.Interface).
 func (h runHeap) Len() int { return len(h) }
 
-// Less compares two recurring runs by wake time (heap.Interface).
+// Less compares two recurring runs by the time of the next decision (heap.Interface).
 func (h runHeap) Less(i, j int) bool { return h[i].wake < h[j].wake }
 
 // Swap exchanges two recurring runs (heap.Interface).
@@ -186,7 +187,7 @@ func (h *runHeap) Pop() any {
 	return t
 }
 
-// fix restores the heap order after a change of a wake time.
+// fix restores the order of the heap after a changed time.
 func (h *runHeap) fix(t *recurringRun) { stdheap.Fix(h, t.heapIndex) }
 
 // add adds a recurring run to the heap.
@@ -209,7 +210,7 @@ const (
 	neverDue = 365 * 24 * time.Hour
 )
 
-// cronOf returns a check's cron expression with its time zone, or "" if the check has an interval.
+// cronOf returns a check's cron expression with its time zone, or "" for a check with an interval.
 func cronOf(c *model.CheckDefinition) string {
 	if c.Cron == "" {
 		return ""
@@ -233,8 +234,8 @@ func (e *Engine) locationOf(c *model.CheckDefinition) *time.Location {
 // wallTime converts the engine's time to wall-clock time.
 func (e *Engine) wallTime(now time.Duration) time.Time { return time.Unix(0, int64(now+e.skew)) }
 
-// scheduleNext sets the next due time of a recurring run, always after now and after the last one, so that a clock
-// set back repeats no run.
+// scheduleNext sets the next due time of a recurring run. It is always after now and after the last due time, so that
+// a clock set back repeats no run.
 func (e *Engine) scheduleNext(t *recurringRun, now time.Duration) {
 	from := e.wallTime(now)
 	if t.formerDueTime.After(from) && t.formerDueTime.Sub(from) <= maxCatchUpAge {
@@ -251,8 +252,8 @@ func (e *Engine) scheduleNext(t *recurringRun, now time.Duration) {
 	t.dueTime, t.next = r.nextDueTime, time.Duration(r.nextDueTime.UnixNano())-e.skew
 }
 
-// adjustToClockChange corrects the due times after somebody has set the wall clock, so that a skipped due time
-// becomes due once.
+// adjustToClockChange corrects the due times after somebody has set the wall clock. A skipped due time becomes due
+// once.
 func (e *Engine) adjustToClockChange(now time.Duration) {
 	skew := time.Duration(e.o.Wall().UnixNano()) - now
 	if (skew - e.skew).Abs() < minClockStep {
@@ -276,7 +277,8 @@ func (e *Engine) adjustToClockChange(now time.Duration) {
 	}
 }
 
-// reportOverdue reports a due run as missed, once, if no member was connected for too long after its due time.
+// reportOverdue reports a run once as missed when no connected node could do the run. A run is overdue if no member
+// node was connected for too long after its due time.
 func (e *Engine) reportOverdue(t *recurringRun, now time.Duration) (m MissedRun, ok bool) {
 	if t.cron == "" || !t.runOpen || t.assignee != 0 || t.missReported || now < max(t.openRunDue+overdueAfter, e.graceEnd()) {
 		return m, false
@@ -285,8 +287,8 @@ func (e *Engine) reportOverdue(t *recurringRun, now time.Duration) (m MissedRun,
 	return MissedRun{t.proxyNode, t.robin.definition, t.robin.noMemberText()}, t.proxyNode != 0
 }
 
-// resumeDueTimes runs checks again that were due before the server's start and have no result, once their timeout has
-// passed.
+// resumeDueTimes repeats runs that were due before the server's start and have no result. It waits until the timeout
+// of the check has passed.
 func (e *Engine) resumeDueTimes(r *rotation, now time.Duration) {
 	if e.o.Last == nil {
 		return
@@ -315,7 +317,8 @@ func (e *Engine) resumeDueTimes(r *rotation, now time.Duration) {
 	}
 }
 
-// lastRun returns the time of the last result about a proxy node or, for a check without proxy nodes, of any member.
+// lastRun returns the time of the last result of a check about a proxy node. For a check without proxy nodes it is the
+// last result of any member.
 func (e *Engine) lastRun(r *rotation, about model.NodeID) (at time.Time, ok bool) {
 	if about != 0 {
 		return e.o.Last(about, r.definition.Unit)

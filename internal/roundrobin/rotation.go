@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// rotation has a round-robin check, its members (the nodes that share it), and the member that ran it last.
+// rotation has a round-robin check, its nodes, and the node of the last run. The nodes share the check.
 type rotation struct {
 	definition    *model.CheckDefinition
 	namespace     string
@@ -30,8 +30,8 @@ type rotation struct {
 	noMemberUntil time.Duration // end of the pause after a search that found no connected member
 }
 
-// timeout returns how long a member (a node that shares the check) may take for a run before another member gets it.
-// A check without a time-out is given the default of checks.
+// timeout returns how long a node may take for a run of a round-robin check. Then another node gets the run. A check
+// without a time-out is given the default of checks.
 func (r *rotation) timeout() time.Duration {
 	const most = 5 * time.Second
 	if r.location != nil {
@@ -40,7 +40,7 @@ func (r *rotation) timeout() time.Duration {
 	return cmp.Or(r.definition.Timeout, min(r.definition.Interval, model.DefaultTimeout)) + min(r.definition.Interval*3/4, most)
 }
 
-// searchInterval returns the pause between two searches for a connected member.
+// searchInterval returns how long the engine waits between two searches for a connected node.
 func (r *rotation) searchInterval() time.Duration {
 	if r.location != nil {
 		return time.Second
@@ -92,8 +92,8 @@ func (e *Engine) reloadChecks(now time.Duration) {
 	}
 }
 
-// memberBeforeFirstRun returns the member (node) after which the rotation of a new check starts; a hash chooses it,
-// so that checks with the same members start at different ones.
+// memberBeforeFirstRun returns the node after which the rotation of a new check starts, chosen by a hash. A hash
+// chooses the node, so that checks with the same members start at different ones.
 func memberBeforeFirstRun(r directory.RoundRobin) model.NodeID {
 	n := r.Members.GetCardinality()
 	if n == 0 {
@@ -108,7 +108,7 @@ func memberBeforeFirstRun(r directory.RoundRobin) model.NodeID {
 	return model.NodeID(id)
 }
 
-// isScheduled reports whether the next planned run still agrees with the check's present interval or cron expression.
+// isScheduled reports whether the next planned run still agrees with the check's interval or cron expression.
 func (e *Engine) isScheduled(t *recurringRun, about uuid.UUID, now time.Duration) bool {
 	c := t.robin.definition
 	if t.cron != cronOf(c) {
@@ -144,8 +144,8 @@ func (e *Engine) reschedule(r *rotation, before []directory.ProxyNode, now time.
 	}
 }
 
-// removeRun removes the recurring run of a check and proxy node, and takes an unfinished run away from the assigned
-// member.
+// removeRun removes the recurring run of a check for a proxy node. An unfinished run is taken away from the assigned
+// node.
 func (e *Engine) removeRun(k runKey) {
 	t := e.turns[k]
 	if t == nil {
@@ -159,8 +159,8 @@ func (e *Engine) removeRun(k runKey) {
 // faultExamples bounds the nodes named in a fault.
 const faultExamples = 3
 
-// Faults returns the round-robin checks of a namespace (empty: all) that no connected node can run, and how many
-// nodes have no event because of that.
+// Faults returns the round-robin checks of a namespace that no connected node can run. It also returns how many nodes
+// have no event because of that; an empty namespace means all.
 func (e *Engine) Faults(namespace string) (list []plan.Fault, nodes int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

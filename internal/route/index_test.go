@@ -68,8 +68,8 @@ func randomSelector(t *rapid.T) *model.Selector {
 	return s
 }
 
-// TestIndexFindsAllMatchingSelectors changes selectors at random, and compares those that the index finds with those
-// that a search through all selectors finds.
+// TestIndexFindsAllMatchingSelectors changes selectors at random, and compares the index's answers with a plain
+// search. A selector is what a route or silence uses to match problems.
 func TestIndexFindsAllMatchingSelectors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, all := newIndex[int](), map[Name]*selector{}

@@ -13,26 +13,26 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Name is the qualified name of a resource: its namespace and its name there.
+// Name is the qualified name of a resource, with its namespace.
 type Name struct{ Namespace, Name string }
 
 // String returns NAMESPACE/NAME.
 func (n Name) String() string { return n.Namespace + "/" + n.Name }
 
-// compare orders names by their namespace, then by their name within it.
+// compare orders names by namespace, then by name.
 func (n Name) compare(other Name) int {
 	return cmp.Or(cmp.Compare(n.Namespace, other.Namespace), cmp.Compare(n.Name, other.Name))
 }
 
-// Source names the check, or other rule, that a problem comes from, with its instance.
+// Source names the check or trigger that a problem comes from.
 type Source struct {
 	Kind     model.SourceKind
 	Name     Name // in the node's namespace, or shared
 	Instance string
 }
 
-// Problem is an open problem with the fields that routes, silences and windows compare: node, source, status,
-// severity. Only one goroutine may use it, because conditions cache their results in it.
+// Problem is an open problem with the fields that routes, silences and windows compare. They include the node, source,
+// status and severity. Only one goroutine may use it, because conditions cache their results in it.
 type Problem struct {
 	Node     Name
 	Groups   []Name // groups of the node
@@ -60,7 +60,7 @@ func (p *Problem) satisfiesCondition(c *where.Condition) bool {
 	return holds
 }
 
-// conditionNode returns the problem's node as a value for CEL conditions.
+// conditionNode returns the problem's node in the form that CEL conditions read.
 func (p *Problem) conditionNode() *where.Node {
 	if p.node == nil {
 		p.node = where.NewNode()
@@ -77,7 +77,7 @@ func (p *Problem) conditionNode() *where.Node {
 	return p.node
 }
 
-// Check returns the name of the problem's check, or the zero Name if the problem is not about a check.
+// Check returns the name of the problem's check, or the zero Name without a check.
 func (p *Problem) Check() Name {
 	if p.Source.Kind != model.SourceCheck {
 		return Name{}
@@ -85,13 +85,13 @@ func (p *Problem) Check() Name {
 	return p.Source.Name
 }
 
-// title returns the name of the problem's source as tables show it, CHECK or TEMPLATE:TRIGGER.
+// title returns the name of the problem's source for tables, CHECK or TEMPLATE:TRIGGER.
 func (p *Problem) title() string {
 	return model.Source{Kind: p.Source.Kind, Instance: p.Source.Instance}.CommandName(p.Source.Name.Name)
 }
 
-// hasCheck reports whether a name in a selector means the problem's check or trigger: CHECK, TEMPLATE:TRIGGER, or
-// either with NAMESPACE/ before it.
+// hasCheck reports whether a name in a selector means the problem's check or trigger. The name is CHECK or
+// TEMPLATE:TRIGGER, perhaps with NAMESPACE/ before it.
 func (p *Problem) hasCheck(check string) bool {
 	namespace, name := model.SplitRef(p.Source.Name.Namespace, check)
 	return p.Source.Name != (Name{}) && namespace == p.Source.Name.Namespace && name == p.title()
@@ -119,7 +119,8 @@ func (p *Problem) ResolveName(name string) (any, bool) {
 // Parent returns nil, because the variables of a problem's condition have no outer scope.
 func (p *Problem) Parent() interpreter.Activation { return nil }
 
-// Directory looks up nodes and problem sources: their names, and the labels, facts and groups of nodes.
+// Directory is the interface that looks up nodes and the checks or triggers of problems. It also has the labels, facts
+// and groups of nodes.
 type Directory interface {
 	NodeName(id model.NodeID) (namespace, name string, ok bool)
 	NodeLabels(id model.NodeID) map[string]string
@@ -129,8 +130,8 @@ type Directory interface {
 	SourceName(s model.Source) (namespace, name string, ok bool)
 }
 
-// Describe returns a Problem for a source (such as a check) on a node, with the node's present labels, facts and
-// groups.
+// Describe returns a Problem, for matching with selectors, about a check or other source on a node. It has the node's
+// present labels, facts and groups.
 func Describe(d Directory, node model.NodeID, source model.Source, status model.Status, severity model.Severity) *Problem {
 	p := &Problem{Status: status, Severity: severity, Labels: d.NodeLabels(node), Facts: d.NodeFacts(node)}
 	p.Node.Namespace, p.Node.Name, _ = d.NodeName(node)
@@ -172,7 +173,7 @@ const (
 	Dependent   HoldKind = "dependent"   // a check that the problem's check depends on fails, or a trigger
 )
 
-// Dependency is an event whose open problem delays messages about the events that depend on it.
+// Dependency is an event whose open problem delays messages about dependent events.
 type Dependency struct {
 	Node       model.NodeID
 	Source     model.Source
@@ -181,7 +182,7 @@ type Dependency struct {
 	Settle     time.Duration // the longest time until a failure of the check is detected
 }
 
-// Hold returns the reason (hold) not to send messages about a dependent problem while this dependency fails.
+// Hold returns why messages about a dependent problem must wait while the dependency fails.
 func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	h := &Hold{Kind: Dependent, By: m.Name, Reason: reason, Until: until}
 	if m.OnUpstream {
@@ -190,9 +191,9 @@ func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	return h
 }
 
-// DependencyHold returns the reason (hold) not to send a message because a dependency is CRITICAL or UNKNOWN, or a trigger
-// with a problem, with that dependency's problem; both are nil if no dependency fails. problem returns the open problem of an event with
-// its present status.
+// DependencyHold finds a failing dependency because of which a message must wait, and returns the reason. A dependency
+// fails if it is CRITICAL or UNKNOWN, or is a trigger with a problem; without a failure both are nil. problem returns
+// the open problem of an event with its present status.
 func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.Source) *model.Problem) (*Hold, *model.Problem) {
 	for i := range dependencies {
 		m := &dependencies[i]
@@ -204,7 +205,8 @@ func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.
 	return nil, nil
 }
 
-// Declaration is a declared or deleted resource that the planner passes to this package, such as a route or a window.
+// Declaration is a resource that was declared or deleted, passed on to update the table of routes. Routes and windows
+// are such resources.
 type Declaration struct {
 	Kind string
 	Name

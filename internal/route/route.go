@@ -28,13 +28,15 @@ type Route struct {
 	matches bool // the route has a selector (spec.match)
 }
 
-// Step is one step of a route: handlers to notify after a problem has been open for a time, and the repeat interval.
+// Step is one step of a route, which notifies handlers some time after a problem has opened. It may repeat after an
+// interval.
 type Step struct {
 	To            []Name // handlers to notify
 	After, Repeat time.Duration
 }
 
-// mute is the compiled mute of a route: a selector of problems, and the times at which messages about them wait.
+// mute is the compiled mute of a route, a time in which its messages wait. It has a selector of problems, and the
+// times at which their messages wait.
 type mute struct {
 	selector *selector
 	calendar *window.Calendar // nil: the mute names a Window, whose calendar applies
@@ -77,7 +79,8 @@ func newRoute(name Name, zone string, spec *model.RouteSpec) (*Route, error) {
 	return r, nil
 }
 
-// Group returns the key of a problem's message group; one message reports all problems with the same key.
+// Group returns the key by which problems are grouped into one message. One message reports all problems with the same
+// key.
 func (r *Route) Group(m *Problem) string {
 	parts := make([]string, len(r.groupBy))
 	for i, by := range r.groupBy {
@@ -107,11 +110,12 @@ func Direct(handlers []Name) *Route {
 	return &Route{Steps: []Step{{To: handlers}}, groupBy: []string{"node", "check"}}
 }
 
-// Escalation has, for one problem, the time at which each step of a route is due, or zero if the step sends nothing more.
+// Escalation has the time at which each step of a route is due for one problem. The time of a step that sends nothing
+// more is zero.
 type Escalation []time.Time
 
-// Escalate returns the due times of all steps for a problem that opened at this time; no step is due before first,
-// the time of its group's first message.
+// Escalate returns the times at which the steps of a route are due for a new problem. No step is due before first, the
+// time of the first message of the problem's group.
 func (r *Route) Escalate(opened, first time.Time) Escalation {
 	c := make(Escalation, len(r.Steps))
 	for i, s := range r.Steps {
@@ -122,7 +126,7 @@ func (r *Route) Escalate(opened, first time.Time) Escalation {
 	return c
 }
 
-// Due returns the next step and its due time; ok is false if no step is left.
+// Due returns the next step of the escalation, and the time at which the step is due. If no step is left, ok is false.
 func (c Escalation) Due() (step int, at time.Time, ok bool) {
 	for i, t := range c {
 		if !t.IsZero() && (!ok || t.Before(at)) {
@@ -140,7 +144,7 @@ func (c Escalation) MarkSent(r *Route, step int, now time.Time) {
 	}
 }
 
-// Refit adapts the due times of a problem to a changed route: new steps get their regular time, and removed steps are
+// Refit adapts the due times of the steps to a changed route. New steps get their regular time, and removed steps are
 // dropped.
 func (c Escalation) Refit(r *Route, opened time.Time) Escalation {
 	if len(c) >= len(r.Steps) {
@@ -149,8 +153,8 @@ func (c Escalation) Refit(r *Route, opened time.Time) Escalation {
 	return append(c, r.Escalate(opened, time.Time{})[len(c):]...)
 }
 
-// Choice is the rule by which the routes of a problem were chosen: the handlers of its check, a matching route, or a
-// default.
+// Choice names the rule by which the routes of a problem were chosen. Examples are the handlers of its check, a
+// matching route, or a default.
 type Choice int
 
 const (
@@ -163,7 +167,7 @@ const (
 	ByPipelines               // no route and no handler: the check's pipelines notify
 )
 
-// Namespaces returns the names of namespaces and the handlers that they name.
+// Namespaces is the interface that returns the names and default handlers of namespaces.
 type Namespaces interface {
 	NamespaceName(id model.NamespaceID) (name string, ok bool)
 	// NamespaceHandlers returns the handlers for problems on the namespace's nodes that no route
@@ -171,14 +175,14 @@ type Namespaces interface {
 	NamespaceHandlers(namespace string) []string
 }
 
-// Routes finds the routes of a problem; Table implements it.
+// Routes is the interface that finds the routes of a problem. Type Table implements it.
 type Routes interface {
 	Routes(m *Problem, ref string) []*Route
 	Matching(m *Problem) []*Route
 }
 
-// Choose returns the routes of a problem and the rule by which it chose them. The dispatcher, the API and explanations
-// all use Choose. The handlers that a check or namespace names are returned as one route without a name.
+// Choose returns the routes for a problem, and tells by which rule the routes were chosen. The dispatcher, the API and
+// explanations all use Choose. The handlers that a check or namespace names are returned as one route without a name.
 func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckDefinition, namespace string) ([]*Route, Choice) {
 	ref, piped := "", false
 	if c != nil {
@@ -211,8 +215,8 @@ func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckDefinitio
 	return routes, ByMatch
 }
 
-// directRoute returns a route without a name that notifies these handlers; a handler without a namespace belongs to the
-// given namespace.
+// directRoute returns a route without a name that notifies the given handlers. A handler without a namespace belongs
+// to the given namespace.
 func directRoute(namespace string, handlers []string) *Route {
 	names := make([]Name, len(handlers))
 	for i, h := range handlers {

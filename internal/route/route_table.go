@@ -22,13 +22,13 @@ type Table struct {
 	windows   *index[namedWindow] // indexed by spec.maintenance of the window
 }
 
-// namedWindow is a compiled Window (a calendar) with its name.
+// namedWindow is a compiled Window (a named calendar) with its reason.
 type namedWindow struct {
 	calendar *window.Calendar
 	reason   string
 }
 
-// NewTable returns a table without resources.
+// NewTable returns a table without routes, silences and windows.
 func NewTable() *Table {
 	return &Table{changed: make(chan struct{}), receivers: 1, routes: newIndex[*Route](), silences: newIndex[*model.SilenceSpec](), windows: newIndex[namedWindow]()}
 }
@@ -47,8 +47,8 @@ func (t *Table) ReceiversVersion() uint64 {
 	return t.receivers
 }
 
-// Announce wakes goroutines that wait for a change of routes, after a change that is not in the table, such as one of
-// a check's handlers. receivers says that handler lists changed.
+// Announce tells waiting goroutines that the routes have changed. It is for changes outside the table, such as other
+// handlers of a check. receivers says that handler lists changed.
 func (t *Table) Announce(receivers bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -58,14 +58,14 @@ func (t *Table) Announce(receivers bool) {
 	t.closeChanged()
 }
 
-// closeChanged closes the channel that Changed returned, and makes a new one. The caller holds mu.
+// closeChanged wakes the waiters on the channel that Changed returned, and makes a new channel. The caller holds mu.
 func (t *Table) closeChanged() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
 
-// Apply compiles Routes, Silences and Windows into the table and removes deleted ones. It ignores other kinds. Its
-// error joins the errors of all resources that do not compile; the former versions of those still apply.
+// Apply compiles Routes, Silences and Windows into the table, and removes deleted resources. It ignores other kinds.
+// Its error joins the errors of all resources that do not compile; the former versions of those still apply.
 func (t *Table) Apply(list []Declaration) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,8 +111,7 @@ func (t *Table) WithRoutes(list []Declaration) (*Table, error) {
 	return out, out.Apply(list)
 }
 
-// set compiles one declared Route, Silence or Window and puts it into the table. An error changes nothing. The caller
-// holds mu.
+// set compiles one declared Route, Silence or Window into the table. An error changes nothing. The caller holds mu.
 func (t *Table) set(d Declaration) error {
 	name, zone := d.Name, d.Zone
 	switch spec := d.Spec.(type) {
@@ -134,7 +133,7 @@ func (t *Table) set(d Declaration) error {
 	return nil
 }
 
-// Route returns the route with a qualified name.
+// Route returns the route with a given name and namespace.
 func (t *Table) Route(name Name) (*Route, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -144,8 +143,8 @@ func (t *Table) Route(name Name) (*Route, bool) {
 	return nil, false
 }
 
-// Routes returns a problem's routes: the route that its check names, else all matching ones, else the default of the
-// node's namespace, else the default of the namespace shared.
+// Routes returns the routes of a problem, from the first rule that yields a route. The rules are the route that its
+// check names, all matching routes, the default of the node's namespace, and the default of namespace shared.
 func (t *Table) Routes(m *Problem, ref string) (list []*Route) {
 	if ref != "" {
 		ns, name := model.SplitRef(m.Source.Name.Namespace, ref)
@@ -172,7 +171,7 @@ func (t *Table) Matching(m *Problem) (list []*Route) {
 	return list
 }
 
-// HoldKind is the kind of a hold (a reason why a message is not sent now), such as silence or maintenance.
+// HoldKind is the kind of a reason to delay a message (hold), such as silence or maintenance.
 type HoldKind string
 
 const (
@@ -201,8 +200,8 @@ type Hold struct {
 	UntilResolved bool      `json:"untilResolved,omitempty"`
 }
 
-// Holds returns all reasons (holds) why messages about a problem are not sent now: silences, then maintenance
-// windows, then mutes of the route.
+// Holds returns all reasons why messages about a problem must wait now, such as silences. Silences come first, then
+// maintenance windows, then mutes of the route.
 func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -237,22 +236,23 @@ func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 	return list
 }
 
-// MayHold reports whether any silence or maintenance window exists.
+// MayHold reports whether any silence or maintenance window exists that could delay messages.
 func (t *Table) MayHold() bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return len(t.silences.entries)+len(t.windows.entries) > 0
 }
 
-// WindowState says whether a Window (calendar) is open at a time, when it ends, and when it begins next.
+// WindowState is the state of a Window, which is a calendar, at a time. It tells whether the window is open, when it
+// ends, and when it begins next.
 type WindowState struct {
 	InSpan    bool
 	Ends      time.Time // end of the current span; zero: no span is on
 	NextStart time.Time // begin of the next span; zero: there is none
 }
 
-// Window returns whether a window is open at a time, and when it begins or ends; ok is false if the window does not
-// exist.
+// Window returns whether a window is open at a time, with its next begin or end. If the window does not exist, ok is
+// false.
 func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -267,8 +267,8 @@ func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 	return at, true
 }
 
-// Maintained returns a function that reports whether a maintenance window applies to a problem, or nil if the window
-// is not for maintenance.
+// Maintained returns a function that reports whether a maintenance window applies to a problem. For a window without
+// maintenance it returns nil.
 func (t *Table) Maintained(name Name) func(*Problem) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

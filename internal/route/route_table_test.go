@@ -12,7 +12,7 @@ import (
 
 var evening = time.Date(2026, 11, 21, 22, 30, 0, 0, time.UTC)
 
-// newTestTable compiles test resources and returns a table with them.
+// newTestTable compiles test resources into a new table of routes, silences and windows.
 func newTestTable(t *testing.T, resources map[string]model.Spec) *Table {
 	t.Helper()
 	table := NewTable()
@@ -31,11 +31,11 @@ func diskProblem() *Problem {
 		Source: Source{Name: Name{"default", "disk"}}, Status: model.Critical, Severity: model.High}
 }
 
-// oneStep returns the steps of a route that has a single step: it notifies the handlers at once.
+// oneStep returns the steps of a route with a single step, which notifies the handlers at once.
 func oneStep(handlers ...string) []model.RouteStep { return []model.RouteStep{{To: handlers}} }
 
-// TestRoutesOfAProblem expects the routes of a problem: the route that its check names, else all matching routes, else the
-// default ones.
+// TestRoutesOfAProblem looks up a problem's routes, and expects the rules in order. The route that the check names
+// comes first, then all matching routes, then the default routes.
 func TestRoutesOfAProblem(t *testing.T) {
 	web := &model.RouteSpec{Match: &model.Selector{Targets: &model.Targets{Groups: []string{"web"}}}, Steps: oneStep("mail")}
 	disks := &model.RouteSpec{Match: &model.Selector{Checks: []string{"disk"}}, Steps: oneStep("mail")}
@@ -67,7 +67,8 @@ func TestRoutesOfAProblem(t *testing.T) {
 	}
 }
 
-// TestHoldsOfAProblem expects the silences, maintenance windows and mutes that delay the messages about a problem.
+// TestHoldsOfAProblem expects the reasons why messages about a problem must wait (silences, maintenance windows and
+// mutes).
 func TestHoldsOfAProblem(t *testing.T) {
 	nights := model.RouteMute{Selector: model.Selector{Targets: &model.Targets{Where: `node.labels.env == "staging"`}}, During: "22:00-07:00 Europe/Paris"}
 	all := []model.WindowSpan{{During: "22:00-23:00"}}
@@ -104,7 +105,8 @@ func TestHoldsOfAProblem(t *testing.T) {
 	}
 }
 
-// TestSelectorNamesTriggers checks that selectors name a trigger as tables show it, also one with slashes.
+// TestSelectorNamesTriggers selects triggers by their names in tables, and expects a match. A name with slashes must
+// match, too.
 func TestSelectorNamesTriggers(t *testing.T) {
 	m := diskProblem()
 	m.Source = Source{Kind: model.SourceTrigger, Name: Name{model.SharedNamespaceName, "linux"}, Instance: "50% / used: all"}
@@ -131,7 +133,7 @@ func TestGroupByFields(t *testing.T) {
 	}
 }
 
-// namespaceHandlers is a fake Namespaces with one namespace, default, that has these handlers.
+// namespaceHandlers is a fake Namespaces with one namespace, default, and the test's handlers.
 type namespaceHandlers []string
 
 // NamespaceName returns default for namespace 1.
@@ -139,11 +141,11 @@ func (r namespaceHandlers) NamespaceName(id model.NamespaceID) (string, bool) {
 	return "default", id == 1
 }
 
-// NamespaceHandlers returns the test's handlers.
+// NamespaceHandlers returns the default handlers that the test has set.
 func (r namespaceHandlers) NamespaceHandlers(string) []string { return r }
 
-// TestChooseKeepsTheOrderOfItsRules checks the order of the rules that choose routes, and that a check with pipelines
-// is not notified twice.
+// TestChooseKeepsTheOrderOfItsRules chooses routes by several rules, and expects the order of the rules. A check with
+// pipelines must not be notified twice.
 func TestChooseKeepsTheOrderOfItsRules(t *testing.T) {
 	table := NewTable()
 	set := func(name string, match *model.Selector) {

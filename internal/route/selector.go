@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// selector is a compiled model.Selector, which selects problems; the names in it are resolved in one namespace. A
-// problem must meet all of its criteria.
+// selector is a compiled model.Selector, which selects problems. Names in the selector are resolved in one namespace.
+// A problem must meet all of its criteria.
 type selector struct {
 	namespace string
 	targets   *targets // nil: all nodes (of the namespace; of all namespaces in shared)
@@ -22,7 +22,7 @@ type selector struct {
 	where     *where.CompiledCondition // condition over the problem; nil: none
 }
 
-// targets is a compiled model.Targets: nodes, groups and a condition that select nodes.
+// targets is a compiled model.Targets, which selects nodes by names, groups and a condition.
 type targets struct {
 	groups []Name
 	nodes  []Name // listed nodes; without a namespace: the node of that name in any namespace
@@ -30,7 +30,7 @@ type targets struct {
 	except *targets
 }
 
-// compileSelector compiles the selector of a resource in a namespace.
+// compileSelector compiles a selector in a resource, for problems of the resource's namespace.
 func compileSelector(namespace string, s *model.Selector) (*selector, error) {
 	c := &selector{namespace: namespace}
 	if s == nil {
@@ -127,7 +127,8 @@ type index[T any] struct {
 	byKey   map[indexKey][]*entry[T]
 }
 
-// entry is one selector in the index, with its name, its value and the index keys under which it is stored.
+// entry is one entry of the index, a selector with its name and its value. It also has the index keys under which it
+// is stored.
 type entry[T any] struct {
 	name     Name
 	selector *selector // nil: the entry matches no problem
@@ -135,8 +136,7 @@ type entry[T any] struct {
 	keys     []indexKey
 }
 
-// indexKey is one value of a selector's criterion, such as one check name or one label, by which the index finds
-// selectors.
+// indexKey is one value in a selector, such as a check name or a label. By these values the index finds selectors.
 type indexKey struct {
 	by        kind
 	namespace string // of a node, group or check, or else of the selector's resource; empty: any
@@ -144,7 +144,7 @@ type indexKey struct {
 	value     string // value of a label
 }
 
-// kind is the kind of an index key: check, label, node and others.
+// kind is the kind of an index key, such as check, label or node.
 type kind uint8
 
 const (
@@ -160,8 +160,8 @@ func newIndex[T any]() *index[T] {
 	return &index[T]{entries: map[Name]*entry[T]{}, byKey: map[indexKey][]*entry[T]{}}
 }
 
-// set compiles a selector and stores it with a value under a name, in place of the former entry; a nil selector
-// matches no problem. An error leaves the former value.
+// set compiles a selector and stores the result with a value under a name. A nil selector matches no problem. An error
+// leaves the former value.
 func (x *index[T]) set(name Name, selects *model.Selector, value T) error {
 	var compiled *selector
 	if selects != nil {
@@ -174,7 +174,7 @@ func (x *index[T]) set(name Name, selects *model.Selector, value T) error {
 	return nil
 }
 
-// put stores a compiled selector with its value under a name, in place of the former entry of this name.
+// put stores a compiled selector with its value under a name, instead of the former entry.
 func (x *index[T]) put(name Name, selects *selector, value T) {
 	e := &entry[T]{name: name, selector: selects, value: value}
 	x.remove(name)
@@ -204,7 +204,7 @@ func (x *index[T]) remove(name Name) {
 	}
 }
 
-// find returns the index entries whose selectors match a problem, sorted by name.
+// find returns all entries of the index whose selector matches a problem, sorted by name.
 func (x *index[T]) find(m *Problem) []*entry[T] {
 	var found []*entry[T]
 	addMatches := func(p indexKey) {
@@ -233,8 +233,8 @@ func (x *index[T]) find(m *Problem) []*entry[T] {
 	return slices.Compact(found)
 }
 
-// rarestCriterion returns the keys of that criterion of the selector under whose keys the index has the fewest selectors so
-// far.
+// rarestCriterion returns the index keys of the selector's criterion with the fewest matches. Under those keys the
+// index has the fewest selectors so far.
 func (x *index[T]) rarestCriterion(s *selector) []indexKey {
 	best, fewest := []indexKey{{by: byNamespace, namespace: s.namespace}}, math.MaxInt
 	for _, posts := range s.criteria() {
@@ -249,8 +249,8 @@ func (x *index[T]) rarestCriterion(s *selector) []indexKey {
 	return best
 }
 
-// criteria returns one list of index keys per criterion, such as checks or labels; each matching problem has at least
-// one key of every list.
+// criteria returns one list of index keys per criterion of a selector, such as checks or labels. Each matching problem
+// has at least one key of every list.
 func (s *selector) criteria() (kinds [][]indexKey) {
 	if s.targets != nil {
 		kinds = s.targets.criteria(s.namespace)
@@ -271,7 +271,7 @@ func (s *selector) criteria() (kinds [][]indexKey) {
 	return kinds
 }
 
-// criteria returns the index keys of the listed nodes and groups, and those that the CEL condition requires.
+// criteria returns the index keys of the listed nodes and groups, and keys from the CEL condition.
 func (t *targets) criteria(namespace string) (kinds [][]indexKey) {
 	var list []indexKey
 	for _, n := range t.nodes {

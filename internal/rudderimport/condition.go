@@ -20,7 +20,8 @@ var results = map[string]string{
 	"error": `failed(%[1]s)`, "not_ok": `failed(%[1]s)`,
 }
 
-// convertCondition converts a class expression of Rudder to a condition. Empty: always.
+// convertCondition converts a condition in Rudder's syntax to a condition of Muster. Such a condition is a class
+// expression. Empty: always.
 func (t *technique) convertCondition(text string) (string, error) {
 	switch strings.TrimSpace(text) {
 	case "":
@@ -39,7 +40,7 @@ func (t *technique) convertCondition(text string) (string, error) {
 	return out, nil
 }
 
-// conditionConverter converts a class expression by recursive descent.
+// conditionConverter converts a condition in Rudder's syntax, a class expression, part by part.
 type conditionConverter struct {
 	technique *technique
 	rest      string
@@ -47,14 +48,14 @@ type conditionConverter struct {
 	err       error
 }
 
-// fail records the first word of the class expression that has no equivalent in Muster.
+// fail records the first word of a Rudder condition without an equivalent in Muster.
 func (c *conditionConverter) fail(word string) {
 	if c.err == nil {
 		c.err = fmt.Errorf("%s", strings.TrimSpace(word))
 	}
 }
 
-// accept skips one of several tokens if it comes next, and reports whether it did.
+// accept skips the next token if the token is in a list.
 func (c *conditionConverter) accept(tokens ...string) bool {
 	c.rest = strings.TrimLeft(c.rest, " \t\n")
 	for _, token := range tokens {
@@ -87,7 +88,8 @@ func (c *conditionConverter) conjunction() string {
 // maxNesting bounds the nesting of a condition.
 const maxNesting = 50
 
-// term converts a term of a class expression: a negation, an expression in parentheses, or one class.
+// term converts one part of a Rudder condition, such as a class or a negation. A term is a negation, an expression in
+// parentheses, or one class.
 func (c *conditionConverter) term() string {
 	if c.depth++; c.depth > maxNesting {
 		c.fail("nested too deeply")

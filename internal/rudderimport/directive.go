@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
-// importDirective converts a directive of a technique in the files.
+// importDirective converts a directive of Rudder. Its technique is in the imported files.
 func (im *importer) importDirective(p *conversion.Mapping) {
 	im.result.Counts.Directives++
 	id, title := p.TextOf("id"), p.TextOf("displayName")
@@ -60,7 +60,7 @@ func (im *importer) importDirective(p *conversion.Mapping) {
 	}
 }
 
-// tagsOf returns the tags of a directive: a list of mappings with one pair each.
+// tagsOf reads the tags of a directive from a list of small objects, one per tag. Each mapping has one tag.
 func (im *importer) tagsOf(p *conversion.Mapping, what string) map[string]string {
 	var tags map[string]string
 	for _, one := range p.List("tags") {
@@ -78,7 +78,7 @@ func (im *importer) tagsOf(p *conversion.Mapping, what string) map[string]string
 	return tags
 }
 
-// importValues reads the values of parameters out of the sections of a directive.
+// importValues reads parameter values from the sections of a Rudder directive.
 func (im *importer) importValues(p *conversion.Mapping, what string, t *technique, spec *model.DirectiveSpec) {
 	section := p.Child("section")
 	if section == nil {
@@ -117,7 +117,7 @@ func (im *importer) importValues(p *conversion.Mapping, what string, t *techniqu
 	}
 }
 
-// importRule converts a rule to a policy.
+// importRule converts a rule of Rudder to a policy of Muster.
 func (im *importer) importRule(p *conversion.Mapping) {
 	im.result.Counts.Rules++
 	title := p.TextOf("displayName")
@@ -149,11 +149,12 @@ func (im *importer) importRule(p *conversion.Mapping) {
 	im.addResource(p, "Policy", im.freeName("Policy", title, p.TextOf("id")), title, spec)
 }
 
-// convertTargets converts the targets of a rule: names, or an inclusion less an exclusion.
+// convertTargets converts the targets of a rule to targets of a policy. The targets are names, or an inclusion less an
+// exclusion.
 func (im *importer) convertTargets(p *conversion.Mapping) (*model.Targets, error) {
 	list := p.Field("targets")
 	if list == nil {
-		return nil, fmt.Errorf("it has no targets")
+		return nil, fmt.Errorf("the rule has no targets")
 	}
 	out := &model.Targets{}
 	for _, one := range list.Items() {
@@ -182,19 +183,19 @@ func (im *importer) convertTargets(p *conversion.Mapping) (*model.Targets, error
 		}
 	}
 	if len(out.Groups) == 0 {
-		return nil, fmt.Errorf("it has no targets")
+		return nil, fmt.Errorf("the rule has no targets")
 	}
 	return out, nil
 }
 
-// convertComposition returns the groups of an inclusion or exclusion.
+// convertComposition returns the groups in an inclusion or exclusion of a Rudder rule.
 func (im *importer) convertComposition(p *conversion.Mapping) (groups []string, err error) {
 	if p == nil {
 		return nil, nil
 	}
 	all := p.Texts("and")
 	if len(all) > 1 {
-		return nil, fmt.Errorf("nodes that are in each of several groups: write a group with a condition")
+		return nil, fmt.Errorf("an intersection of several groups has no equivalent here; write a group with a condition")
 	}
 	for _, target := range append(all, p.Texts("or")...) {
 		group, err := im.convertTarget(target)
@@ -206,7 +207,7 @@ func (im *importer) convertComposition(p *conversion.Mapping) (groups []string, 
 	return groups, nil
 }
 
-// convertTarget converts one target of a rule to the name of a group in Muster.
+// convertTarget converts one target of a Rudder rule to the name of a group.
 func (im *importer) convertTarget(target string) (string, error) {
 	switch id, isGroup := strings.CutPrefix(target, "group:"); {
 	case isGroup && im.groups[id] != "":

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// nameGroups gives each group of the files its name here, because groups name others.
+// nameGroups gives each imported group its name in Muster, because groups can name other groups.
 func (im *importer) nameGroups(groups []*conversion.Mapping) {
 	for _, p := range groups {
 		if id := p.TextOf("id"); id != "" && im.groups[id] == "" && p.TextOf("system") != "true" {
@@ -20,7 +20,8 @@ func (im *importer) nameGroups(groups []*conversion.Mapping) {
 	}
 }
 
-// importGroup converts a group: a dynamic one to a condition, a static one to a condition over the ids of its nodes.
+// importGroup converts a group of Rudder to a condition on nodes. A dynamic group has a query; a static group has the
+// ids of its nodes.
 func (im *importer) importGroup(p *conversion.Mapping) {
 	im.result.Counts.Groups++
 	id, title := p.TextOf("id"), p.TextOf("displayName")
@@ -73,10 +74,11 @@ func (im *importer) importGroup(p *conversion.Mapping) {
 	}
 }
 
-// convertQuery converts the query of a dynamic group to a condition and groups, of which a node has to match one.
+// convertQuery converts the query of a dynamic group to a condition and to names of groups. A node has to match one of
+// them.
 func (im *importer) convertQuery(q *conversion.Mapping) (where string, groups []string, err error) {
 	if kind := q.TextOf("select"); kind != "" && kind != "node" && kind != "nodeAndPolicyServer" {
-		return "", nil, fmt.Errorf("it selects %s", kind)
+		return "", nil, fmt.Errorf("the group selects %s", kind)
 	}
 	criteria := q.List("where")
 	or := strings.EqualFold(q.TextOf("composition"), "or")
@@ -131,8 +133,8 @@ var sections = map[string][2]string{
 // lowered has the attributes of Rudder whose values Muster stores in small letters.
 var lowered = []string{"node.osName", "node.OS"}
 
-// convertCriterion converts one criterion of a Rudder group's query (object type, attribute, comparator and value, such
-// as node, osName, eq, Debian) to a CEL expression.
+// convertCriterion converts one criterion of a Rudder group's query to a CEL expression. A criterion has an object
+// type, attribute, comparator and value, such as node, osName, eq, Debian.
 func convertCriterion(kind, attribute, comparator, value string) (string, error) {
 	key := kind + "." + attribute
 	if slices.Contains(lowered, key) {
@@ -169,7 +171,7 @@ func convertCriterion(kind, attribute, comparator, value string) (string, error)
 	return term, nil
 }
 
-// compare returns a CEL comparison that does the same as a comparator of Rudder, such as regex.
+// compare returns a CEL comparison with the meaning of a comparator of Rudder, such as regex.
 func compare(expression, comparator, value string) (string, error) {
 	switch comparator {
 	case "eq":

@@ -19,14 +19,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Result is the outcome of an import.
+// Result holds the resources and notes that an import has made.
 type Result struct {
 	conversion.Result
 	Counts Counts `json:"counts"`
 }
 
-// Counts has the numbers of techniques, methods, directives, rules and groups in the files, and of methods that were
-// imported.
+// Counts has the numbers of techniques, methods, directives, rules and groups in the files. It also has the number of
+// methods that were imported.
 type Counts struct {
 	Techniques      int `json:"techniques"`
 	Methods         int `json:"methods"`
@@ -36,7 +36,7 @@ type Counts struct {
 	Groups          int `json:"groups"`
 }
 
-// Options has the kinds that an import knows, and whether Rudder goes on to run the directives.
+// Options has the kinds of resources for an import, and whether Rudder continues to run the directives.
 type Options struct {
 	Kinds *kind.Registry
 	// Bridge imports directives that Rudder's agents go on to run: the server compares their reports with the techniques. False:
@@ -92,7 +92,8 @@ func Import(files []conversion.File, o Options) (*Result, error) {
 // bridgeGroup is the name of the group of all nodes with an agent of Rudder.
 const bridgeGroup = "rudder-nodes"
 
-// importer collects the converted resources, and a note about each part that has no equivalent in Muster.
+// importer collects the converted resources and the notes of an import. Each part without an equivalent in Muster has
+// a note.
 type importer struct {
 	Options
 	result     *Result
@@ -102,24 +103,24 @@ type importer struct {
 	groups     map[string]string
 }
 
-// lose notes that a part was not imported.
+// lose adds a note about a part of a file that was lost, because Muster has no equivalent.
 func (im *importer) lose(p *conversion.Mapping, what, format string, args ...any) {
 	im.result.AddNote(p.File, p.Line(), what, true, "%s", conversion.OneLine(fmt.Sprintf(format, args...)))
 }
 
-// change notes that a part was imported in another form.
+// change adds a note about a part of a file that was imported in another form.
 func (im *importer) change(p *conversion.Mapping, what, format string, args ...any) {
 	im.result.AddNote(p.File, p.Line(), what, false, "%s", conversion.OneLine(fmt.Sprintf(format, args...)))
 }
 
-// loseUnread notes each field of a part that nobody read.
+// loseUnread adds a note about each field that no code has read, because its content is lost.
 func (im *importer) loseUnread(p *conversion.Mapping, what string) {
 	for _, name := range p.UnreadFields() {
 		im.lose(p, what, "field %s has no equivalent in Muster", name)
 	}
 }
 
-// noteUnknownLists notes lists of an answer of the API that are not imported.
+// noteUnknownLists adds notes about lists in an API answer that the import leaves out.
 func (im *importer) noteUnknownLists(data *conversion.Mapping) {
 	for _, name := range data.Names() {
 		if !slices.Contains([]string{"directives", "rules", "groups"}, name) {
@@ -128,7 +129,7 @@ func (im *importer) noteUnknownLists(data *conversion.Mapping) {
 	}
 }
 
-// freeName makes a name for a resource of its title; no other resource of the kind has the name.
+// freeName makes an unused name for a resource from its title.
 func (im *importer) freeName(kind, title, other string) string {
 	base := cmp.Or(strings.Trim(model.CleanName(title), "-"), model.CleanName(other), strings.ToLower(kind))
 	name := base
@@ -139,7 +140,8 @@ func (im *importer) freeName(kind, title, other string) string {
 	return name
 }
 
-// addResource adds a resource unless it has a flaw that no rule of the import foresees.
+// addResource adds a resource to the result, unless Muster's validation refuses the resource. A refused resource gives
+// a note.
 func (im *importer) addResource(p *conversion.Mapping, kind, name, title string, spec model.Spec) bool {
 	r := &model.Resource{APIVersion: model.APIVersion, Kind: kind, Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName}, Spec: spec}
 	if title = conversion.OneLine(title); title != "" && title != name {

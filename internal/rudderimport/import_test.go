@@ -33,7 +33,7 @@ func importText(t *testing.T, files []conversion.File, bridge bool) string {
 	return out.String()
 }
 
-// samples reads the sample files in testdata: a technique in YAML and an answer of Rudder's API.
+// samples reads the sample files in testdata. They are a technique in YAML and an answer of Rudder's API.
 func samples(t *testing.T) (files []conversion.File) {
 	for _, name := range []string{"web.yml", "api.json"} {
 		files = append(files, conversion.File{Name: name, Data: testenv.Value(os.ReadFile(filepath.Join("testdata", name)))(t)})
@@ -41,8 +41,8 @@ func samples(t *testing.T) (files []conversion.File) {
 	return files
 }
 
-// TestImportGolden imports a technique, directives, rules and groups with everything that can be converted and
-// everything that cannot, and compares resources and notes with a golden file.
+// TestImportGolden imports samples of all Rudder resources, and compares resources and notes with a golden file. The
+// samples have all that can be converted, and all that cannot.
 func TestImportGolden(t *testing.T) {
 	testenv.Golden(t, "testdata/import.golden", importText(t, samples(t), false))
 	testenv.Golden(t, "testdata/bridge.golden", importText(t, samples(t), true))
@@ -58,7 +58,8 @@ func TestImportRefusesOtherFiles(t *testing.T) {
 	}
 }
 
-// TestLongDescriptionIsCut imports a technique whose description is longer than one here, with a control character.
+// TestLongDescriptionIsCut imports a technique with a long description and a control character, and expects a shorter
+// description.
 func TestLongDescriptionIsCut(t *testing.T) {
 	text := importText(t, []conversion.File{{Name: "x", Data: []byte(`{"id": "x", "name": "X", "description": "\u0007` + strings.Repeat("é", 200) + `",
 		"items": [{"id": "m", "name": "Package", "method": "package_present", "params": {"name": "nginx", "version": "any"}}]}`)}}, false)

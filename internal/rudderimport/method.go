@@ -16,13 +16,13 @@ import (
 // mapKeys returns an iterator over the keys of a map.
 func mapKeys(m map[string]string) iter.Seq[string] { return maps.Keys(m) }
 
-// canonify converts a text to the form that it has in Rudder's class names: other characters than letters and digits
-// become underscores.
+// canonify replaces all characters except letters and digits by underscores, as Rudder does in condition names.
+// Characters other than letters and digits become underscores.
 func canonify(text string) string { return notCanonical.ReplaceAllString(text, "_") }
 
 var notCanonical = regexp.MustCompile(`[^A-Za-z0-9]`)
 
-// classParameter returns the name of the method's parameter whose value is part of its class names in Rudder.
+// classParameter returns the name of the method parameter whose value Rudder puts into condition (class) names.
 func classParameter(method string) string {
 	switch {
 	case strings.HasPrefix(method, "file_"), strings.HasPrefix(method, "directory_"), method == "permissions":
@@ -44,18 +44,18 @@ func classParameter(method string) string {
 	return "name"
 }
 
-// arguments has those parameters of a Rudder method that are not converted yet. convertMethod removes each parameter
+// arguments has the parameters of a Rudder method that are not converted yet. convertMethod removes each parameter
 // that it converts.
 type arguments map[string]string
 
-// read returns the value of a parameter and removes the parameter, so that only unconverted ones remain.
+// read returns the value of a parameter, and removes the parameter from the unconverted parameters.
 func (a arguments) read(name string) string {
 	value := a[name]
 	delete(a, name)
 	return value
 }
 
-// drop removes a parameter whose value is one of those that mean Muster's default.
+// drop removes a parameter from the unconverted parameters if its value means Muster's default.
 func (a arguments) drop(name string, values ...string) {
 	if value := a[name]; value == "" || slices.Contains(values, value) {
 		delete(a, name)
@@ -65,8 +65,8 @@ func (a arguments) drop(name string, values ...string) {
 // octal matches the mode of a file in octal.
 var octal = regexp.MustCompile(`^[0-7]{3,4}$`)
 
-// convertMethod sets the method of a component to Muster's equivalent of a Rudder method with these parameters. The
-// error says why there is none.
+// convertMethod sets the method of a component to Muster's equivalent of a Rudder method. A Rudder method without an
+// equivalent gives an error. The error says why there is none.
 func convertMethod(m *model.Method, method string, parameters map[string]string) error {
 	a := arguments(maps.Clone(parameters))
 	lines := func() []string { return strings.Split(strings.TrimRight(a.read("lines"), "\n"), "\n") }
@@ -144,7 +144,7 @@ func convertMethod(m *model.Method, method string, parameters map[string]string)
 		h := &model.HTTPMethod{URL: a.read("url")}
 		status, err := strconv.Atoi(cmp.Or(a.read("expected_status"), "200"))
 		if err != nil {
-			return fmt.Errorf("the expected status is no number")
+			return fmt.Errorf("the expected HTTP status is not a number")
 		}
 		if h.Status = status; status == 200 {
 			h.Status = 0

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
-// technique is a Rudder technique while it is converted to a Technique.
+// technique is a technique of Rudder during its conversion to a Technique of Muster.
 type technique struct {
 	im         *importer
 	part       *conversion.Mapping
@@ -25,17 +25,17 @@ type technique struct {
 	loops      []string          // variables of the loops around the item that is converted, the innermost last
 }
 
-// component is a method of the technique that was converted, with the names by which conditions of other methods refer
-// to it.
+// component is a converted method of a technique, with its names in Rudder and Muster. Conditions of other methods
+// refer to these names.
 type component struct {
 	name   string // here
 	prefix string // of its conditions in Rudder: METHOD_VALUE
 }
 
-// title returns the subject of notes about the technique, such as technique ntp.
+// title returns the name of the technique for notes, such as technique ntp.
 func (t *technique) title() string { return "technique " + t.id }
 
-// importTechnique converts a technique in YAML.
+// importTechnique converts a technique of Rudder in YAML.
 func (im *importer) importTechnique(p *conversion.Mapping) {
 	im.result.Counts.Techniques++
 	t := &technique{im: im, part: p, id: p.TextOf("id"), parameters: map[string]string{}, spec: &model.TechniqueSpec{}, names: map[string]bool{}, byID: map[string]string{}}
@@ -67,7 +67,8 @@ func (im *importer) importTechnique(p *conversion.Mapping) {
 	}
 }
 
-// importParameter converts a parameter. Directives give values by its id. With the bridge Rudder's agents have the values.
+// importParameter converts a parameter of a Rudder technique. Directives give values by its id. With the bridge
+// Rudder's agents have the values.
 func (t *technique) importParameter(p *conversion.Mapping) {
 	name, id := p.TextOf("name"), p.TextOf("id")
 	what := t.title() + ", parameter " + name
@@ -118,7 +119,8 @@ func (t *technique) importParameter(p *conversion.Mapping) {
 	t.spec.Parameters = append(t.spec.Parameters, parameter)
 }
 
-// convertItems converts the items of a technique or block. prefix names the blocks around them, as in pages/.
+// convertItems converts the methods and blocks in a technique or block of Rudder. prefix names the blocks around them,
+// as in pages/.
 func (t *technique) convertItems(items []*conversion.Mapping, prefix string) (list []model.Method) {
 	for _, p := range items {
 		var m *model.Method
@@ -134,8 +136,8 @@ func (t *technique) convertItems(items []*conversion.Mapping, prefix string) (li
 	return list
 }
 
-// conditionOf returns the condition of an item, or an empty text if the item always runs. With the bridge Rudder's
-// agents have the conditions.
+// conditionOf returns the condition under which a method or block of a Rudder technique runs. The condition is empty
+// if the item always runs. With the bridge Rudder's agents have the conditions.
 func (t *technique) conditionOf(p *conversion.Mapping) (string, error) {
 	text := p.TextOf("condition")
 	if text == "any" || text == "true" || t.im.Bridge {
@@ -144,8 +146,8 @@ func (t *technique) conditionOf(p *conversion.Mapping) (string, error) {
 	return t.convertCondition(text)
 }
 
-// modeOf returns the mode of an item, or an empty text if the mode of the block or directive applies. With the bridge
-// Rudder's agents have it.
+// modeOf returns the mode (audit or enforce) that a method or block of a Rudder technique sets. It is empty if the
+// mode of the block or directive applies. With the bridge Rudder's agents have it.
 func (t *technique) modeOf(p *conversion.Mapping) string {
 	mode := p.TextOf("policy_mode_override")
 	if t.im.Bridge || mode == "none" {
@@ -154,7 +156,7 @@ func (t *technique) modeOf(p *conversion.Mapping) string {
 	return mode // the resource is tested: another word leaves the technique out
 }
 
-// convertBlock converts a block with its items; it returns nil if it is left out.
+// convertBlock converts a block of a technique with its items. If the block is left out, it returns nil.
 func (t *technique) convertBlock(p *conversion.Mapping, prefix string) *model.Method {
 	title := conversion.OneLine(cmp.Or(p.TextOf("name"), "block"))
 	what := fmt.Sprintf("%s, block %s", t.title(), title)
@@ -200,7 +202,7 @@ func (t *technique) convertBlock(p *conversion.Mapping, prefix string) *model.Me
 	return m
 }
 
-// importMethod converts one method to a component; it returns nil if it is left out.
+// importMethod converts one Rudder method to a component. If the method is left out, it returns nil.
 func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Method {
 	t.im.result.Counts.Methods++
 	method, id := p.TextOf("method"), p.TextOf("id")
@@ -268,8 +270,9 @@ func (t *technique) importMethod(p *conversion.Mapping, prefix string) *model.Me
 	return m
 }
 
-// beginLoop turns the elements of an item's loop into a list parameter and returns its name, or an empty text without a
-// loop. The caller calls end after the item. With the bridge Rudder's agents have the elements.
+// beginLoop turns the elements of a Rudder loop (foreach) into a list parameter of the technique. It returns the
+// parameter's name, or an empty text without a loop. The caller calls end after the item. With the bridge Rudder's
+// agents have the elements.
 func (t *technique) beginLoop(p *conversion.Mapping) (parameter string, end func(), err error) {
 	end = func() {}
 	variable, elements := cmp.Or(p.TextOf("foreach_name"), "item"), p.List("foreach")
@@ -316,12 +319,12 @@ func (t *technique) beginLoop(p *conversion.Mapping) (parameter string, end func
 	return name, func() { t.loops = around }, nil
 }
 
-// loopsOver reports whether a component has a loop over a parameter.
+// loopsOver reports whether any converted method repeats (foreach) over the elements of a parameter.
 func loopsOver(methods []model.Method, parameter string) bool {
 	return slices.ContainsFunc(methods, func(m model.Method) bool { return m.ForEach == parameter || loopsOver(m.Block, parameter) })
 }
 
-// componentName returns a name that no component of the block has yet.
+// componentName returns an unused name for a component of the block.
 func (t *technique) componentName(prefix, title, value string) string {
 	title = model.Truncate(title, model.MaxName/4)
 	name := title
@@ -341,10 +344,10 @@ var variablePattern = regexp.MustCompile(`\$[{(]([^{}()]*)[})]`)
 // propertyPattern matches a property of the node, with its members.
 var propertyPattern = regexp.MustCompile(`^node\.properties((?:\[[A-Za-z0-9_-]+\])+)$`)
 
-// expand converts the variables of Rudder in a text to variables of Muster.
+// expand converts Rudder's variables in a text to variables of Muster.
 func (t *technique) expand(text string) (string, error) {
 	if strings.Contains(text, "{{") {
-		return "", fmt.Errorf("a text with {{ would be a template in Muster")
+		return "", fmt.Errorf("a text with {{ would be read as a template in Muster")
 	}
 	var failed error
 	text = variablePattern.ReplaceAllStringFunc(text, func(found string) string {

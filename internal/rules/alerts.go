@@ -27,13 +27,13 @@ const labelNamespace = series.LabelNamespace
 // an alert has at most 128.
 const maxInstance = 160
 
-// eventKey identifies the event of an alert within its rule group: by node and instance.
+// eventKey identifies the event of an alert in its rule group by node and instance.
 type eventKey struct {
 	node     model.NodeID
 	instance string
 }
 
-// alertEvent is the state of an alert's event, as far as the engine has written it to the journal.
+// alertEvent is the state of an alert's event as the engine last wrote the event to the journal.
 type alertEvent struct {
 	problem  bool
 	severity model.Severity
@@ -41,9 +41,9 @@ type alertEvent struct {
 	missing  time.Time // of an event of the run before: the first evaluation without the alert
 }
 
-// reportAlerts writes the difference between the alerts of a group and their events to the journal. An alert that fires
-// opens a problem, one that is resolved closes it. An alert that Prometheus' rules have forgotten, 15 minutes after its end, loses
-// its event.
+// reportAlerts writes the changed alerts of a rule group to the journal as changes of events. An alert that fires
+// opens a problem, one that is resolved closes it. An alert that Prometheus' rules have forgotten, 15 minutes after
+// its end, loses its event.
 func (e *Engine) reportAlerts(ctx context.Context, g *Group, at time.Time) error {
 	active, unlocated := e.activeAlerts(ctx, g)
 	rules, err := g.alertingRulesByName(), unlocated
@@ -57,7 +57,7 @@ func (e *Engine) reportAlerts(ctx context.Context, g *Group, at time.Time) error
 				was.loaded = false
 			} else if was == nil && e.countEvents(g.Namespace()) >= maxNamespaceAlerts {
 				e.metrics.verdicts[limitedVerdict].Inc()
-				err = cmp.Or(err, fmt.Errorf("namespace %s has the events of %d alerts: an alert has no event", g.Namespace(), maxNamespaceAlerts))
+				err = cmp.Or(err, fmt.Errorf("namespace %s already has the events of %d alerts, the limit, so a further alert gets no event", g.Namespace(), maxNamespaceAlerts))
 			} else {
 				changes.add(key, &alertEvent{problem: true, severity: severity}, wire.Verdict{Problem: true, Severity: severity, Output: []byte(alertText(a))})
 			}
@@ -82,7 +82,8 @@ func (e *Engine) reportAlerts(ctx context.Context, g *Group, at time.Time) error
 	return errors.Join(err, e.writeVerdicts(ctx, g, &changes, at))
 }
 
-// closeEvents closes the problems of a group that is no longer evaluated, and removes its events.
+// closeEvents closes and removes the alert events of a rule group that is no longer evaluated. It also removes the
+// group's events.
 func (e *Engine) closeEvents(ctx context.Context, g *Group, at time.Time) error {
 	var changes verdictBatch
 	for key, was := range g.events {
@@ -94,8 +95,8 @@ func (e *Engine) closeEvents(ctx context.Context, g *Group, at time.Time) error 
 	return e.writeVerdicts(ctx, g, &changes, at)
 }
 
-// activeAlerts returns the alerts of a group by their events: pending, firing, and those that ended within the last 15 minutes.
-// The error is about alerts without a node.
+// activeAlerts returns the pending, firing and recently ended alerts of a group, each under its event. The alerts are
+// pending, firing, or ended within the last 15 minutes. The error is about alerts without a node.
 func (e *Engine) activeAlerts(ctx context.Context, g *Group) (map[eventKey]*promrules.Alert, error) {
 	active := map[eventKey]*promrules.Alert{}
 	var failed error
@@ -123,8 +124,8 @@ func (e *Engine) activeAlerts(ctx context.Context, g *Group) (map[eventKey]*prom
 	return active, failed
 }
 
-// locate returns the node that an alert is about (zero: the proxy node for alerts does not exist yet), and the label that
-// names the node. Alerts that name no node of the namespace belong to the proxy node alerts; zero: it does not exist yet.
+// locate returns the node of an alert, and the label that names the node. Alerts that name no node of the namespace
+// belong to the proxy node alerts; zero: it does not exist yet.
 func (e *Engine) locate(namespace string, l labels.Labels) (node model.NodeID, label string) {
 	names := alertmanager.NodeNames(l.Map())
 	for _, name := range append(names, alertmanager.AlertsNode) {
@@ -138,8 +139,8 @@ func (e *Engine) locate(namespace string, l labels.Labels) (node model.NodeID, l
 	return 0, ""
 }
 
-// instanceOf returns the instance of an alert's event, NAME{LABEL="VALUE", …}, without labels that the event already
-// expresses. A longer one has the hash of the labels.
+// instanceOf returns the name of an alert's event on its node, such as NAME{LABEL="VALUE", …}. Labels that the event
+// already expresses are left out. A longer one has the hash of the labels.
 func instanceOf(l labels.Labels, nodeLabel string) string {
 	b := labels.NewBuilder(l).Del(labels.AlertName, labelNamespace)
 	if nodeLabel != "" {
@@ -152,8 +153,8 @@ func instanceOf(l labels.Labels, nodeLabel string) string {
 	return name + `{labels="` + strconv.FormatUint(own.Hash(), 16) + `"}`
 }
 
-// severityOf returns the severity of an alert's problem, by its label severity: a severity of Muster, or a word that users of
-// Prometheus write. Default warning.
+// severityOf returns the severity of an alert's problem from the label severity. The label has a severity of Muster,
+// or a word of Prometheus users. Default warning.
 func severityOf(l labels.Labels) model.Severity {
 	if s, ok := model.ParseSeverity(l.Get("severity")); ok {
 		return s
@@ -167,7 +168,7 @@ func severityOf(l labels.Labels) model.Severity {
 	return model.SeverityWarning
 }
 
-// alertText returns the output of an alert's event: summary, labels, description and links.
+// alertText returns the output of an alert's event. It has summary, labels, description and links.
 func alertText(a *promrules.Alert) string {
 	of := alertmanager.Alert{Labels: a.Labels.Map(), Annotations: a.Annotations.Map()}
 	delete(of.Labels, labelNamespace)
@@ -187,14 +188,14 @@ func (e *Engine) countEvents(namespace string) (n int) {
 	return n
 }
 
-// verdictBatch collects changes of alert events, to write them to the journal together.
+// verdictBatch collects changes of alert events for one write to the journal.
 type verdictBatch struct {
 	keys     []eventKey
 	events   []*alertEvent // after the change; nil: removed
 	verdicts []wire.Verdict
 }
 
-// add adds the change of one alert event; a nil event means that the event is removed.
+// add adds the change of one alert's event to the changes to write. A nil event means that the event is removed.
 func (b *verdictBatch) add(key eventKey, event *alertEvent, v wire.Verdict) {
 	b.keys, b.events, b.verdicts = append(b.keys, key), append(b.events, event), append(b.verdicts, v)
 }
@@ -202,8 +203,8 @@ func (b *verdictBatch) add(key eventKey, event *alertEvent, v wire.Verdict) {
 // maxVerdicts is the most verdicts in one call of RecordVerdicts.
 const maxVerdicts = 1000
 
-// writeVerdicts writes changes of events to the journal. After an error the group still has the events as they were, so
-// that the next evaluation writes the changes again.
+// writeVerdicts writes changes of alert events to the journal. After an error the group still has the events as they
+// were, so that the next evaluation writes the changes again.
 func (e *Engine) writeVerdicts(ctx context.Context, g *Group, b *verdictBatch, at time.Time) error {
 	type change struct {
 		key   eventKey

@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/series"
 )
 
-// BenchmarkEvaluate evaluates a group of ten rules over 10,000 series: five aggregates and five alerts that do not fire.
+// BenchmarkEvaluate evaluates a group of ten rules over 10,000 series. Five rules are aggregates, and five are alerts
+// that do not fire.
 func BenchmarkEvaluate(b *testing.B) {
 	store, err := series.Open(b.TempDir(), series.Options{LateWindow: 24 * time.Hour, Range: 2 * time.Hour})
 	if err != nil {

@@ -43,7 +43,7 @@ const (
 	forGracePeriod  = 10 * time.Minute // a pending alert with a longer for fires at the earliest this long after a restart
 )
 
-// Options holds the services that an Engine calls.
+// Options has the parts of the server that an Engine of rules calls.
 type Options struct {
 	Series    func(namespace string) storage.Queryable // of one namespace
 	Groups    func() []*directory.Unit                 // all RuleGroups, sorted by namespace and name
@@ -60,7 +60,7 @@ type Options struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Directory looks up the nodes that alerts are about; *directory.Directory implements it.
+// Directory is the interface that finds the nodes of alerts. *directory.Directory implements it.
 type Directory interface {
 	Revision() int64
 	NodeByName(namespace, name string) (model.NodeID, bool)
@@ -80,7 +80,7 @@ type Engine struct {
 	groups []*Group // by namespace and name
 }
 
-// New returns an engine without groups; Run reads them.
+// New returns an engine, which reads its rule groups in Run. Run reads the groups.
 func New(o Options) *Engine {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -100,7 +100,7 @@ func New(o Options) *Engine {
 	return e
 }
 
-// Run evaluates each group at its times until ctx ends.
+// Run evaluates each rule group at its due times until ctx ends.
 func (e *Engine) Run(ctx context.Context) error {
 	for revision := int64(-1); ; {
 		if now := e.opts.Directory.Revision(); now != revision {
@@ -127,15 +127,15 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// Counts has the numbers of evaluations since the start of the server.
+// Counts has the numbers of rule evaluations since the server's start.
 type Counts struct{ Evaluated, Failed, Missed uint64 }
 
-// Counts returns the numbers of evaluations.
+// Counts returns how many rules the engine has evaluated, by outcome.
 func (e *Engine) Counts() Counts {
 	return Counts{e.counts[goodEvaluation].Load(), e.counts[failedEvaluation].Load(), e.counts[missedEvaluation].Load()}
 }
 
-// nextGroup returns the group that is due first, or nil if there is none.
+// nextGroup returns the rule group with the earliest due time, or nil without groups.
 func (e *Engine) nextGroup() (next *Group) {
 	for _, g := range e.Groups() {
 		if !g.refused && (next == nil || g.due.Before(next.due)) {
@@ -145,15 +145,15 @@ func (e *Engine) nextGroup() (next *Group) {
 	return next
 }
 
-// Groups returns the groups, sorted by namespace and name. The caller must not change the list.
+// Groups returns the rule groups, sorted by namespace and name. The caller must not change the list.
 func (e *Engine) Groups() []*Group {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.groups
 }
 
-// refresh updates the engine's rule groups from the directory. atStart: the server has just started, so that alerts have a
-// state of the run before.
+// refresh adds, changes and removes rule groups according to the declared RuleGroups. atStart: the server has just
+// started, so that alerts have a state of the run before.
 func (e *Engine) refresh(ctx context.Context, atStart bool) error {
 	units := e.opts.Groups()
 	rules := map[string]int{}
@@ -201,8 +201,8 @@ func (e *Engine) refresh(ctx context.Context, atStart bool) error {
 	return nil
 }
 
-// end stops evaluating a rule group, and writes staleness markers, so that queries find no later values of its series.
-// The problems of a disabled group close; the planner has removed the events of a deleted one.
+// end stops evaluating a rule group, and marks its series as ended for queries. So queries find no later values of the
+// series. The problems of a disabled group close; the planner has removed the events of a deleted one.
 func (e *Engine) end(ctx context.Context, g *Group, disabled bool) {
 	now := e.opts.Now()
 	if g.Group != nil {
@@ -217,7 +217,8 @@ func (e *Engine) end(ctx context.Context, g *Group, disabled bool) {
 	}
 }
 
-// evaluate evaluates a group for its last due time, and reports the changes of its alerts.
+// evaluate evaluates a rule group, and reports the changes of its alerts. It reports the changes of the group's
+// alerts.
 func (e *Engine) evaluate(ctx context.Context, g *Group) {
 	missed := int64(e.opts.Now().Sub(g.due) / g.Interval())
 	at := g.due.Add(time.Duration(missed) * g.Interval())
@@ -240,7 +241,7 @@ func (e *Engine) evaluate(ctx context.Context, g *Group) {
 	e.logTrouble(g, err)
 }
 
-// countOutcomes counts the evaluated rules by outcome.
+// countOutcomes counts the evaluated rules by outcome, such as failed.
 func (e *Engine) countOutcomes(g *Group) {
 	for _, r := range g.Rules() {
 		if r.LastError() != nil {
@@ -253,7 +254,8 @@ func (e *Engine) countOutcomes(g *Group) {
 	}
 }
 
-// logTrouble logs the first error of a group once, and once that the errors have ended.
+// logTrouble logs the first error of a rule group, and later logs that the errors have ended. It also logs once that
+// the errors have ended.
 func (e *Engine) logTrouble(g *Group, err error) {
 	name, text := "", ""
 	for _, r := range g.Rules() {
@@ -273,8 +275,8 @@ func (e *Engine) logTrouble(g *Group, err error) {
 	g.troubled = text != ""
 }
 
-// loadEvents reads the events of alerts that exist at the server's start, into their rule groups. A disabled group gets its
-// events, too, so that refresh ends it.
+// loadEvents adds existing alert events to the rule groups that produced the events, at the server's start. A disabled
+// group gets its events, too, so that refresh ends it.
 func (e *Engine) loadEvents(ctx context.Context, units []*directory.Unit) error {
 	var ids []model.CheckID
 	for _, u := range units {
@@ -304,7 +306,7 @@ func (e *Engine) loadEvents(ctx context.Context, units []*directory.Unit) error 
 	}
 }
 
-// queryFunc returns the function that evaluates expressions over the series of a namespace.
+// queryFunc returns the function that evaluates PromQL expressions over a namespace's series.
 func (e *Engine) queryFunc(of storage.Queryable) promrules.QueryFunc {
 	query := promrules.EngineQueryFunc(e.query, of)
 	return func(ctx context.Context, text string, at time.Time) (promql.Vector, error) {
@@ -316,7 +318,7 @@ func (e *Engine) queryFunc(of storage.Queryable) promrules.QueryFunc {
 	}
 }
 
-// declareNode creates the proxy node of alerts that name no node of the namespace.
+// declareNode creates a proxy node in the namespace, for alerts that do not name any of its nodes.
 func (e *Engine) declareNode(ctx context.Context, namespace, name string) error {
 	r := core.NewDeclared(model.SourceAlerts, "Node", namespace, name, &model.NodeSpec{Proxy: true})
 	by := intent.Actor{User: "server", Address: "local", Message: "from alerts of rules"}

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/series"
 )
 
-// Group is a RuleGroup that the engine evaluates. Only Engine.Run changes it; readers use the methods of Prometheus'
+// Group is a RuleGroup with its compiled rules. Only Engine.Run changes it; readers use the methods of Prometheus'
 // group and missed, which are safe for concurrent use.
 type Group struct {
 	*promrules.Group
@@ -34,10 +34,10 @@ type Group struct {
 // Namespace returns the namespace of the group.
 func (g *Group) Namespace() string { return g.unit.Namespace }
 
-// Missed returns the number of evaluations that were skipped.
+// Missed returns how many evaluations the group has skipped because the last evaluation took too long.
 func (g *Group) Missed() int64 { return g.missed.Load() }
 
-// newGroup compiles the rules of a RuleGroup. restores: its alerts have a state of the run before.
+// newGroup compiles the rules of a RuleGroup resource. restores: its alerts have a state of the run before.
 func (e *Engine) newGroup(u *directory.Unit, restores bool) (*Group, error) {
 	c, silent := u.Definition.AsRuleGroup(), slog.New(slog.DiscardHandler) // Engine.logTrouble logs failures
 	var rules []promrules.Rule
@@ -74,8 +74,8 @@ func (e *Engine) newGroup(u *directory.Unit, restores bool) (*Group, error) {
 	return g, nil
 }
 
-// continueFrom copies the state of the group before an edit: the active alerts of rules with equal names and labels, and the
-// events of all alerts.
+// continueFrom carries the state of a rule group from before an edit over to the edited group. The state has the
+// active alerts of rules with equal names and labels, and the events of all alerts.
 func (g *Group) continueFrom(before *Group) {
 	if before.Group != nil {
 		g.CopyState(before.Group)
@@ -90,7 +90,7 @@ func (g *Group) continueFrom(before *Group) {
 	}
 }
 
-// setError marks all rules of the group as failed with this error.
+// setError marks all rules of the group as failed, with the given error.
 func (g *Group) setError(err error) {
 	for _, r := range g.Rules() {
 		r.SetHealth(promrules.HealthBad)
@@ -98,13 +98,13 @@ func (g *Group) setError(err error) {
 	}
 }
 
-// alertingRules is the combined state of the alerting rules of a group that have the same name.
+// alertingRules is the combined state of a group's alerting rules that have the same name.
 type alertingRules struct {
 	failed     bool          // the last evaluation of one failed, so its alerts are unknown
 	keepFiring time.Duration // longest keep_firing_for
 }
 
-// alertingRulesByName returns the state of the alerting rules of a group.
+// alertingRulesByName returns the states of a group's alerting rules, under the rules' names.
 func (g *Group) alertingRulesByName() map[string]alertingRules {
 	byName := map[string]alertingRules{}
 	for _, r := range g.AlertingRules() {

@@ -30,7 +30,7 @@ const (
 	verdictOutcomes
 )
 
-// metrics holds the metrics of the engine.
+// metrics holds the metrics of the rules engine.
 type metrics struct {
 	evaluations [evaluationOutcomes]prometheus.Counter
 	samples     [sampleOutcomes]prometheus.Counter
@@ -38,7 +38,7 @@ type metrics struct {
 	seconds     prometheus.Counter
 }
 
-// newMetrics registers the metrics of the engine.
+// newMetrics registers the metrics of the rules engine.
 func newMetrics(r prometheus.Registerer, groups func() float64) (m metrics) {
 	meter := core.Meter{Registerer: r, Prefix: "muster_rules_"}
 	meter.Outcomes("evaluations_total", "Evaluations of rules, by outcome; missed ones are of whole groups, whose evaluation took longer than the interval.", m.evaluations[:], func(i int) string {

@@ -31,8 +31,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// rig is a rules engine on a real series store, with simulated nodes and events. It applies the records of the engine as the
-// views of a server do.
+// rig is a test setup with a rules engine, a real series store and simulated events. Nodes and events are simulated.
+// It applies the records of the engine as the views of a server do.
 type rig struct {
 	t       testing.TB
 	store   series.Store
@@ -47,7 +47,7 @@ type rig struct {
 	engine  *Engine
 }
 
-// newRig returns a rig with nodes web1 and web2 and one group of rules.
+// newRig returns a test engine with nodes web1 and web2 and one group of rules.
 func newRig(t *testing.T, spec model.RuleGroupSpec) *rig {
 	store, err := series.Open(t.TempDir(), series.Options{LateWindow: 24 * time.Hour, Range: 2 * time.Hour})
 	testenv.NoError(t, err)
@@ -58,7 +58,7 @@ func newRig(t *testing.T, spec model.RuleGroupSpec) *rig {
 	return r
 }
 
-// declare puts a new version of the test's rule group into the directory.
+// declare puts a new version of the test's rule group into the test directory.
 func (r *rig) declare(spec model.RuleGroupSpec) {
 	r.changed++
 	c := model.CompileRuleGroup(model.Definition{ID: model.DefinitionID(r.changed), Unit: 7, Name: "load"}, &spec)
@@ -72,7 +72,7 @@ func (r *rig) start() {
 	testenv.NoError(r.t, r.engine.refresh(r.t.Context(), true))
 }
 
-// options returns the services of an engine.
+// options returns the settings of the test's rules engine.
 func (r *rig) options() Options {
 	return Options{
 		Series:    func(string) storage.Queryable { return r.store },
@@ -85,7 +85,7 @@ func (r *rig) options() Options {
 	}
 }
 
-// Revision returns the number of changes of the test's directory.
+// Revision returns a number that grows with each change of the test's resources.
 func (r *rig) Revision() int64 { return r.changed }
 
 // NodeByName returns the id of a node that the test has declared.
@@ -94,7 +94,7 @@ func (r *rig) NodeByName(_, name string) (model.NodeID, bool) { id, ok := r.node
 // Node returns the record of a node that the test has declared.
 func (r *rig) Node(model.NodeID) *directory.Node { return &directory.Node{UID: uuid.UUID{1}} }
 
-// Apply makes the nodes that the engine declares, for core.Declarer.
+// Apply creates the nodes that the engine declares in a test.
 func (r *rig) Apply(_ context.Context, _ intent.Actor, list []model.Resource, _ intent.ApplyOptions) (intent.ApplyResult, error) {
 	for i := range list {
 		r.nodes[list[i].Metadata.Name] = model.NodeID(100 + len(r.nodes))
@@ -102,7 +102,7 @@ func (r *rig) Apply(_ context.Context, _ intent.Actor, list []model.Resource, _ 
 	return intent.ApplyResult{}, nil
 }
 
-// recordSamples inserts the samples of the engine's journal records into the series store.
+// recordSamples inserts the engine's recorded samples into the series store of the test.
 func (r *rig) recordSamples(_ context.Context, entries []journal.Entry) error {
 	if r.fail != nil {
 		return r.fail
@@ -127,7 +127,7 @@ func (r *rig) recordSamples(_ context.Context, entries []journal.Entry) error {
 	return nil
 }
 
-// recordVerdicts applies the engine's verdicts to the simulated events.
+// recordVerdicts applies the engine's changes of events to the simulated events.
 func (r *rig) recordVerdicts(_ context.Context, list []metric.Verdict, _ []model.Partition) error {
 	if r.fail != nil {
 		return r.fail
@@ -151,21 +151,21 @@ func (r *rig) recordVerdicts(_ context.Context, list []metric.Verdict, _ []model
 	return nil
 }
 
-// insert adds a value at the present time.
+// insert adds a value to a series of the test at the present time.
 func (r *rig) insert(name, node string, value float64) {
 	var s series.Series
 	l := labels.FromStrings("__name__", name, "namespace", "default", "node", node)
 	r.store.Insert(3, &s, l, r.now.UnixMilli(), value)
 }
 
-// evaluate evaluates the group at the present time.
+// evaluate evaluates the rule group of the test at the present time.
 func (r *rig) evaluate() {
 	g := r.engine.Groups()[0]
 	g.due = r.now
 	r.engine.evaluate(r.t.Context(), g)
 }
 
-// query evaluates an expression at the present time and returns the resulting series as text.
+// query evaluates a PromQL expression at the present time, and returns the series as text.
 func (r *rig) query(expr string) (list []string) {
 	v, err := promrules.EngineQueryFunc(r.engine.query, r.store)(r.t.Context(), expr, r.now)
 	testenv.NoError(r.t, err)
@@ -180,7 +180,7 @@ func (r *rig) query(expr string) (list []string) {
 // as old as the lookback: Prometheus 2 finds such a value, Prometheus 3 does not.
 const step = 14 * time.Second
 
-// groupOfRules returns a group with each form of a rule.
+// groupOfRules returns a rule group with each form of a rule.
 func groupOfRules() model.RuleGroupSpec {
 	return model.RuleGroupSpec{Interval: model.Duration(step), Rules: []model.Rule{
 		{Record: "site:load:avg", Expr: "avg(load)"},
@@ -197,8 +197,8 @@ var loads = map[string][]float64{
 	"web2": {1, 1, 1, 5, 5, 1, 9},
 }
 
-// TestRulesAgreeWithPrometheus evaluates rules of every form in Muster and in Prometheus's promtool, and compares all
-// recorded series and all alerts at each step.
+// TestRulesAgreeWithPrometheus evaluates rules in Muster and in Prometheus's promtool, and expects equal series and
+// alerts. The rules have every form; each step is compared.
 func TestRulesAgreeWithPrometheus(t *testing.T) {
 	promtool := testenv.Program(t, "promtool", "prometheus")
 	r := newRig(t, groupOfRules())
@@ -280,7 +280,7 @@ func TestRulesAgreeWithPrometheus(t *testing.T) {
 	}
 }
 
-// TestAlertsChangeEvents compares the changes of events with the expected ones, with and without restarts of the server.
+// TestAlertsChangeEvents evaluates alerts with and without server restarts, and expects the same changes of events.
 func TestAlertsChangeEvents(t *testing.T) {
 	play := func(t *testing.T, restartAfter ...int) []string {
 		r := newRig(t, groupOfRules())
@@ -321,8 +321,8 @@ func TestAlertsChangeEvents(t *testing.T) {
 	}
 }
 
-// TestEditsAndFailures edits the group while its alerts fire, and lets rules and journal records fail, and expects the right
-// changes of events.
+// TestEditsAndFailures edits a rule group while its alerts fire, and expects the right changes of events. Rules and
+// journal records also fail.
 func TestEditsAndFailures(t *testing.T) {
 	r := newRig(t, groupOfRules())
 	tick := func(value float64) {
@@ -385,8 +385,8 @@ func TestEditsAndFailures(t *testing.T) {
 	}
 }
 
-// TestMissedEvaluations makes an evaluation slow, and expects the evaluations that are due meanwhile to be skipped and
-// counted.
+// TestMissedEvaluations makes one rule evaluation slow, and expects the next due evaluations to be skipped. Skipped
+// evaluations are counted.
 func TestMissedEvaluations(t *testing.T) {
 	r := newRig(t, groupOfRules())
 	g := r.engine.Groups()[0]
@@ -398,8 +398,8 @@ func TestMissedEvaluations(t *testing.T) {
 	}
 }
 
-// TestInstances expects instances of alerts that people can type in commands, and none that could also be the name of a
-// trigger.
+// TestInstances converts alerts to names for their events, and expects names that people can type in commands. No
+// instance may look like the name of a trigger.
 func TestInstances(t *testing.T) {
 	for want, l := range map[string]labels.Labels{
 		`High{}`:                           labels.FromStrings("alertname", "High", "namespace", "default", "node", "web1"),

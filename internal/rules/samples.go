@@ -12,19 +12,20 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sampleAppendable writes the samples that the rules of one namespace record to the journal. It implements
-// storage.AppendableV2.
+// sampleAppendable receives the samples of a namespace's rules from Prometheus's engine, and writes the samples to the
+// journal. It implements storage.AppendableV2.
 type sampleAppendable struct {
 	engine    *Engine
 	namespace string
 }
 
-// AppenderV2 returns an appender for the samples of one rule.
+// AppenderV2 returns a collector for the samples that one rule records.
 func (a sampleAppendable) AppenderV2(ctx context.Context) storage.AppenderV2 {
 	return &sampleAppender{ctx: ctx, to: a}
 }
 
-// sampleAppender collects the samples of one rule; Commit writes them.
+// sampleAppender collects the samples that one rule records, until Commit writes the samples. Commit writes the
+// samples to the journal.
 type sampleAppender struct {
 	ctx  context.Context
 	to   sampleAppendable
@@ -34,7 +35,7 @@ type sampleAppender struct {
 // errHistogram is the error about a native histogram, which the series store does not keep.
 var errHistogram = errors.New("the result is a native histogram: record numbers, such as histogram_quantile(…)")
 
-// Append adds a sample.
+// Append adds a sample to the collected samples of the rule.
 func (a *sampleAppender) Append(_ storage.SeriesRef, l labels.Labels, _, t int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram, _ storage.AppendV2Options) (storage.SeriesRef, error) {
 	if h != nil || fh != nil {
 		return 0, errHistogram
@@ -49,8 +50,8 @@ func (a *sampleAppender) Append(_ storage.SeriesRef, l labels.Labels, _, t int64
 	return 0, nil
 }
 
-// Commit writes the samples to the journal, and returns when they are durable and queries find them: the next rule reads
-// them.
+// Commit writes the rule's samples to the journal, and waits until the next rule can query the samples. The next rule
+// can read them then.
 func (a *sampleAppender) Commit() error {
 	e := a.to.engine
 	entries, refused := remotewrite.JournalEntries(a.to.namespace, a.list, e.opts.Now())
@@ -68,5 +69,5 @@ func (a *sampleAppender) Commit() error {
 	return refused
 }
 
-// Rollback drops the samples.
+// Rollback discards the samples that the rule has recorded so far.
 func (a *sampleAppender) Rollback() error { return nil }

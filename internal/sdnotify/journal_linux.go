@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// InJournal reports whether w writes to systemd's journal, which adds the time to each line itself. stream is
+// InJournal reports whether w writes to systemd's journal, which adds the time to each line by itself. stream is
 // JOURNAL_STREAM of the environment: device and inode of that connection (systemd.exec(5)). A child of a service has
 // the variable too, wherever it writes.
 func InJournal(stream string, w any) bool {

@@ -2,5 +2,5 @@
 
 package sdnotify
 
-// InJournal returns false: the variant for systems other than Linux, which have no systemd.
+// InJournal returns false, because only Linux has systemd.
 func InJournal(string, any) bool { return false }

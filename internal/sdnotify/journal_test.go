@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestInJournal checks on Linux that a pipe is recognized as systemd's journal exactly if JOURNAL_STREAM names its
-// device and inode.
+// TestInJournal expects a pipe to be systemd's journal only if JOURNAL_STREAM names its device and inode. The test
+// runs on Linux.
 func TestInJournal(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("systemd is Linux's")

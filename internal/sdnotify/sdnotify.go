@@ -8,8 +8,7 @@ import (
 	"strings"
 )
 
-// Manager is the connection to the service manager (systemd) that started this process. The zero Manager drops all
-// messages.
+// Manager is the process's connection to its service manager, systemd. The zero Manager drops all messages.
 type Manager struct {
 	Socket string // NOTIFY_SOCKET of the environment
 }
@@ -17,8 +16,8 @@ type Manager struct {
 // Status sets the status line that systemctl status shows.
 func (m Manager) Status(text string) { m.Notify("STATUS=" + strings.Join(strings.Fields(text), " ")) }
 
-// Notify sends lines NAME=VALUE to the service manager. It waits for no answer and ignores errors: a program runs
-// without its manager, too.
+// Notify sends lines of the form NAME=VALUE to the service manager. It waits for no answer and ignores errors: a
+// program runs without its manager, too.
 func (m Manager) Notify(lines string) {
 	if m.Socket == "" {
 		return

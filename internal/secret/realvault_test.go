@@ -12,8 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestResolverReadsRealVault checks values and error messages against a real OpenBao: tokens, its own agent with
-// AppRole, both KV engines, namespaces, and a sealed, restarted and absent server.
+// TestResolverReadsRealVault reads secrets from a real OpenBao server, and compares values and error messages. It
+// tries tokens, OpenBao's own agent with AppRole, both KV engines, namespaces, and a sealed, restarted and absent
+// server.
 func TestResolverReadsRealVault(t *testing.T) {
 	b := testenv.NewBao(t)
 	const password, other = "correct horse battery", "the value of a team"
@@ -128,8 +129,8 @@ func TestResolverReadsRealVault(t *testing.T) {
 	}
 }
 
-// testAppRole runs OpenBao's agent, which logs in by AppRole and writes the token file as docs/secrets.md describes,
-// again after the token's expiry.
+// testAppRole lets OpenBao's agent log in by AppRole, and expects a new token after expiry. The agent writes the token
+// file as docs/secrets.md describes.
 func testAppRole(t *testing.T, b *testenv.Bao, at func(func(*model.Vault)) *model.SecretSpec, ask func(*model.SecretSpec) (Value, error)) {
 	t.Helper()
 	b.MustRequest("POST", "sys/auth/approle", "", map[string]any{"type": "approle"}, nil)

@@ -23,7 +23,8 @@ const (
 	readTimeout = 10 * time.Second
 )
 
-// Options holds the functions through which a Resolver reads declared Secrets, files and environment variables.
+// Options holds the functions that a Resolver of secrets needs, such as reading the environment. With these functions
+// it reads declared Secrets, files and environment variables.
 type Options struct {
 	// Secret returns the declaration of a Secret; false: none exists.
 	Secret   func(namespace, name string) (*model.SecretSpec, bool)
@@ -34,13 +35,13 @@ type Options struct {
 	After    func(d time.Duration, f func()) (stop func() bool) // default time.AfterFunc
 }
 
-// Value is the value of a Secret and how long it may be cached.
+// Value is the value of a Secret, with the time for which agents may cache the value.
 type Value struct {
 	Text  string
 	Lease time.Duration // time for which an agent may keep the value
 }
 
-// Resolver reads the values of Secrets from their sources and caches them. Safe for concurrent use.
+// Resolver reads and caches the values of Secrets from their sources. Safe for concurrent use.
 type Resolver struct {
 	o Options
 
@@ -48,15 +49,15 @@ type Resolver struct {
 	answers map[string]*cachedAnswer // by the encoded source of the value (file, variable, Vault path), not by the Secret's name
 }
 
-// cachedAnswer has the value or the error that was read from a secret's source; its channel done is closed when the
-// read has ended.
+// cachedAnswer has the value or error from one read of a secret's source. Its channel done is closed when the read has
+// ended.
 type cachedAnswer struct {
 	done  chan struct{}
 	value Value
 	err   error
 }
 
-// New returns a Resolver of secrets.
+// New returns a Resolver, which reads the values of Secrets.
 func New(o Options) *Resolver {
 	if o.Getenv == nil {
 		o.Getenv = os.LookupEnv
@@ -73,7 +74,7 @@ func New(o Options) *Resolver {
 	return &Resolver{o: o, answers: map[string]*cachedAnswer{}}
 }
 
-// Resolve returns the value of a Secret. The error is for people.
+// Resolve returns the value of a Secret, from the cache or its source. The error is for people.
 func (r *Resolver) Resolve(ctx context.Context, namespace, name string) (Value, error) {
 	spec, ok := r.o.Secret(namespace, name)
 	if !ok {
@@ -102,7 +103,7 @@ func (r *Resolver) Resolve(ctx context.Context, namespace, name string) (Value, 
 	}
 }
 
-// fillAnswer reads a secret's value and stores it, or the error, in the cached answer.
+// fillAnswer reads a secret's value, and stores the value or the error in the cached answer.
 func (r *Resolver) fillAnswer(a *cachedAnswer, spec *model.SecretSpec, where string) {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -120,7 +121,7 @@ func (r *Resolver) fillAnswer(a *cachedAnswer, spec *model.SecretSpec, where str
 	})
 }
 
-// readValue reads a secret's value from its source: environment, file or Vault.
+// readValue reads a secret's value from the environment, a file or Vault.
 func (r *Resolver) readValue(ctx context.Context, spec *model.SecretSpec) (Value, error) {
 	v := Value{Lease: cmp.Or(time.Duration(spec.Lease), model.DefaultSecretLease)}
 	switch {

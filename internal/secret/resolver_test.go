@@ -31,8 +31,8 @@ func newTestResolver(specs map[string]*model.SecretSpec, change func(*Options)) 
 	return New(o)
 }
 
-// TestSecretValuesComeFromDeclaredSource checks that a Secret is read from the environment, file or Vault path that
-// it declares.
+// TestSecretValuesComeFromDeclaredSource expects a Secret's value from its declared source. The source is the
+// environment, a file or a Vault path.
 func TestSecretValuesComeFromDeclaredSource(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -120,8 +120,8 @@ func TestSecretValuesComeFromDeclaredSource(t *testing.T) {
 	}
 }
 
-// TestSimultaneousRequestsShareOneRead checks that simultaneous requests for one secret read its source once, and
-// that later requests read again.
+// TestSimultaneousRequestsShareOneRead sends simultaneous requests for one secret, and expects a single read of its
+// source. Later requests read again.
 func TestSimultaneousRequestsShareOneRead(t *testing.T) {
 	vault := testenv.NewVault(t, "token")
 	vault.Put("secret/x", map[string]any{"k": "a value"})
@@ -163,7 +163,7 @@ func TestSimultaneousRequestsShareOneRead(t *testing.T) {
 	}
 }
 
-// TestVaultMessagesAreOneLine checks that an error text of Vault with several lines becomes one line.
+// TestVaultMessagesAreOneLine expects a Vault error of several lines to become one line.
 func TestVaultMessagesAreOneLine(t *testing.T) {
 	for text, want := range map[string]string{
 		"permission denied":                                                "permission denied",
@@ -177,7 +177,7 @@ func TestVaultMessagesAreOneLine(t *testing.T) {
 	}
 }
 
-// FuzzVaultAnswer decodes arbitrary bytes as an answer of Vault, and checks that no lease time is negative.
+// FuzzVaultAnswer decodes random bytes as an answer of Vault, and expects no negative lease time.
 func FuzzVaultAnswer(f *testing.F) {
 	f.Add([]byte(`{"data":{"data":{"k":"v","n":1},"metadata":{}},"lease_duration":0}`), false)
 	f.Add([]byte(`{"data":{"k":"v"},"lease_duration":2764800}`), true)

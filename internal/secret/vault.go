@@ -23,8 +23,8 @@ import (
 // maxAnswer bounds the bytes that are read of Vault's answer.
 const maxAnswer = 1 << 20
 
-// readVault reads one key from Vault's KV engine: GET /v1/MOUNT/PATH of version 1, GET /v1/MOUNT/data/PATH of version
-// 2 (developer.hashicorp.com/vault/api-docs/secret/kv).
+// readVault reads one key from the KV engine of Vault. Version 1 has GET /v1/MOUNT/PATH, version 2 GET
+// /v1/MOUNT/data/PATH (developer.hashicorp.com/vault/api-docs/secret/kv).
 func (r *Resolver) readVault(ctx context.Context, at *model.Vault, lease time.Duration) (Value, error) {
 	token, err := r.o.ReadFile(at.TokenFile)
 	if err != nil {
@@ -86,8 +86,8 @@ func vaultURL(at *model.Vault) string {
 	return strings.TrimSuffix(at.Address, "/") + "/v1/" + strings.Join(parts, "/")
 }
 
-// pathParts returns the path of a secret in Vault's HTTP API as segments; engines of version 2 have data after the
-// mount.
+// pathParts returns the parts of the URL path at which Vault's HTTP API serves a secret. For engines of version 2,
+// data follows the mount.
 func pathParts(at *model.Vault) []string {
 	parts := strings.Split(cmp.Or(at.Mount, "secret"), "/")
 	if at.Engine != "v1" {
@@ -96,10 +96,10 @@ func pathParts(at *model.Vault) []string {
 	return append(parts, strings.Split(at.Path, "/")...)
 }
 
-// vaultPath returns MOUNT/PATH of a secret in Vault, as people write it.
+// vaultPath returns a secret's path in Vault as MOUNT/PATH.
 func vaultPath(at *model.Vault) string { return cmp.Or(at.Mount, "secret") + "/" + at.Path }
 
-// kvValues holds the keys and values that Vault stores at one path, and how long they are valid.
+// kvValues holds the keys and values at one path of Vault, with their lease time.
 type kvValues struct {
 	data  map[string]json.RawMessage
 	lease time.Duration
@@ -130,7 +130,7 @@ func decodeKV(body []byte, v1 bool) (kvValues, error) {
 	return out, nil
 }
 
-// textOf returns the value of a key as text: a string as it is, another value as JSON.
+// textOf returns one value from the answer of Vault as text. A string stays as it is, and another value becomes JSON.
 func (k kvValues) textOf(name string) (string, error) {
 	raw, ok := k.data[name]
 	if !ok || string(bytes.TrimSpace(raw)) == "null" {
@@ -187,13 +187,14 @@ type clientCache struct {
 	by       map[string]cachedClient
 }
 
-// cachedClient is an HTTP client and the CA certificates that it trusts.
+// cachedClient is an HTTP client with the CA certificates that the client trusts.
 type cachedClient struct {
 	pem  string
 	http *http.Client
 }
 
-// get returns the HTTP client for a CA file, and makes a new one after the file has changed.
+// get returns the HTTP client that trusts the certificates in a CA file. After the file has changed, it makes a new
+// client.
 func (c *clientCache) get(ca string) (*http.Client, error) {
 	var roots *tls.Config
 	pem := []byte(nil)

@@ -15,7 +15,7 @@ var limitFields = [...][2]string{
 	{"node_bytes_rate", "nodeBytesPerSec"}, {"namespace_bytes_rate", "bytesPerSec"}, {"namespace_rate", "resultsPerSec"}, {"namespace_nodes", "nodes"}, {"labels", "labels"}, {"node_passive", "passivePerNode"}, {"discovered_items", "discoveredItems"},
 }
 
-// LimitField returns the field in a Namespace's spec.limits that raises a limit, or "" if no field does.
+// LimitField returns the field in a Namespace's spec.limits for a limit. A limit without such a field gives "".
 func LimitField(limit string) string {
 	for _, f := range limitFields {
 		if f[0] == limit {
@@ -25,8 +25,8 @@ func LimitField(limit string) string {
 	return ""
 }
 
-// limitText returns the output of a limits event: the namespace, the reached limit and the command that raises the
-// limit.
+// limitText returns the output of the event about a reached limit. It has the namespace, the reached limit and the
+// command that raises the limit.
 func limitText(h core.LimitHit) string {
 	text := fmt.Sprintf("namespace %s reached a limit %d times, last by sender %s: %s", h.Namespace, h.Count, h.Node, h.Reason)
 	if field := LimitField(h.Limit); field != "" {
@@ -35,8 +35,9 @@ func limitText(h core.LimitHit) string {
 	return text
 }
 
-// LimitUses returns the limits of a namespace that are set or were reached, with their use: its event states, its nodes, its discovered
-// items, and the reached limits. The use of statesPerNode is left out, because it needs a look at every node.
+// LimitUses returns the limits of a namespace, and how much of each limit is used. It lists limits that are set or
+// were reached; uses are the numbers of event states, nodes and discovered items. The use of statesPerNode is left
+// out, because it needs a look at every node.
 func LimitUses(namespace string, l *model.Limits, states, nodes, discovered uint64, hits []core.LimitHit) (out []v1.LimitUse) {
 	for _, use := range []v1.LimitUse{
 		{Name: "states", Limit: float64(l.States), Used: &states},

@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Options holds the functions by which a Monitor measures the server and records its built-in events. Run and the
-// other methods call the functions; only Record and Events may block.
+// Options holds functions for a Monitor. With these functions the Monitor measures the server and records its built-in
+// events. Run and the other methods call the functions; only Record and Events may block.
 type Options struct {
 	KeepaliveTimeout time.Duration // of the server; nodes may have another
 	SnapshotCycle    string        // the setting, for a hint
@@ -50,7 +50,7 @@ type Options struct {
 	Files     func() []string                       // files of the data folder that were deleted or replaced, as sentences
 }
 
-// Monitor computes the built-in events about the server and about faulty nodes, and detects mass outages.
+// Monitor maintains the built-in events about the server and faulty nodes. It also detects mass outages.
 type Monitor struct {
 	o           Options
 	outages     outageDetector
@@ -63,7 +63,8 @@ type Monitor struct {
 	firstAhead  string                      // the first one's node
 }
 
-// New returns a Monitor, whose work starts with Run. Its reporting methods may be called before Run.
+// New returns a Monitor of the server's own health. Its work starts with Run. Its reporting methods may be called
+// before Run.
 func New(o Options) *Monitor {
 	return &Monitor{o: o, outages: outageDetector{timeout: o.KeepaliveTimeout}, clones: map[model.NodeID]core.Clone{}, cloned: make(chan struct{}, 1), outageTexts: make(chan string, 1)}
 }
@@ -76,9 +77,9 @@ func (m *Monitor) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// outageDetector detects mass outages: it counts how many nodes become silent within one keepalive timeout. A mass
-// outage is a large share of the fleet within one keepalive time-out; messages about each of its nodes wait for two
-// time-outs.
+// outageDetector detects mass outages, in which many nodes become silent together. It counts the nodes that become
+// silent within one keepalive timeout. A mass outage is a large share of the fleet within one keepalive time-out;
+// messages about each of its nodes wait for two time-outs.
 type outageDetector struct {
 	timeout time.Duration // of keepalives
 
@@ -88,7 +89,7 @@ type outageDetector struct {
 	reason string
 }
 
-// silentNodeCount counts the nodes that fell silent at about the same time.
+// silentNodeCount has the number of nodes that became silent at about the same time.
 type silentNodeCount struct {
 	at    time.Time
 	nodes int
@@ -100,8 +101,9 @@ const (
 	massLeast = 10
 )
 
-// countSilentNodes adds nodes that fell silent at an instant, and detects a mass outage. It returns the number of
-// silent nodes within the time-out before the instant, and whether they are a mass outage.
+// countSilentNodes adds newly silent nodes to the count, and reports whether the count means a mass outage. It detects
+// a mass outage. It returns the number of silent nodes within the time-out before the instant, and whether they are a
+// mass outage.
 func (o *outageDetector) countSilentNodes(at time.Time, nodes, all int) (sum int, mass bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -119,8 +121,8 @@ func (o *outageDetector) countSilentNodes(at time.Time, nodes, all int) (sum int
 	return sum, sum >= massLeast && float64(sum) > massShare*float64(all)
 }
 
-// startOrExtend starts a mass outage or extends the present one, and reports whether it started one. Nodes that
-// lose their sessions fall silent a time-out later: that is the same outage.
+// startOrExtend starts a mass outage, or extends the present mass outage. It reports whether a new outage has started.
+// Nodes that lose their sessions fall silent a time-out later: that is the same outage.
 func (o *outageDetector) startOrExtend(now time.Time, reason string) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -131,7 +133,7 @@ func (o *outageDetector) startOrExtend(now time.Time, reason string) (first bool
 	return first
 }
 
-// currentHold returns the reason (hold) to delay messages during the present mass outage, or nil if there is none.
+// currentHold returns the reason to delay messages during a mass outage, or nil without an outage.
 func (o *outageDetector) currentHold(now time.Time) *route.Hold {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -141,12 +143,12 @@ func (o *outageDetector) currentHold(now time.Time) *route.Hold {
 	return &route.Hold{Kind: route.ManySilent, Reason: o.reason, Until: o.until}
 }
 
-// MassOutage returns the reason (hold) to delay messages about silent nodes during a mass outage, or nil if there is
-// none. It is dispatch.Options.MassOutage.
+// MassOutage returns why messages about silent nodes wait during a mass outage, or else nil. It is
+// dispatch.Options.MassOutage.
 func (m *Monitor) MassOutage(now time.Time) *route.Hold { return m.outages.currentHold(now) }
 
-// ReportSessionLoss reports that many sessions ended at the same time, before their nodes count as silent. It is
-// muster.Config.OnSessionLoss.
+// ReportSessionLoss reports that many agents lost their sessions at the same time, as in a network failure. Their
+// nodes do not count as silent yet. It is muster.Config.OnSessionLoss.
 func (m *Monitor) ReportSessionLoss(loss muster.SessionLoss) {
 	text := fmt.Sprintf("%d of %d agents lost their sessions within %s: check the network of this server first", loss.Sessions, loss.Before, loss.Window)
 	m.o.Log.Error("many agents lost their sessions at once", "lost", loss.Sessions, "before", loss.Before)
@@ -154,8 +156,8 @@ func (m *Monitor) ReportSessionLoss(loss muster.SessionLoss) {
 	m.queueOutageReport(text)
 }
 
-// ReportSilentNodes reports nodes that fell silent because their connections hang or they did not reconnect after the
-// server's start. It is dispatch.Options.NodesSilent.
+// ReportSilentNodes counts nodes that became silent, and reports a mass outage if the nodes are many. Their
+// connections hang, or they did not reconnect after the server's start. It is dispatch.Options.NodesSilent.
 func (m *Monitor) ReportSilentNodes(at []time.Time) {
 	all, sum := m.o.Machines(), 0
 	for _, instant := range at {
@@ -173,8 +175,8 @@ func (m *Monitor) ReportSilentNodes(at []time.Time) {
 	}
 }
 
-// queueOutageReport queues the report of a mass outage for the goroutine that records it, without waiting for the
-// journal.
+// queueOutageReport queues the report of a mass outage, without waiting for the journal. Another goroutine records the
+// report.
 func (m *Monitor) queueOutageReport(text string) {
 	select {
 	case m.outageTexts <- text:
@@ -182,7 +184,7 @@ func (m *Monitor) queueOutageReport(text string) {
 	}
 }
 
-// recordSessionsEvent records the built-in event sessions, which reports a mass outage.
+// recordSessionsEvent records the built-in event named sessions, which reports a mass outage.
 func (m *Monitor) recordSessionsEvent(ctx context.Context, text string) {
 	within, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -194,8 +196,8 @@ func (m *Monitor) recordSessionsEvent(ctx context.Context, text string) {
 // outageCalm is how long no more sessions must have ended before the event `sessions` closes.
 const outageCalm = 5 * time.Minute
 
-// closeSessionsEvent closes the built-in event sessions; if the journal refuses the result, the next call tries
-// again.
+// closeSessionsEvent closes the built-in event named sessions (a mass outage) after the outage. If the journal refuses
+// the result, the next call tries again.
 func (m *Monitor) closeSessionsEvent(ctx context.Context, now time.Time) {
 	event, ok := m.o.Event(model.ServerNode, model.SessionsCheck)
 	if ok && (event.Status == model.OK || now.Sub(time.Unix(0, event.Received)) < outageCalm) {

@@ -14,9 +14,9 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// episodes has the built-in events of one check about faults of nodes; an event opens at the first occurrence of a
-// fault and closes ten minutes after the last. It counts ticks, none of which pass while the server is stopped or
-// hangs.
+// episodes tracks recurring faults of nodes, and opens and closes the built-in events about the faults. It opens an
+// event at the first occurrence of a fault, and closes the event ten minutes after the last occurrence. It counts
+// ticks, none of which pass while the server is stopped or hangs.
 type episodes struct {
 	write  func(node model.NodeID, status model.Status, text string) error
 	status model.Status // of an open event
@@ -24,7 +24,7 @@ type episodes struct {
 	open   map[model.NodeID]*episode
 }
 
-// episode is a period in which a fault occurs again and again on one node.
+// episode is a time during which one fault recurs on one node.
 type episode struct {
 	sinceSeen    int    // ticks since the last occurrence
 	sinceWritten int    // ticks since the last result
@@ -37,7 +37,8 @@ const (
 	episodeLength = 120 // ticks without an occurrence after which the event closes
 )
 
-// newEpisodes loads the events of a built-in check that the last run of the server left open, so that they can close.
+// newEpisodes returns a tracker of a built-in check's events, with the events still open from before the start. So
+// these events can close.
 func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status model.Status, closed string) (*episodes, error) {
 	e := &episodes{status: status, closed: closed, open: map[model.NodeID]*episode{}}
 	e.write = func(node model.NodeID, status model.Status, text string) error {
@@ -55,7 +56,7 @@ func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status m
 	for {
 		page, err := m.o.Events(ctx, q)
 		if err != nil {
-			return nil, fmt.Errorf("list events %q: %w", model.BuiltinCheckName(check), err)
+			return nil, fmt.Errorf("list the events of the built-in check %q: %w", model.BuiltinCheckName(check), err)
 		}
 		for _, state := range page.States {
 			e.open[state.Node] = &episode{}
@@ -66,8 +67,8 @@ func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status m
 	}
 }
 
-// recordOccurrence records a failing result for the node, unless a recent result already reports the same fault. It
-// reports whether the event opens.
+// recordOccurrence records that a fault of a node has occurred, by a failing result of the built-in check. If a recent
+// result reports the same fault, it does nothing. It reports whether the event opens.
 func (e *episodes) recordOccurrence(node model.NodeID, subject, text string) (first bool) {
 	current := e.open[node]
 	if first = current == nil; first {
@@ -81,8 +82,8 @@ func (e *episodes) recordOccurrence(node model.NodeID, subject, text string) (fi
 	return first
 }
 
-// closeEventsWithoutOccurrence closes events whose fault has not occurred recently; it retries a refused write at the
-// next tick.
+// closeEventsWithoutOccurrence closes events about faults of nodes that have not happened again for ten minutes. If
+// the journal refuses a write, the next tick tries again.
 func (e *episodes) closeEventsWithoutOccurrence() {
 	for node, current := range e.open {
 		current.sinceWritten++
@@ -96,8 +97,8 @@ func (e *episodes) closeEventsWithoutOccurrence() {
 	}
 }
 
-// ReportClone reports a second machine that the server refused because the first one is connected with the same
-// identity. It is muster.Config.OnClone.
+// ReportClone reports a second machine that pretends to be a connected node, such as a cloned VM. The server has
+// refused the second machine. It is muster.Config.OnClone.
 func (m *Monitor) ReportClone(c core.Clone) {
 	m.mu.Lock()
 	m.clones[c.Node.ID] = c
@@ -105,8 +106,9 @@ func (m *Monitor) ReportClone(c core.Clone) {
 	pause.Wake(m.cloned)
 }
 
-// watchNodes maintains the events of nodes: identity (a second machine uses the node's identity) and limits (the node
-// reached a limit of its namespace). Where many nodes meet one limit, the first one has the event.
+// watchNodes updates the built-in events about cloned identities and reached limits of nodes. The event identity means
+// that a second machine uses the node's identity, and limits that the node reached a limit of its namespace. Where
+// many nodes meet one limit, the first one has the event.
 func (m *Monitor) watchNodes(ctx context.Context) error {
 	identity, err := m.newEpisodes(ctx, model.IdentityCheck, model.Critical, "no second machine used the identity of this node")
 	if err != nil {
@@ -145,8 +147,8 @@ func (m *Monitor) watchNodes(ctx context.Context) error {
 	}
 }
 
-// identityEventText returns the output of the built-in event identity, which reports two machines with the identity
-// of one node.
+// identityEventText returns the output of the event about two machines with one identity. The event reports two
+// machines with the identity of one node.
 func identityEventText(c core.Clone) string {
 	return fmt.Sprintf("two machines use the identity of this node: %s is connected since %s; the server refused %s. "+
 		"One is a copy of the other. On the copy, type: systemctl stop muster-agent; muster-agent reset-identity; then join it with a new token. "+
@@ -154,19 +156,19 @@ func identityEventText(c core.Clone) string {
 		c.Holder, c.Holder.Since.Format(time.RFC3339), c.Refused, model.Duration(episodeLength*episodeTick))
 }
 
-// limitEvents maintains the built-in event limits, and remembers on which node it shows each reached limit of a
-// namespace.
+// limitEvents maintains the built-in events on nodes about reached limits. It remembers on which node the event shows
+// each reached limit of a namespace.
 type limitEvents struct {
 	*episodes
 	nodes    map[namespaceLimit]model.NodeID
 	findNode func(namespace, name string) (model.NodeID, bool)
 }
 
-// namespaceLimit is the key of a limit: the namespace and the name of the limit.
+// namespaceLimit identifies a limit by namespace and name.
 type namespaceLimit struct{ namespace, name string }
 
-// updateEvents records an event for each limit that was reached since last, given all limits reached in the last ten
-// minutes.
+// updateEvents records an event for each limit that was reached since the last call. hits has all limits reached in
+// the last ten minutes.
 func (l *limitEvents) updateEvents(hits []core.LimitHit, last time.Time) {
 	maps.DeleteFunc(l.nodes, func(_ namespaceLimit, node model.NodeID) bool { return l.open[node] == nil })
 	byNode := map[model.NodeID][]core.LimitHit{}

@@ -11,7 +11,7 @@ import (
 // remoteWriteLate is the smallest lag of remote write that the status reports.
 const remoteWriteLate = time.Minute
 
-// remoteWriteWarnings returns the warnings about remote write for the status.
+// remoteWriteWarnings returns the warnings about remote write for the server's status.
 func remoteWriteWarnings(s *remotesend.State, now time.Time) (list []string) {
 	if s.Trouble != nil || s.Lag > remoteWriteLate {
 		list = append(list, remoteWriteText(s))
@@ -22,7 +22,7 @@ func remoteWriteWarnings(s *remotesend.State, now time.Time) (list []string) {
 	return list
 }
 
-// remoteWriteText returns the warning that the other store is behind.
+// remoteWriteText returns the warning that remote write is behind.
 func remoteWriteText(s *remotesend.State) string {
 	text := "remote write is " + model.TimeSpan(s.Lag) + " behind, and " + model.Size(s.Bytes).Approximate() + " wait"
 	if s.Trouble != nil {

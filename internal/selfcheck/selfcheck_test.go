@@ -28,8 +28,8 @@ func cloneReport(address string) core.Clone {
 	}
 }
 
-// TestIdentityEventFollowsClones checks when the event identity is recorded while a second machine connects, and that
-// it closes ten minutes after the last attempt.
+// TestIdentityEventFollowsClones expects the built-in event identity on a node, while a cloned machine uses the node's
+// identity. The event closes ten minutes after the last attempt.
 func TestIdentityEventFollowsClones(t *testing.T) {
 	var written []string
 	var fail error
@@ -90,8 +90,8 @@ func TestIdentityEventFollowsClones(t *testing.T) {
 	}
 }
 
-// TestOpenEventsAreFoundAfterRestart checks that open events of an earlier run of the server are found on all pages,
-// so that they can close.
+// TestOpenEventsAreFoundAfterRestart expects the server to find its earlier open events after a restart. It finds the
+// events on all pages, so that they can close.
 func TestOpenEventsAreFoundAfterRestart(t *testing.T) {
 	asked := 0
 	m := New(Options{Events: func(_ context.Context, q event.Query) (event.Page, error) {
@@ -110,8 +110,8 @@ func TestOpenEventsAreFoundAfterRestart(t *testing.T) {
 	}
 }
 
-// TestLimitsEventNamesNodeAndLimit requires one event per reached limit, with the node that reached it first and
-// the command that raises the limit; the event closes after ten minutes.
+// TestLimitsEventNamesNodeAndLimit expects one event per reached limit, with the first node that reached the limit.
+// The event has the command that raises the limit, and closes after ten minutes.
 func TestLimitsEventNamesNodeAndLimit(t *testing.T) {
 	var written []string
 	e := &episodes{status: model.Warning, closed: "no limit was reached", open: map[model.NodeID]*episode{}}
@@ -163,8 +163,8 @@ func TestLimitsEventNamesNodeAndLimit(t *testing.T) {
 	}
 }
 
-// TestMassOutage checks when silent nodes within a time-out, compared to the fleet's size, are a mass outage, and how
-// long messages are held.
+// TestMassOutage reports silent nodes, and expects a mass outage only for a large share. The share within one timeout
+// counts, compared to the fleet's size; the test also checks how long messages are held.
 func TestMassOutage(t *testing.T) {
 	start := time.Date(2026, 11, 22, 3, 0, 0, 0, time.UTC)
 	m := &outageDetector{timeout: 2 * time.Minute}
@@ -208,8 +208,8 @@ func TestMassOutage(t *testing.T) {
 	}
 }
 
-// TestJournalEventNamesFullFilesAndClock checks the event texts for a journal clock ahead of the system clock, for a
-// full disk and for rows removed from history.
+// TestJournalEventNamesFullFilesAndClock expects the journal event to report a wrong clock, a full disk and removed
+// history. The clock of the journal is ahead of the system's clock.
 func TestJournalEventNamesFullFilesAndClock(t *testing.T) {
 	var st journal.Stats
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

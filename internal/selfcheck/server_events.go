@@ -28,22 +28,24 @@ const (
 // clockAheadWarning is the lead of the journal's time over the clock from which on the event journal is a warning.
 const clockAheadWarning = time.Minute
 
-// serverReport is a built-in event about the server, with the function that computes its status and text.
+// serverReport is a built-in event about the server, with the function that computes its status. It has the function
+// that computes the event's status and text.
 type serverReport struct {
 	check   model.CheckID
 	examine func() (model.Status, string)
 	seldom  bool // an event that was never needed is not recorded
 }
 
-// serverReports returns the built-in events about the server: its journal, history, files, streams of results to
-// handlers, and roll-outs. A seldom one has no event until it is needed.
+// serverReports returns the built-in events about the server, each with the function that computes its status. They
+// are about its journal, history, files, streams of results to handlers, and roll-outs. A seldom one has no event
+// until it is needed.
 func (m *Monitor) serverReports() [5]serverReport {
 	return [...]serverReport{{model.JournalCheck, m.journalHealth, false}, {model.HistoryCheck, m.historyHealth, false},
 		{model.FilesCheck, m.filesHealth, true}, {model.StreamsCheck, m.streamsHealth, len(m.o.Streams()) == 0}, {model.RolloutsCheck, m.rolloutsHealth, true}}
 }
 
-// filesHealth returns status and text of the built-in event files: whether the files in the data folder were replaced
-// while the server runs.
+// filesHealth returns the status and text of the built-in event about replaced files in the data folder. The event
+// reports files of the data folder that were replaced while the server runs.
 func (m *Monitor) filesHealth() (model.Status, string) {
 	if list := m.o.Files(); len(list) > 0 {
 		return model.Critical, strings.Join(list, "\n")
@@ -51,7 +53,8 @@ func (m *Monitor) filesHealth() (model.Status, string) {
 	return model.OK, "the files of the data folder are those that the server opened"
 }
 
-// rolloutsHealth returns status and text of the built-in event rollouts, about roll-outs that failures have stopped.
+// rolloutsHealth returns the status and text of the built-in event named rollouts. The event reports roll-outs that
+// failed nodes have stopped.
 func (m *Monitor) rolloutsHealth() (model.Status, string) {
 	if list := m.o.Rollouts(); len(list) > 0 {
 		return model.Critical, strings.Join(list, "\n")
@@ -69,8 +72,9 @@ func (m *Monitor) warnings() (texts []string) {
 	return texts
 }
 
-// watchHealth records mass outages at once, and the built-in events about the server once a minute and on each change
-// of status. While the journal is blocked it records nothing: readyz and the log have the reason.
+// watchHealth records mass outages and the built-in events about the server. It records outages at once, and events
+// once a minute and on each change of status. While the journal is blocked it records nothing: readyz and the log have
+// the reason.
 func (m *Monitor) watchHealth(ctx context.Context) error {
 	tick := time.NewTicker(healthTick)
 	defer tick.Stop()
@@ -114,7 +118,8 @@ func (m *Monitor) watchHealth(ctx context.Context) error {
 	}
 }
 
-// journalHealth returns status and text of the built-in event journal, about the server's write-ahead log.
+// journalHealth returns the status and text of the built-in event named journal. The journal is the server's
+// write-ahead log.
 func (m *Monitor) journalHealth() (model.Status, string) {
 	st := m.o.Journal()
 	share := 0.0
@@ -138,8 +143,8 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 	return model.OK, text
 }
 
-// CutReason returns the reason why the journal cannot delete old segments now, or the largest files of a full disk;
-// the text begins with a full stop, to follow another sentence.
+// CutReason returns why the journal cannot delete old segments now, as an additional sentence for the event. For a
+// full disk it names the largest files; the text begins with a full stop, to follow another sentence.
 func (m *Monitor) CutReason() string {
 	if disk.IsFull(m.o.Journal().Blocked) {
 		return ". " + m.o.FullDisk() + ". The server continues when the disk has free space"
@@ -154,7 +159,7 @@ func (m *Monitor) CutReason() string {
 	return ". The journal cannot delete segments: " + historyLagText(lag) + historyLagAdvice(trouble)
 }
 
-// historyHealth returns status and text of the built-in event history, about the SQL store of problems.
+// historyHealth returns the status and text of the built-in event named history. History is the SQL store of problems.
 func (m *Monitor) historyHealth() (model.Status, string) {
 	lag := m.o.Lag()
 	text := historyLagText(lag) + ": notifications are late" + historyLagAdvice(m.o.Trouble())
@@ -170,8 +175,8 @@ func (m *Monitor) historyHealth() (model.Status, string) {
 	return model.OK, "history is up to date"
 }
 
-// evictionText returns the reason why history removed rows before their retention ended, with the command to type, or
-// "" if no row is missing or space is free again.
+// evictionText returns the reason why history removed rows before their time, with the command to type. It returns ""
+// if no row is missing or space is free again.
 func evictionText(use history.Usage) string {
 	if use.Evicted == 0 || use.Bytes < use.Budget-use.Budget/16 {
 		return ""
@@ -186,7 +191,7 @@ func evictionText(use history.Usage) string {
 	return text + "; raise --history-budget (now " + model.Size(use.Budget).String() + "), or find what changes so often: muster report noise"
 }
 
-// historyLagText formats how far the history store is behind the journal.
+// historyLagText describes how far the history store is behind the journal.
 func historyLagText(lag dispatch.Lag) string {
 	text := fmt.Sprintf("history is %s behind, by %s of the journal", lag.Age.Round(time.Second), model.Size(lag.Bytes).Approximate())
 	if lag.Overflowed {
@@ -206,7 +211,8 @@ func historyLagAdvice(trouble error) string {
 // skipShown is how long the event reports results that a stream skipped.
 const skipShown = 15 * time.Minute
 
-// streamsHealth returns status and text of the built-in event streams, about handlers that receive every result.
+// streamsHealth returns the status and text of the built-in event about handlers that get every result (streams). The
+// event is about handlers that receive every result.
 func (m *Monitor) streamsHealth() (model.Status, string) {
 	states := m.o.Streams()
 	worst, texts := model.OK, []string(nil)
@@ -227,7 +233,7 @@ func (m *Monitor) streamsHealth() (model.Status, string) {
 	return model.OK, fmt.Sprintf("all handlers that receive every result keep up: %d", len(states))
 }
 
-// streamHealth returns status and text about the delay of one handler that receives every result.
+// streamHealth returns the status and text about one handler that gets every result. The text has the handler's delay.
 func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 	text := fmt.Sprintf("handler %s is %s behind, by %s of the journal", st.Handler, st.Lag.Round(time.Second), model.Size(st.BehindBytes).Approximate())
 	if st.Trouble != "" {
@@ -243,8 +249,8 @@ func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 	return model.OK, text
 }
 
-// ReportOlderData reports an agent that has acknowledgements for more results than the journal holds, as after a
-// restore of older data on the server. It is muster.Config.OnOlderData.
+// ReportOlderData reports an agent whose results the server has acknowledged but no longer has, as after a restore. A
+// restore of older data causes such a loss. It is muster.Config.OnOlderData.
 func (m *Monitor) ReportOlderData(node core.Node) {
 	m.mu.Lock()
 	first := m.agentsAhead == 0
@@ -258,8 +264,8 @@ func (m *Monitor) ReportOlderData(node core.Node) {
 	}
 }
 
-// olderDataText returns the warning about agents whose acknowledged signals the server has lost (see
-// ReportOlderData), or an empty text.
+// olderDataText returns the warning that the server has lost acknowledged results of agents, or an empty text. See
+// ReportOlderData.
 func (m *Monitor) olderDataText() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// StatusParts holds the values for the status of a server that are not in Options.
+// StatusParts has the parts of the server's status that the Monitor cannot find out through its Options.
 type StatusParts struct {
 	Started       time.Time
 	Journal       string            // the journal's folder
@@ -26,7 +26,8 @@ const (
 	maxHits   = 5                // reached limits in the status
 )
 
-// Status returns the state of the server itself: Server, Started, Connected, Journal, Reactions and Warnings.
+// Status returns the state of the server itself, for the command status. It sets Server, Started, Connected, Journal,
+// Reactions and Warnings.
 func (m *Monitor) Status(p StatusParts) v1.Status {
 	st := m.o.Journal()
 	out := v1.Status{

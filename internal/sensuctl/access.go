@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// listCollection answers a list request with all objects of a type that sensuctl can only read, such as users.
+// listCollection answers a list request with all objects of a read-only type, such as users. Sensuctl can only read
+// such types.
 func (r *request) listCollection() (answer, error) {
 	forms, err := sensuTypes[r.kind].objects(r)
 	if err != nil {
@@ -21,7 +22,7 @@ func (r *request) listCollection() (answer, error) {
 	return r.selectForms(forms, "")
 }
 
-// getFromCollection answers with one object, named in the path, of a type that sensuctl can only read.
+// getFromCollection answers with one object of a read-only type, such as a user or role. The path names the object.
 func (r *request) getFromCollection() (answer, error) {
 	forms, err := sensuTypes[r.kind].objects(r)
 	if err != nil {
@@ -35,7 +36,7 @@ func (r *request) getFromCollection() (answer, error) {
 	return answer{}, model.Errorf(model.NotFound, "%s does not exist in %s", model.Shorten(r.names[0]), r.kind).WithHint("%s", commandsOf(r.kind)[0])
 }
 
-// putInCollection accepts a PUT of an unchanged read-only object, such as from a dump, and refuses changes.
+// putInCollection accepts a PUT of a read-only object, as in a dump, if the object is unchanged. It refuses changes.
 func (r *request) putInCollection() (answer, error) {
 	_, same, err := r.readDocument()
 	if err == nil && !same {
@@ -63,7 +64,7 @@ func permissionRule(verbs, resources string) object {
 	return object{"verbs": strings.Split(verbs, ","), "resources": strings.Split(resources, ","), "resource_names": []string{}}
 }
 
-// listUsers returns the users that have one of Sensu's roles, in Sensu's JSON format.
+// listUsers returns the users with one of Sensu's roles, in Sensu's JSON format.
 func listUsers(r *request) (list []object, err error) {
 	got, err := r.muster.Access.Users(r.Context())
 	for i := range got.Items {
@@ -93,10 +94,11 @@ func listClusterRoleBindings(*request) (list []object, err error) {
 	return list, nil
 }
 
-// listNothing returns an empty list for types that Muster does not have.
+// listNothing answers with an empty list, for Sensu types without an equivalent in Muster.
 func listNothing(*request) ([]object, error) { return nil, nil }
 
-// answerLogin answers Sensu's login paths below /auth, with the users, passwords and sessions of Muster.
+// answerLogin answers sensuctl's login, refresh and logout below the path /auth. It uses the users, passwords and
+// sessions of Muster.
 func (s *Server) answerLogin(r *http.Request) (answer, error) {
 	token := tokenOf(r)
 	if r.Method == http.MethodGet {
@@ -158,15 +160,16 @@ func tokenAnswer(user, secret string, expires time.Time) object {
 	return object{"access_token": webToken(user, secret), "expires_at": expires.Unix(), "refresh_token": secret}
 }
 
-// webToken returns a session's token in the form of a JSON Web Token, because sensuctl config view reads the user's name
-// there. The server reads the last part alone, which is the session's secret.
+// webToken returns a session's token in the form of a JSON Web Token. The command sensuctl config view reads the
+// user's name there. The server reads the last part alone, which is the session's secret.
 func webToken(user, secret string) string {
 	claims, _ := json.Marshal(map[string]string{"sub": user}) // texts have an encoding
 	encode := base64.RawURLEncoding.EncodeToString
 	return encode([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + encode(claims) + "." + encode([]byte(secret))
 }
 
-// sessionSecret returns the secret in a token that webToken made, or the token itself if it has another form.
+// sessionSecret returns the session's secret, extracted from the token that webToken has made. A token of another form
+// is returned whole.
 func sessionSecret(token string) string {
 	parts := strings.Split(token, ".")
 	if secret, err := base64.RawURLEncoding.DecodeString(parts[len(parts)-1]); err == nil && len(parts) == 3 {

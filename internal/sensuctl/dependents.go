@@ -17,7 +17,8 @@ import (
 // (sensuimport.SetOf). When such a resource is written, the forms of those that miss it are imported again. A missing
 // filter or mutator is made in place, and passes no event until it is sent.
 
-// importDependents imports again the resources and handler sets that refer to a resource just written.
+// importDependents imports again the resources that refer to a newly written resource, to complete their references.
+// Handler sets are among them.
 func (r *request) importDependents(name string) error {
 	word := strings.TrimSuffix(r.kind, "s") // in missingAnnotation
 	waits := func(entry string) bool { return strings.HasPrefix(entry+" ", word+" "+name+" ") }
@@ -64,8 +65,8 @@ func (r *request) importDependents(name string) error {
 	return r.applyDocuments(list...)
 }
 
-// importFormAgain converts a stored resource to Sensu's format and imports it again, as if sensuctl had sent it; it
-// returns nil if nothing changes.
+// importFormAgain converts a stored resource to Sensu's format and imports the result again. It works as if sensuctl
+// had sent the resource, and returns nil if nothing changes.
 func (r *request) importFormAgain(path string, m *model.Resource) (*importedDocument, error) {
 	doc, err := r.formOf(path, m)
 	if err != nil || doc == nil {
@@ -89,8 +90,8 @@ func equalSpecs(a, b *model.Resource) bool {
 	return err1 == nil && err2 == nil && string(x) == string(y)
 }
 
-// handlerSetForm converts a pipeline that was imported from a handler set back to the set; it returns nil if the
-// pipeline has another origin.
+// handlerSetForm converts a pipeline that an import made of a handler set back to the handler set. A pipeline of
+// another origin gives nil.
 func handlerSetForm(_ *request, m *model.Resource) (object, error) {
 	members := splitList(m.Metadata.Annotations[sensuimport.SetOf])
 	if len(members) == 0 {
@@ -113,8 +114,8 @@ func handlerSets(r *request) ([]object, error) {
 	return formsOf(r, all, handlerSetForm)
 }
 
-// isHookChange reports whether a request is sensuctl check set-hooks or remove-hook: PUT checks/NAME/hooks/TYPE or
-// DELETE checks/NAME/hooks/TYPE/hook/NAME.
+// isHookChange reports whether a request is sensuctl check set-hooks or remove-hook. Such requests are PUT
+// checks/NAME/hooks/TYPE and DELETE checks/NAME/hooks/TYPE/hook/NAME.
 func isHookChange(method string, r *request) bool {
 	if r.kind != "checks" || len(r.names) < 3 || r.names[1] != "hooks" {
 		return false
@@ -122,7 +123,8 @@ func isHookChange(method string, r *request) bool {
 	return method == http.MethodPut && len(r.names) == 3 || method == http.MethodDelete && len(r.names) == 5 && r.names[3] == "hook"
 }
 
-// changeHooks adds hooks to a check for one result type (critical, non-zero) or removes one hook.
+// changeHooks adds hooks to a check for one kind of result (such as critical), or removes one hook. A result type is,
+// for example, critical or non-zero.
 func (r *request) changeHooks() (answer, error) {
 	var body object
 	if err := json.NewDecoder(r.Body).Decode(&body); err != nil && r.Method == http.MethodPut {
@@ -143,7 +145,7 @@ func (r *request) changeHooks() (answer, error) {
 	return answer{status: http.StatusNoContent}, r.retryStale(func() error { return r.replaceHooks(added) })
 }
 
-// replaceHooks imports a check again with hooks added, or without the hook that the path names.
+// replaceHooks imports a check again with hooks added, or without the hook in the path.
 func (r *request) replaceHooks(added []string) error {
 	m, err := r.readResource("Check", r.namespace, r.name(0))
 	if err != nil {

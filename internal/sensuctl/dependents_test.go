@@ -8,8 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestHandlersGetLaterReferences sends checks, handlers, mutators and filters before the filters, mutators and assets
-// that they name, in the order of published files, and expects each reference once the named resource exists.
+// TestHandlersGetLaterReferences sends resources before other resources that their references name, and expects all
+// references later. Checks, handlers, mutators and filters come before filters, mutators and assets, in the order of
+// published files.
 func TestHandlersGetLaterReferences(t *testing.T) {
 	w := newTestServer(t)
 	for _, put := range []string{

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// document is a resource in Sensu's format, as sensuctl sent it.
+// document is a resource in Sensu's format, as sensuctl sends resources.
 type document struct {
 	kind, namespace, name string // kind is Sensu's type
 	muster                string // kind of Muster
@@ -46,7 +46,7 @@ func (r *request) readDocument() (doc *document, same bool, err error) {
 	return doc, same, err
 }
 
-// equalsForm reports whether a document equals the server's resource in Sensu's format.
+// equalsForm reports whether a document from sensuctl equals the present resource in Sensu's format.
 func (r *request) equalsForm(doc *document, form any) (bool, error) {
 	data, err := json.Marshal(form)
 	if err != nil {
@@ -56,8 +56,8 @@ func (r *request) equalsForm(doc *document, form any) (bool, error) {
 	return err == nil && reflect.DeepEqual(doc.declaredContent(), shown.declaredContent()), err
 }
 
-// parseDocument parses a resource with or without the wrapper {type, api_version, metadata, spec}. The name in the
-// path replaces the name in the body.
+// parseDocument parses a Sensu resource, with or without the wrapper {type, api_version, metadata, spec}. The wrapper
+// is {type, api_version, metadata, spec}. The name in the path replaces the name in the body.
 func parseDocument(data []byte, r *request) (*document, error) {
 	var body object
 	if err := json.Unmarshal(data, &body); err != nil || body == nil {
@@ -74,7 +74,7 @@ func parseDocument(data []byte, r *request) (*document, error) {
 	return d, nil
 }
 
-// newDocument parses a request's body as a resource of the type that the path names.
+// newDocument parses a request's body as a resource of the type in the path.
 func newDocument(path, namespace string, body object) *document {
 	t := sensuTypes[path]
 	d := &document{kind: t.sensu, muster: t.kind, namespace: namespace, spec: body}
@@ -100,7 +100,7 @@ func newDocument(path, namespace string, body object) *document {
 	return d
 }
 
-// textOrStar returns v as a string, or "*" if v is no string or empty.
+// textOrStar returns a value as text, or * for an empty value. It returns "*" if the value is empty or no string.
 func textOrStar(v any) string {
 	if text, _ := v.(string); text != "" {
 		return text
@@ -108,7 +108,7 @@ func textOrStar(v any) string {
 	return "*"
 }
 
-// importFile returns the document as an input file for package sensuimport.
+// importFile returns the document as an input file for an import by package sensuimport.
 func (d *document) importFile() conversion.File {
 	data, _ := json.Marshal(object{"type": d.kind, "api_version": "core/v2", "metadata": d.meta, "spec": d.spec}) // parsed from JSON
 	return conversion.File{Name: "sensuctl", Data: data}
@@ -120,8 +120,8 @@ const managedByLabel = "sensu.io/managed_by"
 // measuredFields are fields of entities that agents report.
 var measuredFields = []string{"last_seen", "system", "sensu_agent_version", "redact", "user"}
 
-// declaredContent returns the declared fields of a document, so that two documents can be compared. Empty fields are
-// left out: sensuctl and the server write them differently.
+// declaredContent returns the declared fields of a document, to compare two documents. Two documents can be compared
+// by these fields. Empty fields are left out: sensuctl and the server write them differently.
 func (d *document) declaredContent() any {
 	if d.kind == "Entity" || d.kind == "EntityConfig" {
 		for _, field := range measuredFields {
@@ -135,8 +135,8 @@ func (d *document) declaredContent() any {
 	return dropEmptyValues(object{"spec": d.spec, "metadata": d.meta})
 }
 
-// dropEmptyValues returns a JSON value without empty strings, zero numbers, empty lists and empty objects; nil if
-// nothing remains.
+// dropEmptyValues returns a JSON value without its empty parts, or nil if nothing remains. Empty parts are empty
+// strings, zero numbers, empty lists and empty objects.
 func dropEmptyValues(v any) any {
 	switch v := v.(type) {
 	case object:
@@ -176,7 +176,7 @@ func textsOf(v any) (out []string) {
 	return out
 }
 
-// toJSON converts a value to the maps, lists and texts that encoding/json decodes.
+// toJSON converts a value to plain JSON values. Plain values are the maps, lists and texts that encoding/json decodes.
 func toJSON(v any) (out object, err error) {
 	data, err := json.Marshal(v)
 	if err == nil {
@@ -185,8 +185,8 @@ func toJSON(v any) (out object, err error) {
 	return out, err
 }
 
-// checkReplaceable returns an error if sensuctl must not replace a resource: another owner manages it, or Sensu's
-// format cannot hold all its fields.
+// checkReplaceable returns an error if a resource has another owner or fields that Sensu's format lacks. Either
+// another owner manages the resource, or Sensu's format cannot hold all its fields.
 func (r *request) checkReplaceable(is *model.Resource) error {
 	if o := is.Metadata.Owner; o != "" && o != owner {
 		return refuseChange(is, "it belongs to "+o, "edit")
@@ -198,8 +198,8 @@ func (r *request) checkReplaceable(is *model.Resource) error {
 	return err
 }
 
-// firstUnsupportedField returns the first field that a conversion to Sensu's format and back would lose, or an empty
-// text.
+// firstUnsupportedField returns the first field of a resource that Sensu's format cannot hold, or an empty text. It
+// converts the resource to Sensu's format and back.
 func (r *request) firstUnsupportedField(is *model.Resource) (string, error) {
 	doc, err := r.formOf(r.kind, is)
 	if err != nil {
@@ -229,7 +229,7 @@ func (r *request) firstUnsupportedField(is *model.Resource) (string, error) {
 	return field, err
 }
 
-// declaredSpec returns a node's spec without the fields that the server writes.
+// declaredSpec returns a node's specification, without the fields that the server itself writes.
 func declaredSpec(spec model.Spec) model.Spec {
 	n, ok := spec.(*model.NodeSpec)
 	if !ok {
@@ -238,8 +238,8 @@ func declaredSpec(spec model.Spec) model.Spec {
 	return &model.NodeSpec{Proxy: n.Proxy, Groups: n.Groups, MayJoin: n.MayJoin, Properties: n.Properties, Upstream: n.Upstream, Keepalive: n.Keepalive, Lifecycle: n.Lifecycle}
 }
 
-// firstLostField compares an object with its version after a conversion and back, and returns the path of the first
-// missing or different field; it returns an empty text if all fields are equal.
+// firstLostField returns the path of the first field that a conversion to Sensu and back loses or changes. It returns
+// an empty text if all fields are equal.
 func firstLostField(path string, has, back object) string {
 	for _, name := range slices.Sorted(maps.Keys(has)) {
 		inner, ok := has[name].(object)
@@ -257,8 +257,8 @@ func firstLostField(path string, has, back object) string {
 	return ""
 }
 
-// formOf converts a resource to Sensu's JSON format, with only declared labels and groups; it returns nil if Sensu has
-// no type for it.
+// formOf converts a resource to Sensu's JSON format, with only declared labels and groups. It returns nil if Sensu has
+// no type for the resource.
 func (r *request) formOf(path string, m *model.Resource) (*document, error) {
 	form := sensuTypes[path].form
 	if m.Kind != sensuTypes[path].kind {
@@ -277,8 +277,8 @@ func (r *request) formOf(path string, m *model.Resource) (*document, error) {
 	return newDocument(path, m.Metadata.Namespace, body), nil
 }
 
-// refuseChange returns an error for a resource that sensuctl must not change; the error names the Muster command that
-// can.
+// refuseChange returns an error if sensuctl must not change a resource, for example one of another tool. The error
+// names the Muster command that can change the resource.
 func refuseChange(m *model.Resource, reason, verb string) error {
 	text := "not by sensuctl: " + strings.ToLower(m.Kind) + " " + m.Metadata.Name + ": " + reason + "; type " + musterCommand(verb, refOf(m))
 	return &sensuError{http.StatusNotImplemented, text, codeNotFound}

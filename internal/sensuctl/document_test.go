@@ -22,7 +22,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// listRevisions returns key, revision and content of every declared resource as text.
+// listRevisions returns all declared resources with their revisions as text, for comparisons. Each has its key,
+// revision and content.
 func (w *testServer) listRevisions() string {
 	w.t.Helper()
 	out := ""
@@ -35,7 +36,7 @@ func (w *testServer) listRevisions() string {
 	return out
 }
 
-// dumpResources reads lists as sensuctl dump does and returns each object with its path for sensuctl create.
+// dumpResources reads lists as sensuctl dump does. It returns each object with its path for sensuctl create.
 func (w *testServer) dumpResources(kinds ...string) (paths []string, docs []object) {
 	w.t.Helper()
 	for _, kind := range kinds {
@@ -107,8 +108,8 @@ metadata: {name: much, namespace: default}
 spec: {checks: [web, ping], reason: move, until: 2036-12-24T18:00:00Z}
 `
 
-// TestDumpAppliesWithoutChange checks that sending an unchanged dump back changes no resource and loses no field that
-// Sensu lacks. A changed field is applied.
+// TestDumpAppliesWithoutChange sends a dump back unchanged, and expects no changed resource and no lost field. Some of
+// the fields are unknown to Sensu. A changed field is applied.
 func TestDumpAppliesWithoutChange(t *testing.T) {
 	w := newTestServer(t)
 	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)
@@ -136,7 +137,7 @@ func TestDumpAppliesWithoutChange(t *testing.T) {
 	w.expectStatus(501, "PUT", core+"/events/web01/nothing", `{"check":{"status":0,"output":"fine","executed":1}}`)
 }
 
-// TestDumpImportsUnchanged checks that a dump imported into an empty server yields the dumped resources.
+// TestDumpImportsUnchanged imports a dump into an empty server, and expects the dumped resources.
 func TestDumpImportsUnchanged(t *testing.T) {
 	w := newTestServer(t)
 	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)
@@ -183,8 +184,8 @@ func TestDumpImportsUnchanged(t *testing.T) {
 	}
 }
 
-// TestAssetFormImportsSameBuilds converts assets to Sensu's format and expects their import to yield the same builds
-// in the same order.
+// TestAssetFormImportsSameBuilds converts assets to Sensu's format and back, and expects equal builds in the same
+// order.
 func TestAssetFormImportsSameBuilds(t *testing.T) {
 	a, b := strings.Repeat("a", 128), strings.Repeat("b", 128)
 	url := "https://example.com/x.tar.gz"
@@ -206,13 +207,13 @@ func TestAssetFormImportsSameBuilds(t *testing.T) {
 	}
 }
 
-// resourceKeyOf returns the key of a resource in namespace default.
+// resourceKeyOf returns the key of a resource in the namespace default.
 func resourceKeyOf(kind, name string) intent.Key {
 	return intent.Key{Kind: kind, Namespace: "default", Name: name}
 }
 
-// TestSelectorsMatchFieldsAndLabels checks selectors on an event, and that unknown fields and faulty syntax are
-// refused.
+// TestSelectorsMatchFieldsAndLabels selects events by fields and labels (sensuctl's selectors), and expects exactly
+// the matching events. Unknown fields and faulty syntax must be refused.
 func TestSelectorsMatchFieldsAndLabels(t *testing.T) {
 	event := object{
 		"entity": object{"metadata": object{"name": "web01", "namespace": "default", "labels": map[string]string{"region": "eu"}}, "subscriptions": []string{"linux", "web", "web01.example.org"}},
@@ -275,8 +276,8 @@ func TestSelectorsMatchFieldsAndLabels(t *testing.T) {
 	}
 }
 
-// TestImportsApplyToEmptyServer checks that an empty server plans and accepts all resources of an import. The plan changes
-// nothing.
+// TestImportsApplyToEmptyServer applies all resources of an import to an empty server, and expects success. The plan
+// changes nothing.
 func TestImportsApplyToEmptyServer(t *testing.T) {
 	for _, name := range slices.Concat(testenv.Value(filepath.Glob("../sensuimport/testdata/*.yaml"))(t), testenv.Value(filepath.Glob("../sensuimport/testdata/samples/*.yaml"))(t)) {
 		w := newTestServer(t)

@@ -11,14 +11,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// reportedEntity has the fields of an entity, as a Sensu agent reported it, that the form of its node changes.
+// reportedEntity has the subscriptions and annotations that a Sensu agent reported about its entity. The server
+// changes them when it shows the node as an entity.
 type reportedEntity struct {
 	Subscriptions []string
 	Annotations   map[string]string
 }
 
-// reportedEntityOf returns the entity that a node's Sensu agent reported as an Entity without its names, and its fields
-// that need a change. Another node has none.
+// reportedEntityOf returns what a node's Sensu agent reported about its entity, without the names of the entity. It
+// also returns the fields that need a change. Another node has none.
 func reportedEntityOf(n *model.NodeSpec) (form object, fields reportedEntity) {
 	form = object{}
 	if json.Unmarshal(n.AgentEntity, &form) != nil || json.Unmarshal(n.AgentEntity, &fields) != nil {
@@ -30,7 +31,7 @@ func reportedEntityOf(n *model.NodeSpec) (form object, fields reportedEntity) {
 	return form, fields
 }
 
-// spell returns group names in the spelling of the agent's subscriptions.
+// spell replaces group names by the agent's own spelling of its subscriptions.
 func (e *reportedEntity) spell(groups []string) []string {
 	spelled := slices.Clone(groups)
 	for i, g := range groups {
@@ -41,8 +42,8 @@ func (e *reportedEntity) spell(groups []string) []string {
 	return spelled
 }
 
-// entityForm converts a node to Sensu's JSON format, an Entity: the entity that its Sensu agent reported, with declared
-// fields.
+// entityForm converts a node to an Entity in Sensu's JSON format. The base is the entity that its Sensu agent
+// reported, with declared fields added.
 func entityForm(r *request, m *model.Resource) (object, error) {
 	n := m.Spec.(*model.NodeSpec)
 	state, err := r.nodeState(m.Metadata.Namespace, m.Metadata.Name)
@@ -89,8 +90,8 @@ func entityForm(r *request, m *model.Resource) (object, error) {
 	return o, nil
 }
 
-// effectiveLabelsAndGroups returns the declared labels and groups of a node and, if its state is given, those of its
-// agent and matching groups.
+// effectiveLabelsAndGroups returns all labels and groups of a node, declared or from its agent. Declared ones come
+// first; with a state, those of its agent and matching groups follow.
 func effectiveLabelsAndGroups(m *model.Resource, n *model.NodeSpec, state *v1.NodeState) (labels map[string]string, groups []string) {
 	labels, all := m.Metadata.Labels, n.Groups
 	if state != nil {
@@ -109,7 +110,8 @@ func effectiveLabelsAndGroups(m *model.Resource, n *model.NodeSpec, state *v1.No
 	return labels, groups
 }
 
-// deregistrationForm returns the first deregistration handler of a node, because an entity in Sensu has only one.
+// deregistrationForm returns the handler that Sensu calls when the node's entity is removed. An entity in Sensu has
+// only one.
 func deregistrationForm(l *model.Lifecycle) object {
 	if l == nil || len(l.Handlers) == 0 {
 		return object{}
@@ -138,16 +140,16 @@ func entityPartForm(kind, fields string) formWriter {
 	}
 }
 
-// ignoreEntityState accepts a request with measured values of an entity and ignores them, because the node's agent
-// reports its own.
+// ignoreEntityState accepts a request with measured values of an entity, and ignores the values. The node's agent
+// reports its own values.
 func (r *request) ignoreEntityState() (answer, error) {
 	_, err := r.readResource("Node", r.namespace, r.name(0))
 	return answer{status: http.StatusOK}, err
 }
 
-// keepUndeclaredNodeFields keeps machine id, key and facts of an existing node when an imported node replaces it. The
-// import repeats labels and groups that the server shows of the node but that its agent, a token or a condition gave
-// the node; those stay undeclared.
+// keepUndeclaredNodeFields keeps the machine id, key and facts of a node that an import replaces. The import repeats
+// labels and groups that the server shows of the node but that its agent, a token or a condition gave the node; those
+// stay undeclared.
 func (r *request) keepUndeclaredNodeFields(made, is *model.Resource) error {
 	now, ok := made.Spec.(*model.NodeSpec)
 	was, ok2 := is.Spec.(*model.NodeSpec)

@@ -112,8 +112,8 @@ func eventForm(r *request, e v1.Event) (object, error) {
 	return out, nil
 }
 
-// eventPartForm converts the entity or the check of an event to Sensu's JSON format. A resource that does not exist
-// has a name only.
+// eventPartForm converts the entity or the check inside an event to Sensu's JSON format. A resource that does not
+// exist has a name only.
 func eventPartForm(r *request, kind, namespace, name string, write formWriter) (o object, err error) {
 	m, err := r.findResource(kind, namespace, name)
 	if err == nil && m != nil {
@@ -128,8 +128,9 @@ func eventPartForm(r *request, kind, namespace, name string, write formWriter) (
 // resolvedOutput is the output of the event that sensuctl event resolve sends. No other command sends this text.
 const resolvedOutput = "Resolved manually by sensuctl"
 
-// putEvent resolves an event, the only change that sensuctl event resolve sends. It refuses other events, which only
-// agents may send. It accepts an event that the server already has, such as an event of a dump, and changes nothing.
+// putEvent resolves an event for sensuctl event resolve, and refuses other changes of events. It serves sensuctl event
+// resolve, which sends no other change. It refuses other events, which only agents may send. It accepts an event that
+// the server already has, such as an event of a dump, and changes nothing.
 func (r *request) putEvent() (answer, error) {
 	var sent struct {
 		Check struct {

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testServer serves Sensu's API over real stores and records requests and answers in a transcript.
+// testServer serves Sensu's API in tests, over real stores. It records requests and answers in a transcript.
 type testServer struct {
 	*apitest.Server
 	t          *testing.T
@@ -30,7 +30,7 @@ type testServer struct {
 	transcript bytes.Buffer
 }
 
-// newTestServer returns a test server over real stores.
+// newTestServer returns a server of Sensu's API for tests, on real stores.
 func newTestServer(t *testing.T) *testServer {
 	w := &testServer{Server: apitest.NewServer(t), t: t, registry: prometheus.NewRegistry()}
 	w.server = New(Options{API: w.Handler, Now: w.Now, Registerer: w.registry})
@@ -96,7 +96,7 @@ func (w *testServer) recordExchange(method, path, body string) {
 	fmt.Fprintf(&w.transcript, "%s\n\n", bytes.TrimSpace(data))
 }
 
-// compareTranscript compares the transcript with a golden file.
+// compareTranscript compares the recorded requests and answers with a golden file.
 func (w *testServer) compareTranscript(name string) {
 	w.t.Helper()
 	file := filepath.Join("testdata", name)

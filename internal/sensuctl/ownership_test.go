@@ -64,8 +64,8 @@ spec:
   alert: {handlers: [chat]}
 `
 
-// changeResource reads a resource in Sensu's format and sends it back with one change, as sensuctl check set-…
-// does.
+// changeResource changes one field of a resource through Sensu's API, like sensuctl check set-…. It reads the resource
+// and sends it back.
 func (w *testServer) changeResource(status int, path string, change func(object)) string {
 	w.t.Helper()
 	var o object
@@ -75,14 +75,14 @@ func (w *testServer) changeResource(status int, path string, change func(object)
 	return w.expectStatus(status, "PUT", path, string(data))
 }
 
-// declaredResource returns a resource as the test server stores it.
+// declaredResource returns a resource in the form in which the test server stores the resource.
 func (w *testServer) declaredResource(kind, name string) *model.Resource {
 	w.t.Helper()
 	m := testenv.Value(w.Intent.Get(w.t.Context(), resourceKeyOf(kind, name)))(w.t)
 	return m
 }
 
-// TestPutReplacesWholeCheck checks that a PUT replaces all fields of a check and makes sensu its owner.
+// TestPutReplacesWholeCheck sends a PUT of a check, and expects new values in all fields and the owner sensu.
 func TestPutReplacesWholeCheck(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(musterYAML)
@@ -120,7 +120,7 @@ func TestPutReplacesWholeCheck(t *testing.T) {
 	}
 }
 
-// TestHooksAreAddedAndRemoved adds hooks to a check and removes them one by one.
+// TestHooksAreAddedAndRemoved adds hooks to a check and removes the hooks one by one.
 func TestHooksAreAddedAndRemoved(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(musterYAML)
@@ -148,7 +148,7 @@ func TestHooksAreAddedAndRemoved(t *testing.T) {
 	}
 }
 
-// TestConcurrentHookChangesAreAllKept checks that hooks added to one check in parallel are all kept.
+// TestConcurrentHookChangesAreAllKept adds hooks to one check in parallel, and expects all hooks to stay.
 func TestConcurrentHookChangesAreAllKept(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(musterYAML)
@@ -188,8 +188,8 @@ func equalJSON(t *testing.T, a, b string) bool {
 	return string(a2) == string(b2)
 }
 
-// TestCreateIsIdempotent checks that sending the same file twice changes nothing, and that a change in the file is
-// applied.
+// TestCreateIsIdempotent sends the same file twice, as sensuctl create does, and expects no change the second time. A
+// changed file is applied.
 func TestCreateIsIdempotent(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(`apiVersion: muster/v1
@@ -273,8 +273,8 @@ spec: {where: 'node.labels["a"] == "b"'}
 	}
 }
 
-// TestPutRefusesForeignAndUnsupportedResources expects a PUT to be refused for resources of other owners or with
-// fields that Sensu lacks, with an error that names Muster's command.
+// TestPutRefusesForeignAndUnsupportedResources sends a PUT for resources of other tools or with unsupported fields,
+// and expects refusals. The error names Muster's command.
 func TestPutRefusesForeignAndUnsupportedResources(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(musterYAML + `---
@@ -317,7 +317,7 @@ spec: {targets: {groups: [linux]}, command: check_title, interval: 1m}
 	}
 }
 
-// TestSetUsesFiltersOfItsHandlers checks that each handler of a handler set keeps its own filters and mutator.
+// TestSetUsesFiltersOfItsHandlers expects each handler of a handler set to keep its own filters and mutator.
 func TestSetUsesFiltersOfItsHandlers(t *testing.T) {
 	w := newTestServer(t)
 	for _, o := range []string{
@@ -339,8 +339,8 @@ func TestSetUsesFiltersOfItsHandlers(t *testing.T) {
 	}
 }
 
-// TestSetFollowsChangesOfItsHandlers checks that a handler set follows changed filters, added handlers and nested
-// sets.
+// TestSetFollowsChangesOfItsHandlers changes the handlers in an imported handler set, and expects the set's pipeline
+// to follow.
 func TestSetFollowsChangesOfItsHandlers(t *testing.T) {
 	w := newTestServer(t)
 	put := func(status int, o string) string {
@@ -396,8 +396,8 @@ func TestSetFollowsChangesOfItsHandlers(t *testing.T) {
 	}
 }
 
-// TestHandlersAndSetsAreShownAsSent checks that handlers and sets have the form in which sensuctl sent them, in lists and
-// alone, and that a check shows the handlers that it names.
+// TestHandlersAndSetsAreShownAsSent expects handlers and handler sets in the form that sensuctl has sent. Lists and
+// single answers are checked; a check shows the handlers that it names.
 func TestHandlersAndSetsAreShownAsSent(t *testing.T) {
 	w := newTestServer(t)
 	sent := map[string]string{

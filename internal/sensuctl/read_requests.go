@@ -12,8 +12,8 @@ import (
 // declared values.
 const maxStates = 1000
 
-// nodeState returns the node's state on the server, or nil if the node is unknown, or the request reads declared values
-// only.
+// nodeState returns what the server knows about a node, such as its last heartbeat, or nil. It returns nil if the node
+// is unknown, or the request reads declared values only.
 func (r *request) nodeState(namespace, name string) (*v1.NodeState, error) {
 	if r.declaredOnly {
 		return nil, nil
@@ -49,13 +49,14 @@ func metadataForm(m *model.Resource, name string) object {
 	return out
 }
 
-// sensuName returns a resource's name in Sensu: the display name if the import derived the Muster name from it, else
-// the Muster name.
+// sensuName returns the name that a Muster resource has in Sensu. It is the display name if the import derived the
+// Muster name from it, else the Muster name.
 func sensuName(m *model.Resource) string {
 	return originalName(m.Metadata.Name, m.Metadata.DisplayName)
 }
 
-// originalName returns original if Muster's cleaned version of it is name, else name.
+// originalName returns the name in Sensu from which the import made the resource's Muster name. Otherwise it returns
+// the Muster name.
 func originalName(name, original string) string {
 	if model.CleanName(original) == name {
 		return original
@@ -66,7 +67,7 @@ func originalName(name, original string) string {
 // pageSize is the largest number of items in one answer; sensuctl asks for the next page by itself.
 const pageSize = 1000
 
-// pageLimits returns the page size and the continue token of a list request.
+// pageLimits returns the page size of a list request, and the token of the next page.
 func pageLimits(r *request) (limit int, after string) {
 	limit, _ = strconv.Atoi(r.URL.Query().Get("limit"))
 	if limit <= 0 || limit > pageSize {
@@ -75,7 +76,7 @@ func pageLimits(r *request) (limit int, after string) {
 	return limit, r.URL.Query().Get("continue")
 }
 
-// readResource reads one resource; it is an error if the resource does not exist.
+// readResource reads one resource from Muster's API. A missing resource is an error.
 func (r *request) readResource(kind, namespace, name string) (*model.Resource, error) {
 	k, _ := r.server.kinds.Of(kind)
 	if name == "" || k.Namespaced && namespace == "" {
@@ -91,7 +92,8 @@ func (r *request) readResource(kind, namespace, name string) (*model.Resource, e
 	return r.server.kinds.DecodeResource(data)
 }
 
-// findResource returns a resource, or nil if it does not exist. The request keeps each answer until forgetResources.
+// findResource returns a resource, or nil if the resource does not exist. The request keeps each answer until
+// forgetResources.
 func (r *request) findResource(kind, namespace, name string) (*model.Resource, error) {
 	k := v1.Ref{Kind: kind, Namespace: namespace, Name: name}
 	if m, ok := r.resources[k]; ok {
@@ -105,7 +107,8 @@ func (r *request) findResource(kind, namespace, name string) (*model.Resource, e
 	return m, nil
 }
 
-// forgetResources drops the cached resources and node states of the request, because a write may have changed them.
+// forgetResources drops the resources and node states in the request's cache, so that later reads are fresh. A write
+// may have changed the stored values.
 func (r *request) forgetResources() {
 	clear(r.resources)
 	r.nodeStates = nil
@@ -143,7 +146,8 @@ func (r *request) readAll(kind string) (list []*model.Resource, err error) {
 	}
 }
 
-// listResources answers with one page of a type's resources that Sensu can show and that match the selectors.
+// listResources answers with one page of the resources of a type. It leaves out resources that Sensu cannot show or
+// that the selectors do not match.
 func (r *request) listResources() (answer, error) {
 	limit, after := pageLimits(r)
 	items, next, err := r.readPage(sensuTypes[r.kind].kind, limit, after)
@@ -162,7 +166,7 @@ func (r *request) listResources() (answer, error) {
 	return r.selectForms(forms, next)
 }
 
-// formsOf converts a list of resources to objects in Sensu's JSON format.
+// formsOf converts a list of Muster resources to objects in Sensu's format.
 func formsOf[T any](r *request, items []T, form func(*request, T) (object, error)) (forms []object, err error) {
 	for _, item := range items {
 		o, err := form(r, item)
@@ -174,7 +178,7 @@ func formsOf[T any](r *request, items []T, form func(*request, T) (object, error
 	return forms, nil
 }
 
-// selectForms answers with the objects that match the request's selectors. A nil object stands for a resource without
+// selectForms answers with the objects that the request's selectors match. A nil object stands for a resource without
 // a form in Sensu. It returns an error for an empty list of a namespace that does not exist.
 func (r *request) selectForms(forms []object, next string) (answer, error) {
 	chosen, err := parseSelectors(r.URL.Query(), r.kind)

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// resourceType describes an object type of Sensu's API, with the Muster kind and commands that correspond to it.
+// resourceType describes an object type of Sensu's API, with its Muster kind and commands.
 type resourceType struct {
 	group, sensu string // core/v2, CheckConfig
 	kind         string // Muster's
@@ -45,10 +45,10 @@ var (
 	bindingCommands = [3]string{"muster auth user list: a user has one role", "muster auth user create NAME --role ROLE", "muster auth user delete NAME"}
 )
 
-// sameCommands returns a list that names the same Muster command for reading, creating and deleting.
+// sameCommands returns one Muster command for reading, creating and deleting alike, for a type.
 func sameCommands(command string) [3]string { return [3]string{command, command, command} }
 
-// commandsOf returns the Muster commands that read, create and delete a Sensu type, or none if Muster has no
+// commandsOf returns the Muster commands that read, create and delete a Sensu type. It returns none if Muster has no
 // counterpart.
 func commandsOf(path string) [3]string {
 	t, known := sensuTypes[path]
@@ -157,8 +157,8 @@ var sensuTypes = map[string]resourceType{
 	"license": {commands: sameCommands("Muster has no licences")},
 }
 
-// unsupportedRequestError returns the error for a request that sensuctl cannot do here, with Muster's command in the
-// hint.
+// unsupportedRequestError returns the error for a request of sensuctl that Muster does not support. The hint has
+// Muster's command.
 func unsupportedRequestError(r *request) error {
 	text := commandFor(r)
 	if strings.HasPrefix(text, "muster ") {
@@ -167,7 +167,7 @@ func unsupportedRequestError(r *request) error {
 	return &sensuError{http.StatusNotImplemented, "not by sensuctl: " + text, codeNotFound}
 }
 
-// commandFor returns the Muster command for the task that a sensuctl request wanted.
+// commandFor returns the Muster command that does the same as a sensuctl request.
 func commandFor(r *request) string {
 	switch kind, last := r.kind, len(r.names)-1; {
 	case kind == "checks" && last == 1 && r.names[1] == "execute":
@@ -200,7 +200,8 @@ func commandFor(r *request) string {
 	return strings.ReplaceAll(text, "%s", name)
 }
 
-// hintCommand adds the Muster command to the error of a risky operation, because sensuctl cannot confirm with --yes.
+// hintCommand adds to the error about a risky operation the Muster command for the operation. Sensuctl cannot confirm
+// with --yes.
 func hintCommand(err error, command string) error {
 	var e *model.Error
 	if !errors.As(err, &e) || e.Class != model.Guarded {
@@ -219,7 +220,7 @@ func musterCommand(verb string, ref v1.Ref, flags ...string) string {
 	return strings.Join(append(words, namespaceFlags(ref.Namespace, flags...)...), " ")
 }
 
-// silenceCommand returns the command of Muster that creates a silence with the same fields.
+// silenceCommand returns the Muster command that creates a silence with the same fields.
 func silenceCommand(namespace string, s *model.SilenceSpec) string {
 	words := []string{"muster silence"}
 	if s.Targets != nil {
@@ -252,7 +253,7 @@ func silenceCommand(namespace string, s *model.SilenceSpec) string {
 	return strings.Join(append(words, namespaceFlags(namespace, "--yes")...), " ")
 }
 
-// namespaceFlags returns the flag -n for a namespace other than default.
+// namespaceFlags returns the flag -n with the namespace, or nothing for the namespace default.
 func namespaceFlags(namespace string, more ...string) []string {
 	if namespace == "" || namespace == model.DefaultNamespaceName {
 		return more

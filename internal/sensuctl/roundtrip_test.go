@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// drawResources draws resources with the fields that a dump shows in another form: times in which a check does not
-// run, handlers of keepalives, secret labels, and silences of the same scope.
+// drawResources makes random resources for a test of dumps and their import. Their fields have another form in a dump,
+// such as times without check runs, handlers of keepalives, secret labels, and silences of the same scope.
 func drawResources(t *rapid.T) string {
 	pick := func(name string, options ...string) string { return rapid.SampledFrom(options).Draw(t, name) }
 	some := func(name string, options ...string) string {
@@ -45,8 +45,8 @@ func drawResources(t *rapid.T) string {
 	return text
 }
 
-// drawAgentReport draws the report of a Sensu agent: labels and subscriptions that only the agent declares, and keys
-// whose values the agent redacts.
+// drawAgentReport makes random data that a Sensu agent could report about its machine. It has labels and subscriptions
+// that only the agent declares, and keys whose values the agent redacts.
 func drawAgentReport(t *rapid.T) model.NodeSpec {
 	some := func(name string, options ...string) []string {
 		return rapid.SliceOfNDistinct(rapid.SampledFrom(options), 0, 3, rapid.ID[string]).Draw(t, name)
@@ -68,8 +68,8 @@ func drawAgentReport(t *rapid.T) model.NodeSpec {
 	return spec
 }
 
-// TestDumpsRoundTrip sends dumps of random resources and of random reports of a Sensu agent back, as sensuctl create
-// does, and expects that no resource changes.
+// TestDumpsRoundTrip sends dumps of random resources back, and expects no resource to change. The dumps also contain
+// random reports of a Sensu agent.
 func TestDumpsRoundTrip(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(string(testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)))
@@ -96,8 +96,8 @@ func TestDumpsRoundTrip(t *testing.T) {
 	})
 }
 
-// TestEntityIsAsReported expects the entity of a Sensu agent with the fields, annotations and subscriptions that the
-// agent reported, beside declared ones.
+// TestEntityIsAsReported expects an entity with the fields, annotations and subscriptions that its Sensu agent
+// reported. Declared fields are there, too.
 func TestEntityIsAsReported(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply("{apiVersion: muster/v1, kind: Group, metadata: {name: web-servers}, spec: {selfJoin: true}}")

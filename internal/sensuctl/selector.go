@@ -10,12 +10,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// selectors holds the terms of a field selector and a label selector. An object must match all of them, such as
-// check.name == "disk" && region in [eu, us] && "db" notin entity.subscriptions.
+// selectors holds the terms of a request's field selector and label selector. An object must match all of them, such
+// as check.name == "disk" && region in [eu, us] && "db" notin entity.subscriptions.
 type selectors []selectorTerm
 
-// selectorTerm is one comparison of a selector: a left operand, an operator and right operands. An operand is the
-// path of a field, or a text, which may be in quotation marks.
+// selectorTerm is one comparison of a selector, such as check.name == "disk". It has a left operand, an operator and
+// right operands. An operand is the path of a field, or a text, which may be in quotation marks.
 type selectorTerm struct {
 	onLabels    bool // operands are names of labels, not paths of fields
 	left        string
@@ -50,7 +50,7 @@ func parseSelectors(query url.Values, kind string) (all selectors, err error) {
 	return all, nil
 }
 
-// parseSelector parses the terms of a selector, joined by &&.
+// parseSelector parses a selector, which consists of terms joined by &&.
 func parseSelector(text string) (list selectors, err error) {
 	words := selectorWord.FindAllString(text, -1)
 	if slices.Contains(words, `"`) || slices.Contains(words, "'") {
@@ -73,7 +73,7 @@ func parseSelector(text string) (list selectors, err error) {
 // selectorWord matches a text in quotation marks, a mark that is not closed, a sign, or anything up to a blank or sign.
 var selectorWord = regexp.MustCompile(`"[^"]*"|'[^']*'|["'\[\],]|==|!=|&&|[^ \t][^ \t\[\],=!&"']*`)
 
-// parseTerm parses one comparison of a selector; ok is false if the words form none.
+// parseTerm parses one comparison of a selector. The result ok is false if the words form no comparison.
 func parseTerm(words []string) (t selectorTerm, ok bool) {
 	if len(words) < 3 || !slices.Contains([]string{"==", "!=", "in", "notin", "matches"}, words[1]) {
 		return t, false
@@ -91,7 +91,7 @@ func parseTerm(words []string) (t selectorTerm, ok bool) {
 // isQuoted reports whether a word is a text in quotation marks.
 func isQuoted(word string) bool { return word[0] == '"' || word[0] == '\'' }
 
-// matches reports whether an object of a type, such as checks, satisfies all terms.
+// matches reports whether an object of a type, such as checks, satisfies all terms of the selectors.
 func (l selectors) matches(kind string, o object) bool {
 	for i := range l {
 		if !l[i].matches(kind, o) {
@@ -101,7 +101,7 @@ func (l selectors) matches(kind string, o object) bool {
 	return true
 }
 
-// matches reports whether the term is true for an object.
+// matches reports whether a term of a selector is true for an object.
 func (t *selectorTerm) matches(kind string, o object) bool {
 	left := t.operandValues(t.left, kind, o, false)
 	var right []string
@@ -120,8 +120,9 @@ func (t *selectorTerm) matches(kind string, o object) bool {
 	return common
 }
 
-// operandValues returns the values of the field that an operand names, or the operand itself as a literal. A path
-// that the object does not have is a text on the right side of a term and empty on the left side.
+// operandValues returns the values that an operand of a selector has in an object. An operand that is no field is
+// itself the value. A path that the object does not have is a text on the right side of a term and empty on the left
+// side.
 func (t *selectorTerm) operandValues(word, kind string, o object, right bool) []string {
 	path, isPath := strings.CutPrefix(word, sensuTypes[kind].word+".")
 	switch {
@@ -142,7 +143,7 @@ func (t *selectorTerm) operandValues(word, kind string, o object, right bool) []
 	return []string{""}
 }
 
-// labelValues returns the values of a label of an object; for an event, also of its entity and check.
+// labelValues returns the values of a label of an object. For an event it also looks at the entity and the check.
 func labelValues(o object, name string) []string {
 	for _, of := range []any{o, o["entity"], o["check"]} {
 		of, _ := of.(object)
@@ -155,7 +156,8 @@ func labelValues(o object, name string) []string {
 	return []string{""}
 }
 
-// fieldValues returns the values of an object's field by its path, such as name or entity.name, or nil.
+// fieldValues returns the values of an object's field by its path, such as entity.name. It returns nil if the object
+// has no such field.
 func fieldValues(kind string, o object, path string) []string {
 	if label, ok := strings.CutPrefix(path, "labels."); ok && kind == "events" {
 		return labelValues(o, label) // an event also has the labels of its entity and its check
@@ -192,7 +194,7 @@ func fieldValues(kind string, o object, path string) []string {
 	return []string{string(data)}
 }
 
-// refuseUnknownField returns an error for a term whose field the type lacks, because the term would match nothing or
+// refuseUnknownField returns an error for a selector's term with an unknown field. Such a term would match nothing or
 // everything.
 func (t *selectorTerm) refuseUnknownField(kind string) error {
 	field := t.left

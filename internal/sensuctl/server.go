@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Options holds the dependencies of a Server.
+// Options has the settings of a Server for sensuctl.
 type Options struct {
 	API        http.Handler // Muster's API; it also answers every path that is not Sensu's
 	Registerer prometheus.Registerer
@@ -31,7 +31,7 @@ type Options struct {
 	MaxAffected int // largest number of nodes that a change may affect; 0: no limit, as in Sensu
 }
 
-// Server is an http.Handler that answers sensuctl and passes all other requests to the API.
+// Server answers the requests of sensuctl. It passes all other requests to Muster's API.
 type Server struct {
 	api      http.Handler
 	kinds    *kind.Registry
@@ -42,7 +42,7 @@ type Server struct {
 	maxAffected int
 }
 
-// New returns a Server, the HTTP handler of the listener on which the server answers both users of Muster and sensuctl.
+// New returns an HTTP handler that sends requests of sensuctl to Sensu's API, and others to Muster's.
 func New(o Options) *Server {
 	s := &Server{api: o.API, kinds: kind.All(), log: o.Log, now: o.Now, maxAffected: o.MaxAffected, requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_sensuctl_requests_total", Help: "Requests of sensuctl, by class (login, read, write, elsewhere) and status.",
@@ -65,18 +65,18 @@ const (
 	requestTimeout = 2 * time.Minute // duration of one request with all of its calls to the API
 )
 
-// answer is the response to a request that succeeded.
+// answer is the successful response to a request of sensuctl.
 type answer struct {
 	status int // 0: 200 to GET, 201 to PUT and POST, 204 to DELETE
 	body   any
 	next   string // the token of the next page
 }
 
-// operation is a function that answers requests of one HTTP method and path.
+// operation is a function that answers the requests with one HTTP method and path.
 type operation func() (answer, error)
 
-// request is an HTTP request of an authenticated user, with its parsed path and cached resources. A resource that
-// several forms need is read once.
+// request is a request of an authenticated user. It has the parsed path and cached resources. A resource that several
+// forms need is read once.
 type request struct {
 	*http.Request
 	sensuPath
@@ -88,7 +88,7 @@ type request struct {
 	nodeStates   map[v1.Ref]*v1.NodeState // nil: not read yet
 }
 
-// ServeHTTP answers the paths of Sensu's API and passes all others to Muster's.
+// ServeHTTP answers the paths of Sensu's API. All other paths go to Muster's API.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !IsSensuPath(r.URL.EscapedPath()) {
 		s.api.ServeHTTP(w, r)
@@ -110,7 +110,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeAnswer(w, out)
 }
 
-// answer authenticates a request before it reads the body, then answers the request.
+// answer checks who sends a request of sensuctl, and answers the request. Authentication comes before reading the
+// body.
 func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 	switch path := r.URL.Path; {
 	case path == "/version":
@@ -149,7 +150,8 @@ func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 	return class, out, err
 }
 
-// tokenOf returns Muster's token in a request, which sensuctl sends as a session token or an API key.
+// tokenOf returns the Muster token that a request of sensuctl carries. Sensuctl sends the token as a session token or
+// an API key.
 func tokenOf(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if scheme == "Bearer" || scheme == "Key" {
@@ -158,7 +160,7 @@ func tokenOf(r *http.Request) string {
 	return ""
 }
 
-// IsSensuPath reports whether a path belongs to Sensu's API.
+// IsSensuPath reports whether an HTTP path belongs to Sensu's API.
 func IsSensuPath(path string) bool {
 	switch path {
 	case "/auth", "/version", "/health":
@@ -168,7 +170,8 @@ func IsSensuPath(path string) bool {
 	return ok || strings.HasPrefix(path, "/auth/")
 }
 
-// sensuPath holds the parts of a request's path: /api/GROUP/VERSION/[namespaces/NAMESPACE/]TYPE[/NAME…].
+// sensuPath has the parts of the path in a request to Sensu's API, such as type and names. Its form is
+// /api/GROUP/VERSION/[namespaces/NAMESPACE/]TYPE[/NAME…].
 type sensuPath struct {
 	group     string // core/v2
 	namespace string // Muster's name of the namespace; empty: all namespaces
@@ -178,7 +181,7 @@ type sensuPath struct {
 
 const maxPathParts = 16
 
-// parsePath splits the escaped path of a Sensu API request. Muster's own paths (/api/v1) are not ok.
+// parsePath splits the path of a Sensu API request into its parts. Muster's own paths (/api/v1) are not ok.
 func parsePath(path string) (p sensuPath, ok bool) {
 	rest, ok := strings.CutPrefix(path, "/api/")
 	if !ok {
@@ -210,7 +213,8 @@ func parsePath(path string) (p sensuPath, ok bool) {
 	return p, p.kind != ""
 }
 
-// name returns the i-th name after the type, cleaned for Muster, or an empty text if the path is shorter.
+// name returns the i-th name in the path, with characters that Muster forbids replaced. If the path is shorter, it
+// returns an empty text.
 func (p *sensuPath) name(i int) string {
 	if i >= len(p.names) {
 		return ""
@@ -242,8 +246,8 @@ var codes = map[model.Class]int{
 	model.NotFound: codeNotFound, model.Conflict: codeExists, model.Forbidden: codeDenied, model.Unauthenticated: codeUnauthenticated,
 }
 
-// sensuErrorOf converts an error of Muster's API to Sensu's JSON format: one line, with the hint. An internal error
-// is logged, and its text stays on the server.
+// sensuErrorOf converts an error of Muster's API to Sensu's JSON format. The message is one line, with the hint. An
+// internal error is logged, and its text stays on the server.
 func (s *Server) sensuErrorOf(err error) *sensuError {
 	if e := (*sensuError)(nil); errors.As(err, &e) {
 		return e
@@ -264,7 +268,7 @@ func (s *Server) sensuErrorOf(err error) *sensuError {
 	return &sensuError{e.Class.HTTP(), message, codes[e.Class]}
 }
 
-// writeAnswer writes the answer: a text unchanged, another value as JSON.
+// writeAnswer writes the answer to a request. A text stays unchanged, and another value becomes JSON.
 func writeAnswer(w http.ResponseWriter, a answer) {
 	if a.next != "" {
 		w.Header().Set("Sensu-Continue", a.next)
@@ -287,12 +291,12 @@ func writeAnswer(w http.ResponseWriter, a answer) {
 	}
 }
 
-// typeOperations holds the functions that answer requests about one type; A nil function means that sensuctl cannot do
-// this, only a command of Muster.
+// typeOperations holds the functions that answer requests about one Sensu type. A nil function means that only a
+// Muster command can do the operation.
 type typeOperations struct{ list, get, create, replace, remove operation }
 
-// operation returns the function that answers a method and path, or nil if Muster does not support the request from
-// sensuctl.
+// operation finds the function that answers requests with a given method and path. It returns nil if Muster does not
+// support the request from sensuctl.
 func (r *request) operation(method string) operation {
 	depth, t := len(r.names), sensuTypes[r.kind]
 	collection, one := depth == 0, depth == 1

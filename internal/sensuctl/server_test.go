@@ -29,7 +29,7 @@ func (w *testServer) requestWithPassword(path, user, password string) *http.Resp
 	return w.serveRequest(r)
 }
 
-// TestLoginOpensSessionOfMuster checks login, refresh, logout and the limit for wrong passwords.
+// TestLoginOpensSessionOfMuster checks login, refresh and logout of sensuctl, and the limit for wrong passwords.
 func TestLoginOpensSessionOfMuster(t *testing.T) {
 	w := newTestServer(t)
 	answer := w.requestWithPassword("/auth", "admin", apitest.Password)
@@ -70,7 +70,7 @@ func TestLoginOpensSessionOfMuster(t *testing.T) {
 	}
 }
 
-// TestAPIKeyIsTokenOfMuster checks that the server accepts a Muster token where sensuctl sends an API key.
+// TestAPIKeyIsTokenOfMuster sends a Muster token in the place of Sensu's API key, and expects an accepted request.
 func TestAPIKeyIsTokenOfMuster(t *testing.T) {
 	w := newTestServer(t)
 	r := httptest.NewRequest(http.MethodGet, core+"/checks", nil)
@@ -80,7 +80,7 @@ func TestAPIKeyIsTokenOfMuster(t *testing.T) {
 	}
 }
 
-// TestRolesDecidePermissions checks what viewers, operators, agents and strangers may do.
+// TestRolesDecidePermissions expects viewers, operators, agents and strangers to have the permissions of their roles.
 func TestRolesDecidePermissions(t *testing.T) {
 	check := `{"metadata":{"name":"ok","namespace":"default"},"command":"true","interval":10,"publish":true,"subscriptions":["all"]}`
 	silence := `{"metadata":{"namespace":"default"},"expire":60,"check":"ok","reason":"planned"}`
@@ -102,8 +102,8 @@ func TestRolesDecidePermissions(t *testing.T) {
 	w.expectStatus(401, "GET", "/api/core/v2/clusterroles", "")
 }
 
-// TestFaultyRequestsAreRefused checks that invalid names, unknown namespaces, too long bodies and non-JSON bodies are
-// refused.
+// TestFaultyRequestsAreRefused expects refusals of invalid names, unknown namespaces, too long bodies and bodies
+// without JSON.
 func TestFaultyRequestsAreRefused(t *testing.T) {
 	w := newTestServer(t)
 	w.expectStatus(404, "GET", "/api/core/v2/namespaces/nope/checks", "")
@@ -123,8 +123,8 @@ func TestFaultyRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPassiveCheckRoundTrip checks that a check without command and publish is imported as passive, and stays passive
-// when sent again.
+// TestPassiveCheckRoundTrip expects an import of a check without command and publish to give a passive check. The
+// check stays passive when it is sent again.
 func TestPassiveCheckRoundTrip(t *testing.T) {
 	w := newTestServer(t)
 	w.expectStatus(201, "PUT", core+"/checks/backup", `{"metadata":{"name":"backup"},"command":"","publish":false,"interval":60,"subscriptions":["linux"],"ttl":600,"check_hooks":[{"critical":["ps"]}]}`)
@@ -143,8 +143,8 @@ func TestPassiveCheckRoundTrip(t *testing.T) {
 	passive()
 }
 
-// TestPutKeepsReferencedResources checks that a resource written by PUT leaves the groups and nodes to which it
-// refers unchanged.
+// TestPutKeepsReferencedResources replaces a resource by PUT, and expects the groups and nodes that the resource names
+// to stay.
 func TestPutKeepsReferencedResources(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply("apiVersion: muster/v1\nkind: Group\nmetadata: {name: linux}\nspec: {where: 'node.facts.os == \"linux\"'}\n---\napiVersion: muster/v1\nkind: Node\nmetadata: {name: switch1, labels: {rack: a7}}\nspec: {proxy: true}\n")
@@ -161,8 +161,8 @@ func TestPutKeepsReferencedResources(t *testing.T) {
 	}
 }
 
-// TestCheckGetsLaterReferences checks that a check sent before its handlers, hooks, pipelines and assets gets them
-// later, as sensuctl create needs.
+// TestCheckGetsLaterReferences sends a check before the resources that its references name, and expects the references
+// to come later. The command sensuctl create needs this.
 func TestCheckGetsLaterReferences(t *testing.T) {
 	w := newTestServer(t)
 	w.expectStatus(201, "PUT", core+"/checks/disk", `{"metadata":{"name":"disk"},"command":"true","interval":10,"publish":true,"subscriptions":["all"],"handlers":["Keep","chat"],"check_hooks":[{"non-zero":["ps"]},{"critical":["df"]}],"pipelines":[{"name":"flow","type":"Pipeline","api_version":"core/v2"}],"runtime_assets":["Tools"]}`)
@@ -191,8 +191,8 @@ func TestCheckGetsLaterReferences(t *testing.T) {
 	}
 }
 
-// TestPipelineGetsLaterHandlers checks that a pipeline sent before its handlers, filters and mutators keeps all of its
-// workflows, and gets the handlers later, also from a set.
+// TestPipelineGetsLaterHandlers sends a pipeline before its handlers, and expects complete workflows after the
+// handlers have arrived. Filters and mutators also come later; all workflows stay, also for a handler set.
 func TestPipelineGetsLaterHandlers(t *testing.T) {
 	w := newTestServer(t)
 	workflows := `[{"name":"a","handler":{"name":"Keep"},"filters":[{"name":"night"}],"mutator":{"name":"short"}},{"name":"b","handler":{"name":"both"}}]`
@@ -227,8 +227,8 @@ func TestPipelineGetsLaterHandlers(t *testing.T) {
 	}
 }
 
-// TestUnsupportedRequestsNameCommand expects each refused request to name Muster's command and to have an HTTP status
-// after which sensuctl continues with a dump.
+// TestUnsupportedRequestsNameCommand sends requests without an equivalent in Muster, and expects answers that name a
+// Muster command. The HTTP status must let sensuctl continue with a dump.
 func TestUnsupportedRequestsNameCommand(t *testing.T) {
 	w := newTestServer(t)
 	for path, want := range map[string]string{
@@ -261,8 +261,7 @@ func TestUnsupportedRequestsNameCommand(t *testing.T) {
 	}
 }
 
-// TestEveryTypeHasCommands checks that each Sensu type lists the Muster commands for reading, creating and deleting
-// it.
+// TestEveryTypeHasCommands expects a Muster command for reading, creating and deleting each type of Sensu resource.
 func TestEveryTypeHasCommands(t *testing.T) {
 	for kind := range sensuTypes {
 		if of := commandsOf(kind); slices.Contains(of[:], "") {
@@ -271,7 +270,7 @@ func TestEveryTypeHasCommands(t *testing.T) {
 	}
 }
 
-// TestListsArePaged checks that three checks are listed in two pages.
+// TestListsArePaged lists three checks, and expects two pages.
 func TestListsArePaged(t *testing.T) {
 	w := newTestServer(t)
 	for _, name := range []string{"a", "b", "c"} {
@@ -296,7 +295,7 @@ func TestListsArePaged(t *testing.T) {
 	}
 }
 
-// TestRolesAreReadOnly checks that roles and bindings are listed and cannot be written. A role of a dump can be sent
+// TestRolesAreReadOnly expects roles and bindings in lists, and refusals of all writes. A role of a dump can be sent
 // back unchanged; no other is accepted.
 func TestRolesAreReadOnly(t *testing.T) {
 	w := newTestServer(t)
@@ -345,7 +344,7 @@ func TestRolesAreReadOnly(t *testing.T) {
 	w.expectStatus(422, "GET", "/api/core/v2/clusterroles?fieldSelector=check.name%20%3D%3D%20view", "")
 }
 
-// fakeAPI is a fake Muster API that accepts every user and has one check.
+// fakeAPI is a stand-in for Muster's API, with one check. It accepts every user.
 func fakeAPI(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch r.URL.Path {
@@ -360,7 +359,7 @@ func fakeAPI(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// FuzzRequest sends random requests of an existing user and expects no internal error and no invalid JSON.
+// FuzzRequest sends random requests of an existing user, and expects no internal error. Each answer is valid JSON.
 func FuzzRequest(f *testing.F) {
 	f.Add("GET", "/api/core/v2/namespaces/default/checks", "fieldSelector=check.name == x", "")
 	f.Add("GET", "/api/core/v2/namespaces/default/checks/x", "", "")
@@ -399,8 +398,8 @@ func FuzzRequest(f *testing.F) {
 
 const core = "/api/core/v2/namespaces/default"
 
-// TestSensuctlConversationMatchesGolden replays the requests of sensuctl create -f, check, entity, event and
-// silenced, and compares the answers with a golden file.
+// TestSensuctlConversationMatchesGolden replays the requests of several sensuctl commands, and compares the answers
+// with a golden file. The commands are create -f, check, entity, event and silenced.
 func TestSensuctlConversationMatchesGolden(t *testing.T) {
 	w := newTestServer(t)
 	w.recordExchange("PUT", "/api/core/v2/namespaces/team", `{"name":"team"}`)
@@ -445,8 +444,8 @@ func TestSensuctlConversationMatchesGolden(t *testing.T) {
 	w.compareTranscript("conversation.txt")
 }
 
-// TestGuardedRequestsNameCommand expects a change to more nodes than the server's limit to be refused with the Muster
-// command to type, because sensuctl has no --yes.
+// TestGuardedRequestsNameCommand sends a change that affects too many nodes at once, and expects a refusal with
+// Muster's command. The error names the Muster command, because sensuctl has no --yes.
 func TestGuardedRequestsNameCommand(t *testing.T) {
 	w := newTestServer(t)
 	w.server.maxAffected = 50
@@ -488,7 +487,8 @@ func TestGuardedRequestsNameCommand(t *testing.T) {
 	}
 }
 
-// TestSilenceCommandHasAllFields checks that the suggested command makes a silence with all fields of the request.
+// TestSilenceCommandHasAllFields expects a suggested muster command that makes a silence with all fields of the
+// request.
 func TestSilenceCommandHasAllFields(t *testing.T) {
 	w := newTestServer(t)
 	at := model.Time{Time: w.Now()}
@@ -504,8 +504,8 @@ func TestSilenceCommandHasAllFields(t *testing.T) {
 	}
 }
 
-// TestEventInfoHasHooksAndMetrics checks that one event has its hook results and values in Sensu's form, and that the health
-// of the one member is answered without a login.
+// TestEventInfoHasHooksAndMetrics expects one event to have its hook results and values in Sensu's form. The health of
+// the server is answered without a login.
 func TestEventInfoHasHooksAndMetrics(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(string(testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)))

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// listSilences answers /silenced, /silenced/subscriptions/S and /silenced/checks/C with one page, because sensuctl
-// reads only the first.
+// listSilences answers with all silences of a namespace, because sensuctl reads only the first page. The paths are
+// /silenced, /silenced/subscriptions/S and /silenced/checks/C.
 func (r *request) listSilences() (answer, error) {
 	all, err := r.readAll("Silence")
 	if err != nil {
@@ -29,7 +29,7 @@ func (r *request) listSilences() (answer, error) {
 	return r.selectForms(forms, "")
 }
 
-// getSilence answers with the first silence that has the name in the path.
+// getSilence answers with the first silence of the name in the path.
 func (r *request) getSilence() (answer, error) {
 	found, err := r.matchSilences()
 	if err != nil {
@@ -38,8 +38,8 @@ func (r *request) getSilence() (answer, error) {
 	return answer{body: silenceForm(found[0])}, nil
 }
 
-// matchSilences returns the silences whose Sensu name (SUBSCRIPTION:CHECK) or Muster name stands in the path. Several
-// silences may have the same name in Sensu.
+// matchSilences returns the silences with the name in the path. The name is the Sensu name (SUBSCRIPTION:CHECK) or the
+// Muster name. Several silences may have the same name in Sensu.
 func (r *request) matchSilences() (found []*model.Resource, err error) {
 	all, err := r.readAll("Silence")
 	if err != nil {
@@ -66,11 +66,11 @@ func objectName(o object) string {
 // silenceName returns a silence's name in Sensu, SUBSCRIPTION:CHECK.
 func silenceName(m *model.Resource) string { return objectName(silenceForm(m)) }
 
-// equalNames reports whether two names are equal as written or after both are cleaned for Muster.
+// equalNames reports whether two names are equal, also after characters that Muster forbids are replaced.
 func equalNames(a, b string) bool { return a == b || model.CleanName(a) == model.CleanName(b) }
 
-// equalSilenceNames splits two silence names SUBSCRIPTION:CHECK at the last colon and reports whether both parts are
-// equal.
+// equalSilenceNames reports whether two silence names SUBSCRIPTION:CHECK are equal. It splits each name at the last
+// colon, and compares both parts.
 func equalSilenceNames(a, b string) bool {
 	i, j := strings.LastIndexByte(a, ':'), strings.LastIndexByte(b, ':')
 	return i >= 0 && j >= 0 && equalNames(a[:i], b[:j]) && equalNames(a[i+1:], b[j+1:])
@@ -119,7 +119,7 @@ func silenceForm(m *model.Resource) object {
 	return o
 }
 
-// putSilence creates a silence (POST, PUT) or replaces the one of the same scope (PUT).
+// putSilence creates or replaces a silence. POST creates, and PUT also replaces the silence of the same scope.
 func (r *request) putSilence() (answer, error) {
 	doc, same, err := r.readDocument()
 	if err != nil || same {

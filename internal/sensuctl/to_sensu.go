@@ -16,11 +16,11 @@ import (
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
 
-// formWriter is a function that converts a Muster resource to Sensu's JSON format; it returns nil if Sensu has no
+// formWriter is a function that converts a Muster resource to Sensu's JSON format. It returns nil if Sensu has no
 // counterpart.
 type formWriter = func(*request, *model.Resource) (object, error)
 
-// resourceForm returns a formWriter that converts the spec by write and adds the metadata.
+// resourceForm returns a formWriter, which converts a resource's spec by `write` and adds its metadata.
 func resourceForm[S model.Spec](write func(S) object) formWriter {
 	return func(_ *request, m *model.Resource) (object, error) {
 		o := write(m.Spec.(S))
@@ -32,7 +32,7 @@ func resourceForm[S model.Spec](write func(S) object) formWriter {
 	}
 }
 
-// checkForm converts a Check to Sensu's JSON format (CheckConfig), without fields that Sensu lacks.
+// checkForm converts a Check to a CheckConfig in Sensu's JSON format. Fields that Sensu lacks are left out.
 func checkForm(r *request, m *model.Resource) (object, error) {
 	c := m.Spec.(*model.CheckSpec)
 	o := object{
@@ -85,8 +85,9 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 	return o, addSubdues(r, o, m, c.Schedule)
 }
 
-// addRecipients adds the recipients of a check's events to its Sensu object: handlers, handlers of metrics and
-// pipelines. Only the last pipelines of the check are shown as handlers, because an import puts them last.
+// addRecipients adds to a Sensu check the handlers and pipelines that receive its events. Recipients are handlers,
+// handlers of metrics, and pipelines. Only the last pipelines of the check are shown as handlers, because an import
+// puts them last.
 func addRecipients(r *request, o object, m *model.Resource, handlers []string) error {
 	pipelines, metrics := m.Spec.(*model.CheckSpec).Pipelines, []string{}
 	for len(pipelines) > 0 {
@@ -116,9 +117,9 @@ func addRecipients(r *request, o object, m *model.Resource, handlers []string) e
 	return nil
 }
 
-// hookListsForm converts a check's hooks to Sensu's JSON format: lists of hook names by result type. Hooks whose
-// command is part of the check have no equivalent in Sensu. An import of the lists makes the same hooks in the same
-// order.
+// hookListsForm converts a check's hooks to Sensu's form, lists of hook names by kind of result. Each list is for one
+// result type. Hooks whose command is part of the check have no equivalent in Sensu. An import of the lists makes the
+// same hooks in the same order.
 func hookListsForm(hooks []model.Hook) []object {
 	out := []object{}
 	for _, h := range hooks {
@@ -135,7 +136,8 @@ func hookListsForm(hooks []model.Hook) []object {
 	return out
 }
 
-// addHookToList adds a hook to the last list if that list is for the same result type, otherwise to a new list.
+// addHookToList adds a hook for a result type to the list of a check's hooks. It takes the last list only if that list
+// is for the same result type.
 func addHookToList(lists []object, when, hook string) []object {
 	if n := len(lists); n > 0 {
 		if names, ok := lists[n-1][when].([]string); ok {
@@ -146,7 +148,7 @@ func addHookToList(lists []object, when, hook string) []object {
 	return append(lists, object{when: []string{hook}})
 }
 
-// addSubdues adds the times in which a check does not run to its Sensu object, as subdues.
+// addSubdues adds to a Sensu check the times without runs, as subdues.
 func addSubdues(r *request, o object, m *model.Resource, s *model.Schedule) error {
 	if s == nil {
 		return nil
@@ -181,8 +183,9 @@ func addSubdues(r *request, o object, m *model.Resource, s *model.Schedule) erro
 	return nil
 }
 
-// addMissingReferences adds the references that missed their resource when a check, handler, filter or mutator was
-// imported, from the annotation missingAnnotation.
+// addMissingReferences adds to a Sensu object the references to resources that did not exist at the import. The
+// annotation missingAnnotation lists references of a check, handler, filter or mutator to resources that did not exist
+// at the import.
 func addMissingReferences(o object, m *model.Resource) {
 	for _, entry := range splitList(m.Metadata.Annotations[missingAnnotation]) {
 		words := strings.Fields(entry)
@@ -204,8 +207,8 @@ func addMissingReferences(o object, m *model.Resource) {
 	}
 }
 
-// assetForm converts an Asset to Sensu's JSON format, with filters for each build's platform. An import of the form
-// makes the same builds.
+// assetForm converts an Asset to the JSON object that Sensu has for assets. Its filters select each build's platform.
+// An import of the form makes the same builds.
 func assetForm(a *model.AssetSpec) object {
 	o := object{"url": "", "sha512": "", "filters": []string{}, "builds": nil, "headers": nil}
 	if len(a.Builds) == 1 {
@@ -226,7 +229,7 @@ func assetForm(a *model.AssetSpec) object {
 	return o
 }
 
-// assetFilters converts a build's platform to Sensu's filter expressions over an entity.
+// assetFilters converts the platform of an Asset's build to Sensu's filter expressions over an entity.
 func assetFilters(b *model.AssetBuild) []string {
 	out := []string{}
 	arch, armVersion := b.Arch, ""
@@ -272,8 +275,8 @@ func hookForm(h *model.HookSpec) object {
 	return object{"command": shellCommand(h.Command), "timeout": cmp.Or(wholeSeconds(h.Timeout), 10), "stdin": h.Stdin, "runtime_assets": nonNil(h.Assets)}
 }
 
-// filterForm converts a Filter to Sensu's JSON format; it returns nil if its times are not UTC times by weekday, so
-// Sensu cannot hold them.
+// filterForm converts a Filter to Sensu's JSON format. It returns nil if Sensu cannot hold its times, which must be
+// UTC times by weekday.
 func filterForm(f *model.FilterSpec) object {
 	o := object{"action": f.Action, "expressions": nonNil(f.Expressions), "runtime_assets": nonNil(f.Assets), "when": nil}
 	if f.When == nil {
@@ -302,8 +305,9 @@ func mutatorForm(u *model.MutatorSpec) object {
 	return o
 }
 
-// handlerForm converts a handler to Sensu's JSON format, with the filters and mutator of its own imported pipeline. A
-// handler of a service has no command in Sensu: its form has the filters of routes, and a command that fails.
+// handlerForm converts a handler to Sensu's JSON format. The filters and mutator come from the handler's own imported
+// pipeline. A handler of a service has no command in Sensu: its form has the filters of routes, and a command that
+// fails.
 func handlerForm(r *request, m *model.Resource) (object, error) {
 	h := m.Spec.(*model.HandlerSpec)
 	o := object{
@@ -333,7 +337,7 @@ func handlerForm(r *request, m *model.Resource) (object, error) {
 	return o, nil
 }
 
-// pipelineForm converts a Pipeline to Sensu's JSON format; a pipeline that waits for missing handlers returns the
+// pipelineForm converts a Pipeline to Sensu's JSON format. A pipeline that waits for missing handlers returns the
 // workflows as sensuctl sent them.
 func pipelineForm(_ *request, m *model.Resource) (object, error) {
 	form := object{"metadata": metadataForm(m, sensuName(m))}
@@ -360,7 +364,7 @@ func socketForm(address string) object {
 	return object{"host": host, "port": n}
 }
 
-// object is a JSON object in Sensu's format.
+// object is a JSON object in the format of Sensu's API.
 type object = map[string]any
 
 // wholeSeconds returns a duration in seconds, rounded up.
@@ -368,7 +372,7 @@ func wholeSeconds(d model.Duration) int64 {
 	return int64((max(time.Duration(d), 0) + time.Second - 1) / time.Second)
 }
 
-// unixTime returns seconds since 1970; 0 for the zero time.
+// unixTime returns a time as seconds since 1970. The zero time gives 0.
 func unixTime(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -376,7 +380,7 @@ func unixTime(t time.Time) int64 {
 	return t.Unix()
 }
 
-// subscriptionsOf converts a check's targets to Sensu subscriptions: a group to its name, a node to entity:NAME.
+// subscriptionsOf converts a check's targets to Sensu subscriptions. A group becomes its name, and a node entity:NAME.
 func subscriptionsOf(t *model.Targets) []string {
 	out := []string{}
 	if t == nil {
@@ -389,7 +393,7 @@ func subscriptionsOf(t *model.Targets) []string {
 	return out
 }
 
-// shellCommand converts a command to one shell command line.
+// shellCommand converts a command with its arguments to one line for the shell.
 func shellCommand(c *model.Command) string {
 	if c == nil {
 		return ""
@@ -413,7 +417,7 @@ func envVars(env map[string]string) []string {
 	return out
 }
 
-// literalEnv returns a handler's environment variables with the escapes of template braces removed.
+// literalEnv returns a handler's environment variables with plain braces in place of escaped template braces.
 func literalEnv(env map[string]string) map[string]string {
 	out := map[string]string{}
 	for name, value := range env {
@@ -431,7 +435,7 @@ func secretsForm(list []model.CommandSecret) []object {
 	return out
 }
 
-// nonNil returns an empty list instead of nil, because lists in Sensu's JSON are never null.
+// nonNil returns an empty list instead of nil. Lists in Sensu's JSON are never null.
 func nonNil(list []string) []string {
 	if list == nil {
 		return []string{}
@@ -439,7 +443,7 @@ func nonNil(list []string) []string {
 	return list
 }
 
-// referencesForm converts names of one kind to Sensu references {name, type, api_version}.
+// referencesForm converts names of one kind to references in Sensu's format. A reference is {name, type, api_version}.
 func referencesForm(kind string, names []string) []object {
 	out := []object{}
 	for _, name := range names {

@@ -32,7 +32,8 @@ type importedDocument struct {
 	workflows         string            // for workflowsAnnotation
 }
 
-// putResource creates or replaces a resource: sensuctl create -f, and all commands that change one.
+// putResource creates or replaces a resource, as sensuctl create -f asks. All sensuctl commands that change a resource
+// use it.
 func (r *request) putResource() (answer, error) {
 	unchanged := answer{status: http.StatusOK}
 	if r.kind == "namespaces" && r.name(0) == model.DefaultNamespaceName {
@@ -49,8 +50,8 @@ func (r *request) putResource() (answer, error) {
 	return answer{}, err
 }
 
-// retryStale repeats a function that reads and writes a resource until no concurrent write makes it fail. The loop
-// ends, because one writer succeeds in each round.
+// retryStale repeats a function that writes a resource until no concurrent write interferes. The function reads the
+// resource first. The loop ends, because one writer succeeds in each round.
 func (r *request) retryStale(do func() error) error {
 	for {
 		r.forgetResources()
@@ -60,7 +61,7 @@ func (r *request) retryStale(do func() error) error {
 	}
 }
 
-// createResource imports a document and applies it, whether or not a resource of that name exists.
+// createResource creates the resource in a document from sensuctl, or replaces the resource of the same name.
 func (r *request) createResource(doc *document) error {
 	made, err := r.convertDocument(doc)
 	if err != nil {
@@ -78,8 +79,8 @@ func (r *request) createResource(doc *document) error {
 	return r.replaceResource(is, made)
 }
 
-// replaceResource applies an imported document in place of an existing resource, unless sensuctl must not replace the
-// resource or it has changed since.
+// replaceResource replaces an existing resource by an imported document. It returns an error if sensuctl must not
+// replace the resource, or the resource has changed since.
 func (r *request) replaceResource(is *model.Resource, made *importedDocument) error {
 	if err := r.checkReplaceable(is); err != nil {
 		return err
@@ -119,12 +120,12 @@ func (r *request) applyDocuments(list ...*importedDocument) error {
 	return hintCommand(err, applyCommand)
 }
 
-// changeOptions returns the options of all changes by sensuctl.
+// changeOptions returns the message and limit for all changes that sensuctl requests.
 func (s *Server) changeOptions() v1.ChangeOptions {
 	return v1.ChangeOptions{Message: "by sensuctl", MaxAffected: s.maxAffected, Yes: s.maxAffected == 0}
 }
 
-// refOf returns the reference to a resource.
+// refOf returns the kind, namespace and name by which other resources refer to a resource.
 func refOf(m *model.Resource) v1.Ref {
 	return v1.Ref{Kind: m.Kind, Namespace: m.Metadata.Namespace, Name: m.Metadata.Name}
 }
@@ -132,7 +133,8 @@ func refOf(m *model.Resource) v1.Ref {
 // maxAnnotation bounds an annotation, in bytes.
 const maxAnnotation = 16 << 10
 
-// setListAnnotation stores a list, joined by a separator, in an annotation; an empty list removes the annotation.
+// setListAnnotation stores a list in an annotation of a resource, joined by a separator. An empty list removes the
+// annotation.
 func setListAnnotation(m *model.Resource, name string, list []string, separator string) {
 	if len(list) == 0 {
 		delete(m.Metadata.Annotations, name)
@@ -144,7 +146,7 @@ func setListAnnotation(m *model.Resource, name string, list []string, separator 
 	m.Metadata.Annotations[name] = truncate(strings.Join(list, separator), maxAnnotation)
 }
 
-// splitList splits the value of an annotation into its list.
+// splitList splits the value of an annotation, texts joined by commas, into a list.
 func splitList(annotation string) []string {
 	if annotation == "" {
 		return nil
@@ -163,8 +165,8 @@ func truncate(text string, most int) string {
 // maxLookups bounds the resources that one document may name.
 const maxLookups = 500
 
-// convertDocument imports a Sensu document as resources of a namespace. The import does not see the resource of the
-// document's own name, because the document replaces it whole.
+// convertDocument converts a Sensu document to Muster resources in a namespace. The import does not see the resource
+// of the document's own name, because the document replaces it whole.
 func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 	name, kind := model.CleanName(doc.name), doc.muster
 	own := sensuimport.PipelineOf(doc.name)
@@ -205,20 +207,21 @@ func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 		made.neededResources = append(made.neededResources, m)
 	}
 	if made.main == nil {
-		return nil, model.Errorf(model.Invalid, "Muster cannot store %s %s: %s", doc.kind, model.Shorten(doc.name), truncate(strings.Join(notes, "; "), 900)).
+		return nil, model.Errorf(model.Invalid, "Muster cannot store the %s %s: %s", doc.kind, model.Shorten(doc.name), truncate(strings.Join(notes, "; "), 900)).
 			WithHint("see each line: muster import sensu FILE; list the commands: muster help")
 	}
 	if doc.kind == "Pipeline" && len(made.missingReferences) > 0 {
 		kept, err := json.Marshal(doc.spec["workflows"])
 		if err != nil || len(kept) > maxAnnotation {
-			return nil, model.Errorf(model.Invalid, "pipeline %s names resources that do not exist, and is too long to be stored until they do", model.Shorten(doc.name)).WithHint("create its handlers, filters and mutators first")
+			return nil, model.Errorf(model.Invalid, "pipeline %s names resources that do not exist, and is too long to be stored until the resources exist", model.Shorten(doc.name)).WithHint("create its handlers, filters and mutators first")
 		}
 		made.workflows = string(kept)
 	}
 	return made, checkHandlerKind(r, doc, made, set)
 }
 
-// checkHandlerKind refuses to replace a plain handler by a handler set, or a set by a plain handler.
+// checkHandlerKind returns an error if a new handler set would replace an ordinary handler of the same name. A plain
+// handler must not replace a set, either.
 func checkHandlerKind(r *request, doc *document, made *importedDocument, set bool) error {
 	if doc.kind != "Handler" {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// assetArchive is one archive of a Sensu asset, with the platforms on which its filters are true.
+// assetArchive is one archive of a Sensu asset, with the platforms that its filters select.
 type assetArchive struct {
 	path      string // builds[2]; empty: the asset is one archive itself
 	spec      *objectFields
@@ -25,9 +25,9 @@ type assetArchive struct {
 	platforms []model.AssetBuild // platforms that the archive's filters match
 }
 
-// importAsset imports a Sensu asset: each archive becomes builds for the platforms that its filters select. Of all
-// builds that match a machine Sensu takes the first of those with the most filters, Muster the first: builds are
-// sorted by the number of filters.
+// importAsset imports a Sensu asset with builds for the platforms that its archives' filters select. Of all builds
+// that match a machine Sensu takes the first of those with the most filters, Muster the first: builds are sorted by
+// the number of filters.
 func importAsset(o *object) {
 	var builds []assetArchive
 	if list := o.spec.objects("builds"); len(list) > 0 {
@@ -69,7 +69,8 @@ func importAsset(o *object) {
 // invalidVariableChars matches the characters that Sensu replaces in the name of an asset's environment variable.
 var invalidVariableChars = regexp.MustCompile("[^a-zA-Z0-9]+")
 
-// readArchive reads one archive of an asset; it returns false if the archive is invalid, and a note reports it.
+// readArchive reads one archive of a Sensu asset, with address, checksum and filters. If the archive is invalid, it
+// adds a note and returns false.
 func readArchive(o *object, b *assetArchive) bool {
 	b.filters = b.spec.texts("filters")
 	sum := strings.ToLower(b.spec.text("sha512"))
@@ -92,8 +93,8 @@ func readArchive(o *object, b *assetArchive) bool {
 	return true
 }
 
-// assetURL returns the URL from which the server may fetch the archive, or an empty text if a person has to upload it.
-// Notes hold no passwords.
+// assetURL returns the URL from which the server can download an asset's archive. It returns an empty text if a person
+// has to upload the archive. Notes hold no passwords.
 func assetURL(o *object, at, text string, headers map[string]string) string {
 	upload := "download the archive yourself, then type muster asset add " + musterName(o.name) + " FILE"
 	u, err := url.Parse(text)
@@ -132,8 +133,8 @@ func isSecretHeader(header string) bool {
 	return slices.ContainsFunc([]string{"auth", "cookie", "token", "key", "secret", "password"}, func(word string) bool { return strings.Contains(header, word) })
 }
 
-// addArchiveBuilds adds one build per platform of an archive to an asset. A platform that an earlier build matches is
-// left out: as in Sensu, the later build would never be used.
+// addArchiveBuilds adds an archive to an asset as one build for each of the archive's platforms. A platform that an
+// earlier build matches is left out: as in Sensu, the later build would never be used.
 func addArchiveBuilds(o *object, spec *model.AssetSpec, b *assetArchive) {
 	if len(b.platforms) == 0 {
 		o.noteChange("%sits filters match no machine: not imported", b.path)
@@ -163,7 +164,7 @@ func addArchiveBuilds(o *object, spec *model.AssetSpec, b *assetArchive) {
 // maxPlatforms bounds the platforms that the filters of one archive match.
 const maxPlatforms = 256
 
-// platformsOf returns the platforms for which all filters of an asset are true. wider lists the versions that also
+// platformsOf returns the platforms on which all filters of an archive are true. wider lists the versions that also
 // match longer versions (9 matches 9.4). The error names the part that Muster has no counterpart for.
 func platformsOf(filters []string) (list []model.AssetBuild, wider []string, err error) {
 	list = []model.AssetBuild{{}}
@@ -184,10 +185,11 @@ func platformsOf(filters []string) (list []model.AssetBuild, wider []string, err
 	return list, f.widerVersions, nil
 }
 
-// assetFilter translates an archive's filter expressions to platforms (operating system, architecture, distribution).
+// assetFilter translates an archive's filter expressions to platforms. A platform has an operating system,
+// architecture and distribution.
 type assetFilter struct{ widerVersions []string }
 
-// platforms returns the platforms for which a filter expression is true.
+// platforms returns the platforms (operating system, processor) on which a filter expression is true.
 func (f *assetFilter) platforms(e ast.Expression) ([]model.AssetBuild, error) {
 	switch e := e.(type) {
 	case *ast.BooleanLiteral:
@@ -225,7 +227,8 @@ func (f *assetFilter) platforms(e ast.Expression) ([]model.AssetBuild, error) {
 	return nil, fmt.Errorf("a build can only test os, arch, distribution and distributionVersion")
 }
 
-// platformsOfComparison returns the platforms for which a comparison of an entity field with a literal is true.
+// platformsOfComparison returns the platforms on which the comparison of an entity field with a literal is true. It
+// compares an entity field with a literal.
 func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator token.Token) ([]model.AssetBuild, error) {
 	want, whole := literalOf(literal), numberText(literal) != ""
 	if major, parsed := readsMajorVersion(of); major {
@@ -280,7 +283,8 @@ func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator
 	return list, nil
 }
 
-// platformsOfRange returns the platforms for which a comparison such as parseInt(platform_version) >= 8 is true.
+// platformsOfRange returns the platforms on which a comparison of versions is true. An example is
+// parseInt(platform_version) >= 8.
 func platformsOfRange(e *ast.BinaryExpression) ([]model.AssetBuild, error) {
 	of, operator, number := e.Left, e.Operator, numberText(e.Right)
 	if turned := numberText(e.Left); turned != "" {
@@ -313,8 +317,8 @@ func platformsOfRange(e *ast.BinaryExpression) ([]model.AssetBuild, error) {
 	return []model.AssetBuild{{DistributionVersion: r.String()}}, nil
 }
 
-// readsMajorVersion reports whether an expression computes the major number of platform_version, in one of the usual
-// ways. parsed reports that the value is a number, not a text.
+// readsMajorVersion reports whether an expression takes the first number of platform_version, as parseInt does. It
+// knows the usual ways. parsed reports that the value is a number, not a text.
 func readsMajorVersion(e ast.Expression) (is, parsed bool) {
 	if call, ok := e.(*ast.CallExpression); ok {
 		callee, ok := call.Callee.(*ast.Identifier)
@@ -340,7 +344,7 @@ func readsMajorVersion(e ast.Expression) (is, parsed bool) {
 	return err == nil && strings.Join(path, ".") == "entity.system.platform_version.split", false
 }
 
-// literalOf returns the text of a string or number literal, or an empty text if the expression is neither.
+// literalOf returns the text of a string or number literal. Other expressions give an empty text.
 func literalOf(e ast.Expression) string {
 	if s, ok := e.(*ast.StringLiteral); ok {
 		return s.Value.String()
@@ -348,7 +352,7 @@ func literalOf(e ast.Expression) string {
 	return numberText(e)
 }
 
-// intersectPlatformLists returns the platforms that both lists allow.
+// intersectPlatformLists returns the platforms that are in both lists.
 func intersectPlatformLists(left, right []model.AssetBuild) (list []model.AssetBuild, err error) {
 	if len(left)*len(right) > maxPlatforms*maxPlatforms {
 		return nil, fmt.Errorf("the filter matches more than %d platforms", maxPlatforms)
@@ -366,7 +370,8 @@ func intersectPlatformLists(left, right []model.AssetBuild) (list []model.AssetB
 	return list, nil
 }
 
-// intersectPlatforms returns the platforms that both a and b allow; it returns false if they have none in common.
+// intersectPlatforms returns the platform of all machines that a and b both allow. Without a common platform it
+// returns false.
 func intersectPlatforms(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
 	both := func(x, y string) string {
 		if x == "" || y == "" || x == y {
@@ -408,7 +413,7 @@ func intersectPlatforms(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
 	return out, ok
 }
 
-// rangeOf returns the range of versions of a build, or nil if it has none.
+// rangeOf returns the version range of a build, or nil if the build has no range.
 func rangeOf(version string) *model.VersionRange {
 	r, _ := model.ParseVersionRange(version)
 	return r

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// importCheck imports a check.
+// importCheck imports a check of Sensu.
 func importCheck(o *object) {
 	s := o.spec
 	if o.kind == "Check" {
@@ -60,8 +60,8 @@ func importCheck(o *object) {
 	}
 }
 
-// importPassiveCheck imports a check that agents do not run (no command, publish: false); its results arrive through
-// an agent's API or socket.
+// importPassiveCheck imports a check that takes results from outside, because agents do not run the check. It has no
+// command and is not published; its results arrive through an agent's API or socket.
 func importPassiveCheck(o *object) {
 	s := o.spec
 	c := &model.CheckSpec{Sensu: true, Passive: true, TTL: seconds(s.integer("ttl")), MaxOutput: model.Size(s.integer("max_output_size"))}
@@ -72,7 +72,7 @@ func importPassiveCheck(o *object) {
 	o.declareResource(c)
 }
 
-// importFlapping imports the low and high threshold of flapping. Sensu uses them only if both are set.
+// importFlapping imports the low and high flapping thresholds of a check. Sensu uses them only if both are set.
 func importFlapping(o *object, c *model.CheckSpec) {
 	high, low := o.spec.integer("high_flap_threshold"), o.spec.integer("low_flap_threshold")
 	switch {
@@ -85,7 +85,8 @@ func importFlapping(o *object, c *model.CheckSpec) {
 	}
 }
 
-// ensureAlert returns the alert section of a check, and adds an empty section first if it is missing.
+// ensureAlert returns the alert section of a check, and creates a missing one. If the section is missing, an empty
+// section is added first.
 func ensureAlert(c *model.CheckSpec) *model.Alert {
 	if c.Alert == nil {
 		c.Alert = &model.Alert{}
@@ -96,7 +97,7 @@ func ensureAlert(c *model.CheckSpec) *model.Alert {
 // seconds returns a duration of n seconds.
 func seconds(n int) model.Duration { return model.Duration(time.Duration(n) * time.Second) }
 
-// targetsOf converts Sensu subscriptions to the nodes and groups that a check targets.
+// targetsOf converts Sensu subscriptions to the target nodes and groups of a check.
 func targetsOf(o *object, subscriptions []string) *model.Targets {
 	if len(subscriptions) == 0 {
 		return nil
@@ -112,7 +113,7 @@ func targetsOf(o *object, subscriptions []string) *model.Targets {
 	return t
 }
 
-// environmentOf converts a list of NAME=VALUE to environment variables by name.
+// environmentOf converts a list of NAME=VALUE to a map of environment variables.
 func environmentOf(o *object, list []string) map[string]string {
 	out := map[string]string{}
 	for _, line := range list {
@@ -126,7 +127,7 @@ func environmentOf(o *object, list []string) map[string]string {
 	return nonEmpty(out)
 }
 
-// importProxy imports the proxy entities of a check.
+// importProxy imports the settings for proxy entities in a check.
 func importProxy(o *object, c *model.CheckSpec) {
 	s := o.spec
 	c.RoundRobin = s.boolean("round_robin")
@@ -152,13 +153,14 @@ func importProxy(o *object, c *model.CheckSpec) {
 	requests.ignore("splay", "splay_coverage") // each proxy node has an offset of its own, always
 }
 
-// entityNamed returns the entity of a name among the files' objects, in the object's namespace, or nil.
+// entityNamed returns an entity of the imported files by its name. It looks in the object's namespace, and returns nil
+// if no entity has the name.
 func (o *object) entityNamed(name string) *object {
 	by := o.importer.objectsByKey
 	return cmp.Or(by[resourceKey{"Entity", o.namespace, name}], by[resourceKey{"EntityConfig", o.namespace, name}])
 }
 
-// importHooks imports the hooks of a check, from lists by result type [{critical: [name]}] or from objects {type,
+// importHooks imports the hooks of a check. They are lists by result type [{critical: [name]}] or objects {type,
 // hooks}.
 func importHooks(o *object, c *model.CheckSpec) {
 	at := map[string]int{}
@@ -204,7 +206,7 @@ func importHooks(o *object, c *model.CheckSpec) {
 	}
 }
 
-// importMetrics imports the format of metrics and the thresholds of values.
+// importMetrics imports the metric format of a check, and the thresholds of its values.
 func importMetrics(o *object, c *model.CheckSpec) {
 	s := o.spec
 	if format := s.text("output_metric_format"); format != "" {
@@ -257,7 +259,8 @@ func importMetrics(o *object, c *model.CheckSpec) {
 	}
 }
 
-// mergeBounds adds the sides of more to bounds; it returns false if both have the same side.
+// mergeBounds adds the minimum or maximum that is missing in one value range from another range. If both have the same
+// side, it returns false.
 func mergeBounds(bounds, more *model.Bounds) bool {
 	if bounds.MinText() != "" && more.MinText() != "" || bounds.MaxText() != "" && more.MaxText() != "" {
 		return false
@@ -294,7 +297,8 @@ func importRecipients(o *object, c *model.CheckSpec) {
 	}
 }
 
-// importCheckAssets adds the assets of a check. It notes assets, also of its hooks, that no machine can have together.
+// importCheckAssets adds the assets that a check names to the imported check. It notes assets, also of its hooks, that
+// no machine can have together.
 func importCheckAssets(o *object, c *model.CheckSpec) {
 	c.Assets = assetsOf(o, "check")
 	together := slices.Clone(c.Assets)
@@ -313,7 +317,7 @@ func importCheckAssets(o *object, c *model.CheckSpec) {
 	}
 }
 
-// assetsOf returns the names of the assets of a check, hook, handler, mutator or filter.
+// assetsOf returns the asset names of a check, hook, handler, mutator or filter.
 func assetsOf(o *object, what string) (list []string) {
 	for _, of := range o.spec.texts("runtime_assets") {
 		addAsset(o, &list, of, what)
@@ -321,7 +325,7 @@ func assetsOf(o *object, what string) (list []string) {
 	return list
 }
 
-// addAsset adds an asset to a resource's asset list; it returns false if the asset does not exist.
+// addAsset adds the name of an asset to a resource's list of assets. If the asset does not exist, it returns false.
 func addAsset(o *object, list *[]string, of, what string) bool {
 	ref := musterName(of)
 	switch {
@@ -341,7 +345,8 @@ func addAsset(o *object, list *[]string, of, what string) bool {
 	return true
 }
 
-// assetsSharePlatform reports whether one machine could use builds of both assets.
+// assetsSharePlatform reports whether one machine could use builds of both assets. So it compares the platforms of the
+// builds.
 func assetsSharePlatform(o *object, a, b string) bool {
 	for _, x := range assetBuildsOf(o, a) {
 		for _, y := range assetBuildsOf(o, b) {

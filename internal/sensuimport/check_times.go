@@ -47,8 +47,8 @@ func importTimes(o *object, c *model.CheckSpec) {
 // weekdays are Sensu's names of days, by time.Weekday. Muster writes the first three letters.
 var weekdays = []string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
 
-// weekdaySpans converts a Sensu field {days: {monday: [{begin, end}]}} to UTC spans such as "mon 15:00-17:00". The
-// day "all" has no name.
+// weekdaySpans converts weekday times of Sensu to UTC spans such as "mon 15:00-17:00". The field has the form {days:
+// {monday: [{begin, end}]}}. The day "all" has no name.
 func (o *object) weekdaySpans(field string) (spans []string) {
 	days := o.spec.object(field).object("days")
 	for _, day := range slices.Sorted(maps.Keys(days.values)) {
@@ -82,8 +82,8 @@ func timeOfDay(text string) (string, bool) {
 	return "", false
 }
 
-// WeekdayTimes converts UTC spans "[mon ]HH:MM-HH:MM" to Sensu's format {days: {monday: [{begin, end}]}}. An import
-// of the result makes the same spans. not ok: a span has another form.
+// WeekdayTimes converts weekly times in UTC, such as "mon 15:00-17:00", to Sensu's weekday times. The format is {days:
+// {monday: [{begin, end}]}}. An import of the result makes the same spans. not ok: a span has another form.
 func WeekdayTimes(spans []string) (out map[string]any, ok bool) {
 	byDay := map[string]any{}
 	for _, during := range spans {
@@ -107,8 +107,8 @@ func WeekdayTimes(spans []string) (out map[string]any, ok bool) {
 	return map[string]any{"days": byDay}, true
 }
 
-// importSubdues imports the times without runs (subdues) of a check: by weekday, or by start time and repetition
-// rule.
+// importSubdues imports the times in which a check does not run (subdues). They are given by weekday, or by start time
+// and repetition rule.
 func importSubdues(o *object, c *model.CheckSpec) {
 	var except []model.ScheduleException
 	for _, during := range o.weekdaySpans("subdue") {
@@ -141,7 +141,8 @@ func importSubdues(o *object, c *model.CheckSpec) {
 	}
 }
 
-// zoneOf returns a time zone name with the UTC offset of a time; UTC if no zone has whole hours of that offset.
+// zoneOf returns a fixed time zone with the UTC offset that a time has. It returns UTC if no zone has whole hours of
+// that offset.
 func zoneOf(t time.Time) (name string, in *time.Location) {
 	_, offset := t.Zone()
 	if offset == 0 || offset%3600 != 0 {
@@ -162,7 +163,8 @@ var repeatRules = []struct{ rule, day, month, weekday string }{
 // spanTime is the layout of begin and end of a time span that is not repeated.
 const spanTime = "2006-01-02 15:04"
 
-// repeatedSpans converts begin, end and Sensu's repetition rules (such as weekly) to the time spans of a Window.
+// repeatedSpans converts begin, end and Sensu's repetition rules to the time spans of a Window. A rule is, for
+// example, weekly.
 func repeatedSpans(begin, end time.Time, rules []string) (spans []model.WindowSpan, err error) {
 	if len(rules) == 0 {
 		return []model.WindowSpan{{From: begin.Format(spanTime), To: end.Format(spanTime)}}, nil
@@ -181,8 +183,8 @@ func repeatedSpans(begin, end time.Time, rules []string) (spans []model.WindowSp
 	return spans, nil
 }
 
-// Subdue converts a Window that the import of a check's subdue made back to the subdue. not ok: the window is not from
-// a subdue.
+// Subdue converts the Window of an imported check back to the check's subdue (times without runs). An import has made
+// the Window from the subdue. not ok: the window is not from a subdue.
 func Subdue(w *model.WindowSpec) (subdue map[string]any, ok bool) {
 	in, err := time.LoadLocation(w.TimeZone)
 	if err != nil || len(w.Spans) == 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// importEntity imports an entity as a node that waits for its machine to enrol, or as a proxy node.
+// importEntity imports an entity as a node. It is a proxy node, or a node that waits for its machine to enrol.
 func importEntity(o *object) {
 	s := o.spec
 	class := s.text("entity_class")
@@ -47,8 +47,8 @@ func importEntity(o *object) {
 	redactMetadata(o, o.declareResource(n), redacted)
 }
 
-// redactMetadata replaces the values of labels and annotations with the names that the entity redacts: Sensu shows and sends
-// none of them, and a node shows and sends all.
+// redactMetadata hides the values of labels and annotations that the entity marks as secret (redact). Sensu never
+// shows or sends these values, but a node of Muster would.
 func redactMetadata(o *object, node *model.Resource, names []string) {
 	for _, metadata := range [...]struct {
 		field  string
@@ -65,7 +65,8 @@ func redactMetadata(o *object, node *model.Resource, names []string) {
 	}
 }
 
-// importDeregistrationHandler adds the handler of an entity's deregistration to its lifecycle; of a set, its members.
+// importDeregistrationHandler adds the deregistration handler of an entity to the handlers for the removal of its
+// node. Of a handler set it adds the members.
 func importDeregistrationHandler(o *object, l *model.Lifecycle, handler string) {
 	for _, h := range handlersOf(o, handler, 0) {
 		made := o.findResource("Handler", musterName(h.name))
@@ -81,8 +82,8 @@ func importDeregistrationHandler(o *object, l *model.Lifecycle, handler string) 
 	}
 }
 
-// importKeepaliveHandlers routes a node's keepalive to the handlers that its entity names. For an entity without
-// handlers Sensu uses the handler named keepalive, if that exists.
+// importKeepaliveHandlers sends a node's keepalive problems to the keepalive handlers of its entity. For an entity
+// without handlers Sensu uses the handler named keepalive, if that exists.
 func importKeepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
 	named := len(handlers) > 0
 	if !named {
@@ -110,7 +111,7 @@ func importKeepaliveHandlers(o *object, n *model.NodeSpec, handlers []string) {
 	}
 }
 
-// importSilence imports a silence by subscription and check; either may be * or absent.
+// importSilence imports a silence, which names a subscription, a check or both. Each of the two may be * or absent.
 func importSilence(o *object) {
 	s := o.spec
 	subscription, check := s.text("subscription"), s.text("check")
@@ -157,7 +158,7 @@ func importSilence(o *object) {
 	o.declareResource(spec)
 }
 
-// timeOfUnix converts seconds since 1970 to a time; 0 to the zero time.
+// timeOfUnix converts seconds since 1970 to a time. 0 gives the zero time.
 func timeOfUnix(n int) time.Time {
 	if n <= 0 {
 		return time.Time{}
@@ -165,7 +166,8 @@ func timeOfUnix(n int) time.Time {
 	return time.Unix(int64(n), 0).UTC()
 }
 
-// importUser adds a note with the command that creates the user, because only Sensu can verify its password hashes.
+// importUser adds a note with the command that creates a user in Muster. Only Sensu can verify the user's password
+// hash.
 func importUser(o *object) {
 	s := o.spec
 	user, groups := s.text("username"), s.texts("groups")
@@ -181,7 +183,7 @@ func importUser(o *object) {
 	}
 }
 
-// roleOf returns the Muster role that corresponds to the groups of a Sensu user.
+// roleOf returns the Muster role for the groups of a Sensu user.
 func roleOf(groups []string) string {
 	for _, g := range groups {
 		switch g {
@@ -199,7 +201,7 @@ func roleOf(groups []string) string {
 // roles maps the names of Sensu's roles to roles of Muster.
 var roles = map[string]string{"cluster-admin": "admin", "admin": "admin", "edit": "operator", "operator": "operator", "view": "viewer", "system:agent": "agent"}
 
-// importBinding adds a note with the command that grants the role of a Sensu role binding to a user or group.
+// importBinding adds a note about a Sensu role binding, with the user's role in Muster.
 func importBinding(o *object) {
 	s := o.spec
 	role := s.object("role_ref").reference()
@@ -217,14 +219,14 @@ func importBinding(o *object) {
 	o.noteLoss("role %s for %s: %s", role, strings.Join(who, ", "), advice)
 }
 
-// secretProvider is the store from which a Sensu secret is read: the environment or Vault. Its settings become part
-// of each imported Secret.
+// secretProvider is the source of a Sensu secret's value, the environment or Vault. Its settings become part of each
+// imported Secret.
 type secretProvider struct {
 	env   bool
 	vault model.Vault
 }
 
-// importProvider reads a secrets provider and keeps its address for the secrets that refer to it.
+// importProvider reads a secrets provider, and keeps its address for the import of secrets.
 func importProvider(o *object) {
 	p := secretProvider{env: o.kind == "Env"}
 	if !p.env {
@@ -237,7 +239,7 @@ func importProvider(o *object) {
 	o.importer.providers[o.name] = p
 }
 
-// importSecret imports a secret of the environment or of Vault.
+// importSecret imports a secret whose value is in the environment or in Vault.
 func importSecret(o *object) {
 	id, of := o.spec.text("id"), o.spec.text("provider")
 	p, ok := o.importer.providers[of]
@@ -270,8 +272,8 @@ func importSecret(o *object) {
 	o.declareResource(spec)
 }
 
-// importCheckSecrets imports the secrets of a check. The server gives their values only to machines of trusted groups
-// and to known nodes: a check for others is disabled until people trust its group.
+// importCheckSecrets imports the secrets that a check passes to its command. The server gives their values only to
+// machines of trusted groups and to known nodes: a check for others is disabled until people trust its group.
 func importCheckSecrets(o *object, c *model.CheckSpec) {
 	c.Secrets = commandSecrets(o, "check")
 	if len(c.Secrets) == 0 || o.importer.server != nil { // a server refuses the check itself
@@ -282,7 +284,7 @@ func importCheckSecrets(o *object, c *model.CheckSpec) {
 		strings.Join(slices.Concat(c.Targets.Groups, c.Targets.Nodes), ", "))
 }
 
-// commandSecrets converts the secrets in a command's environment.
+// commandSecrets converts the secrets in a command's environment to Secrets of Muster.
 func commandSecrets(o *object, what string) (list []model.CommandSecret) {
 	for _, secret := range o.spec.objects("secrets") {
 		of, as := secret.text("secret"), secret.text("name")

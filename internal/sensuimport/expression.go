@@ -15,7 +15,7 @@ import (
 // maxExpression bounds an expression, in bytes.
 const maxExpression = 16 << 10
 
-// nodeCondition translates entity expressions, all of which must hold, to one CEL condition over a node. The error
+// nodeCondition translates entity expressions to one CEL condition on a node. All expressions must be true. The error
 // names the part that has no counterpart.
 func nodeCondition(expressions []string) (string, error) {
 	var parts []string
@@ -63,7 +63,7 @@ func parseExpression(source string) (ast.Expression, error) {
 	return nil, fmt.Errorf("%q is not one expression", source)
 }
 
-// translateBoolean translates a boolean expression to CEL.
+// translateBoolean translates a boolean JavaScript expression to CEL.
 func translateBoolean(e ast.Expression) (string, error) {
 	switch e := e.(type) {
 	case *ast.BooleanLiteral:
@@ -96,10 +96,10 @@ func translateBoolean(e ast.Expression) (string, error) {
 			return text + ` != ""`, nil
 		}
 	}
-	return "", fmt.Errorf("Muster has no such condition over a node")
+	return "", fmt.Errorf("Muster has no condition on nodes with this meaning")
 }
 
-// translateLogical translates a conjunction or disjunction to CEL.
+// translateLogical translates a JavaScript expression with && or || to CEL.
 func translateLogical(e *ast.BinaryExpression) (string, error) {
 	left, err := translateBoolean(e.Left)
 	if err != nil {
@@ -129,7 +129,7 @@ func translateLogical(e *ast.BinaryExpression) (string, error) {
 	return left + " && " + right, nil
 }
 
-// translateEquality translates a comparison with a string literal to CEL.
+// translateEquality translates a JavaScript comparison with a string literal to CEL.
 func translateEquality(e *ast.BinaryExpression) (string, error) {
 	same := e.Operator == token.EQUAL || e.Operator == token.STRICT_EQUAL
 	left, right := e.Left, e.Right
@@ -138,7 +138,7 @@ func translateEquality(e *ast.BinaryExpression) (string, error) {
 	}
 	literal, ok := right.(*ast.StringLiteral)
 	if !ok {
-		return "", fmt.Errorf("the field is not compared with a text")
+		return "", fmt.Errorf("the expression does not compare the field with a text")
 	}
 	of, err := translateField(left)
 	if err != nil {
@@ -150,7 +150,7 @@ func translateEquality(e *ast.BinaryExpression) (string, error) {
 	return of + map[bool]string{true: " == ", false: " != "}[same] + strconv.Quote(literal.Value.String()), nil
 }
 
-// translateCall translates a JavaScript function call on a string or on the subscriptions to CEL.
+// translateCall translates a JavaScript function call on a string or on subscriptions to CEL.
 func translateCall(e *ast.CallExpression, allowed ...string) (string, error) {
 	dot, ok := e.Callee.(*ast.DotExpression)
 	if !ok || len(e.ArgumentList) != 1 {
@@ -191,7 +191,7 @@ func translateCall(e *ast.CallExpression, allowed ...string) (string, error) {
 	return of + "." + function + "(" + text + ")", nil
 }
 
-// translateField translates an entity field in an expression to CEL.
+// translateField translates an entity field in a JavaScript expression to CEL.
 func translateField(e ast.Expression) (string, error) {
 	path, err := pathOf(e)
 	if err != nil {
@@ -232,10 +232,10 @@ func pathOf(e ast.Expression) ([]string, error) {
 			return append(left, s.Value.String()), err
 		}
 	}
-	return nil, fmt.Errorf("Muster has no such condition over a node")
+	return nil, fmt.Errorf("Muster has no condition on nodes with this meaning")
 }
 
-// numberText returns a number literal as text, or an empty text if the expression is no number.
+// numberText returns a number literal as text. Other expressions give an empty text.
 func numberText(e ast.Expression) string {
 	switch e := e.(type) {
 	case *ast.NumberLiteral:
@@ -261,8 +261,8 @@ var attributeWords = []struct {
 	{regexp.MustCompile(`node\.(name|namespace)\b`), `entity.$1`},
 }
 
-// Attributes converts a condition that selects proxy nodes to Sensu's entity attributes. not ok: an import of the
-// expressions makes another condition.
+// Attributes converts a condition on proxy nodes back to the entity attributes of a Sensu proxy check. not ok: an
+// import of the expressions makes another condition.
 func Attributes(where string) (expressions []string, ok bool) {
 	expressions = []string{"entity.entity_class == 'proxy'"} // Muster's condition selects proxy nodes only
 	for _, part := range conjunctsOf(where) {
@@ -275,7 +275,7 @@ func Attributes(where string) (expressions []string, ok bool) {
 	return expressions, err == nil && back == where
 }
 
-// conjunctsOf returns the operands of a condition joined by &&.
+// conjunctsOf returns the parts of a condition that are joined by &&.
 func conjunctsOf(where string) (parts []string) {
 	depth, from, quoted := 0, 0, false
 	for i := 0; i < len(where); i++ {

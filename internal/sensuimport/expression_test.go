@@ -84,8 +84,8 @@ func TestAssetFiltersBecomePlatforms(t *testing.T) {
 	}
 }
 
-// TestAttributesInvertConditions checks that a condition converted to Sensu expressions and imported again is
-// unchanged, or that Attributes refuses to convert it.
+// TestAttributesInvertConditions converts conditions to Sensu expressions and back, and expects the same conditions.
+// Attributes refuses the other conditions.
 func TestAttributesInvertConditions(t *testing.T) {
 	for _, where := range []string{
 		`node.labels["kind"] == "switch"`,

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// importHandler imports a handler, as a built-in Muster handler where one exists. A handler set becomes workflows in
-// the checks and pipelines that name the set.
+// importHandler imports a handler of Sensu. If Muster has a built-in handler for the program, it imports that one. A
+// handler set becomes workflows in the checks and pipelines that name the set.
 func importHandler(o *object) {
 	s := o.spec
 	spec := &model.HandlerSpec{Timeout: seconds(s.integer("timeout")), Env: environmentOf(o, s.texts("env_vars"))}
@@ -54,7 +54,8 @@ func importHandler(o *object) {
 	o.declareResource(spec)
 }
 
-// importStream imports a handler of type tcp_stream. Such a handler keeps its TCP connections open.
+// importStream imports a handler of type tcp_stream, which keeps its TCP connections open. Such a handler keeps its
+// TCP connections open.
 func importStream(o *object) {
 	s := o.spec
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: s.text("address"), Connections: s.integer("max_connections")}}
@@ -70,14 +71,13 @@ func importStream(o *object) {
 	o.declareResource(spec)
 }
 
-// readsEvents reports whether a handler receives events in Sensu's format through a pipeline, as programs and sockets
-// do.
+// readsEvents reports whether a handler gets each event in Sensu's format through a pipeline. Programs and sockets do.
 func readsEvents(h *model.HandlerSpec) bool {
 	return h.Command != nil || h.TCP != nil || h.UDP != nil || h.Stream != nil
 }
 
-// routeToHandler routes a check's events to a handler: a built-in handler gets problems, a program or socket gets
-// events by its own pipeline.
+// routeToHandler sends a check's notifications to an imported handler. A built-in handler gets problems; a program or
+// socket gets events by a pipeline of its own.
 func routeToHandler(o *object, c *model.CheckSpec, handler string, filters []string) {
 	if routeToExisting(o, c, handler, filters) {
 		return
@@ -119,8 +119,8 @@ func routeToHandler(o *object, c *model.CheckSpec, handler string, filters []str
 	}
 }
 
-// importHandlerPipeline adds a pipeline for a handler that no check names or whose filters routes cannot express,
-// because agents may name the handler.
+// importHandlerPipeline adds a pipeline for a handler, because agents may name the handler. The handler has no check,
+// or filters that routes cannot express.
 func importHandlerPipeline(o *object) {
 	if o.kind != "Handler" && o.kind != "TCPStreamHandler" || o.importer.created[resourceKey{"Pipeline", o.targetNamespace(), PipelineOf(o.name)}] != nil {
 		return
@@ -140,8 +140,8 @@ const SetOf = "sensuctl/set-of"
 
 const mostSetOf = 16 << 10
 
-// importSet converts a handler set to a pipeline, which agents can name as they named the set. Checks that name it
-// name its handlers instead.
+// importSet converts a handler set to a pipeline, so that agents can still name the set. Checks that name it name its
+// handlers instead.
 func importSet(o *object) {
 	spec := &model.PipelineSpec{}
 	for _, h := range handlersOf(o, o.name, 0) {
@@ -177,25 +177,27 @@ func importSet(o *object) {
 	}
 }
 
-// passesIncidentsOnly reports whether filters pass exactly the events that Muster's routes pass: unsilenced problems
-// that open or close.
+// passesIncidentsOnly reports whether the filters pass exactly the incidents, which Muster's routes pass anyway. These
+// are problems that open or close and are not silenced.
 func passesIncidentsOnly(filters []string) bool {
 	return slices.Contains(filters, model.FilterIncident) && !slices.ContainsFunc(filters, isCustomFilter)
 }
 
-// isCustomFilter reports whether a filter is another one than is_incident and not_silenced, which Muster's routes
-// always apply.
+// isCustomFilter reports whether a filter is neither is_incident nor not_silenced. Muster's routes always apply these
+// two filters.
 func isCustomFilter(filter string) bool {
 	return filter != model.FilterIncident && filter != model.FilterNotSilenced
 }
 
-// handlerNamed returns the handler of a name among the files' objects, in the object's namespace, or nil.
+// handlerNamed returns a handler of the imported files by its name. It looks in the object's namespace, and returns
+// nil if no handler has the name.
 func (o *object) handlerNamed(name string) *object {
 	by := o.importer.objectsByKey
 	return cmp.Or(by[resourceKey{"Handler", o.namespace, name}], by[resourceKey{"TCPStreamHandler", o.namespace, name}])
 }
 
-// handlersOf returns the handlers in a set and its nested sets; for a plain handler, the handler itself.
+// handlersOf returns the handlers in a handler set and in its nested sets. For a plain handler it returns the handler
+// itself.
 func handlersOf(o *object, handler string, depth int) []*object {
 	h := o.handlerNamed(handler)
 	if h == nil {
@@ -270,8 +272,8 @@ func addFilters(o *object, flow *model.Workflow, filters []string, mutator strin
 	flow.Mutator = ref
 }
 
-// importPlugin replaces the command of a well-known handler program by Muster's built-in handler; it returns false if
-// the command stays, because it has templates of its own, needs the shell, or lacks a value.
+// importPlugin imports a handler with a well-known program, such as sensu-slack-handler, as a built-in handler. It
+// returns false if the command stays, because it has templates of its own, needs the shell, or lacks a value.
 func importPlugin(o *object, command string, h *model.HandlerSpec) bool {
 	words := strings.Fields(command)
 	if len(words) == 0 || strings.ContainsAny(command, "|;&<>`$\\'\"") || strings.Contains(command, "{{") {
@@ -333,8 +335,8 @@ func importPlugin(o *object, command string, h *model.HandlerSpec) bool {
 	return true
 }
 
-// commandFlags returns the values of the flags in a command line: -w X, --webhook-url X, --webhook-url=X, quoted or
-// not.
+// commandFlags returns the values of given flags, such as -w and -c, in a command line. Flags have the forms -w X,
+// --webhook-url X and --webhook-url=X, quoted or not.
 func commandFlags(words []string) map[string]string {
 	out := map[string]string{}
 	for i := 0; i < len(words); i++ {

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Result holds the resources and the notes of an import.
+// Result holds the resources and notes that an import has made.
 type Result struct {
 	conversion.Result     // a resource comes after those that it names
 	Read              int `json:"read"` // resources of Sensu's in the files
@@ -32,8 +32,8 @@ func Import(files []conversion.File, kinds *kind.Registry, now time.Time) (*Resu
 	return ImportInto(nil, files, kinds, now)
 }
 
-// ImportInto imports like Import for a server that already has resources: the files may refer to these, and the
-// result omits them.
+// ImportInto converts files with Sensu resources, for a server that already has some of the resources. The files may
+// refer to the server's resources, and the result omits those.
 func ImportInto(server Lookup, files []conversion.File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	im := &importer{
 		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, objectsByKey: map[resourceKey]*object{}, created: map[resourceKey]*model.Resource{},
@@ -69,8 +69,8 @@ func ImportInto(server Lookup, files []conversion.File, kinds *kind.Registry, no
 	return im.finish(), im.serverError
 }
 
-// sensuType is a Sensu type with the function that imports its objects, or a note that tells why Muster does not
-// import it. A type without function and note is left out silently.
+// sensuType is a Sensu type with the function that imports its objects. Without a function, it can have a note that
+// tells why Muster does not import the type. A type without function and note is left out silently.
 type sensuType struct {
 	name string
 	read func(*object)
@@ -83,7 +83,8 @@ const (
 	secretsNote = "a Secret is in the environment, in files or in Vault: muster explain secret"
 )
 
-// leaveOut returns a function that leaves an object out of the import and notes the reason.
+// leaveOut returns an import function that leaves an object out and adds a note with the reason. The function adds a
+// note with the reason.
 func leaveOut(reason string) func(*object) {
 	return func(o *object) {
 		o.noteChange("left out: %s", reason)
@@ -93,7 +94,8 @@ func leaveOut(reason string) func(*object) {
 	}
 }
 
-// sensuTypes returns Sensu's types in the order of import: a type follows the types that it refers to.
+// sensuTypes returns the types of Sensu resources in the order in which the import converts types. A type follows the
+// types that it refers to.
 func sensuTypes() []sensuType {
 	return []sensuType{
 		{"Namespace", importNamespace, ""},
@@ -127,11 +129,11 @@ func sensuTypes() []sensuType {
 	}
 }
 
-// resourceKey identifies a resource of Sensu or Muster.
+// resourceKey identifies a resource of Sensu or Muster by type, namespace and name.
 type resourceKey struct{ kind, namespace, name string }
 
-// importer holds the objects read from files and the resources made of them. Each object has a reference to the
-// importer.
+// importer holds the objects of the imported files and the resources made from the objects. Each object has a
+// reference to the importer.
 type importer struct {
 	kinds        *kind.Registry
 	now          time.Time
@@ -153,16 +155,16 @@ type importer struct {
 // noteLoss adds a note about a field that Muster cannot import.
 func (o *object) noteLoss(format string, args ...any) { o.note(true, format, args...) }
 
-// noteChange adds a note about a field that was imported differently.
+// noteChange adds a note about a field that was imported in another form.
 func (o *object) noteChange(format string, args ...any) { o.note(false, format, args...) }
 
-// note adds a remark about the object to the import's result; lost: a field was not imported.
+// note adds a note about the object to the result of the import. lost means that a field was not imported.
 func (o *object) note(lost bool, format string, args ...any) *conversion.Note {
 	return o.importer.result.AddNote(o.file, o.line, o.title(), lost, format, args...)
 }
 
-// addResource adds a resource to the object's namespace, unless one of that name exists in the files or on the
-// server.
+// addResource adds a resource to the object's namespace, unless the name is in use. The name may be in use in the
+// files or on the server.
 func (o *object) addResource(name string, spec model.Spec) *model.Resource {
 	if r := o.findResource(spec.Kind(), name); r != nil {
 		return r
@@ -174,7 +176,8 @@ func (o *object) addResource(name string, spec model.Spec) *model.Resource {
 	return r
 }
 
-// declareResource adds a resource with the object's name, labels and annotations.
+// declareResource adds a resource with the labels and annotations of the imported object. It also has the object's
+// name.
 func (o *object) declareResource(spec model.Spec) *model.Resource {
 	r := o.addResource(o.uniqueName(spec.Kind(), o.name), spec)
 	if r.Spec != spec {
@@ -188,7 +191,7 @@ func (o *object) declareResource(spec model.Spec) *model.Resource {
 	return r
 }
 
-// metadataOf returns labels or annotations without the label that Sensu's own tools write. Annotations such as
+// metadataOf returns labels or annotations without the label of Sensu's own tools. Annotations such as
 // sensu.io/plugins/… are settings that plug-ins read.
 func metadataOf(o *object, field string) map[string]string {
 	out := map[string]string{}
@@ -204,7 +207,7 @@ func metadataOf(o *object, field string) map[string]string {
 	return nonEmpty(out)
 }
 
-// nonEmpty returns the map, or nil if it is empty.
+// nonEmpty returns the map, or nil if the map is empty.
 func nonEmpty(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return nil
@@ -223,8 +226,8 @@ func importNamespace(o *object) {
 	}
 }
 
-// noteUnread adds a note about every non-empty field that no import function read. For a type that is not imported
-// the note has the reason.
+// noteUnread adds a note about every non-empty field that the import has not read. For a type that is not imported the
+// note has the reason.
 func (o *object) noteUnread() {
 	types := sensuTypes()
 	i := slices.IndexFunc(types, func(t sensuType) bool { return t.name == o.kind })
@@ -240,8 +243,9 @@ func (o *object) noteUnread() {
 	}
 }
 
-// finish returns the valid resources in the order of their dependencies, and the notes. A resource that requires one which is left
-// out is left out too, so that the result can be applied.
+// finish returns the importable resources, ordered by their dependencies, and the notes. The resources are in the
+// order of their dependencies. A resource that requires one which is left out is left out too, so that the result can
+// be applied.
 func (im *importer) finish() *Result {
 	if list := im.withoutTimeout; len(list) > 0 {
 		list[0].noteChange("%s, as in Sensu: a command that hangs sends no result", model.CountNoun(len(list), "check")+map[bool]string{true: " has no timeout", false: ", from this one on, have no timeout"}[len(list) == 1])
@@ -270,7 +274,8 @@ func (im *importer) finish() *Result {
 	return out
 }
 
-// addNamespaces adds namespaces that the files mention but do not contain, such as in the dump of one namespace.
+// addNamespaces adds the namespaces that the files mention but do not contain. The dump of one namespace, for example,
+// does not contain the namespace.
 func (im *importer) addNamespaces() {
 	if im.server != nil {
 		return
@@ -287,7 +292,7 @@ func (im *importer) addNamespaces() {
 	}
 }
 
-// refusal returns the reason why a resource cannot be applied, or an empty text if it can.
+// refusal returns the reason why a resource cannot be applied, or an empty text.
 func (im *importer) refusal(at resourceKey, refused map[resourceKey]bool) string {
 	r := im.created[at]
 	if err := im.kinds.Validate(r); err != nil {
@@ -304,7 +309,7 @@ func (im *importer) refusal(at resourceKey, refused map[resourceKey]bool) string
 	return ""
 }
 
-// targetNamespace returns the Muster namespace for the resources made from the object.
+// targetNamespace returns the Muster namespace into which the object's resources go.
 func (o *object) targetNamespace() string {
 	if o.kind == "Namespace" {
 		return ""
@@ -312,8 +317,8 @@ func (o *object) targetNamespace() string {
 	return cmp.Or(model.CleanName(o.namespace), "default")
 }
 
-// uniqueName converts a Sensu name, which may have capitals and colons, to a valid and unused Muster name. A note
-// reports two names of Sensu's that become the same name.
+// uniqueName converts a Sensu name to a valid and unused Muster name. A Sensu name may have capitals and colons. A
+// note reports two names of Sensu's that become the same name.
 func (o *object) uniqueName(kind, name string) string {
 	clean := cmp.Or(model.CleanName(name), "unnamed")
 	at := resourceKey{kind, cmp.Or(o.targetNamespace(), "default"), clean}
@@ -332,7 +337,7 @@ func (o *object) uniqueName(kind, name string) string {
 // musterName converts a Sensu name to a valid Muster name.
 func musterName(sensu string) string { return cmp.Or(model.CleanName(sensu), "unnamed") }
 
-// subscriptionGroup returns the group that stands for a subscription, and adds it at the first use. Agents may join
+// subscriptionGroup returns the group for a Sensu subscription. At the first use, it adds the group. Agents may join
 // the group by themselves, as agents of Sensu choose their subscriptions.
 func (o *object) subscriptionGroup(subscription string) string {
 	clean := o.uniqueName("Group", subscription)
@@ -340,10 +345,12 @@ func (o *object) subscriptionGroup(subscription string) string {
 	return clean
 }
 
-// Lookup is a function that finds a resource on the server; nil: it does not exist.
+// Lookup is a function that looks up an existing resource on the server. It returns nil if the resource does not
+// exist.
 type Lookup func(kind, namespace, name string) (*model.Resource, error)
 
-// findResource returns an imported or existing resource in the object's namespace, or nil.
+// findResource returns an imported or existing resource in the object's namespace. If the resource does not exist, it
+// returns nil.
 func (o *object) findResource(kind, name string) *model.Resource {
 	if r := o.importer.created[resourceKey{kind, o.targetNamespace(), name}]; r != nil {
 		return r
@@ -362,20 +369,20 @@ func (o *object) findOnServer(kind, name string) (r *model.Resource) {
 	return r
 }
 
-// noteMissing adds a note that the object refers to a resource which does not exist. use is the type of results for a
-// hook, else empty.
+// noteMissing adds a note about a reference to a missing resource. use is the type of results for a hook, else empty.
 func (o *object) noteMissing(kind, name, use string) {
 	n := o.note(true, "%s %s %s", kind, name, o.absenceText())
 	n.Missing = strings.TrimSpace(kind + " " + model.CleanName(name) + " " + use)
 }
 
-// noteStub notes a filter or mutator that does not exist, in whose place the import makes one that passes no event.
+// noteStub adds a note that a filter or mutator is missing, and blocks its workflow. In its place the import makes a
+// filter or mutator that passes no event.
 func (o *object) noteStub(kind, name string) {
 	n := o.note(true, "%s %s %s: the workflow passes no event until you write the resource", kind, name, o.absenceText())
 	n.Missing = kind + " " + model.CleanName(name)
 }
 
-// absenceText returns the words for a note about a resource that does not exist.
+// absenceText returns words such as "does not exist yet", for a note about a missing resource.
 func (o *object) absenceText() string {
 	if o.importer.server != nil {
 		return "does not exist yet"
@@ -383,9 +390,9 @@ func (o *object) absenceText() string {
 	return "is not in these files"
 }
 
-// existingHandler returns a handler or set on the server as a Sensu object, with the filters and mutator of its own
-// pipeline. A handler that sends messages by itself has no pipeline and gets incidents. nil: the server has no such
-// handler.
+// existingHandler returns a handler or handler set from the server as an object in Sensu's format. The object has the
+// filters and mutator of the handler's own pipeline. A handler that sends messages by itself has no pipeline and gets
+// incidents. nil: the server has no such handler.
 func existingHandler(o *object, handler string) *object {
 	h := o.findOnServer("Handler", musterName(handler))
 	own := o.findOnServer("Pipeline", PipelineOf(handler))
@@ -413,8 +420,8 @@ func anyList(texts []string) (list []any) {
 	return list
 }
 
-// routeToExisting routes a check's events to a handler of the server: by its pipeline, or by the check's alert if it
-// is a built-in handler. false: the server has no such handler.
+// routeToExisting sends a check's notifications to a handler that already exists on the server. The events go by the
+// handler's pipeline, or by the check's alert if it is a built-in handler. false: the server has no such handler.
 func routeToExisting(o *object, c *model.CheckSpec, handler string, filters []string) bool {
 	if o.handlerNamed(handler) != nil {
 		return false
@@ -440,11 +447,11 @@ func routeToExisting(o *object, c *model.CheckSpec, handler string, filters []st
 	return true
 }
 
-// PipelineOf returns the name of the pipeline that an import creates for a handler that reads events in Sensu's
-// format.
+// PipelineOf returns the name of the pipeline for a Sensu handler. An import creates this pipeline for a handler that
+// reads events in Sensu's format.
 func PipelineOf(handler string) string { return model.SensuPipeline(musterName(handler)) }
 
-// withFilters returns copies of workflows with additional filters.
+// withFilters returns copies of workflows with additional filters after their own filters.
 func withFilters(flows []model.Workflow, filters []string) []model.Workflow {
 	out := slices.Clone(flows)
 	for i := range out {

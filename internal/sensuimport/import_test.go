@@ -28,7 +28,7 @@ func TestImportedDumpMatchesGolden(t *testing.T) {
 	}
 }
 
-// compareImport imports a file and compares resources and notes with a golden file.
+// compareImport imports a file, and compares resources and notes with a golden file.
 func compareImport(t *testing.T, name string) {
 	data := testenv.Value(os.ReadFile(filepath.Join("testdata", name+".yaml")))(t)
 	result := testenv.Value(sensuimport.Import([]conversion.File{{Name: name + ".yaml", Data: data}}, kind.All(), noon))(t)
@@ -48,7 +48,8 @@ func compareImport(t *testing.T, name string) {
 	testenv.Golden(t, path, out.Bytes())
 }
 
-// importText imports the Sensu dump in text, and returns the result and the import's notes, or no result and the error.
+// importText imports a Sensu dump, and returns the result and the notes. After an error it returns no result and the
+// error.
 func importText(t *testing.T, text string) (*sensuimport.Result, string) {
 	t.Helper()
 	result, err := sensuimport.Import([]conversion.File{{Name: "f", Data: []byte(text)}}, kind.All(), noon)
@@ -67,7 +68,8 @@ func checkJSON(spec string) string {
 	return `{"type":"CheckConfig","api_version":"core/v2","metadata":{"name":"c","namespace":"default"},"spec":{"command":"true","interval":10,"timeout":5,"subscriptions":["s"]` + spec + `}}`
 }
 
-// TestFileFormsAreRead checks that YAML files, JSON files and lists are read, and that other files are refused.
+// TestFileFormsAreRead reads YAML files, JSON files and lists, and expects the right resources. Other files are
+// refused.
 func TestFileFormsAreRead(t *testing.T) {
 	bare := `{"type":"CheckConfig","spec":{"metadata":{"name":"c"},"command":"true","interval":10,"timeout":5,"subscriptions":["s"]}}`
 	for name, tt := range map[string]struct {
@@ -102,7 +104,7 @@ func TestFileFormsAreRead(t *testing.T) {
 	}
 }
 
-// TestCheckFieldsAreImported checks the import of each field of a check.
+// TestCheckFieldsAreImported imports a check with each of its fields, and compares the results.
 func TestCheckFieldsAreImported(t *testing.T) {
 	for spec, want := range map[string]string{
 		`,"cron":"@every 5m","interval":0`:                    `"interval":"5m"`,
@@ -132,8 +134,8 @@ func TestCheckFieldsAreImported(t *testing.T) {
 	}
 }
 
-// TestUnpublishedCheckIsDisabledOrPassive checks that an unpublished check with a command is disabled and one without
-// is passive.
+// TestUnpublishedCheckIsDisabledOrPassive imports checks with publish false, and expects disabled checks or checks
+// with results from outside. A check with a command becomes disabled, and a check without becomes passive.
 func TestUnpublishedCheckIsDisabledOrPassive(t *testing.T) {
 	result, said := importText(t, checkJSON(`,"publish":false`))
 	c := result.Resources[len(result.Resources)-1].Spec.(*model.CheckSpec)
@@ -156,8 +158,8 @@ func TestUnpublishedCheckIsDisabledOrPassive(t *testing.T) {
 	}
 }
 
-// TestEntityAttributesBecomeConditions checks the translation of usual entity attributes; a check with another
-// expression is disabled.
+// TestEntityAttributesBecomeConditions translates usual entity attributes to conditions on nodes. A check with another
+// expression becomes disabled.
 func TestEntityAttributesBecomeConditions(t *testing.T) {
 	for source, want := range map[string]string{
 		`entity.entity_class == 'proxy'`:                                        `true`,
@@ -195,8 +197,8 @@ func TestEntityAttributesBecomeConditions(t *testing.T) {
 	}
 }
 
-// TestRedactedMetadataIsNotImported imports an entity that redacts a label and an annotation, and expects their values in no resource and
-// a note about each.
+// TestRedactedMetadataIsNotImported imports an entity that hides (redacts) a label and an annotation, and expects
+// neither value. A note reports each of the two.
 func TestRedactedMetadataIsNotImported(t *testing.T) {
 	result, notes := importText(t, `{"type":"Entity","api_version":"core/v2","metadata":{"name":"switch1","namespace":"default",
 		"labels":{"site":"ber","Password":"hunter2"},"annotations":{"token":"hunter2","note":"REDACTED"}},
@@ -215,7 +217,8 @@ func TestRedactedMetadataIsNotImported(t *testing.T) {
 	}
 }
 
-// importCondition translates an entity expression to a condition, or returns notes why it cannot.
+// importCondition imports a proxy check with an entity expression, and returns the condition in Muster. If the
+// expression cannot be translated, it returns the notes.
 func importCondition(t *testing.T, source string) string {
 	t.Helper()
 	result, said := importText(t, checkJSON(`,"proxy_requests":{"entity_attributes":[`+quoteJSON(source)+`]}`))
@@ -233,8 +236,8 @@ func quoteJSON(text string) string {
 	return string(data)
 }
 
-// TestCheckHandlersBecomeAlertsOrPipelines checks that handlers of known services become alert handlers, and that
-// programs get events by pipelines. A missing filter passes nothing.
+// TestCheckHandlersBecomeAlertsOrPipelines imports handlers, and expects notification handlers for known services and
+// pipelines for other programs. A missing filter passes nothing.
 func TestCheckHandlersBecomeAlertsOrPipelines(t *testing.T) {
 	handler := func(name, spec string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
@@ -267,8 +270,7 @@ func TestCheckHandlersBecomeAlertsOrPipelines(t *testing.T) {
 	}
 }
 
-// TestMetricHandlersGetEventsWithMetrics checks that metric handlers get each event that carries metrics exactly
-// once.
+// TestMetricHandlersGetEventsWithMetrics expects metric handlers to get each event with metrics exactly once.
 func TestMetricHandlersGetEventsWithMetrics(t *testing.T) {
 	handler := func(name, filters string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{"type":"tcp","socket":{"host":"h","port":1},"filters":[` + filters + `]}}` + "\n"
@@ -290,7 +292,7 @@ func TestMetricHandlersGetEventsWithMetrics(t *testing.T) {
 	}
 }
 
-// TestKeepaliveHandlersAreImported checks that the keepalive of a node is routed to the handlers of its entity.
+// TestKeepaliveHandlersAreImported expects the keepalive of a node to be routed to the handlers of its entity.
 func TestKeepaliveHandlersAreImported(t *testing.T) {
 	handler := func(name, spec string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
@@ -314,8 +316,8 @@ func TestKeepaliveHandlersAreImported(t *testing.T) {
 	}
 }
 
-// TestUnreferencedHandlersHavePipelines checks that handlers to which no file refers get a pipeline, because agents
-// may name them.
+// TestUnreferencedHandlersHavePipelines expects a pipeline for each handler, even for handlers without a reference in
+// the files. Agents may name such handlers.
 func TestUnreferencedHandlersHavePipelines(t *testing.T) {
 	handler := func(name, spec string) string {
 		return `{"type":"Handler","api_version":"core/v2","metadata":{"name":"` + name + `","namespace":"default"},"spec":{` + spec + `}}` + "\n"
@@ -337,7 +339,7 @@ func TestUnreferencedHandlersHavePipelines(t *testing.T) {
 	}
 }
 
-// TestEndedSilencesAreLeftOut checks that ended silences are not imported.
+// TestEndedSilencesAreLeftOut expects no import of silences that have ended.
 func TestEndedSilencesAreLeftOut(t *testing.T) {
 	silence := func(spec string) string {
 		return `{"type":"Silenced","metadata":{"name":"s:c","namespace":"default"},"spec":{` + spec + `}}`
@@ -357,8 +359,8 @@ func TestEndedSilencesAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestRepeatedKeysAreReplaced expects the last of repeated keys in YAML, as sensuctl takes it, and a note with the line
-// of the others.
+// TestRepeatedKeysAreReplaced imports YAML with a key twice, and expects the last value to count, as in sensuctl. A
+// note has the line of the other keys.
 func TestRepeatedKeysAreReplaced(t *testing.T) {
 	result, said := importText(t, `type: CheckConfig
 api_version: core/v2
@@ -382,8 +384,7 @@ spec:
 	}
 }
 
-// FuzzImport imports arbitrary files and checks that the result is an error, or valid resources with a note for each
-// unread field.
+// FuzzImport imports random files, and expects an error or valid resources. A note reports each unread field.
 func FuzzImport(f *testing.F) {
 	data, err := os.ReadFile(filepath.Join("testdata", "dump.yaml"))
 	if err != nil {
@@ -458,8 +459,8 @@ metadata: {name: add, namespace: default}
 spec: {type: pipe, command: add, secrets: [{name: KEY, secret: db}, {name: Z, secret: elsewhere}]}
 `
 
-// TestSecretsAreImportedWithTheirProviders checks that Sensu secrets become Secrets with the address and path of
-// their Vault or environment provider.
+// TestSecretsAreImportedWithTheirProviders expects Sensu secrets to become Secrets with the address and path of their
+// provider. A provider is Vault or the environment.
 func TestSecretsAreImportedWithTheirProviders(t *testing.T) {
 	result := testenv.Value(sensuimport.Import([]conversion.File{{Name: "dump.yaml", Data: []byte(withSecrets)}}, kind.All(), noon))(t)
 	made := map[string]model.Spec{}
@@ -499,8 +500,8 @@ func TestSecretsAreImportedWithTheirProviders(t *testing.T) {
 	}
 }
 
-// TestLeftOutResourcesTakeTheirUsersAlong expects every resource that refers to a refused one to be left out with it,
-// with a note, and mentioned namespaces to be added.
+// TestLeftOutResourcesTakeTheirUsersAlong refuses a resource on import, and expects all its users to be left out as
+// well.
 func TestLeftOutResourcesTakeTheirUsersAlong(t *testing.T) {
 	result, said := importText(t, `{"type":"Handler","api_version":"core/v2","metadata":{"name":"bad","namespace":"shop"},"spec":{"type":"tcp","socket":{"host":"","port":0}}}
 {"type":"Pipeline","api_version":"core/v2","metadata":{"name":"flow","namespace":"shop"},"spec":{"workflows":[{"name":"a","handler":{"name":"bad"}}]}}

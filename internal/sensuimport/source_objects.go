@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// object is one Sensu object to import, with the importer and its position in the file.
+// object is one Sensu object to import, with its position in the file.
 type object struct {
 	importer  *importer
 	file      string
@@ -32,8 +32,8 @@ type object struct {
 // maxDocument bounds a file, in bytes.
 const maxDocument = 64 << 20
 
-// readObjects reads the objects of a file: YAML documents, concatenated JSON objects (a wrapped-json dump) or a list
-// of either.
+// readObjects reads the objects of a file. The file has YAML documents, concatenated JSON objects (a wrapped-json
+// dump), or a list of either.
 func readObjects(file string, data []byte) ([]object, error) {
 	if len(data) > maxDocument {
 		return nil, model.Errorf(model.TooLarge, "%s has %d bytes, the limit is %d", file, len(data), maxDocument).WithHint("dump one type, or one namespace, at a time")
@@ -105,8 +105,8 @@ func readYAML(file string, data []byte) (list []object, err error) {
 	}
 }
 
-// removeRepeatedKeys removes the keys of mappings that a later key of the same name replaces, as sensuctl does, and
-// returns them as LINE: KEY.
+// removeRepeatedKeys removes repeated keys of YAML mappings, and returns the removed keys with their lines. The form
+// is LINE: KEY; the last key of a name stays, as with sensuctl.
 func removeRepeatedKeys(n *yaml.Node) (removed []string) {
 	if n.Kind == yaml.MappingNode {
 		seen := map[string]bool{}
@@ -127,7 +127,7 @@ func removeRepeatedKeys(n *yaml.Node) (removed []string) {
 	return removed
 }
 
-// appendObjects appends the Sensu objects of one YAML or JSON document or of a list of them.
+// appendObjects appends the Sensu objects of one YAML or JSON document. The document may be a list of objects.
 func appendObjects(list []object, file string, line int, value any) (_ []object, err error) {
 	switch v := value.(type) {
 	case []any:
@@ -144,7 +144,7 @@ func appendObjects(list []object, file string, line int, value any) (_ []object,
 	return nil, model.Errorf(model.Invalid, "%s:%d: not a Sensu resource", file, line).WithHint("sensuctl dump all --all-namespaces --format yaml --file sensu.yaml")
 }
 
-// readWrapped reads a Sensu object with the wrapper {type, api_version, metadata, spec}. The metadata may be inside
+// readWrapped reads a Sensu object with its wrapper {type, api_version, metadata, spec}. The metadata may be inside
 // spec.
 func readWrapped(file string, line int, v map[string]any) (object, error) {
 	top := newFields("", v)
@@ -164,12 +164,12 @@ func readWrapped(file string, line int, v map[string]any) (object, error) {
 	return o, nil
 }
 
-// title returns the object's Sensu type, namespace and name.
+// title returns the Sensu type, namespace and name of the object, for notes.
 func (o *object) title() string {
 	return strings.TrimSuffix(o.kind+" "+strings.TrimPrefix(o.namespace+"/"+o.name, "/"), " ")
 }
 
-// objectFields holds the fields of a JSON object and which of them an import function has read.
+// objectFields holds the fields of a JSON object, and remembers which fields the import has read.
 type objectFields struct {
 	path   string
 	values map[string]any
@@ -177,19 +177,19 @@ type objectFields struct {
 	inner  []*objectFields
 }
 
-// newFields returns the objectFields of a JSON object, all unread.
+// newFields returns the fields of a JSON object, none of which the import has read yet. No field is read yet.
 func newFields(path string, v map[string]any) *objectFields {
 	return &objectFields{path: path, values: v, read: map[string]bool{}}
 }
 
-// value returns the value of a field and marks the field as read, or nil if the object has no such field.
+// value returns the value of a field, and records that the import has read the field. A missing field gives nil.
 func (f *objectFields) value(name string) any {
 	f.read[name] = true
 	return f.values[name]
 }
 
-// valueOf returns the value of a field, or the zero value if the field is absent or has another type than T. A value of
-// another type counts as unread, and a note reports the field.
+// valueOf returns the value of a field if the value has the type T, else the zero value. It returns the zero value if
+// the field is absent or has another type. A value of another type counts as unread, and a note reports the field.
 func valueOf[T any](f *objectFields, name string) T {
 	v, ok := f.value(name).(T)
 	if !ok && f.values[name] != nil {
@@ -198,20 +198,21 @@ func valueOf[T any](f *objectFields, name string) T {
 	return v
 }
 
-// ignore marks fields as read that Muster does not need, so that no note reports them.
+// ignore marks fields as read that Muster can do without. Then no note reports these fields.
 func (f *objectFields) ignore(names ...string) {
 	for _, name := range names {
 		f.read[name] = true
 	}
 }
 
-// reference returns the name in a reference {name, type, api_version} to another object.
+// reference returns the name in a field that refers to another object ({name, type, api_version}). The form is {name,
+// type, api_version}.
 func (f *objectFields) reference() string {
 	f.ignore("type", "api_version")
 	return f.text("name")
 }
 
-// appendNew appends a text to a list, unless the list contains it.
+// appendNew appends a text to a list, unless the list contains the text.
 func appendNew(list []string, text string) []string {
 	if slices.Contains(list, text) {
 		return list
@@ -225,7 +226,7 @@ func (f *objectFields) text(name string) string { return valueOf[string](f, name
 // boolean returns the boolean value of a field.
 func (f *objectFields) boolean(name string) bool { return valueOf[bool](f, name) }
 
-// integer returns the integer value of a field, or zero if it is no integer.
+// integer returns the integer value of a field. A value that is no integer gives zero.
 func (f *objectFields) integer(name string) int {
 	v, ok := numberOf(f.value(name))
 	if !ok && f.values[name] != nil || v != math.Trunc(v) || math.Abs(v) > 1<<40 {
@@ -235,7 +236,7 @@ func (f *objectFields) integer(name string) int {
 	return int(v)
 }
 
-// numberOf returns the finite number of a JSON number or numeric text.
+// numberOf returns a finite number from a JSON number or a numeric text.
 func numberOf(v any) (n float64, ok bool) {
 	switch v := v.(type) {
 	case int, int64, uint64, float64:
@@ -270,7 +271,7 @@ func (f *objectFields) labels(name string) map[string]string {
 	return nonEmpty(out)
 }
 
-// object returns the fields of an object inside this one, or none if the field is absent.
+// object returns the fields of a nested object by the name of its field. If the field is absent, it returns no fields.
 func (f *objectFields) object(name string) *objectFields {
 	return f.add(name, valueOf[map[string]any](f, name))
 }
@@ -287,14 +288,15 @@ func (f *objectFields) objects(name string) (list []*objectFields) {
 	return list
 }
 
-// add returns the fields of an object nested in this one, and includes them when unread lists fields that nobody read.
+// add wraps a nested object, so that its unread fields count for the outer object. Its unread fields are reported
+// together with those of the outer object.
 func (f *objectFields) add(name string, v map[string]any) *objectFields {
 	inner := newFields(strings.TrimPrefix(f.path+"."+name, "."), v)
 	f.inner = append(f.inner, inner)
 	return inner
 }
 
-// unreadFields returns the fields with a value that no import function read.
+// unreadFields returns the fields with a value that the import has not read.
 func (f *objectFields) unreadFields() (list []string) {
 	for name, v := range f.values {
 		if !f.read[name] && !isDefaultValue(v) {
@@ -308,7 +310,7 @@ func (f *objectFields) unreadFields() (list []string) {
 	return list
 }
 
-// isDefaultValue reports whether a value is the default of its type.
+// isDefaultValue reports whether a value is empty, that is, the default of its type.
 func isDefaultValue(v any) bool {
 	switch v := v.(type) {
 	case nil:

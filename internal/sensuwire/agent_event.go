@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Event is an event that an agent sends: a keepalive, the result of a check, or metrics.
+// Event is an event of an agent, such as a keepalive, a check's result, or metrics.
 type Event struct {
 	ID        [16]byte
 	Timestamp int64 // s since 1970
@@ -38,7 +38,7 @@ type Event struct {
 	MetricsOnly bool     // the event has no check
 }
 
-// Entity describes a simulated agent's machine, as its events describe it.
+// Entity describes a simulated agent's machine, as in its events.
 type Entity struct {
 	Name              string
 	Namespace         string
@@ -57,12 +57,12 @@ const (
 	keepaliveCheck = "keepalive"
 )
 
-// redactedWords returns the label and annotation keys whose values Sensu agents redact by default.
+// redactedWords returns the keys of labels and annotations that Sensu agents redact by default.
 func redactedWords() []string {
 	return []string{"password", "passwd", "pass", "api_key", "api_token", "access_key", "secret_key", "private_key", "secret"}
 }
 
-// AppendEvent appends an encoded event to a buffer.
+// AppendEvent appends an encoded event of a simulated agent to a buffer.
 func (c Codec) AppendEvent(dst []byte, m *Event) []byte {
 	return c.encode(dst, func(e *encoder) {
 		e.writeInt(1, "timestamp", m.Timestamp)
@@ -88,7 +88,7 @@ func (c Codec) AppendEvent(dst []byte, m *Event) []byte {
 	})
 }
 
-// writeCheck encodes the check of an event, or the fields of a keepalive.
+// writeCheck encodes the check of an event, or the fields of a keepalive event.
 func (m *Event) writeCheck(e *encoder) {
 	if m.Check == nil {
 		e.writeInt(5, "interval", int64(m.Interval))
@@ -107,8 +107,8 @@ func (m *Event) writeCheck(e *encoder) {
 	e.writeText(45, "processed_by", m.Entity.Name)
 }
 
-// copyCheckConfig writes the fields of a CheckConfig as fields of a Check, whose protobuf numbers differ. The config
-// was decoded before, so there is no error.
+// copyCheckConfig writes the fields of a CheckConfig message as fields of a Check message. The two messages have
+// different protobuf numbers. The config was decoded before, so there is no error.
 func (e *encoder) copyCheckConfig(config []byte) {
 	if e.codec == JSON {
 		_ = forEachMember(config, func(key, raw []byte) bool {
@@ -133,13 +133,13 @@ func (e *encoder) copyCheckConfig(config []byte) {
 	}
 }
 
-// isResultKey reports whether a JSON key of Check holds result data rather than the check's configuration.
+// isResultKey reports whether a JSON key of Check holds result data. Other keys hold the check's configuration.
 func isResultKey(key string) bool {
 	return slices.Contains([]string{"duration", "executed", "issued", "output", "status", "hooks", "processed_by"}, key)
 }
 
-// checkFieldNumber converts the protobuf number of a CheckConfig field to its number in Check; it returns 0 if Check
-// lacks the field.
+// checkFieldNumber converts the protobuf number of a CheckConfig field to the number of the same Check field. It
+// returns 0 if Check lacks the field.
 func checkFieldNumber(number uint64) uint64 {
 	switch {
 	case number <= 21:
@@ -180,7 +180,7 @@ func (m *Event) writeMetrics(e *encoder) {
 	})
 }
 
-// writePairs writes a map as a list of {name, value}.
+// writePairs writes a map as a JSON or protobuf list of {name, value}.
 func (e *encoder) writePairs(number int, name string, pairs map[string]string) {
 	keys := slices.Sorted(maps.Keys(pairs))
 	e.writeMessages(number, name, len(keys), func(i int) {
@@ -219,7 +219,8 @@ func (x *Entity) write(e *encoder, lastSeen int64) {
 	e.writeTexts(16, "keepalive_handlers", x.KeepaliveHandlers)
 }
 
-// Machine is the entity in an event: a description of the agent's machine. Its JSON is Sensu's, without name, namespace and last_seen.
+// Machine is the description of the agent's machine in an event, the entity without its names. It describes the
+// agent's machine. Its JSON is Sensu's, without name, namespace and last_seen.
 type Machine struct {
 	Name              string            `json:"-"`
 	Namespace         string            `json:"-"`
@@ -236,7 +237,7 @@ type Machine struct {
 	Annotations       map[string]string `json:"annotations,omitempty"`
 }
 
-// deregistration names the handler that gets an event when the agent's entity is deregistered.
+// deregistration names the handler that Sensu calls after an entity is removed.
 type deregistration struct {
 	Handler string `json:"handler,omitempty"`
 }
@@ -279,7 +280,7 @@ func (y *System) Addresses() (list []string) {
 	return list
 }
 
-// redactPairs replaces the values of the listed keys, regardless of case, by a placeholder.
+// redactPairs replaces secret values in a map by a placeholder, for the given keys. It ignores the case of the keys.
 func redactPairs(pairs map[string]string, keys []string) {
 	for key := range pairs {
 		if slices.ContainsFunc(keys, func(k string) bool { return strings.EqualFold(k, key) }) {
@@ -338,9 +339,9 @@ var interfaceFields = []field[Interface]{
 	textsField(3, "addresses", func(i *Interface) *[]string { return &i.Addresses }),
 }
 
-// ReadMachine decodes the entity of an event into a Machine. It replaces the values of labels and annotations that
-// the agent lists in redact, by default passwords and keys: they must not leave the server, and so no part of it has
-// them.
+// ReadMachine decodes the description of the agent's machine (the entity) in an event. It replaces the values of
+// labels and annotations that the agent lists in redact, by default passwords and keys: they must not leave the
+// server, and so no part of it has them.
 func (s *ReceivedEvent) ReadMachine() (*Machine, error) {
 	m := new(Machine)
 	if err := s.codec.decode("an entity", s.Machine, func(v fieldValue) bool { return readFields(v, machineFields, m) }); err != nil {

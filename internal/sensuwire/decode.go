@@ -14,7 +14,7 @@ import (
 // maxItems bounds the items that are read of a list or map; further items are dropped.
 const maxItems = 1024
 
-// fieldValue is one field's still encoded value, in protobuf or JSON.
+// fieldValue is the encoded value of one field, in protobuf or JSON.
 type fieldValue struct {
 	codec  Codec
 	raw    []byte // JSON text; protobuf: content of a length-delimited field
@@ -46,7 +46,7 @@ func (v fieldValue) int() int64 {
 	return n
 }
 
-// float returns the floating-point value; NaN for JSON that is no number.
+// float returns the floating-point value. JSON that is no number gives NaN.
 func (v fieldValue) float() float64 {
 	if v.codec == Protobuf {
 		return math.Float64frombits(v.number)
@@ -69,8 +69,8 @@ func (v fieldValue) forEach(f func(fieldValue) bool) bool {
 	return forEachElement(v.raw, func(raw []byte) bool { return f(fieldValue{codec: JSON, raw: raw}) })
 }
 
-// field describes how one field of a message is decoded into a T: by number and wire type in protobuf, by name in
-// JSON. read returns false for a value that cannot be decoded. Tables ascend by tag.
+// field describes how to decode one field of a message into a struct T. In protobuf a field has a number and wire
+// type, in JSON a name. read returns false for a value that cannot be decoded. Tables ascend by tag.
 type field[T any] struct {
 	tag  uint64
 	name string
@@ -84,11 +84,11 @@ const (
 	lengths = uint64(protowire.BytesType)
 )
 
-// tagOf returns the protobuf tag of a field number and wire type.
+// tagOf returns the protobuf tag for a field number and wire type.
 func tagOf(number int, wireType uint64) uint64 { return uint64(number)<<3 | wireType }
 
-// readFields decodes a message by the table of its fields; it returns false if the message is malformed. JSON's null is
-// an empty message.
+// readFields decodes a message field by field, by a table of its fields. If the message is malformed, it returns
+// false. JSON's null is an empty message.
 func readFields[T any](v fieldValue, fields []field[T], into *T) bool {
 	if v.codec == JSON {
 		at := 0 // members often have the order of the table
@@ -125,8 +125,8 @@ func readFields[T any](v fieldValue, fields []field[T], into *T) bool {
 	return true
 }
 
-// nextField splits the first field off a protobuf message; ok is false if the message is malformed. raw is the
-// content of a length-delimited field, number the value of others. All results fit into registers.
+// nextField splits the first field off a protobuf message. The result ok is false if the message is malformed. raw is
+// the content of a length-delimited field, number the value of others. All results fit into registers.
 func nextField(message []byte) (tag, number uint64, raw, rest []byte, ok bool) {
 	n := 1
 	if tag = uint64(message[0]); tag >= 0x80 {
@@ -157,7 +157,7 @@ func nextField(message []byte) (tag, number uint64, raw, rest []byte, ok bool) {
 	return tag, number, raw, message[n:], true
 }
 
-// decode decodes the body of a message by the function read; errors contain the message's name.
+// decode decodes the body of a message by the given function read. Errors contain the message's name.
 func (c Codec) decode(name string, body []byte, read func(fieldValue) bool) error {
 	if read(fieldValue{codec: c, raw: body}) {
 		return nil
@@ -166,12 +166,12 @@ func (c Codec) decode(name string, body []byte, read func(fieldValue) bool) erro
 	return model.Errorf(model.Invalid, "message %s is not valid %s", name, encoding)
 }
 
-// textField returns the decoding of a string field.
+// textField describes how to decode a string field.
 func textField[T any](number int, name string, at func(*T) *string) field[T] {
 	return field[T]{tagOf(number, lengths), name, func(m *T, v fieldValue) bool { *at(m) = v.text(); return true }}
 }
 
-// textsField returns the decoding of a field that is a list of strings.
+// textsField describes how to decode a field with a list of strings.
 func textsField[T any](number int, name string, at func(*T) *[]string) field[T] {
 	return field[T]{tagOf(number, lengths), name, func(m *T, v fieldValue) bool {
 		return v.forEach(func(v fieldValue) bool {
@@ -183,17 +183,17 @@ func textsField[T any](number int, name string, at func(*T) *[]string) field[T] 
 	}}
 }
 
-// intField returns the decoding of an integer field.
+// intField describes how to decode an integer field.
 func intField[T any, N int32 | int64 | uint32](number int, name string, at func(*T) *N) field[T] {
 	return field[T]{tagOf(number, varint), name, func(m *T, v fieldValue) bool { *at(m) = N(v.int()); return true }}
 }
 
-// floatField returns the decoder of a floating-point field.
+// floatField describes how to decode a floating-point field.
 func floatField[T any](number int, name string, at func(*T) *float64) field[T] {
 	return field[T]{tagOf(number, fixed64), name, func(m *T, v fieldValue) bool { *at(m) = v.float(); return true }}
 }
 
-// messageField returns the decoding of a nested message; set receives the decoded message.
+// messageField describes how to decode a field with a nested message. The function set receives the decoded message.
 func messageField[T, M any](number int, name string, fields []field[M], set func(*T, *M)) field[T] {
 	return field[T]{tagOf(number, lengths), name, func(m *T, v fieldValue) bool {
 		var x M
@@ -203,7 +203,8 @@ func messageField[T, M any](number int, name string, fields []field[M], set func
 	}}
 }
 
-// messagesField returns the decoding of a list of nested messages; add receives each decoded message.
+// messagesField describes how to decode a field with a list of nested messages. The function add receives each decoded
+// message.
 func messagesField[T, M any](number int, name string, fields []field[M], add func(*T, *M)) field[T] {
 	one := messageField(number, name, fields, add)
 	return field[T]{one.tag, name, func(m *T, v fieldValue) bool {
@@ -230,7 +231,7 @@ func addKeyValue(m *map[string]string, p *keyValue) {
 	}
 }
 
-// pairsField returns the decoding of a field that is a map of strings.
+// pairsField describes how to decode a field with a map of strings.
 func pairsField[T any](number int, name string, at func(*T) *map[string]string) field[T] {
 	return field[T]{tagOf(number, lengths), name, func(m *T, v fieldValue) bool {
 		into := at(m)
@@ -252,8 +253,8 @@ func pairsField[T any](number int, name string, at func(*T) *map[string]string) 
 	}}
 }
 
-// forEachMember calls f with each member of a JSON object: the unquoted key and the raw value. Values are not checked
-// here: the reader of a value reports its errors.
+// forEachMember calls f with the unquoted key and the raw value of each member of a JSON object. Values are not
+// checked here: the reader of a value reports its errors.
 func forEachMember(object []byte, f func(key, value []byte) bool) bool {
 	i := skipSpace(object, 0)
 	if i == len(object) || object[i] != '{' {
@@ -310,7 +311,7 @@ func forEachElement(array []byte, f func(value []byte) bool) bool {
 	}
 }
 
-// skipSpace returns the index of the first byte from i on that is no white space.
+// skipSpace returns the index of the first byte after white space.
 func skipSpace(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
@@ -318,8 +319,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// scanString returns the quoted JSON string that begins at index i, and the index after it, or -1 if no string begins
-// there.
+// scanString returns the quoted JSON string at index i and the index after the string. If no string begins there, the
+// index is -1.
 func scanString(b []byte, i int) (string []byte, end int) {
 	if i >= len(b) || b[i] != '"' {
 		return nil, -1
@@ -341,7 +342,7 @@ func scanString(b []byte, i int) (string []byte, end int) {
 	}
 }
 
-// scanValue returns the index after the JSON value that begins at index i, or -1 if no valid value begins there.
+// scanValue returns the index after the JSON value at index i. If no valid value begins there, it returns -1.
 func scanValue(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
@@ -387,7 +388,8 @@ func isDelimiter(c byte) bool {
 	return false
 }
 
-// appendString appends the decoded text of a JSON string to dst; ok is false if value is no JSON string.
+// appendString appends the decoded text of a JSON string to dst. The result ok is false if the value is no JSON
+// string.
 func appendString(dst, value []byte) ([]byte, bool) {
 	if string(value) == "null" {
 		return dst, true

@@ -29,14 +29,16 @@ type encoder struct {
 	comma bool // JSON: the object has a member
 }
 
-// encode appends a message to dst, whose fields the function write appends.
+// encode encodes a message by the function write, and appends the bytes to dst. The function write appends the fields
+// of the message.
 func (c Codec) encode(dst []byte, write func(*encoder)) []byte {
 	e := encoder{codec: c, b: dst}
 	e.writeObject(func() { write(&e) })
 	return e.b
 }
 
-// writeObject writes an object, in braces if the codec is JSON. It calls the function write to append the members.
+// writeObject writes a JSON object or protobuf message with the fields that the function write appends. In JSON it
+// adds the braces. It calls the function write to append the members.
 func (e *encoder) writeObject(write func()) {
 	if e.codec == Protobuf {
 		write()
@@ -48,7 +50,7 @@ func (e *encoder) writeObject(write func()) {
 	e.b, e.comma = append(e.b, '}'), outer
 }
 
-// beginMember writes the key of a JSON member; the caller writes the value.
+// beginMember writes the key of a JSON member, before its value. The caller then writes the value.
 func (e *encoder) beginMember(name string) {
 	if e.comma {
 		e.b = append(e.b, ',')
@@ -66,7 +68,7 @@ func (e *encoder) writeString(text string) {
 	e.b = append(e.b, quoted...)
 }
 
-// writeTag writes a protobuf tag: field number and wire type.
+// writeTag writes a protobuf tag, which consists of field number and wire type.
 func (e *encoder) writeTag(number int, kind protowire.Type) {
 	e.b = protowire.AppendTag(e.b, protowire.Number(number), kind)
 }
@@ -133,7 +135,7 @@ func (e *encoder) writeFloat(number int, name string, f float64) {
 	}
 }
 
-// writeMessage writes a field that is a message; write appends the message's fields.
+// writeMessage writes a field that contains another message. The function write appends the message's fields.
 func (e *encoder) writeMessage(number int, name string, write func()) {
 	if e.codec == JSON {
 		e.beginMember(name)
@@ -147,7 +149,8 @@ func (e *encoder) writeMessage(number int, name string, write func()) {
 	e.b = slices.Insert(e.b, start, header...)
 }
 
-// writeMessages writes a field that is a list of n messages; write appends the fields of the i-th message.
+// writeMessages writes a field that is a list of n messages. The function write appends the fields of the i-th
+// message.
 func (e *encoder) writeMessages(number int, name string, n int, write func(i int)) {
 	if e.codec == JSON {
 		e.writeArray(number, name, n, func(i int) { e.writeObject(func() { write(i) }) })
@@ -158,7 +161,7 @@ func (e *encoder) writeMessages(number int, name string, n int, write func(i int
 	}
 }
 
-// writeArray writes a JSON array of n items; write appends the i-th item.
+// writeArray writes a JSON array of n items. The function write appends the i-th item.
 func (e *encoder) writeArray(_ int, name string, n int, write func(i int)) {
 	if n == 0 {
 		return
@@ -196,7 +199,7 @@ const (
 	MediaJSON  = "application/json"
 )
 
-// Codec is the encoding of a connection, protobuf or JSON, agreed in the WebSocket handshake.
+// Codec is the encoding of a Sensu connection, protobuf or JSON. The WebSocket handshake decides.
 type Codec uint8
 
 const (
@@ -215,7 +218,7 @@ const (
 	TypeCheckRequest = "check_request" // backend
 )
 
-// Parse splits a message into its type and its body, without a copy.
+// Parse splits a message into its type and its body, without copying the bytes.
 func Parse(message []byte) (kind, body []byte, err error) {
 	kind, body, ok := bytes.Cut(message, []byte("\n"))
 	if !ok {
@@ -224,14 +227,15 @@ func Parse(message []byte) (kind, body []byte, err error) {
 	return kind, body, nil
 }
 
-// NewMessage returns a buffer that begins a message of a type: headroom for wsconn's frame header, then the type. The
-// body is appended.
+// NewMessage returns a buffer that begins with the type of a message, for the message body. The buffer has space for
+// wsconn's frame header, and then the type. The body is appended.
 func NewMessage(kind string) []byte {
 	return append(append(make([]byte, wsconn.Headroom, wsconn.Headroom+1024), kind...), '\n')
 }
 
-// Literal escapes {{ in a text, so that a Sensu agent does not expand it as a template token. The agent runs Go's
-// template over the check, encoded as JSON, so a quotation mark must not be inside the braces.
+// Literal protects {{ in a text, so that Sensu agents do not expand a template in the text. So the agent does not
+// expand the text as a template token. The agent runs Go's template over the check, encoded as JSON, so a quotation
+// mark must not be inside the braces.
 func Literal(text string) string {
 	if !strings.Contains(text, "{{") {
 		return text
@@ -242,14 +246,15 @@ func Literal(text string) string {
 // UnknownEntity is the name of an entity_config that leaves the agent's own configuration unchanged.
 const UnknownEntity = "not found"
 
-// Config is the message entity_config, in which the backend sends an agent its configuration.
+// Config is the message entity_config, with which the backend configures an agent. In it the backend sends an agent
+// its configuration.
 type Config struct {
 	Name          string // UnknownEntity: the agent keeps its own
 	Namespace     string
 	Subscriptions []string
 }
 
-// objectMeta is Sensu's ObjectMeta: the name and namespace of a resource.
+// objectMeta is Sensu's ObjectMeta, with the name and namespace of a resource.
 type objectMeta struct{ name, namespace string }
 
 var metaFields = []field[objectMeta]{
@@ -271,7 +276,7 @@ func (e *encoder) writeMetaWithLabels(number int, name, namespace string, labels
 	})
 }
 
-// AppendConfig appends an encoded entity_config message to a buffer.
+// AppendConfig appends an encoded entity_config (an agent's configuration) to a buffer.
 func (c Codec) AppendConfig(dst []byte, m *Config) []byte {
 	return c.encode(dst, func(e *encoder) {
 		e.writeMeta(1, m.Name, m.Namespace)
@@ -279,7 +284,7 @@ func (c Codec) AppendConfig(dst []byte, m *Config) []byte {
 	})
 }
 
-// ParseConfig decodes an entity_config.
+// ParseConfig decodes the message entity_config, an agent's configuration.
 func (c Codec) ParseConfig(body []byte) (m Config, err error) {
 	fields := []field[Config]{
 		messageField(1, "metadata", metaFields, func(m *Config, x *objectMeta) { m.Name, m.Namespace = x.name, x.namespace }),

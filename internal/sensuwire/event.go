@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ReceivedEvent is an event from a Sensu agent, partly decoded by the server. Its slices lie in the message, or in
+// ReceivedEvent is an event from a Sensu agent in the server, decoded in part. Its slices lie in the message, or in
 // scratch that the next ReadEvent reuses.
 type ReceivedEvent struct {
 	Entity    []byte // name of the agent's entity
@@ -38,10 +38,11 @@ type ReceivedEvent struct {
 	hooks     [][]byte // encoded results: each of them, or the list in JSON
 }
 
-// HasHooks reports whether the event has results of hooks.
+// HasHooks reports whether the event contains results of hooks.
 func (s *ReceivedEvent) HasHooks() bool { return len(s.hooks) > 0 }
 
-// readText returns a text field without a copy; a text with JSON escapes is decoded into scratch.
+// readText returns a text field of an event as a part of the received bytes. Only a text with JSON escapes is decoded,
+// into the buffer scratch.
 func (s *ReceivedEvent) readText(v fieldValue, into *[]byte) bool {
 	if v.codec == Protobuf {
 		*into = v.raw
@@ -54,13 +55,13 @@ func (s *ReceivedEvent) readText(v fieldValue, into *[]byte) bool {
 	return ok
 }
 
-// bytesField returns the decoding of a string field that stays a slice of the message, without a copy.
+// bytesField describes how to decode a string field without copying its bytes. The string stays a part of the message.
 func bytesField(number int, name string, at func(*ReceivedEvent) *[]byte) field[ReceivedEvent] {
 	return field[ReceivedEvent]{tagOf(number, lengths), name, func(s *ReceivedEvent, v fieldValue) bool { return s.readText(v, at(s)) }}
 }
 
-// sumField returns the decoding of a field whose bytes are added to the hash ReceivedEvent.Sum, which reveals a
-// changed entity.
+// sumField describes a field whose bytes go into the hash ReceivedEvent.Sum, to detect a changed entity. A new hash
+// shows that the entity has changed.
 func sumField(number int, name string) field[ReceivedEvent] {
 	return field[ReceivedEvent]{tagOf(number, lengths), name, func(s *ReceivedEvent, v fieldValue) bool { s.Sum += xxhash.Sum64(v.raw); return true }}
 }
@@ -140,8 +141,8 @@ var receivedCheckFields = []field[ReceivedEvent]{
 
 var receivedCheckMetaFields = []field[ReceivedEvent]{bytesField(1, "name", func(s *ReceivedEvent) *[]byte { return &s.Check })}
 
-// ReadEvent decodes the fields that every event needs; other Read… methods decode the rest on demand. It refuses an
-// event without an entity, and a check without a name.
+// ReadEvent decodes the fields that the server needs of each event, and leaves the others for later. Other Read…
+// methods decode the other fields on demand. It refuses an event without an entity, and a check without a name.
 func (c Codec) ReadEvent(body []byte, s *ReceivedEvent) error {
 	*s = ReceivedEvent{codec: c, scratch: s.scratch[:0], hooks: s.hooks[:0], pipelines: s.pipelines[:0]}
 	if !readFields(fieldValue{codec: c, raw: body}, receivedFields, s) {
@@ -156,7 +157,7 @@ func (c Codec) ReadEvent(body []byte, s *ReceivedEvent) error {
 	return nil
 }
 
-// CheckRules holds the handlers, pipelines and flapping thresholds that an event's check configuration names.
+// CheckRules holds the handlers, pipelines and flapping thresholds in an event's check configuration.
 type CheckRules struct {
 	Handlers, Pipelines []string // names
 	FlapLow, FlapHigh   uint32   // percent of change; 0: not set
@@ -182,7 +183,8 @@ func (s *ReceivedEvent) ReadRules() (r CheckRules, err error) {
 	return r, err
 }
 
-// ReadPipelines decodes the pipelines that the event itself names (not its check), such as those of a keepalive.
+// ReadPipelines decodes the pipelines that an event names itself, such as a keepalive's pipelines. Pipelines of the
+// event's check are not among them.
 func (s *ReceivedEvent) ReadPipelines() (names []string, err error) {
 	err = s.decodeEach("an event's pipelines", s.pipelines, func(v fieldValue) bool {
 		var m objectMeta // a ResourceReference has its name under the number of a meta
@@ -193,7 +195,7 @@ func (s *ReceivedEvent) ReadPipelines() (names []string, err error) {
 	return names, err
 }
 
-// decodeEach decodes each message of a list: a JSON array, or a repeated protobuf field.
+// decodeEach decodes the list's messages one by one. The list is a JSON array, or a repeated protobuf field.
 func (s *ReceivedEvent) decodeEach(name string, messages [][]byte, read func(fieldValue) bool) error {
 	for _, raw := range messages {
 		if err := s.codec.decode(name, raw, func(v fieldValue) bool { return v.forEach(read) }); err != nil {
@@ -223,7 +225,7 @@ var hookConfigFields = []field[HookResult]{
 	messageField(1, "metadata", metaFields, func(h *HookResult, m *objectMeta) { h.Name = m.name }),
 }
 
-// ReadHooks decodes the results of the check's hooks, at most `limit` of them.
+// ReadHooks decodes the results of the check's hooks. It decodes at most `limit` results.
 func (s *ReceivedEvent) ReadHooks(limit int) (list []HookResult, err error) {
 	err = s.decodeEach("a hook", s.hooks, func(v fieldValue) bool {
 		if len(list) >= limit {
@@ -267,7 +269,7 @@ var pointFields = []field[Point]{
 	messagesField(4, "tags", keyValueFields, func(p *Point, x *keyValue) { addKeyValue(&p.Tags, x) }),
 }
 
-// metricsReader collects the handlers and passes on the points while an event's metrics are decoded.
+// metricsReader reads the metrics of an event, keeps their handlers, and passes on each metric point.
 type metricsReader struct {
 	handlers []string
 	point    func(*Point) // nil: points are skipped
@@ -288,10 +290,10 @@ func (s *ReceivedEvent) ReadPoints(f func(*Point)) error {
 	return err
 }
 
-// ReadMetricHandlers decodes the names of the handlers that the event's metrics name.
+// ReadMetricHandlers decodes the names of the handlers for the event's metrics.
 func (s *ReceivedEvent) ReadMetricHandlers() (names []string, err error) { return s.readMetrics(nil) }
 
-// readMetrics decodes the metrics of the event: it calls f with each point and returns the handlers.
+// readMetrics decodes the metrics of the event, and calls f with each metric point. It returns the handlers.
 func (s *ReceivedEvent) readMetrics(f func(*Point)) (handlers []string, err error) {
 	if s.points == nil {
 		return nil, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// codecs returns the protobuf and JSON codecs by name.
+// codecs returns the protobuf codec and the JSON codec by name.
 func codecs() map[string]Codec { return map[string]Codec{"protobuf": Protobuf, "json": JSON} }
 
 // sampleMessages returns a check request, a keepalive and a check result for golden files.
@@ -25,7 +25,7 @@ func sampleMessages() (asked *Ask, alive, result *Event) {
 		&Event{ID: id, Timestamp: 1795236430, Sequence: 7, Entity: x, Issued: 1795236429, Executed: 1795236430, Duration: 0.25, Status: 2, Output: "CRITICAL - \"no\"\nmore"}
 }
 
-// messageLine returns a message as a line of a golden file.
+// messageLine returns an encoded message as one line of a golden file.
 func messageLine(c Codec, message []byte) string {
 	if c == Protobuf {
 		return hex.EncodeToString(message) + "\n"
@@ -33,8 +33,8 @@ func messageLine(c Codec, message []byte) string {
 	return string(message) + "\n"
 }
 
-// TestMessagesMatchGoldenBytes compares each kind of message in both encodings with golden bytes and decodes it
-// again.
+// TestMessagesMatchGoldenBytes compares each kind of message in both encodings with golden bytes. It also decodes each
+// message again.
 func TestMessagesMatchGoldenBytes(t *testing.T) {
 	for name, c := range codecs() {
 		asked, alive, result := sampleMessages()
@@ -54,7 +54,8 @@ func TestMessagesMatchGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestBackendReadsEventsOfAgents checks in both encodings that a backend decodes the events that an agent encodes.
+// TestBackendReadsEventsOfAgents encodes events as an agent does, and expects a backend to decode the same values. It
+// tests both encodings.
 func TestBackendReadsEventsOfAgents(t *testing.T) {
 	for name, c := range codecs() {
 		asked, alive, result := sampleMessages()
@@ -114,8 +115,8 @@ func TestBackendReadsEventsOfAgents(t *testing.T) {
 	}
 }
 
-// TestCheckNumbersAreUnique checks that two fields of a Check never share a protobuf number after CheckConfig fields
-// are copied into it.
+// TestCheckNumbersAreUnique expects all fields of a Check to have different protobuf numbers. The fields of a
+// CheckConfig are copied into the Check first.
 func TestCheckNumbersAreUnique(t *testing.T) {
 	taken := map[int]bool{22: true, 23: true, 25: true, 26: true, 28: true, 45: true}
 	for n := 1; n < 60; n++ {
@@ -130,8 +131,8 @@ func TestCheckNumbersAreUnique(t *testing.T) {
 	}
 }
 
-// FuzzMessage decodes arbitrary messages in both encodings and checks that valid ones have a name and respect the
-// limits.
+// FuzzMessage decodes random messages in both encodings, and expects valid messages to have a name. They must respect
+// the limits.
 func FuzzMessage(f *testing.F) {
 	asked, alive, result := sampleMessages()
 	for _, c := range codecs() {
@@ -188,7 +189,7 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-// FuzzMembers compares the members that the JSON scanner finds with those of encoding/json.
+// FuzzMembers scans random JSON, and expects the same members that encoding/json finds.
 func FuzzMembers(f *testing.F) {
 	f.Add([]byte(`{"a":1,"b":[1,{"c":"]}\"\\"}], "d" : null ,"e":{}, "f":-1.5e3,"g":true}`))
 	f.Add([]byte(`{}`))
@@ -214,7 +215,7 @@ func FuzzMembers(f *testing.F) {
 	})
 }
 
-// BenchmarkReadEvent measures how fast an event is decoded in both encodings.
+// BenchmarkReadEvent measures how fast an event is decoded in protobuf and JSON.
 func BenchmarkReadEvent(b *testing.B) {
 	asked, _, result := sampleMessages()
 	for name, c := range codecs() {
@@ -232,7 +233,7 @@ func BenchmarkReadEvent(b *testing.B) {
 	}
 }
 
-// TestFieldTablesAscend checks that field tables ascend by tag, because readFields relies on that order.
+// TestFieldTablesAscend expects the tables of message fields to be sorted by tag, because decoding needs the order.
 func TestFieldTablesAscend(t *testing.T) {
 	assertAscending(t, metaFields)
 	assertAscending(t, requestFields)
@@ -249,7 +250,7 @@ func TestFieldTablesAscend(t *testing.T) {
 	assertAscending(t, systemFields)
 }
 
-// assertAscending fails the test if a field table does not ascend by tag.
+// assertAscending fails the test if the fields of a table are not sorted by tag.
 func assertAscending[T any](t *testing.T, fields []field[T]) {
 	t.Helper()
 	if !slices.IsSortedFunc(fields, func(a, b field[T]) int { return cmp.Compare(a.tag, b.tag) }) {
@@ -271,8 +272,8 @@ func sampleHooksAndAssets() (asked *Ask, result *Event) {
 	return asked, result
 }
 
-// TestHooksAssetsAndMetricsMatchGoldenBytes compares encoded hooks, assets and metrics with golden bytes and decodes
-// them again.
+// TestHooksAssetsAndMetricsMatchGoldenBytes compares encoded hooks, assets and metrics with golden bytes, and decodes
+// the bytes again.
 func TestHooksAssetsAndMetricsMatchGoldenBytes(t *testing.T) {
 	for name, c := range codecs() {
 		asked, result := sampleHooksAndAssets()
@@ -312,7 +313,7 @@ func TestHooksAssetsAndMetricsMatchGoldenBytes(t *testing.T) {
 	}
 }
 
-// TestPointTimesInAnyUnit checks that point times in s, ms, µs and ns are recognized.
+// TestPointTimesInAnyUnit expects the right times for metric points with timestamps in s, ms, µs and ns.
 func TestPointTimesInAnyUnit(t *testing.T) {
 	for _, n := range []int64{1795236430, 1795236430_000, 1795236430_000_000, 1795236430_000_000_000} {
 		p := Point{Time: n}

@@ -6,7 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Ask is the message check_request, in which a backend orders a Sensu agent to run a check.
+// Ask is the message check_request, with which the backend tells an agent to run a check. In it a backend asks a Sensu
+// agent to run a check.
 type Ask struct {
 	Name      string // name of the check: letters, digits and _ . : -
 	Proxy     string // entity that the check is for, which the event repeats; empty: the agent's
@@ -28,7 +29,7 @@ type Ask struct {
 	Thresholds   []Threshold
 }
 
-// Threshold is a threshold of metrics in a check_request, which the agent compares with the parsed values.
+// Threshold is a metric threshold in a check_request. The agent compares measured values with the threshold.
 type Threshold struct {
 	Metric  string
 	Tags    map[string]string
@@ -36,22 +37,23 @@ type Threshold struct {
 	Rules   []Rule
 }
 
-// Rule holds the lowest and highest good value of a metric threshold, as strings that may hold template tokens;
-// empty: no bound.
+// Rule holds the lowest and highest good value of a metric threshold. The strings may hold template tokens; an empty
+// string means no bound.
 type Rule struct {
 	Min, Max string
 	Status   uint32 // of a value out of bounds
 }
 
-// Stdin holds the check fields that agents only pass, within the event, to the standard input of the check's command.
-// Agents repeat them in each result, so that other checks leave them out.
+// Stdin has the fields of a check that its command gets on standard input. The command reads the fields on standard
+// input, within the event. Agents repeat them in each result, so that other checks leave them out.
 type Stdin struct {
 	Labels, Annotations                map[string]string
 	Handlers, Pipelines, Subscriptions []string
 	TTL                                int64 // s
 }
 
-// Hook is a hook of a check_request: a command that the agent runs after a result.
+// Hook is a command that the agent runs after certain results of a check. The agent runs the hook's command after a
+// result.
 type Hook struct {
 	Name    string   // in the form of a check's
 	When    []string // ok, warning, critical, unknown, non-zero, or an exit code
@@ -60,8 +62,8 @@ type Hook struct {
 	Stdin   bool     // the event, as JSON
 }
 
-// Asset is an asset in a check_request: an archive with programs that the agent downloads. The agent fetches and
-// unpacks it, and caches it by its sum.
+// Asset is an archive in a check_request that the agent downloads for the check's command. It is an archive with
+// programs that the agent downloads. The agent fetches and unpacks it, and caches it by its sum.
 type Asset struct {
 	Name, Namespace string
 	URL             string
@@ -69,12 +71,12 @@ type Asset struct {
 	Headers         map[string]string // of the fetch; agents split values at commas
 }
 
-// AppendAsk appends a complete check_request to a buffer.
+// AppendAsk appends a complete check_request (the order to run a check) to a buffer.
 func (c Codec) AppendAsk(dst []byte, a *Ask) []byte {
 	return c.AppendIssued(c.AppendSecrets(c.AppendStable(dst, a), a.Secrets), a.Issued)
 }
 
-// AppendStable appends the part of a check_request that is the same in every run.
+// AppendStable appends the part of a check_request that stays the same in every run.
 func (c Codec) AppendStable(dst []byte, a *Ask) []byte {
 	dst = c.encode(dst, func(e *encoder) {
 		e.writeMessage(1, "config", func() { a.writeConfig(e) })
@@ -154,7 +156,7 @@ func (a *Asset) write(e *encoder) {
 	e.writeTextMap(9, "headers", a.Headers)
 }
 
-// writeHookAssets encodes a map from the name of each hook to its assets.
+// writeHookAssets encodes the assets of each hook in a check_request, a map from hook name to assets.
 func (a *Ask) writeHookAssets(e *encoder) {
 	if len(a.HookAssets) == 0 || len(a.Hooks) == 0 {
 		return
@@ -176,14 +178,14 @@ func (a *Ask) writeHookAssets(e *encoder) {
 	})
 }
 
-// AppendSecrets appends the secrets of a check_request.
+// AppendSecrets appends the secrets for the check's command to an encoded check_request.
 func (c Codec) AppendSecrets(dst []byte, secrets []string) []byte {
 	e := encoder{codec: c, b: dst, comma: true}
 	e.writeTexts(6, "secrets", secrets)
 	return e.b
 }
 
-// AppendIssued appends the issue time, the last field of a check_request.
+// AppendIssued appends the issue time, which differs in each run, to an encoded check_request. It is the last field.
 func (c Codec) AppendIssued(dst []byte, issued int64) []byte {
 	if c == JSON {
 		return append(strconv.AppendInt(append(dst, `,"issued":`...), issued, 10), '}')
@@ -193,7 +195,7 @@ func (c Codec) AppendIssued(dst []byte, issued int64) []byte {
 	return e.b
 }
 
-// Request is a check_request as an agent reads it.
+// Request is a check_request as the agent decodes the message, the order to run a check.
 type Request struct {
 	Name     string
 	Proxy    string   // proxy_entity_name
@@ -203,7 +205,8 @@ type Request struct {
 	Check    []byte   // its CheckConfig, encoded, for the event; it lies in the message
 }
 
-// Key returns CHECK, or CHECK/ENTITY for a proxy entity, under which an agent tracks the running check.
+// Key returns the key of a running check, CHECK or CHECK/ENTITY for a proxy entity. An agent uses the key to track its
+// running checks.
 func (r *Request) Key() string {
 	if r.Proxy == "" {
 		return r.Name
@@ -229,7 +232,7 @@ var configFields = []field[Request]{
 	messageField(26, "metadata", metaFields, func(r *Request, m *objectMeta) { r.Name = m.name }),
 }
 
-// ParseRequest decodes a check_request.
+// ParseRequest decodes the message check_request, the order to run a check.
 func (c Codec) ParseRequest(body []byte) (r Request, err error) {
 	err = c.decode("a check_request", body, func(v fieldValue) bool { return readFields(v, requestFields, &r) })
 	if err == nil && r.Name == "" {

@@ -21,8 +21,8 @@ import (
 // `muster debug bundle`: the last minutes, or the last hours of a quiet server.
 const tailBytes = 512 << 10
 
-// Log writes the server's log to a file or to standard error, and keeps its last lines in memory.
-// It is an io.Writer of whole lines; safe for concurrent use.
+// Log writes the server's log, and keeps its last lines in memory. The log goes to a file or to standard error. It is
+// an io.Writer of whole lines; safe for concurrent use.
 type Log struct {
 	path  string // of the file; empty: out is standard error
 	plain bool   // lines of text go to out without a time
@@ -34,9 +34,9 @@ type Log struct {
 	last []byte // the newest lines, whole; at most twice tailBytes
 }
 
-// Open opens the log that the settings name; without a file it goes to stderr. Where stderr is
-// systemd's journal, lines of text go there without a time, which the journal adds; the lines in memory
-// keep it. stream is JOURNAL_STREAM of the environment.
+// Open opens the server's log. Without a log file in the settings, the log goes to stderr. Where stderr is systemd's
+// journal, lines of text go there without a time, which the journal adds; the lines in memory keep it. stream is
+// JOURNAL_STREAM of the environment.
 func Open(cfg *config.Server, stderr io.Writer, stream string) (*Log, error) {
 	l := &Log{path: cfg.LogFile, out: stderr, plain: cfg.LogFile == "" && sdnotify.InJournal(stream, stderr)}
 	l.level.Set(levelByName(cfg.LogLevel))
@@ -52,7 +52,7 @@ func Open(cfg *config.Server, stderr io.Writer, stream string) (*Log, error) {
 	return l, nil
 }
 
-// openLogError returns the error for a log file that cannot be opened, with a hint.
+// openLogError returns the error for a log file that cannot be opened. The error has a hint.
 func openLogError(err error, path string) error {
 	err = datadir.Explain(err, filepath.Dir(path))
 	if model.ClassOf(err) == model.Internal {
@@ -61,7 +61,7 @@ func openLogError(err error, path string) error {
 	return err
 }
 
-// Logger returns a logger that writes in a format: json or text.
+// Logger returns a logger that writes lines in JSON or as text.
 func (l *Log) Logger(format string) *slog.Logger {
 	o := &slog.HandlerOptions{Level: &l.level, ReplaceAttr: model.LogAttr}
 	if format == "json" {
@@ -70,15 +70,15 @@ func (l *Log) Logger(format string) *slog.Logger {
 	return slog.New(slog.NewTextHandler(l, o))
 }
 
-// Reopen reopens the file by name after logrotate has moved the old one. After an error the log goes on in the old
-// file.
+// Reopen opens the log file again by name, after logrotate has moved the old file. After an error the log goes on in
+// the old file.
 func (l *Log) Reopen() error {
 	if l.path == "" {
 		return nil
 	}
 	file, err := os.OpenFile(l.path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
-		return fmt.Errorf("open log: %w", err)
+		return fmt.Errorf("open the log file: %w", err)
 	}
 	l.mu.Lock()
 	old := l.file
@@ -90,7 +90,7 @@ func (l *Log) Reopen() error {
 	return nil
 }
 
-// Write writes one log line to the file and keeps it in memory.
+// Write writes one log line to the file, and keeps the line in memory.
 func (l *Log) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,10 +120,10 @@ func (l *Log) Tail() []byte {
 	return bytes.Clone(tail)
 }
 
-// SetLevel changes the lowest level that is logged: debug, info, warn, error.
+// SetLevel sets the lowest level that is logged. The levels are debug, info, warn and error.
 func (l *Log) SetLevel(level string) { l.level.Set(levelByName(level)) }
 
-// levelByName converts a level name that was validated before to its slog.Level.
+// levelByName converts the name of a level to its slog.Level. The name was validated before.
 func levelByName(text string) slog.Level {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(text)) // config has checked it

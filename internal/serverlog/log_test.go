@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestTailKeepsTheLastLines checks that the log's memory keeps the newest whole lines within its size.
+// TestTailKeepsTheLastLines expects the log's memory to keep the newest whole lines within its size.
 func TestTailKeepsTheLastLines(t *testing.T) {
 	var out bytes.Buffer
 	b, err := Open(&config.Server{LogLevel: "info"}, &out, "")
@@ -32,7 +32,7 @@ func TestTailKeepsTheLastLines(t *testing.T) {
 	}
 }
 
-// TestReopen checks that the log reopens its file on SIGHUP after logrotate has moved it.
+// TestReopen moves the log file like logrotate, and expects Reopen to write a new file.
 func TestReopen(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "logs", "muster.log")
 	b, err := Open(&config.Server{LogLevel: "warn", LogFile: path}, nil, "")
@@ -58,8 +58,8 @@ func TestReopen(t *testing.T) {
 	}
 }
 
-// TestSystemdJournalLines checks that lines for systemd's journal have no time stamp, and that the tail always has
-// one.
+// TestSystemdJournalLines expects lines for systemd's journal to have no time stamp. Lines in memory always have a
+// time stamp.
 func TestSystemdJournalLines(t *testing.T) {
 	for _, plain := range []bool{false, true} {
 		var out bytes.Buffer

@@ -7,7 +7,7 @@ import (
 	"net"
 )
 
-// reservePort checks only that the port is free now: the variant for systems other than Unix.
+// reservePort checks that a port is free now, on systems other than Unix. It cannot reserve the port.
 func reservePort(port int) (release func(), err error) {
 	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPortIsReserved checks that no other test gets a reserved port: before the test's server listens, meanwhile and
-// afterwards.
+// TestPortIsReserved reserves a port, and expects no second reservation of the port. It tries before the test's server
+// listens, meanwhile and afterwards.
 func TestPortIsReserved(t *testing.T) {
 	address := Port(t)
 	_, text, _ := net.SplitHostPort(address)

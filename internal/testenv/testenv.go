@@ -19,20 +19,21 @@ import (
 	"github.com/aymanbagabas/go-udiff"
 )
 
-// Skip skips the test and records the reason and the command that makes it run, for the summary of make check.
+// Skip skips the test, and records the reason for the summary of make check. It also records the command that makes
+// the test run.
 func Skip(t testing.TB, why, command string) {
 	t.Helper()
 	t.Skip("left out: " + recordSkip(t, why, "To run it: "+command))
 }
 
-// Shortened records that the test covers less than it could here, with the command for the full test, and lets the
-// test continue.
+// Shortened records that the running test leaves something out, and lets the test continue. It also records the
+// command for the full test.
 func Shortened(t testing.TB, how, command string) {
 	t.Helper()
 	t.Log("shortened: " + recordSkip(t, how, "In full: "+command))
 }
 
-// recordSkip appends the skipped test and the reason to the file that MUSTER_LEFT_OUT names, and returns the line.
+// recordSkip records what a test leaves out and why, and returns the recorded line. MUSTER_LEFT_OUT names the file.
 func recordSkip(t testing.TB, what, command string) string {
 	line := fmt.Sprintf("%s: %s. %s", t.Name(), what, command)
 	if path := os.Getenv("MUSTER_LEFT_OUT"); path != "" {
@@ -44,8 +45,8 @@ func recordSkip(t testing.TB, what, command string) string {
 	return line
 }
 
-// Program returns the path of a program in PATH or in given folders (glob patterns), or skips the test if the program
-// is missing.
+// Program returns the path of a program, or skips the test if the program is missing. It looks in PATH and in given
+// folders (glob patterns).
 func Program(t testing.TB, name, debianPackage string, folders ...string) string {
 	t.Helper()
 	if path, err := exec.LookPath(name); err == nil {
@@ -60,13 +61,13 @@ func Program(t testing.TB, name, debianPackage string, folders ...string) string
 	return ""
 }
 
-// Plugin returns the path of a Nagios plug-in, or skips the test if it is not installed.
+// Plugin returns the path of a Nagios plug-in, or skips the test if the plug-in is missing.
 func Plugin(t testing.TB, name string) string {
 	t.Helper()
 	return Program(t, name, "monitoring-plugins-basic", "/usr/lib/nagios/plugins", "/usr/lib64/nagios/plugins")
 }
 
-// Root skips the test unless it runs as root on Linux.
+// Root skips tests that need root, unless the user is root on Linux.
 func Root(t testing.TB) {
 	t.Helper()
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
@@ -74,8 +75,9 @@ func Root(t testing.TB) {
 	}
 }
 
-// Port returns a loopback address that no other test gets until the end of this test, even while nothing listens
-// there. The port lies below the range from which the kernel takes ports, and no other process can take it.
+// Port reserves a free port on loopback until the end of the test, and returns its address. No other test gets the
+// address, even while no server listens there. The port lies below the range from which the kernel takes ports, and no
+// other process can take it.
 func Port(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
@@ -89,7 +91,7 @@ func Port(t testing.TB) string {
 	return ""
 }
 
-// Until polls a condition until it is true, and ends the test if that takes more than a minute.
+// Until polls a condition until the condition is true. After a minute it ends the test.
 func Until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.After(time.Minute)
@@ -104,7 +106,7 @@ func Until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Value returns a function that returns v, or ends the test if err is not nil; use it as
+// Value turns the result of a call into a function that returns the value, or ends the test. Use it as
 // testenv.Value(os.Open(name))(t).
 func Value[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
@@ -116,8 +118,8 @@ func Value[T any](v T, err error) func(testing.TB) T {
 
 var update = flag.Bool("update", false, "write golden files and reference pages anew")
 
-// Golden compares a text with a golden file; go test -update rewrites the file. before are commands that must run
-// before -update.
+// Golden compares a text with a golden file. The command go test -update rewrites the file. before are commands that
+// must run before -update.
 func Golden[T string | []byte](t testing.TB, path string, got T, before ...string) {
 	t.Helper()
 	if *update {
@@ -138,7 +140,7 @@ func Golden[T string | []byte](t testing.TB, path string, got T, before ...strin
 // Updating reports whether the test run rewrites golden files.
 func Updating() bool { return *update }
 
-// NoError ends the test if err is not nil.
+// NoError ends the test with the error err, or does nothing if err is nil.
 func NoError(t interface {
 	Helper()
 	Fatal(args ...any)

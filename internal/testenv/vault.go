@@ -25,8 +25,8 @@ import (
 	"time"
 )
 
-// Vault is a fake HashiCorp Vault with two KV secret engines, one of version 1 and one of version 2. It replaces a
-// real one (NewBao), with whose answers its own were compared.
+// Vault is a fake HashiCorp Vault for tests, with KV secret engines of versions 1 and 2. It replaces a real one
+// (NewBao), with whose answers its own were compared.
 type Vault struct {
 	*httptest.Server
 	Token string // with read on secret/data/* and kv/*
@@ -38,7 +38,7 @@ type Vault struct {
 	requests int
 }
 
-// NewVault starts a fake Vault on loopback with TLS; the CA is Server.Certificate.
+// NewVault starts a fake Vault on loopback with TLS. The CA is Server.Certificate.
 func NewVault(t testing.TB, token string) *Vault {
 	v := &Vault{Token: token, values: map[string]map[string]any{}, deleted: map[string]bool{}}
 	v.Server = httptest.NewTLSServer(v)
@@ -61,14 +61,14 @@ func (v *Vault) Delete(path string) {
 	v.deleted[path] = true
 }
 
-// Seal seals or unseals the fake Vault (a sealed Vault answers no request for secrets).
+// Seal locks or unlocks the fake Vault, like the seal of a real Vault. A sealed Vault answers no request for secrets.
 func (v *Vault) Seal(sealed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.sealed = sealed
 }
 
-// Requests returns how many requests the fake Vault got.
+// Requests returns the number of requests to the fake Vault.
 func (v *Vault) Requests() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -121,7 +121,7 @@ func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Bao is a real OpenBao (or HashiCorp Vault) server for tests on loopback with TLS, with two KV secret engines and a
+// Bao is a real OpenBao (or HashiCorp Vault) server on loopback for tests. It has TLS, two KV secret engines, and a
 // policy muster that may read both.
 type Bao struct {
 	URL, CA string // CA is a PEM file
@@ -167,7 +167,8 @@ func NewBao(t testing.TB) *Bao {
 	return b
 }
 
-// MountEngines mounts both KV secret engines in an OpenBao namespace (empty: root) and creates the policy muster.
+// MountEngines mounts both KV secret engines in an OpenBao namespace, and creates the policy muster. An empty
+// namespace is the root.
 func (b *Bao) MountEngines(namespace string) {
 	b.t.Helper()
 	b.MustRequest("POST", "sys/mounts/secret", namespace, map[string]any{"type": "kv", "options": map[string]string{"version": "2"}}, nil)
@@ -183,7 +184,7 @@ func (b *Bao) Write(name, text string) string {
 	return path
 }
 
-// Start starts the OpenBao process, which is sealed at first.
+// Start starts the OpenBao process. The process is sealed at first.
 func (b *Bao) Start() {
 	b.t.Helper()
 	b.cmd = b.Command("server", "-config="+filepath.Join(b.dir, "server.hcl"))
@@ -194,7 +195,7 @@ func (b *Bao) Start() {
 	})
 }
 
-// Command returns a command that runs the OpenBao program, without environment variables that name another server.
+// Command returns a command that runs the OpenBao program. Its environment has no variables that name another server.
 func (b *Bao) Command(args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(context.WithoutCancel(b.t.Context()), b.Program, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir}
@@ -210,7 +211,7 @@ func (b *Bao) Stop() {
 	}
 }
 
-// Unseal unseals OpenBao, so that it answers requests for secrets.
+// Unseal unlocks the OpenBao server, whose storage is sealed. Then OpenBao answers requests for secrets.
 func (b *Bao) Unseal() {
 	b.t.Helper()
 	b.MustRequest("PUT", "sys/unseal", "", map[string]string{"key": b.key}, nil)
@@ -220,10 +221,10 @@ func (b *Bao) Unseal() {
 	})
 }
 
-// Seal seals OpenBao, so that it answers no request for secrets.
+// Seal locks the OpenBao server (seals its storage). Then OpenBao answers no request for secrets.
 func (b *Bao) Seal() { b.t.Helper(); b.MustRequest("PUT", "sys/seal", "", nil, nil) }
 
-// Token creates a token with the policy muster.
+// Token creates an OpenBao token with the policy muster.
 func (b *Bao) Token(namespace, ttl string) string {
 	b.t.Helper()
 	var made struct {
@@ -235,7 +236,7 @@ func (b *Bao) Token(namespace, ttl string) string {
 	return made.Auth.Token
 }
 
-// MustRequest sends an API request with the root token and ends the test if OpenBao refuses it.
+// MustRequest sends an API request with the root token, and ends the test if OpenBao refuses the request.
 func (b *Bao) MustRequest(method, path, namespace string, in, out any) {
 	b.t.Helper()
 	status, text, err := b.ask(method, path, namespace, b.Root, in)
@@ -249,7 +250,7 @@ func (b *Bao) MustRequest(method, path, namespace string, in, out any) {
 	}
 }
 
-// ask sends an API request and returns the status, the body and the error.
+// ask sends an API request to OpenBao, and returns status, body and error.
 func (b *Bao) ask(method, path, namespace, token string, in any) (int, string, error) {
 	var body io.Reader
 	if in != nil {
@@ -278,7 +279,7 @@ func (b *Bao) ask(method, path, namespace, token string, in any) (int, string, e
 	return answer.StatusCode, string(text), err
 }
 
-// certificate creates a self-signed certificate that is also the CA.
+// certificate creates a self-signed certificate that is also its own CA.
 func (b *Bao) certificate() *x509.CertPool {
 	key := Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(b.t)
 	is := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), IsCA: true,

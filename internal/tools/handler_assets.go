@@ -34,7 +34,7 @@ const (
 	reservedDisk = 512 << 20
 )
 
-// Options has the folder of an Extractor, the facts of the machine, and the functions with which it gets archives.
+// Options has the folder of an Extractor, the machine's facts, and functions that open archives.
 type Options struct {
 	Dir   string            // folder of extracted files; created if it does not exist
 	Facts map[string]string // of the server's machine
@@ -46,8 +46,8 @@ type Options struct {
 	Log   *slog.Logger
 }
 
-// Extractor extracts the Assets that the server's own handlers, filters and mutators need, and returns their folders.
-// It is safe for concurrent use.
+// Extractor extracts Assets for the server's own handlers, filters and mutators. It returns the folders of the
+// extracted files. It is safe for concurrent use.
 type Extractor struct {
 	opts  Options
 	cache *asset.Cache
@@ -58,7 +58,7 @@ type Extractor struct {
 	named  []string               // Assets that handlers name
 }
 
-// assetUser identifies a Filter or Mutator that uses Assets by its kind and name.
+// assetUser is the kind and name of a Filter or Mutator that uses Assets. It has the kind and the name.
 type assetUser struct {
 	kind string
 	name route.Name
@@ -84,11 +84,10 @@ func (b *Extractor) Run(ctx context.Context) error {
 	return nil
 }
 
-// ArchiveArrived tries at once to extract archives that were missing so far, after an upload.
+// ArchiveArrived extracts assets whose archives were missing until an upload. It is called after an upload.
 func (b *Extractor) ArchiveArrived() { b.cache.RetryNow() }
 
-// Apply takes over changed resources: it stores declared Assets, and which Assets Filters and Mutators use. It
-// ignores other kinds.
+// Apply stores changed Assets, and the Assets that changed Filters and Mutators use. It ignores other kinds.
 func (b *Extractor) Apply(list []route.Declaration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,8 +122,8 @@ func (b *Extractor) recordUsedAssets(who assetUser, assets []string) {
 	}
 }
 
-// SetHandlerAssets replaces the list of Assets that handlers use. The box extracts them, and evicts all others when
-// it needs room.
+// SetHandlerAssets sets which Assets the handlers use, to extract the Assets' archives. The box extracts them, and
+// evicts all others when it needs room.
 func (b *Extractor) SetHandlerAssets(handlers []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,8 +131,8 @@ func (b *Extractor) SetHandlerAssets(handlers []string) {
 	b.requestNamedArchives()
 }
 
-// requestNamedArchives asks the cache to extract the archives that handlers, filters and mutators need on this
-// machine. The caller holds the lock.
+// requestNamedArchives asks for the extraction of all archives that handlers, filters and mutators use. Handlers,
+// filters and mutators use these archives. The caller holds the lock.
 func (b *Extractor) requestNamedArchives() {
 	sums := map[asset.Sum]bool{}
 	for _, list := range append(slices.Collect(maps.Values(b.users)), b.named) {
@@ -146,15 +145,15 @@ func (b *Extractor) requestNamedArchives() {
 	b.cache.Want(sums)
 }
 
-// archiveSum returns the SHA-512 of the asset's archive that fits this machine.
+// archiveSum returns the SHA-512 of an asset's archive that suits the server's machine.
 func (b *Extractor) archiveSum(ref string) (asset.Sum, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.archiveSumLocked(ref)
 }
 
-// archiveSumLocked returns the SHA-512 of the asset's archive that fits this machine, for callers that hold the lock.
-// The caller holds the lock.
+// archiveSumLocked is archiveSum for callers that already hold the lock. It does not take the lock. The caller holds
+// the lock.
 func (b *Extractor) archiveSumLocked(ref string) (asset.Sum, error) {
 	ns, name := model.SplitRef("", ref)
 	spec := b.assets[route.Name{Namespace: ns, Name: name}]
@@ -168,9 +167,8 @@ func (b *Extractor) archiveSumLocked(ref string) (asset.Sum, error) {
 	return build.SHA512, nil
 }
 
-// UseAssets returns the folders of a command's extracted assets and keeps the folders unchanged while the command
-// runs. Their files stay unchanged until done is called, even if an asset gets another archive. The error names the
-// missing asset and the reason.
+// UseAssets returns the folders of a command's extracted assets. Their files stay unchanged until done is called, even
+// if an asset gets another archive. The error names the missing asset and the reason.
 func (b *Extractor) UseAssets(ctx context.Context, refs []string) (list []model.AssetDir, done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, assetWait)
 	defer cancel()
@@ -197,7 +195,7 @@ func (b *Extractor) UseAssets(ctx context.Context, refs []string) (list []model.
 	return list, done, nil
 }
 
-// fetchFromStore opens an archive in the server's store, for the cache to extract.
+// fetchFromStore opens an archive in the server's store for extraction.
 func (b *Extractor) fetchFromStore(_ context.Context, text asset.Sum, from int64) (*asset.Source, error) {
 	sum, err := model.ParseAssetSum(text)
 	if err != nil {

@@ -71,7 +71,7 @@ func makeArchive(t *testing.T, files ...string) (data []byte, sum string) {
 	return b.Bytes(), hex.EncodeToString(digest[:])
 }
 
-// upload adds an archive to the in-memory store.
+// upload adds an archive to the test's store in memory.
 func (w *testExtractor) upload(data []byte) {
 	w.mu.Lock()
 	w.store[sha512.Sum512(data)] = data
@@ -85,7 +85,7 @@ func (w *testExtractor) declareAsset(name string, builds ...model.AssetBuild) {
 	w.Apply([]route.Declaration{{Name: route.Name{Namespace: "default", Name: name}, Spec: &model.AssetSpec{Builds: builds}}})
 }
 
-// assertFile fails the test unless the assets' folders contain a file with this text.
+// assertFile fails the test unless the assets' folders contain a file with the given text.
 func (w *testExtractor) assertFile(dirs []model.AssetDir, file, text string) {
 	w.t.Helper()
 	if len(dirs) != 1 {
@@ -96,8 +96,8 @@ func (w *testExtractor) assertFile(dirs []model.AssetDir, file, text string) {
 	}
 }
 
-// TestExtractedAssetIsReported expects a call of the function Ready when an asset is extracted, and when a declared
-// asset is already extracted.
+// TestExtractedAssetIsReported extracts an asset, and expects a call of the function Ready. Ready is also called when
+// a declared asset is already extracted.
 func TestExtractedAssetIsReported(t *testing.T) {
 	w := newTestExtractor(t)
 	data, sum := makeArchive(t, "bin/x", "x")
@@ -122,8 +122,8 @@ func TestExtractedAssetIsReported(t *testing.T) {
 	}
 }
 
-// TestCommandKeepsFilesOfReplacedAsset checks that an archive is extracted once for many commands, and that a command
-// keeps a replaced asset's files.
+// TestCommandKeepsFilesOfReplacedAsset replaces an asset while commands run, and expects the commands to keep the old
+// files. An archive is extracted once for many commands.
 func TestCommandKeepsFilesOfReplacedAsset(t *testing.T) {
 	w := newTestExtractor(t)
 	old, oldSum := makeArchive(t, "bin/x", "old")
@@ -158,8 +158,8 @@ func TestCommandKeepsFilesOfReplacedAsset(t *testing.T) {
 	done()
 }
 
-// TestMissingAssetErrorNamesReason expects the error for a missing asset to contain the reason, and the asset to be
-// usable after its upload.
+// TestMissingAssetErrorNamesReason expects an error with the reason for a missing asset. After its upload the asset is
+// usable.
 func TestMissingAssetErrorNamesReason(t *testing.T) {
 	w := newTestExtractor(t)
 	data, sum := makeArchive(t, "bin/x", "text")
@@ -187,7 +187,7 @@ func TestMissingAssetErrorNamesReason(t *testing.T) {
 	})
 }
 
-// TestScriptsAreReadOnce checks that JavaScript is read in the order of names, and again only after a change.
+// TestScriptsAreReadOnce expects JavaScript files to be read in the order of names, and again only after a change.
 func TestScriptsAreReadOnce(t *testing.T) {
 	w := newTestExtractor(t)
 	data, sum := makeArchive(t, "lib/b.js", "var b", "lib/a.js", "var a", "lib/c.txt", "no", "bin/d.js", "no", "lib/deep/e.js", "no")

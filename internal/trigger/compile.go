@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// Compile compiles a parsed expression to a Program: it resolves the items and macros that the expression names.
+// Compile compiles a parsed expression to a Program. It resolves the items and macros that the expression names.
 // Errors of the expression are of type *Error.
 func Compile(e *Expr, scope Scope) (p *Program, err error) {
 	c := &compiler{source: e.source, scope: scope, program: &Program{source: e.source}}
@@ -29,19 +29,19 @@ func Compile(e *Expr, scope Scope) (p *Program, err error) {
 	return c.program, nil
 }
 
-// compiler compiles the syntax tree of one expression.
+// compiler compiles the syntax tree of one trigger expression.
 type compiler struct {
 	source  string
 	scope   Scope
 	program *Program
 }
 
-// fail stops the compilation with an error at the position of a syntax tree node.
+// fail stops the compilation with an error at the position of a part of the expression.
 func (c *compiler) fail(n *node, problem string, args ...any) {
 	panic(&Error{c.source, n.offset, fmt.Sprintf(problem, args...)})
 }
 
-// node compiles a node of the syntax tree to an evaluator.
+// node compiles one node of the syntax tree, such as a call, to a function for its value.
 func (c *compiler) node(n *node) evaluator {
 	switch n.kind {
 	case numberNode:
@@ -66,10 +66,10 @@ func (c *compiler) node(n *node) evaluator {
 	return nil
 }
 
-// constant returns an evaluator that always gives the same operand.
+// constant returns a compiled expression part that always has the same value.
 func constant(o operand) evaluator { return func(*Windows) operand { return o } }
 
-// call compiles a function call: a function over the stored values of an item, or over operands.
+// call compiles a function call. The function works over the stored values of an item, or over operands.
 func (c *compiler) call(n *node) evaluator {
 	if len(n.args) > 0 && n.args[0].kind == callNode && strings.HasSuffix(n.args[0].name, foreachSuffix) {
 		return c.aggregate(n)
@@ -96,7 +96,7 @@ func (c *compiler) call(n *node) evaluator {
 	return nil
 }
 
-// expand replaces the macros of a text by their values.
+// expand replaces the macros in a text, such as {$NAME}, by their values.
 func (c *compiler) expand(n *node, text string) string {
 	if !strings.Contains(text, "{") {
 		return text
@@ -127,7 +127,8 @@ func (c *compiler) expand(n *node, text string) string {
 	return out.String()
 }
 
-// argument returns the constant text of a call's i-th argument, or an empty text if the argument was left out.
+// argument returns the text of a call's i-th argument, with macros replaced. The text is empty if the argument was
+// left out.
 func (c *compiler) argument(n *node, i int) string {
 	if i >= len(n.args) {
 		return ""
@@ -148,7 +149,7 @@ func (c *compiler) argument(n *node, i int) string {
 	return ""
 }
 
-// historyCall is a call of a function over the stored values of an item, during its compilation.
+// historyCall is a call of a function over an item's stored values, during its compilation.
 type historyCall struct {
 	*compiler
 	node   *node
@@ -157,8 +158,8 @@ type historyCall struct {
 	key    string // /host/key, for reasons
 }
 
-// historyArguments finds the item and the period that the first two arguments of a function call name. types are the item types
-// that the function accepts; none: all.
+// historyArguments finds the item and the period in the first two arguments of a function call. types are the item
+// types that the function accepts; none: all.
 func (c *compiler) historyArguments(n *node, most int, types ...item.Type) *historyCall {
 	i := &n.args[0]
 	host, key := i.host, i.name // macros stay, as in the keys of items
@@ -186,7 +187,7 @@ func (c *compiler) historyArguments(n *node, most int, types ...item.Type) *hist
 	return h
 }
 
-// numeric are the types of items whose values are numbers.
+// numeric has the types of items with numbers as values.
 var numeric = []item.Type{item.Float, item.Unsigned, item.Boolean}
 
 // isFloat reports whether the item has floating-point values.
@@ -203,8 +204,8 @@ func (h *historyCall) requirePeriod() *historyCall {
 	return h
 }
 
-// window adds the window that the call reads to the program, or finds an equal one, and returns its index. extra
-// names the parameters of load.
+// window makes the program store values for a function call, and returns the index of the window. It takes an equal
+// window of the program if there is one. extra names the parameters of load.
 func (h *historyCall) window(sh shape, o operation, extra string) int {
 	s := &h.spec
 	s.shape, s.op = sh, o
@@ -225,7 +226,7 @@ func (h *historyCall) window(sh shape, o operation, extra string) int {
 	return len(h.program.specs) - 1
 }
 
-// loadNumber returns the function that converts a numeric item's value to the bits of a window entry.
+// loadNumber returns the function that converts a numeric value to the bits of a window entry.
 func loadNumber(t item.Type) func(item.Value) (uint64, usage) {
 	if t == item.Float {
 		return loadFloat

@@ -9,14 +9,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// CompileForItems compiles an expression over the items of a Template, which are sorted by key. macro returns the values of
-// macros; keys are compared as they are written.
+// CompileForItems compiles an expression over the items of a Template. macro returns the values of macros; keys are
+// compared as they are written.
 func CompileForItems(items []model.Item, expression string, macro func(string) (string, error)) (*Program, error) {
 	return compileForItems(items, expression, Scope{Macro: macro})
 }
 
-// CompileFormula compiles the formula of a calculated item, as CompileForItems does. The formula may read items of
-// several nodes instead of items of its own node, but not both.
+// CompileFormula compiles the formula of a calculated item. The formula may read items of several nodes instead of
+// items of its own node, but not both.
 func CompileFormula(items []model.Item, formula string, macro func(string) (string, error)) (*Program, error) {
 	p, err := compileForItems(items, formula, Scope{Macro: macro, Aggregates: true})
 	if err == nil && len(p.groups) > 0 && len(p.specs) > 0 {
@@ -25,7 +25,7 @@ func CompileFormula(items []model.Item, formula string, macro func(string) (stri
 	return p, err
 }
 
-// compileForItems compiles an expression over the items of a Template in a scope that has all but the items.
+// compileForItems compiles an expression over the items of a Template. The scope has all but the items.
 func compileForItems(items []model.Item, expression string, scope Scope) (*Program, error) {
 	e, err := Parse(expression)
 	if err != nil {

@@ -6,14 +6,14 @@ import (
 	"math/bits"
 )
 
-// stateVersion is the first byte of encoded windows.
+// stateVersion is the first byte of an encoded trigger state.
 const stateVersion = 1
 
 var errState = errors.New("the state of a trigger's windows is damaged, or belongs to another expression")
 
-// Append appends the encoded windows to b. The layout: version, flags, since, now, number of windows; for each:
-// front, inside, size, back, its weight, end, grain, lost, newest, and the entries with the differences of their
-// times.
+// Append appends the encoded windows to b. A window has the stored values of one function call. The layout: version,
+// flags, since, now, number of windows; for each: front, inside, size, back, its weight, end, grain, lost, newest, and
+// the entries with the differences of their times.
 func (w *Windows) Append(b []byte) []byte {
 	b = append(b, stateVersion)
 	var flags byte
@@ -30,7 +30,7 @@ func (w *Windows) Append(b []byte) []byte {
 	return b
 }
 
-// append appends the encoded window to b.
+// append appends one encoded window to b.
 func (w *window) append(b []byte) []byte {
 	var flags byte
 	if w.weights != nil {
@@ -65,7 +65,7 @@ func (w *window) append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes windows of the program and returns the bytes after them.
+// Decode decodes windows of the program, and returns the bytes after the windows.
 func (p *Program) Decode(b []byte) (w *Windows, rest []byte, err error) {
 	d := &decoder{b: b}
 	if d.byte() != stateVersion {
@@ -85,13 +85,14 @@ func (p *Program) Decode(b []byte) (w *Windows, rest []byte, err error) {
 	return w, d.b, nil
 }
 
-// decoder reads numbers from encoded windows; after an error it returns zeros.
+// decoder reads numbers from encoded windows. After an error it returns zeros.
 type decoder struct {
 	b      []byte
 	failed bool
 }
 
-// takeBytes removes the next n bytes from the input and returns them; if fewer are left it records an error and returns nil.
+// takeBytes removes the next n bytes from the input and returns the bytes. If fewer are left it records an error and
+// returns nil.
 func (d *decoder) takeBytes(n int) []byte {
 	if d.failed || n <= 0 || n > len(d.b) {
 		d.failed = d.failed || n != 0
@@ -102,7 +103,7 @@ func (d *decoder) takeBytes(n int) []byte {
 	return out
 }
 
-// byte reads one byte.
+// byte reads one byte of the encoded windows.
 func (d *decoder) byte() byte {
 	if b := d.takeBytes(1); b != nil {
 		return b[0]
@@ -110,7 +111,7 @@ func (d *decoder) byte() byte {
 	return 0
 }
 
-// unsigned reads an unsigned varint.
+// unsigned reads an unsigned varint of the encoded windows.
 func (d *decoder) unsigned() uint64 {
 	v, n := binary.Uvarint(d.b)
 	if n == 0 {
@@ -120,7 +121,7 @@ func (d *decoder) unsigned() uint64 {
 	return v
 }
 
-// signed reads a signed varint.
+// signed reads a signed varint of the encoded windows.
 func (d *decoder) signed() int64 {
 	v, n := binary.Varint(d.b)
 	if n == 0 {
@@ -130,7 +131,7 @@ func (d *decoder) signed() int64 {
 	return v
 }
 
-// count reads an unsigned varint, and records an error if it exceeds bound.
+// count reads an unsigned varint, and records an error above the bound.
 func (d *decoder) count(bound int) int {
 	n := d.unsigned()
 	if n > uint64(bound) {
@@ -140,7 +141,7 @@ func (d *decoder) count(bound int) int {
 	return int(n)
 }
 
-// window decodes one window and checks that it fits its spec.
+// window decodes the stored values of one function call, and checks that the values suit its description.
 func (d *decoder) window(w *window, s *spec) {
 	flags := d.byte()
 	w.front, w.frontLen, w.size = d.count(len(d.b)), d.count(len(d.b)), d.count(len(d.b))

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// compileForecast compiles forecast(//key,1h,2h,fit,mode) and timeleft(//key,1h,threshold,fit). Both fit a function to the
-// values of a period, with the time since the oldest value. -1 stands for a fit that the values do not permit.
+// compileForecast compiles forecast and timeleft, which fit a function to values. Their forms are
+// forecast(//key,1h,2h,fit,mode) and timeleft(//key,1h,threshold,fit). Both fit a function to the values of a period,
+// with the time since the oldest value. -1 stands for a fit that the values do not permit.
 func compileForecast(c *compiler, n *node) evaluator {
 	most := 5
 	if n.name == "timeleft" {
@@ -45,10 +46,10 @@ func compileForecast(c *compiler, n *node) evaluator {
 	})
 }
 
-// nanosecond is the time of the oldest value: the logarithm of zero does not exist.
+// nanosecond stands for the time of the oldest value, because the logarithm of zero does not exist.
 const nanosecond = 1e-9
 
-// curve is a function fitted to values by least squares: a polynomial of x, where x and the result may be logarithms.
+// curve is a function fitted to values by least squares. It is a polynomial of x; x and the result may be logarithms.
 type curve struct {
 	degree        int
 	logX, logY    bool
@@ -56,7 +57,7 @@ type curve struct {
 	coefficients  polynomial
 }
 
-// parseFit parses the name of a fit, such as linear or polynomial2.
+// parseFit parses the name of a fitted function, such as linear or polynomial2.
 func parseFit(name string) (f curve, problem string) {
 	f.degree = 1
 	switch name {
@@ -86,7 +87,7 @@ func (f *curve) x(t float64) float64 {
 	return (t - f.center) / f.scale
 }
 
-// time converts the variable x of the polynomial to a time, in seconds since the oldest value.
+// time converts the variable x of the polynomial back to a time, in seconds since the oldest value.
 func (f *curve) time(x float64) float64 {
 	if t := x*f.scale + f.center; !f.logX {
 		return t
@@ -104,7 +105,7 @@ func (f *curve) value(t float64) float64 {
 	return y
 }
 
-// fit computes the coefficients by least squares. It reports whether the values permit it.
+// fit computes the coefficients of the function by least squares. It reports whether the values permit it.
 func (f *curve) fit(points []point) bool {
 	f.center, f.scale = 0, 1
 	first, last := nanosecond, points[len(points)-1].at-points[0].at+nanosecond
@@ -142,7 +143,7 @@ func (f *curve) fit(points []point) bool {
 	return f.coefficients != nil
 }
 
-// solve solves linear equations by Gaussian elimination with pivots, and returns nil if they have no unique solution.
+// solve solves linear equations by Gaussian elimination with pivots. It returns nil if they have no unique solution.
 func solve(rows [][]float64) polynomial {
 	n := len(rows)
 	for i := range n {
@@ -195,7 +196,8 @@ func (p polynomial) derivative() polynomial {
 	return out
 }
 
-// roots returns the real roots between two bounds, ascending: one at most in each interval between roots of the derivative.
+// roots returns the real roots of a polynomial between two bounds, ascending. There is at most one in each interval
+// between roots of the derivative.
 func (p polynomial) roots(low, high float64) []float64 {
 	if len(p) < 2 {
 		return nil
@@ -225,8 +227,8 @@ func (p polynomial) roots(low, high float64) []float64 {
 	return out
 }
 
-// forecast returns, depending on mode, the value `ahead` seconds from now, or the minimum, maximum, range or mean of
-// the values until then.
+// forecast returns the predicted value `ahead` seconds from now. Depending on mode it returns the minimum, maximum,
+// range or mean of the values until then.
 func (f *curve) forecast(now, ahead float64, mode string) float64 {
 	end := now + ahead
 	switch mode {
@@ -250,8 +252,8 @@ func (f *curve) forecast(now, ahead float64, mode string) float64 {
 	return high - low
 }
 
-// mean returns the mean of the function between two times, by Simpson's rule, which is exact for cubic polynomials and
-// precise to 1e-9 for the other fits.
+// mean returns the mean of the fitted function between two times, by Simpson's rule. The rule is exact for cubic
+// polynomials and precise to 1e-9 for the other fits.
 func (f *curve) mean(from, to float64) float64 {
 	if from == to {
 		return f.value(from)
@@ -268,7 +270,8 @@ func (f *curve) mean(from, to float64) float64 {
 	return sum / 3 / steps
 }
 
-// timeLeft returns the seconds until the function reaches a threshold, or the largest float if it never does.
+// timeLeft returns the seconds until the fitted function reaches a threshold. It returns the largest float if that
+// never happens.
 func (f *curve) timeLeft(now, threshold float64) float64 {
 	if f.logY {
 		if threshold <= 0 {

@@ -14,7 +14,8 @@ var fuzzSeeds = []string{
 	`min(1,2,"3")>=max(last(//unsigned),.5)`, `percentile(//float,1h,95)`, `baselinedev(//float,1h:now/h,"d",3)>2`,
 }
 
-// FuzzParse parses arbitrary texts: each fails with a position inside the text, or compiles and can be evaluated.
+// FuzzParse parses random texts as expressions, and expects an error or a usable program. An error has a position
+// inside the text.
 func FuzzParse(f *testing.F) {
 	for _, s := range fuzzSeeds {
 		f.Add(s)
@@ -44,7 +45,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzPeriod checks that a period which parses ends no later than the evaluation, and begins before its end.
+// FuzzPeriod parses random texts as periods, and expects a period's start before its end. A period ends no later than
+// the evaluation.
 func FuzzPeriod(f *testing.F) {
 	for _, s := range append(testPeriods, "1M:now/M-1y", "1d:now/d+3h-1w") {
 		f.Add(s, start)
@@ -61,8 +63,8 @@ func FuzzPeriod(f *testing.F) {
 	})
 }
 
-// FuzzDecode decodes arbitrary bytes as windows: they are refused or usable, and a decoded state encodes to the same
-// bytes.
+// FuzzDecode decodes random bytes as windows, and expects an error or usable windows. A decoded state encodes to the
+// same bytes.
 func FuzzDecode(f *testing.F) {
 	const all = `last(//float)+avg(//float,5m)+min(//unsigned,5m)+count(//text,2h,"like","a")+sum(//unsigned,#3:now-1m)+last(//text,#3)`
 	e, _ := Parse(all)

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// historyFunctions maps the names of the functions whose first argument is an item to their compilers.
+// historyFunctions has the compile functions of all functions over an item's stored values, by name.
 var historyFunctions = map[string]func(c *compiler, n *node) evaluator{
 	"last": compileLast, "first": compileFirst, "change": compileChange, "bitand": compileBitand,
 	"fuzzytime": compileFuzzytime, "lastclock": compileLast, "firstclock": compileFirst,
@@ -30,8 +30,8 @@ var historyFunctions = map[string]func(c *compiler, n *node) evaluator{
 	"logsource":   refuse("an item keeps the text of a log line only; use find on the text"),
 }
 
-// refuse returns a compile function for a function of Zabbix that Muster does not have: compilation fails with this
-// problem.
+// refuse returns a compile function that always fails, for a Zabbix function missing in Muster. Compilation fails with
+// the given problem.
 func refuse(problem string) func(c *compiler, n *node) evaluator {
 	return func(c *compiler, n *node) evaluator {
 		c.fail(n, "%s: %s", n.name, problem)
@@ -39,7 +39,7 @@ func refuse(problem string) func(c *compiler, n *node) evaluator {
 	}
 }
 
-// loadFloat converts a numeric value to the bits of a float; a text does not count.
+// loadFloat converts a numeric value to the bits of a float. A text does not count.
 func loadFloat(v item.Value) (uint64, usage) {
 	if v.Kind() == item.TextValue {
 		return 0, skip
@@ -47,7 +47,7 @@ func loadFloat(v item.Value) (uint64, usage) {
 	return math.Float64bits(v.Float()), use
 }
 
-// loadUnsigned converts a numeric value to an unsigned integer; a negative number or a text does not count.
+// loadUnsigned converts a numeric value to an unsigned integer. A negative number or a text does not count.
 func loadUnsigned(v item.Value) (uint64, usage) {
 	switch v.Kind() {
 	case item.UnsignedValue:
@@ -60,23 +60,23 @@ func loadUnsigned(v item.Value) (uint64, usage) {
 	return 0, skip
 }
 
-// loadText accepts every value; the window stores the value's text in place of bits.
+// loadText tells the window to store a value as text. The window stores the value's text in place of bits.
 func loadText(item.Value) (uint64, usage) { return 0, use }
 
 // loadHash stores the hash of a text instead of the text, for functions that only compare texts.
 func loadHash(v item.Value) (uint64, usage) { return xxhash.Sum64String(v.String()), use }
 
-// loadOne returns 1 for each value, for functions that only count the values.
+// loadOne returns 1 for each value, because its function only counts values.
 func loadOne(item.Value) (uint64, usage) { return 1, use }
 
-// keepAsIs makes the window store the texts themselves if the item's values are texts.
+// keepAsIs makes the window store whole texts instead of numbers, for an item with texts.
 func (h *historyCall) keepAsIs() {
 	if !h.isNumeric() {
 		h.spec.texts, h.spec.load = true, loadText
 	}
 }
 
-// read returns the value of an entry in the window as an operand.
+// read returns the value of a stored entry as an operand.
 func (s *spec) read(w *window, rank int) operand {
 	switch {
 	case s.texts:
@@ -87,16 +87,16 @@ func (s *spec) read(w *window, rank int) operand {
 	return ofUnsigned(w.at(rank).bits)
 }
 
-// float returns the value of an entry in the window as a float.
+// float returns the value of a stored entry as a float.
 func (s *spec) float(w *window, rank int) float64 { return s.read(w, rank).Float() }
 
-// order compares the value of an entry in the window with the value before it: -1, 0 or 1.
+// order compares a stored value with the value before, and returns -1, 0 or 1. The result is -1, 0 or 1.
 func (s *spec) order(w *window, rank int) int {
 	value, previous := s.read(w, rank), s.read(w, rank-1)
 	return compare(&value, &previous)
 }
 
-// noValue returns an unknown operand whose reason is that the period has no value.
+// noValue returns the unknown result of a function whose period has no values.
 func (h *historyCall) noValue() operand {
 	if h.period == "" {
 		return unknownFor("no value of " + h.key + " yet")
@@ -104,7 +104,8 @@ func (h *historyCall) noValue() operand {
 	return unknownFor("no value of " + h.key + " in " + h.period)
 }
 
-// recent makes the window store the most recent `count` values, or the N values of a period #N.
+// recent makes the window store only the newest values, as many as the function needs. The number is count, or N for a
+// period #N.
 func (h *historyCall) recent(count int32) *historyCall {
 	p := &h.spec.period
 	if p.count == 0 {
@@ -120,7 +121,8 @@ func (h *historyCall) recent(count int32) *historyCall {
 	return h
 }
 
-// compileLast compiles last and lastclock: the most recent value, or the n-th most recent, and its time.
+// compileLast compiles last and lastclock, the most recent value and its time. They may also read the n-th most recent
+// value.
 func compileLast(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 2).recent(1)
 	count := int(h.spec.period.count)
@@ -142,14 +144,14 @@ func compileLast(c *compiler, n *node) evaluator {
 	}
 }
 
-// spec returns a copy of the description of the i-th window; a pointer to the original would become invalid when
-// further windows are added.
+// spec returns a copy of the description of a window (stored values of one function call), by index. A pointer to the
+// original would become invalid when further windows are added.
 func (p *Program) spec(i int) *spec {
 	s := p.specs[i]
 	return &s
 }
 
-// compileFirst compiles first and firstclock: the oldest value in the period and its time.
+// compileFirst compiles first and firstclock, the oldest value in the period and its time.
 func compileFirst(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 2)
 	if h.spec.period.span == 0 {
@@ -170,8 +172,8 @@ func compileFirst(c *compiler, n *node) evaluator {
 	}
 }
 
-// all adds a window that stores all values of the period. A first value is found again in entries of the period's
-// grain.
+// all requests that the server stores each value of the call's period, and returns the window's index. A first value
+// is found again in entries of the period's grain.
 func (h *historyCall) all(o operation, extra string) int {
 	if o == keepFirst {
 		h.spec.grain = grainOf(&h.spec.period)
@@ -179,7 +181,7 @@ func (h *historyCall) all(o operation, extra string) int {
 	return h.window(values, o, extra)
 }
 
-// compileChange compiles change: the difference between the last two values.
+// compileChange compiles change, the difference between the last two values.
 func compileChange(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 1).recent(2)
 	i, few := h.window(values, keepLast, ""), unknownFor("fewer than 2 values of "+h.key)
@@ -202,7 +204,7 @@ func compileChange(c *compiler, n *node) evaluator {
 	}
 }
 
-// compileBitand compiles bitand over an item: the last value masked with a number.
+// compileBitand compiles bitand over an item, the last value masked with a number.
 func compileBitand(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 3, item.Unsigned, item.Boolean).recent(1)
 	mask, err := strconv.ParseUint(h.argument(n, 2), 10, 64)
@@ -220,7 +222,8 @@ func compileBitand(c *compiler, n *node) evaluator {
 	}
 }
 
-// compileFuzzytime compiles fuzzytime: whether the last value, a Unix time, differs from now by at most a time span.
+// compileFuzzytime compiles fuzzytime, which compares a Unix time in the last value with now. The difference may be at
+// most a time span.
 func compileFuzzytime(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 2, numeric...)
 	span := h.spec.period.span
@@ -258,7 +261,7 @@ func compileAggregate(c *compiler, n *node) evaluator {
 	return h.aggregate(n.name)
 }
 
-// aggregate returns an evaluator for the minimum, maximum, sum or average of the period.
+// aggregate compiles the minimum, maximum, sum or average of the period.
 func (h *historyCall) aggregate(name string) evaluator {
 	a := aggregates[name]
 	o := a.unsigned
@@ -293,7 +296,8 @@ func (h *historyCall) aggregate(name string) evaluator {
 	}
 }
 
-// compileCount compiles count, find and countunique: over the values that match an operator and a pattern.
+// compileCount compiles count, find and countunique over the matching values. An operator and a pattern decide which
+// values match.
 func compileCount(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 4)
 	if p := &h.spec.period; n.name != "find" {
@@ -377,7 +381,7 @@ var tooMany = unknownFor(fmt.Sprintf("the period has more than %d values", maxVa
 
 var tooSlow = unknownFor("a value in the period takes the regular expression longer than " + matchLimit.String())
 
-// startOfEntries returns the start (exclusive) of the time from which values can be in a window.
+// startOfEntries returns the time after which the stored values count for the function.
 func (s *spec) startOfEntries(v *window) int64 {
 	switch count := int(s.period.count); {
 	case count == 0:
@@ -388,13 +392,13 @@ func (s *spec) startOfEntries(v *window) int64 {
 	return v.at(0).at - 1
 }
 
-// truncated returns a function that reports whether a window has lost values that are in its period.
+// truncated returns a function that reports whether a full window has dropped values of its period.
 func (h *historyCall) truncated() func(v *window) bool {
 	s := h.spec
 	return func(v *window) bool { return v.lostUntil != 0 && v.lostUntil > s.startOfEntries(v) }
 }
 
-// compileChangecount compiles changecount: how often the value changed, rose or fell in the period.
+// compileChangecount compiles changecount, the number of changes in the period. It counts all changes, rises or falls.
 func compileChangecount(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 3).requirePeriod()
 	mode := h.argument(n, 2)
@@ -425,7 +429,7 @@ func compileChangecount(c *compiler, n *node) evaluator {
 	}
 }
 
-// compileMonotone compiles monoinc and monodec: whether the values of the period only rise or only fall.
+// compileMonotone compiles monoinc and monodec, which test whether all values of a period rise or all fall.
 func compileMonotone(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 3, numeric...).requirePeriod()
 	mode := h.argument(n, 2)
@@ -455,8 +459,8 @@ func compileMonotone(c *compiler, n *node) evaluator {
 	}
 }
 
-// compileNodata compiles nodata: whether no value has arrived for a time. Time counts from Windows.since at the
-// earliest, so that a start raises no alarm.
+// compileNodata compiles the function nodata, which reports missing values. It is true if no value has arrived for a
+// time. Time counts from Windows.since at the earliest, so that a start raises no alarm.
 func compileNodata(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 3)
 	span := h.spec.period.span

@@ -12,8 +12,8 @@ import (
 // foreachSuffix ends the names of functions over items of several nodes, such as last_foreach.
 const foreachSuffix = "_foreach"
 
-// Selection names items of several nodes as avg_foreach(/*/cpu.load,5m) does: a pattern for the items, and a function
-// that reduces the values of each item to one.
+// Selection selects items of several nodes by a pattern, as avg_foreach(/*/cpu.load,5m) does. It has a pattern for the
+// items, and a function that reduces the values of each item to one.
 type Selection struct {
 	Function string // last, avg, count, max, min, sum or exists
 	Host     string // *: all
@@ -22,10 +22,11 @@ type Selection struct {
 	period   period
 }
 
-// foreachFunctions has the names of the functions of a Selection; true: the function needs a period.
+// foreachFunctions has the names of the functions that reduce an item's values to one. true means that the function
+// needs a period.
 var foreachFunctions = map[string]bool{"last": false, "exists": false, "avg": true, "count": true, "max": true, "min": true, "sum": true}
 
-// groupAggregates maps the names of the functions over the values of a Selection to the functions.
+// groupAggregates has the functions over the values of several items, by name.
 var groupAggregates = map[string]func([]point) float64{
 	"avg": mean, "count": func(p []point) float64 { return float64(len(p)) }, "item_count": func(p []point) float64 { return float64(len(p)) },
 	"sum": func(p []point) float64 { return moment(p, 0, 1) },
@@ -33,7 +34,7 @@ var groupAggregates = map[string]func([]point) float64{
 	"max": func(p []point) float64 { return slices.MaxFunc(p, comparePoints).value },
 }
 
-// comparePoints compares two points (a time and a value) by their values, for sorting.
+// comparePoints compares two points by their values, for sorting. A point has a time and a value.
 func comparePoints(a, b point) int {
 	switch {
 	case a.value < b.value:
@@ -44,7 +45,7 @@ func comparePoints(a, b point) int {
 	return 0
 }
 
-// aggregate compiles a function over the values of items on several nodes: avg(last_foreach(/*/key)).
+// aggregate compiles a function over items of several nodes, such as avg(last_foreach(/*/key)).
 func (c *compiler) aggregate(n *node) evaluator {
 	compute, ok := groupAggregates[n.name]
 	if !ok {
@@ -107,10 +108,10 @@ func (c *compiler) aggregate(n *node) evaluator {
 	}
 }
 
-// maxForeach bounds the period of a Selection: the time for which the server keeps numbers by default.
+// maxForeach bounds the period of functions over several nodes. The server keeps numbers for this time by default.
 const maxForeach = 31 * 24 * time.Hour
 
-// expandFilter returns a filter with values in place of its macros.
+// expandFilter replaces the macros of a filter by their values.
 func (c *compiler) expandFilter(n *node) *node {
 	if n == nil {
 		return nil
@@ -127,14 +128,13 @@ func (c *compiler) expandFilter(n *node) *node {
 	return &out
 }
 
-// Matches reports whether an item passes the filter of the selection, such as group="web"; the two functions report
-// whether the item has a group or a tag. hasGroup and hasTag report whether the item has a group or tag; with any true,
-// the value of the tag does not matter.
+// Matches reports whether an item's groups and tags pass the filter of the selection, such as group="web". hasGroup
+// and hasTag report whether the item has a group or tag; with any true, the value of the tag does not matter.
 func (s *Selection) Matches(hasGroup func(name string) bool, hasTag func(name, value string, any bool) bool) bool {
 	return s.filter == nil || s.filter.matches(hasGroup, hasTag)
 }
 
-// matches reports whether an item passes this part of a selection's filter, such as tag="x".
+// matches reports whether an item fulfils one part of a selection's filter, such as tag="x".
 func (n *node) matches(hasGroup func(string) bool, hasTag func(name, value string, any bool) bool) bool {
 	switch {
 	case n.kind == unaryNode:
@@ -150,8 +150,8 @@ func (n *node) matches(hasGroup func(string) bool, hasTag func(name, value strin
 	return hasTag(name, value, !one)
 }
 
-// Period returns the time range whose values the selection reads when it is evaluated at now, in ns: after from, up to
-// and including to. Without a period it is a day.
+// Period returns the time range of the values that the selection reads. The times are in ns; the range begins after
+// from and includes to. now is the time of the evaluation. Without a period it is a day.
 func (s *Selection) Period(now int64) (from, to int64) {
 	to = s.period.end(now)
 	if s.period.span == 0 {
@@ -160,8 +160,8 @@ func (s *Selection) Period(now int64) (from, to int64) {
 	return s.period.startOf(to), to
 }
 
-// Fold reduces the values of one item in the period, ordered by time, to one value; it returns false if the item has no
-// value.
+// Fold computes one value from an item's values in the period, such as the last or the average. The values are ordered
+// by time. It returns false if the item has no value.
 func (s *Selection) Fold(values []float64) (float64, bool) {
 	switch {
 	case s.Function == "exists":
@@ -181,18 +181,19 @@ func (s *Selection) Fold(values []float64) (float64, bool) {
 	return f, !math.IsNaN(f)
 }
 
-// Selections returns the selections (items of several nodes) that the program reads. The list is empty if it reads only
-// items of one node.
+// Selections returns the item patterns over several nodes that the program reads. A selection names items of several
+// nodes. The list is empty if it reads only items of one node.
 func (p *Program) Selections() []Selection { return p.groups }
 
-// Aggregate evaluates a program over several nodes at a time. values has a list for each selection, with a value for each item.
+// Aggregate evaluates a program once, over given lists of values from items of several nodes. values has a list for
+// each selection, with a value for each item.
 func (p *Program) Aggregate(values [][]float64, now int64) (item.Value, error) {
 	w := p.New(now)
 	w.groups = values
 	return p.Value(w, now)
 }
 
-// MatchesKey reports whether the selection reads the items with a key; a parameter * in the selection matches any
+// MatchesKey reports whether the selection reads the items with a key. A parameter * in the selection matches any
 // parameter of the key.
 func (s *Selection) MatchesKey(key string) bool {
 	before, after, found := strings.Cut(s.Key, "*")
@@ -215,7 +216,8 @@ func (s *Selection) MatchesKey(key string) bool {
 	}
 }
 
-// parameterEnd returns the length of the parameter at the start of the rest of a key, or -1 if the key ends with it.
+// parameterEnd returns where the first parameter in the rest of an item key ends. It returns -1 if the key ends with
+// the parameter.
 func parameterEnd(rest string) int {
 	quoted := 0
 	if strings.HasPrefix(rest, `"`) {

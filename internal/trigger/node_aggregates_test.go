@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestAggregates evaluates formulas that aggregate the items of several nodes, and compares the results.
+// TestAggregates evaluates formulas over items of several nodes, and expects their results.
 func TestAggregates(t *testing.T) {
 	for formula, want := range map[string]string{
 		`avg(last_foreach(/*/load))`:                                            "4",
@@ -39,7 +39,7 @@ func TestAggregates(t *testing.T) {
 	}
 }
 
-// TestAggregatesAreRefused compiles invalid formulas and triggers over items of several nodes, and compares the errors.
+// TestAggregatesAreRefused compiles invalid formulas over items of several nodes, and expects an error for each.
 func TestAggregatesAreRefused(t *testing.T) {
 	items := []model.Item{{Key: "load"}}
 	for formula, reason := range map[string]string{
@@ -64,7 +64,8 @@ func TestAggregatesAreRefused(t *testing.T) {
 	}
 }
 
-// TestSelection compares which item keys, groups, tags and periods a selection of items on several nodes matches.
+// TestSelection tests which items over several nodes a selection accepts, by key, group, tag and period. A selection
+// names items of several nodes.
 func TestSelection(t *testing.T) {
 	p, err := CompileFormula(nil, `sum(max_foreach(/*/vfs.fs.size[*,"used"]?[(group="web" or group="db") and tag<>"env:test"],1h:now-1h))`, nil)
 	if err != nil {
@@ -96,7 +97,7 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// TestFormula evaluates formulas of calculated items over the items of one node, and compares the results.
+// TestFormula evaluates formulas of calculated items on one node, and expects their results.
 func TestFormula(t *testing.T) {
 	items := []model.Item{{Key: "total"}, {Key: "used"}}
 	p, err := CompileFormula(items, "100*last(//used)/last(//total)", nil)

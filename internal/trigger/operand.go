@@ -6,29 +6,29 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// operand is the value of a part of an expression during an evaluation: a number, a text or unknown with a reason. One
+// operand is a value during an evaluation, such as a number, a text or an unknown value. It is a number or a text. One
 // without a value is unknown, for a reason.
 type operand struct {
 	item.Value
 	reason string
 }
 
-// ofValue returns an item's value as an operand.
+// ofValue makes an operand of an item's value.
 func ofValue(v item.Value) operand { return operand{Value: v} }
 
-// ofFloat returns a float as an operand.
+// ofFloat makes an operand of a floating-point number.
 func ofFloat(f float64) operand { return operand{Value: item.FromFloat(f)} }
 
-// ofUnsigned returns an unsigned integer as an operand.
+// ofUnsigned makes an operand of an unsigned integer.
 func ofUnsigned(n uint64) operand { return operand{Value: item.FromUnsigned(n)} }
 
-// ofText returns a text as an operand.
+// ofText makes an operand of a text.
 func ofText(s string) operand { return operand{Value: item.FromText(s)} }
 
-// unknownFor returns an operand without a value, with the reason.
+// unknownFor returns an unknown operand, which has a reason instead of a value.
 func unknownFor(reason string) operand { return operand{reason: reason} }
 
-// ofBool returns 1 for true and 0 for false as an operand.
+// ofBool makes an operand of a truth value, 1 for true and 0 for false.
 func ofBool(b bool) operand {
 	if b {
 		return ofUnsigned(1)
@@ -36,10 +36,10 @@ func ofBool(b bool) operand {
 	return ofUnsigned(0)
 }
 
-// isUnknown reports whether the operand has no value.
+// isUnknown reports whether an operand is unknown, without a number or text.
 func (o operand) isUnknown() bool { return o.Kind() == item.None }
 
-// number converts the operand to a number: a text such as 5m becomes 300.
+// number converts the operand to a number. A text such as 5m becomes 300.
 func (o operand) number() operand {
 	switch o.Kind() {
 	case item.TextValue:
@@ -64,18 +64,18 @@ func (o operand) number() operand {
 	return o
 }
 
-// isNumber reports whether the operand already is a finite number.
+// isNumber reports whether an operand is a finite number already.
 func (o *operand) isNumber() bool {
 	return o.Kind() == item.UnsignedValue || o.Kind() == item.FloatValue && finite(o.Float())
 }
 
-// finite reports whether a float is a finite number: neither infinite nor NaN.
+// finite reports whether a float is neither infinite nor NaN.
 func finite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }
 
-// epsilon is the difference up to which two floats are equal.
+// epsilon is the largest difference between two floats that count as equal.
 const epsilon = 0x1p-52
 
-// isZero reports whether a number is 0, which counts as false.
+// isZero reports whether an operand is the number 0, which counts as false.
 func (o operand) isZero() bool {
 	if o.Kind() == item.UnsignedValue {
 		return o.Unsigned() == 0
@@ -83,7 +83,7 @@ func (o operand) isZero() bool {
 	return math.Abs(o.Float()) <= epsilon
 }
 
-// compare compares two numbers and returns -1, 0 or 1; integers compare exactly, floats with a tolerance.
+// compare compares two numbers and returns -1, 0 or 1. Integers compare exactly, floats with a tolerance.
 func compare(a, b *operand) int {
 	if a.Kind() == item.UnsignedValue && b.Kind() == item.UnsignedValue {
 		switch x, y := a.Unsigned(), b.Unsigned(); {
@@ -111,7 +111,7 @@ func equal(a, b operand) bool {
 	return a.String() == b.String()
 }
 
-// quote shortens a text and puts it in quotes, for the reasons of unknown operands.
+// quote shortens a text and adds quotes, for messages about unknown results.
 func quote(text string) string {
 	if len(text) > 64 {
 		text = text[:64] + "…"
@@ -119,8 +119,8 @@ func quote(text string) string {
 	return `"` + text + `"`
 }
 
-// binaryOperator compiles a binary operator, such as and, = or +. The left side alone decides "0 and x" and "1 or x";
-// so does the right side when the left is unknown.
+// binaryOperator compiles a binary operator of an expression, such as `and` or +. The left side alone decides "0 and
+// x" and "1 or x"; so does the right side when the left is unknown.
 func binaryOperator(name string, left, right evaluator) evaluator {
 	switch name {
 	case "and", "or":
@@ -194,7 +194,7 @@ func calculate(operator string, a, b *operand) operand {
 	return ofFloat(a.Float() / b.Float()).number()
 }
 
-// unaryOperator compiles the operator not or a minus sign.
+// unaryOperator compiles the operator `not` or a minus sign.
 func unaryOperator(name string, operand1 evaluator) evaluator {
 	return func(w *Windows) operand {
 		o := operand1(w).number()

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Expr is a parsed expression. It is immutable.
+// Expr is a parsed trigger expression. It is immutable.
 type Expr struct {
 	source string
 	root   node
@@ -21,7 +21,7 @@ type Expr struct {
 // String returns the text of the expression.
 func (e *Expr) String() string { return e.source }
 
-// ReplaceHosts parses an expression and replaces the host of each item by what replace returns for it.
+// ReplaceHosts replaces the host of each item in an expression. The function replace returns the new host.
 func ReplaceHosts(expression string, replace func(host string) (string, error)) (string, error) {
 	e, err := Parse(expression)
 	if err != nil {
@@ -54,7 +54,7 @@ func Keys(expression string) (keys []string, err error) {
 	return keys, nil
 }
 
-// items appends the items that a part of an expression reads, in the order in which the expression names them.
+// items appends the items (/host/key) in a part of an expression to a list. The order is that of the expression.
 func (n *node) items(list []*node) []*node {
 	if n.kind == itemNode {
 		return append(list, n)
@@ -65,14 +65,14 @@ func (n *node) items(list []*node) []*node {
 	return list
 }
 
-// Error is a fault of an expression, with its column.
+// Error is an error in an expression, with its column.
 type Error struct {
 	Source  string // the expression
 	Offset  int    // of the fault, in bytes
 	Problem string
 }
 
-// Error returns the problem with its column.
+// Error returns the problem and its column in the expression.
 func (e *Error) Error() string {
 	near := e.Source[e.Offset:]
 	if utf8.RuneCountInString(near) > 20 {
@@ -118,10 +118,10 @@ const maxDepth = 64
 // maxLength bounds an expression, in bytes.
 const maxLength = 64 << 10
 
-// binaryOperators are the operators by precedence, the loosest first.
+// binaryOperators has the binary operators by precedence, the loosest first.
 var binaryOperators = [...][]string{{"or"}, {"and"}, {"=", "<>"}, {"<=", ">=", "<", ">"}, {"+", "-"}, {"*", "/"}}
 
-// parser parses one expression by recursive descent.
+// parser parses one expression from left to right.
 type parser struct {
 	source string
 	at     int
@@ -150,19 +150,19 @@ func Parse(expression string) (expr *Expr, err error) {
 	return &Expr{expression, root}, nil
 }
 
-// fail ends the parsing with an error at an offset.
+// fail ends the parsing with an error at a position.
 func (p *parser) fail(offset int, problem string, args ...any) {
 	panic(&Error{p.source, offset, fmt.Sprintf(problem, args...)})
 }
 
-// skipSpace skips white space.
+// skipSpace moves the parser past white space.
 func (p *parser) skipSpace() {
 	for p.at < len(p.source) && strings.IndexByte(" \t\r\n", p.source[p.at]) >= 0 {
 		p.at++
 	}
 }
 
-// peek returns the next byte without reading it, or 0 at the end of the text.
+// peek returns the next byte without reading the byte. At the end of the text it returns 0.
 func (p *parser) peek() byte {
 	if p.at < len(p.source) {
 		return p.source[p.at]
@@ -178,8 +178,8 @@ func isWord(c byte) bool {
 	return isDigit(c) || c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }
 
-// takeOperator skips an operator if it comes next and reports whether it did; after a word operator the word must
-// end.
+// takeOperator skips an operator and returns true if the operator comes next. After an operator that is a word, the
+// word must end.
 func (p *parser) takeOperator(operator string) bool {
 	rest := p.source[p.at:]
 	if !strings.HasPrefix(rest, operator) {
@@ -202,7 +202,7 @@ func (p *parser) enter() {
 	}
 }
 
-// binary parses the binary operators of one precedence level and above; they associate to the left.
+// binary parses the binary operators of one precedence level and above. They associate to the left.
 func (p *parser) binary(level int) node {
 	if level == len(binaryOperators) {
 		return p.unary()
@@ -224,7 +224,7 @@ func (p *parser) binary(level int) node {
 	}
 }
 
-// unary parses an operand with any unary operators (- and not) before it.
+// unary parses an operand with its unary operators, such as -.
 func (p *parser) unary() node {
 	p.enter()
 	defer func() { p.depth-- }()
@@ -238,7 +238,7 @@ func (p *parser) unary() node {
 	return p.operand()
 }
 
-// operand parses a number, a text, a macro, a function call or a parenthesis.
+// operand parses one operand, such as a number, a text or a function call.
 func (p *parser) operand() node {
 	offset := p.at
 	switch c := p.peek(); {
@@ -268,7 +268,7 @@ func (p *parser) operand() node {
 	return node{}
 }
 
-// expect skips white space and the byte c, or fails if another byte follows.
+// expect skips the byte c, or fails on any other byte. White space may come first.
 func (p *parser) expect(c byte) {
 	p.skipSpace()
 	if p.peek() != c {
@@ -277,7 +277,7 @@ func (p *parser) expect(c byte) {
 	p.at++
 }
 
-// quoted parses a text in double quotes, in which \" and \\ stand for a quote and a backslash.
+// quoted parses a text in double quotes. In the text, \" and \\ stand for a quote and a backslash.
 func (p *parser) quoted() string {
 	offset := p.at
 	var out strings.Builder
@@ -309,7 +309,8 @@ func (p *parser) macro() string {
 	return p.source[p.at-length : p.at]
 }
 
-// macroLength returns the length of the macro at the start of a text, or 0 if the text does not start with a macro.
+// macroLength returns the length of the macro at the start of a text. It returns 0 if the text does not start with a
+// macro.
 func macroLength(text string) int {
 	depth, quoted := 0, false
 	for i := range len(text) {
@@ -335,10 +336,10 @@ func macroLength(text string) int {
 	return 0
 }
 
-// suffixes are the factors of numbers.
+// suffixes has the factors of the number suffixes, such as 1024 for K.
 var suffixes = map[byte]float64{'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40, 's': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
 
-// number parses a number with an optional suffix.
+// number parses a number with an optional suffix, such as 5m.
 func (p *parser) number() node {
 	offset := p.at
 	for isDigit(p.peek()) || p.peek() == '.' {
@@ -363,7 +364,7 @@ func (p *parser) number() node {
 	return node{kind: numberNode, offset: offset, value: value}
 }
 
-// parseNumber converts a number with an optional sign and suffix: 12, -0.5, 1e3, 5m, 10K. An integer below 2^64 stays
+// parseNumber converts a number with an optional sign and suffix, such as -0.5, 1e3 or 5m. An integer below 2^64 stays
 // exact.
 func parseNumber(text string) (item.Value, bool) {
 	if text == "" {
@@ -412,7 +413,7 @@ func (p *parser) arguments() []node {
 	}
 }
 
-// argument parses one argument: an item, a period after an item, an expression, or nothing.
+// argument parses one argument of a call. It is an item, a period after an item, an expression, or nothing.
 func (p *parser) argument(before []node) node {
 	p.skipSpace()
 	offset := p.at
@@ -435,7 +436,7 @@ func (p *parser) argument(before []node) node {
 	return p.binary(0)
 }
 
-// item parses /host/key[parameters].
+// item parses the item of an expression, such as /host/key[parameters].
 func (p *parser) item() (host, key string) {
 	offset := p.at
 	p.at++
@@ -455,7 +456,8 @@ func (p *parser) item() (host, key string) {
 	return host, p.source[start:p.at]
 }
 
-// filter parses the filter of an item on several nodes: ?[tag="x" and group="y"]; it returns nil if there is none.
+// filter parses the filter of an item on several nodes, such as ?[tag="x" and group="y"]. It returns nil if there is
+// none.
 func (p *parser) filter() *node {
 	if !strings.HasPrefix(p.source[p.at:], "?[") {
 		return nil
@@ -466,10 +468,10 @@ func (p *parser) filter() *node {
 	return &filter
 }
 
-// conditionOperators are the operators of filters by precedence, the loosest first.
+// conditionOperators has the operators of filters by precedence, the loosest first.
 var conditionOperators = [...]string{"or", "and"}
 
-// condition parses the conditions of a filter that or (level 0) or and (level 1) connects.
+// condition parses the conditions of a filter, joined by `or` (level 0) or `and` (level 1).
 func (p *parser) condition(level int) node {
 	if level == len(conditionOperators) {
 		return p.oneCondition()
@@ -485,7 +487,8 @@ func (p *parser) condition(level int) node {
 	}
 }
 
-// oneCondition parses a condition of a filter: group="web", tag="scope:web", one in parentheses, or not before it.
+// oneCondition parses a condition of a filter, such as group="web" or tag="scope:web". It may be in parentheses, or
+// have not before it.
 func (p *parser) oneCondition() node {
 	p.enter()
 	defer func() { p.depth-- }()
@@ -522,8 +525,8 @@ func (p *parser) oneCondition() node {
 	return node{}
 }
 
-// until returns the text up to the next of some characters, where those inside macros do not count; ok is false if none
-// follows.
+// until returns the text before the next of some characters, not counting characters inside macros. ok is false if
+// none of the characters follows.
 func (p *parser) until(set string) (string, bool) {
 	start := p.at
 	for p.at < len(p.source) {
@@ -575,8 +578,8 @@ func (p *parser) parameters(depth int) {
 	}
 }
 
-// ReplaceEntityMacros returns an expression with values in place of the macros of an entity, such as {#FSNAME}: key replaces those in
-// the key of an item; elsewhere a value that is no number becomes a text in quotes.
+// ReplaceEntityMacros replaces the macros of an entity, such as {#FSNAME}, in an expression by their values. key
+// replaces the macros in the key of an item. Elsewhere a value that is no number becomes a text in quotes.
 func ReplaceEntityMacros(expression string, value func(macro string) (string, bool), key func(key string) string) (string, error) {
 	if !strings.Contains(expression, "{#") {
 		return expression, nil
@@ -597,7 +600,8 @@ func ReplaceEntityMacros(expression string, value func(macro string) (string, bo
 	return out.String(), nil
 }
 
-// replaceOutsideKeys writes a part of an expression without keys of items, with values in place of the macros of an entity.
+// replaceOutsideKeys replaces an entity's macros in a part of an expression without item keys. The part has no keys of
+// items.
 func replaceOutsideKeys(out *strings.Builder, text string, value func(macro string) (string, bool)) {
 	escaper := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	escaped := func(macro string) (string, bool) {

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestErrors compares the error messages for faulty expressions, with their columns.
+// TestErrors compiles faulty expressions, and expects error messages with the column of the fault.
 func TestErrors(t *testing.T) {
 	for expression, want := range map[string]string{
 		"":                           `column 1, at the end: expected a number, a text in quotes, a function or (`,
@@ -64,8 +64,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestTemplatesOfOthers parses all expressions of the Zabbix templates in MUSTER_ZABBIX_DATA, and compiles those
-// without macros of low-level discovery.
+// TestTemplatesOfOthers parses all expressions of real Zabbix templates, and expects no error. The templates are in
+// MUSTER_ZABBIX_DATA. It compiles expressions without macros of low-level discovery.
 func TestTemplatesOfOthers(t *testing.T) {
 	folder := os.Getenv("MUSTER_ZABBIX_DATA")
 	if folder == "" {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// period is the second argument of a history function: a time span such as 5m or a number of values such as #5, with
-// an optional time shift. The end is the time of evaluation, moved by shift.
+// period is the second argument of a history function, such as 5m or #5. 5m is a time span, #5 a number of values. A
+// time shift may follow. The end is the time of evaluation, moved by shift.
 type period struct {
 	count int32         // #5; 0: by time
 	span  time.Duration // 5m; 0 and no count: all that the function wants
@@ -18,7 +18,7 @@ type period struct {
 	exclusive bool
 }
 
-// shiftStep is one step of a time shift: /d in now/d, or -1h in now-1h.
+// shiftStep is one step of a time shift, such as /d in now/d or -1h in now-1h.
 type shiftStep struct {
 	operator byte // '/', '-' or '+'
 	unit     byte // s m h d w M y
@@ -27,10 +27,10 @@ type shiftStep struct {
 
 var unitSpans = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour, 'M': 31 * 24 * time.Hour, 'y': 366 * 24 * time.Hour}
 
-// maxSpan bounds periods and shifts.
+// maxSpan bounds the length of periods and time shifts.
 const maxSpan = 25 * 366 * 24 * time.Hour
 
-// maxCount bounds #5.
+// maxCount bounds the number of values in a period such as #5.
 const maxCount = 10_000
 
 // parsePeriod parses a period such as #5, 5m, 1h:now-1d or 1d:now/d. It returns the problem as text.
@@ -107,7 +107,7 @@ func parseAmount(text string) (amount int, unit byte, rest string, ok bool) {
 	return amount, unit, text[i:], int64(amount) <= int64(maxSpan/unitSpans[unit])
 }
 
-// delay returns the longest possible time between the end of the period and the evaluation.
+// delay returns how long before the evaluation the period can end at most.
 func (p *period) delay() time.Duration {
 	var d time.Duration
 	for _, step := range p.shift {
@@ -120,7 +120,7 @@ func (p *period) delay() time.Duration {
 	return d
 }
 
-// end returns the end of the period for an evaluation at now, in nanoseconds.
+// end returns when the period of an evaluation at `now` ends, in nanoseconds.
 func (p *period) end(now int64) int64 {
 	if len(p.shift) == 0 {
 		return now
@@ -135,7 +135,7 @@ func (p *period) end(now int64) int64 {
 	return t.UnixNano()
 }
 
-// startOf returns the exclusive start of the period that has the given end, in nanoseconds.
+// startOf returns when a period with a given end begins, in nanoseconds.
 func (p *period) startOf(end int64) int64 {
 	if p.month == 0 {
 		return end - int64(p.span)
@@ -144,7 +144,7 @@ func (p *period) startOf(end int64) int64 {
 	return t.UnixNano() - 1
 }
 
-// apply applies the step to a time: it rounds down to a unit, or adds or subtracts an amount.
+// apply applies one step of a time shift to a time. It rounds down to a unit, or adds or subtracts an amount.
 func (s shiftStep) apply(t time.Time) time.Time {
 	if s.operator == '/' {
 		year, month, day := t.Date()

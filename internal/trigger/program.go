@@ -8,10 +8,10 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// Result is the outcome of evaluating a trigger expression: true, false or unknown.
+// Result is the outcome of a trigger expression, which is true, false or unknown.
 type Result uint8
 
-// Outcomes of evaluations.
+// Outcomes of a trigger expression.
 const (
 	Unknown Result = iota // an operand has no value; Eval gives the reason
 	False
@@ -20,10 +20,10 @@ const (
 
 var resultNames = [...]string{"unknown", "false", "true"}
 
-// String returns the name of the result.
+// String returns the result as a word, such as true or unknown.
 func (r Result) String() string { return resultNames[r] }
 
-// Scope finds the items and the values of macros that an expression names.
+// Scope gives the compiler the items and macro values that an expression may use.
 type Scope struct {
 	// Item returns the position and the type of an item; an empty host is the node itself.
 	Item func(host, key string) (position int, t item.Type, err error)
@@ -44,16 +44,16 @@ type Program struct {
 	groups []Selection
 }
 
-// evaluator is the compiled form of a part of an expression: a function that computes the part's operand from the
-// stored values.
+// evaluator is a compiled part of an expression, a function that computes its value. It is a function that computes
+// the part's operand from the stored values.
 type evaluator func(w *Windows) operand
 
-// timer is a function that returns the next time after w.now at which a time function, such as now(), changes without new
-// values, or 0 if it never changes.
+// timer is a function that returns when a function of time, such as now(), next changes the result. An example is
+// now(), which changes without new values. The time is after w.now; it is 0 if the time function never changes.
 type timer func(w *Windows) int64
 
-// Windows is the state of one compiled expression on one node: the recent values of its items, one window (a period or
-// a number of values) per function call.
+// Windows has the stored values of one compiled expression on one node. It has the recent values of its items in one
+// window per function call. A window covers a period or a number of values.
 type Windows struct {
 	// Problem is the state of the trigger, which {TRIGGER.VALUE} reads; the caller sets it.
 	Problem bool
@@ -63,7 +63,7 @@ type Windows struct {
 	groups  [][]float64 // by index of the selection: a value per item
 }
 
-// Positions returns the list positions of the items that the program reads, in the order of the expression.
+// Positions returns the positions of the program's items in the Template, in the order of the expression.
 func (p *Program) Positions() []int {
 	var out []int
 	seen := map[int]bool{}
@@ -82,9 +82,9 @@ func (p *Program) String() string { return p.source }
 // Timed reports whether the program has time functions, so that its result can change without new values.
 func (p *Program) Timed() bool { return len(p.timers) > 0 }
 
-// New returns the state of the program on a node before the first value: windows without values. A value is missing for
-// nodata() only when its period has passed since a time, in nanoseconds: the creation of the item or the last start of
-// the server.
+// New returns the state of the program on a node before the first value. Its windows have no values. A value is
+// missing for nodata() only when its period has passed since a time, in nanoseconds: the creation of the item or the
+// last start of the server.
 func (p *Program) New(since int64) *Windows {
 	w := &Windows{since: since, now: since, list: make([]window, len(p.specs))}
 	for i := range p.specs {
@@ -94,10 +94,11 @@ func (p *Program) New(since int64) *Windows {
 	return w
 }
 
-// Restart makes the function nodata() count from this time, such as the start of the server.
+// Restart sets the time from which nodata() counts missing values, such as a server start.
 func (w *Windows) Restart(at int64) { w.since = max(w.since, at) }
 
-// Adopt returns windows for a changed expression, with the state of those windows that the old program had too.
+// Adopt returns the stored values for a changed expression, taken from the old expression's equal function calls. The
+// old program had equal windows.
 func (p *Program) Adopt(old *Program, state *Windows) *Windows {
 	w := p.New(state.since)
 	w.Problem, w.now = state.Problem, state.now
@@ -111,8 +112,8 @@ func (p *Program) Adopt(old *Program, state *Windows) *Windows {
 	return w
 }
 
-// Add adds a value of the item at a position to the windows that read it. A value older than others is placed by its
-// time. NaN is no value.
+// Add adds a value of an item to the stored values of the program's function calls. position is the position of the
+// item. A value older than others is placed by its time. NaN is no value.
 func (p *Program) Add(w *Windows, position int, s item.Sample) {
 	if s.Value.Kind() == item.None || s.Value.Kind() == item.FloatValue && math.IsNaN(s.Value.Float()) {
 		return
@@ -125,8 +126,8 @@ func (p *Program) Add(w *Windows, position int, s item.Sample) {
 	}
 }
 
-// Eval evaluates the expression at a time, or at the time of the newest value, if that is later. The reason tells why a
-// result is Unknown.
+// Eval evaluates the expression at a given time, and returns true, false or unknown with a reason. If the newest value
+// is later, its time counts. The reason tells why a result is Unknown.
 func (p *Program) Eval(w *Windows, now int64) (result Result, reason string) {
 	w.now = max(w.now, now)
 	for i := range p.specs {
@@ -142,7 +143,7 @@ func (p *Program) Eval(w *Windows, now int64) (result Result, reason string) {
 	return True, ""
 }
 
-// Value evaluates the expression of a calculated item as Eval does, and returns its value. The error of an unknown
+// Value evaluates the expression of a calculated item, and returns the value of the item. The error of an unknown
 // value is its reason.
 func (p *Program) Value(w *Windows, now int64) (item.Value, error) {
 	w.now = max(w.now, now)
@@ -156,8 +157,8 @@ func (p *Program) Value(w *Windows, now int64) (item.Value, error) {
 	return o.Value, nil
 }
 
-// Deadline returns the next time at which a time function changes the result without a new value, or 0 if that never
-// happens.
+// Deadline returns when a function of time, such as now(), next changes the result without a new value. It returns 0
+// if no time function does.
 func (p *Program) Deadline(w *Windows) int64 {
 	var next int64
 	for _, t := range p.timers {

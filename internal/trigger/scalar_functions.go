@@ -11,14 +11,15 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// scalar is a function over operands, such as abs or concat. Unknown operands never reach it.
+// scalar is a function over plain values (operands) instead of stored values, such as abs or concat. Unknown operands
+// never reach it.
 type scalar struct {
 	least, most int                          // number of arguments
 	kind        scalarKind                   // of the arguments
 	apply       func(args []operand) operand // reports a bad argument as unknown
 }
 
-// scalarKind is the type that a scalar function requires of its arguments.
+// scalarKind says whether a function over plain values needs numbers or accepts texts.
 type scalarKind uint8
 
 const (
@@ -27,7 +28,8 @@ const (
 	wholeScalars                    // whole numbers from 0 to 2^64-1
 )
 
-// scalarFunction returns the compile function for the scalar function with this name, or nil if there is none.
+// scalarFunction returns the function that compiles calls of a named function over plain values, such as abs. It
+// returns nil if no such function exists.
 func scalarFunction(name string) func(c *compiler, n *node) evaluator {
 	switch name {
 	case "now", "date", "time", "dayofmonth", "dayofweek":
@@ -46,7 +48,8 @@ func scalarFunction(name string) func(c *compiler, n *node) evaluator {
 	return nil
 }
 
-// compile compiles a call of the function: it checks the arguments' number and compiles each.
+// compile compiles a call of a function over plain values (operands), such as abs. It checks the number of arguments
+// and compiles each.
 func (f scalar) compile(c *compiler, n *node) evaluator {
 	if len(n.args) < f.least || f.most > 0 && len(n.args) > f.most {
 		c.fail(n, "%s has %d arguments, expected from %d to %d", n.name, len(n.args), f.least, max(f.least, f.most))
@@ -220,12 +223,13 @@ var scalars = map[string]scalar{
 	"rtrim": {1, 2, anyScalars, func(a []operand) operand { return ofText(strings.TrimRight(a[0].String(), cutset(a))) }},
 }
 
-// maxText bounds a text that a function makes, in bytes.
+// maxText bounds a text that a function of an expression makes, in bytes.
 const maxText = 64 << 10
 
 var tooLong = unknownFor("a function made a text of more than 64 KiB")
 
-// boundText returns a text as an operand, or an unknown operand if it exceeds maxText.
+// boundText returns a text as an operand of an expression, unless the text is longer than allowed. A text longer than
+// maxText gives an unknown operand.
 func boundText(text string) operand {
 	if len(text) > maxText {
 		return tooLong
@@ -233,7 +237,8 @@ func boundText(text string) operand {
 	return ofText(text)
 }
 
-// decimals rounds the number a[0] to a[1] decimal places; the function round chooses the direction.
+// decimals rounds the first argument to as many decimal places as the second argument says. The function round chooses
+// the direction.
 func decimals(a []operand, round func(float64) float64) operand {
 	if places := a[1].Float(); places >= 0 && places <= 14 {
 		factor := math.Pow(10, math.Trunc(places))
@@ -245,10 +250,10 @@ func decimals(a []operand, round func(float64) float64) operand {
 	return unknownFor("the number of decimal places is from 0 to 14")
 }
 
-// order compares two numbers and returns -1, 0 or 1.
+// order compares two numbers for sorting, and returns -1, 0 or 1.
 func order(a, b operand) int { return compare(&a, &b) }
 
-// sum returns the sum of numeric operands.
+// sum adds up numeric operands.
 func sum(a []operand) float64 {
 	total := 0.0
 	for _, o := range a {
@@ -257,7 +262,8 @@ func sum(a []operand) float64 {
 	return total
 }
 
-// wholeNumber converts an operand to an integer of at most bound, and returns false if it is negative or not whole.
+// wholeNumber converts an operand to an integer of at most bound. It returns false if the operand is negative or not
+// whole.
 func wholeNumber(o operand, bound int) (int, bool) {
 	o = o.number()
 	if o.isUnknown() || o.Float() < 0 || o.Float() != math.Trunc(o.Float()) {
@@ -266,8 +272,8 @@ func wholeNumber(o operand, bound int) (int, bool) {
 	return int(min(o.Float(), float64(bound))), true
 }
 
-// span converts a position (from 1) and a length within a text to a start index and a length; ok is false if they are
-// not within the text.
+// span converts a start position (from 1) and a length to indexes within a text. Positions count from 1. ok is false
+// if they are not within the text.
 func span(text []rune, from, count operand) (start, length int, ok bool) {
 	start, ok1 := wholeNumber(from, len(text)+1)
 	length, ok2 := wholeNumber(count, len(text)+1)
@@ -275,7 +281,8 @@ func span(text []rune, from, count operand) (start, length int, ok bool) {
 	return start, length, ok1 && ok2 && start >= 0 && start+length <= len(text)
 }
 
-// cutset returns the characters to trim: the second argument, or else white space.
+// cutset returns which characters the trim functions remove, from the second argument or else white space. They are
+// the second argument, or else white space.
 func cutset(a []operand) string {
 	if len(a) > 1 {
 		return a[1].String()

@@ -10,7 +10,8 @@ import (
 // point is a value with its time in seconds relative to the evaluation (zero or negative).
 type point struct{ at, value float64 }
 
-// points compiles a function over all values of its period as floats, which needs at least a number of values.
+// points compiles a function that needs all values of its period as floats. The function needs at least `least`
+// values.
 func (h *historyCall) points(least int, compute func(w *Windows, points []point) operand) evaluator {
 	i, truncated := h.all(keepLast, ""), h.truncated()
 	s, empty := h.program.spec(i), h.noValue()
@@ -43,7 +44,7 @@ func sortedValues(points []point) []float64 {
 	return out
 }
 
-// compilePercentile compiles percentile, by nearest rank.
+// compilePercentile compiles percentile by the method of nearest rank.
 func compilePercentile(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 3, numeric...).requirePeriod()
 	p := ofText(h.argument(n, 2)).number()
@@ -68,7 +69,7 @@ func compileStatistic(c *compiler, n *node) evaluator {
 	return h.points(least, func(_ *Windows, points []point) operand { return ofFloat(compute(points)) })
 }
 
-// statistics are the functions of all values of a period.
+// statistics has the functions over all values of a period, such as kurtosis.
 var statistics = map[string]func([]point) float64{
 	"sumofsquares": func(p []point) float64 { return moment(p, 0, 2) },
 	"varpop":       func(p []point) float64 { return moment(p, mean(p), 2) / float64(len(p)) },
@@ -94,7 +95,7 @@ var statistics = map[string]func([]point) float64{
 	},
 }
 
-// mean returns the arithmetic mean of the values.
+// mean returns the arithmetic mean of the points' values.
 func mean(points []point) float64 {
 	var sum float64
 	for _, p := range points {
@@ -125,8 +126,8 @@ func median(sorted []float64) float64 {
 	return (sorted[n/2-1] + sorted[n/2]) / 2
 }
 
-// compileRate compiles rate as PromQL defines it: the increase of a counter despite resets, extrapolated to the whole
-// period, per second.
+// compileRate compiles rate as PromQL defines the function. It is the increase of a counter despite resets,
+// extrapolated to the whole period, per second.
 func compileRate(c *compiler, n *node) evaluator {
 	h := c.historyArguments(n, 2, numeric...).requirePeriod()
 	p := h.spec.period

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// trend finds the item and the period of a function over hourly aggregates; the period consists of whole hours.
+// trend reads the item and period arguments of a trend function, which uses hourly aggregates. The period consists of
+// whole hours.
 func (c *compiler) trend(n *node, most int) *historyCall {
 	h := c.historyArguments(n, most, numeric...)
 	p := &h.spec.period
@@ -27,7 +28,7 @@ func (c *compiler) trend(n *node, most int) *historyCall {
 	return h
 }
 
-// compileTrend compiles trendavg, trendcount, trendmax, trendmin and trendsum over hourly aggregates.
+// compileTrend compiles trend functions, such as trendavg and trendmax, over hourly aggregates.
 func compileTrend(c *compiler, n *node) evaluator {
 	h := c.trend(n, 2)
 	name := strings.TrimPrefix(n.name, "trend")
@@ -45,11 +46,11 @@ func compileTrend(c *compiler, n *node) evaluator {
 	return h.aggregate(name)
 }
 
-// maxSeasons bounds the seasons of a baseline.
+// maxSeasons bounds the earlier seasons, such as days, that a baseline reads.
 const maxSeasons = 100
 
-// compileBaseline compiles baselinewma and baselinedev(//key,1h:now/h,"d",7), which read the means of the same period
-// in earlier seasons (here days).
+// compileBaseline compiles baselinewma and baselinedev, which read the same period of earlier seasons, such as earlier
+// days. In baselinewma(//key,1h:now/h,"d",7) the seasons are days.
 func compileBaseline(c *compiler, n *node) evaluator {
 	h := c.trend(n, 4)
 	unit := h.argument(n, 2)

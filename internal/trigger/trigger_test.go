@@ -13,13 +13,13 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// start is the time of the tests' time: 2024-02-05 12:00:00 UTC, a Monday.
+// start is the time of the tests, Monday 2024-02-05 12:00:00 UTC.
 const start = 1707134400 * int64(time.Second)
 
-// testItems are the items of tests: the name of the key is that of the type, with a number behind.
+// testItems has the item keys of tests. A key is the name of its type, maybe with a number behind.
 var testItems = []string{"float", "unsigned", "text", "log", "boolean", "float2"}
 
-// testScope knows testItems and the macros {$A} = 5, {$P} = 5m and {$T} = text.
+// testScope has the test items and the macros {$A} = 5, {$P} = 5m and {$T} = text.
 var testScope = Scope{
 	Item: func(host, key string) (int, item.Type, error) {
 		for i, name := range testItems {
@@ -38,7 +38,7 @@ var testScope = Scope{
 	},
 }
 
-// compileText parses and compiles an expression with the items and macros of testScope, and fails the test on an error.
+// compileText compiles an expression over the test items and test macros. It fails the test on an error.
 func compileText(t testing.TB, expression string) *Program {
 	t.Helper()
 	e, err := Parse(expression)
@@ -48,7 +48,7 @@ func compileText(t testing.TB, expression string) *Program {
 	return p
 }
 
-// valueOf converts a Go value to an item's value.
+// valueOf converts a Go value of a test to an item's value.
 func valueOf(v any) item.Value {
 	switch v := v.(type) {
 	case float64:
@@ -63,7 +63,7 @@ func valueOf(v any) item.Value {
 	panic("BUG: no item value")
 }
 
-// feed adds values of an item to the windows, one per minute; the last one has the time start.
+// feed adds test values of an item to a program, one per minute. The last value has the time start.
 func feed(p *Program, w *Windows, key string, values ...any) {
 	position, _, _ := testScope.Item("", key)
 	for i, v := range values {
@@ -71,7 +71,7 @@ func feed(p *Program, w *Windows, key string, values ...any) {
 	}
 }
 
-// TestOperators evaluates expressions with operators, number suffixes, texts and unknown operands, and compares the
+// TestOperators evaluates expressions with operators, number suffixes, texts and unknown operands, and expects their
 // results.
 func TestOperators(t *testing.T) {
 	for expression, want := range map[string]string{
@@ -113,7 +113,7 @@ func TestOperators(t *testing.T) {
 	}
 }
 
-// TestScalarFunctions evaluates each function over operands at 2024-02-05 12:00:00 and compares the results.
+// TestScalarFunctions evaluates each function over operands at 2024-02-05 12:00:00, and expects its result.
 func TestScalarFunctions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"abs(-5)": "5", "abs(18446744073709551615)": "18446744073709551615", "cbrt(27)": "3", "ceil(1.2)": "2", "floor(-1.2)": "-2", "exp(0)": "1",
@@ -147,7 +147,7 @@ func TestScalarFunctions(t *testing.T) {
 	}
 }
 
-// TestHistoryFunctions evaluates each history function over one value per minute and compares the results.
+// TestHistoryFunctions evaluates each history function over one value per minute, and expects its result.
 func TestHistoryFunctions(t *testing.T) {
 	series := map[string][]any{
 		"float":    {1.0, 3.0, 2.0, 6.0, 4.0, 4.0},
@@ -198,8 +198,8 @@ func TestHistoryFunctions(t *testing.T) {
 	}
 }
 
-// TestForecast evaluates forecast and timeleft over ten values, one per minute, that follow a formula, and compares the
-// results with it.
+// TestForecast evaluates forecast and timeleft over values that follow a formula, and expects the values of the
+// formula. The values come one per minute, ten in all.
 func TestForecast(t *testing.T) {
 	for _, c := range []struct {
 		expression string
@@ -240,7 +240,7 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// TestPublishedResults compares results with those that Zabbix's own tests expect, over one value per minute.
+// TestPublishedResults evaluates functions over one value per minute, and expects the results of Zabbix's own tests.
 func TestPublishedResults(t *testing.T) {
 	five, six := []any{1, 2, 3, 4, 5}, []any{1, 26, 12, 16, 56, 112, 24}
 	for _, c := range []struct {
@@ -275,8 +275,8 @@ func TestPublishedResults(t *testing.T) {
 	}
 }
 
-// TestTrends evaluates the trend functions over four days with a value every ten minutes, each ten times the day's
-// number.
+// TestTrends evaluates the trend functions over four days of values, and expects their results. A value comes every
+// ten minutes; it is ten times the day's number.
 func TestTrends(t *testing.T) {
 	for expression, want := range map[string]string{
 		"trendavg(//float,1h:now/h)": "40", "trendavg(//float,1d:now/d)": "30", "trendmin(//float,2d:now/d)": "20", "trendmax(//float,1d:now/d-1d)": "20",
@@ -303,7 +303,8 @@ func TestTrends(t *testing.T) {
 	}
 }
 
-// TestPeriods checks the start and end of periods with time shifts, also across the change to summer time.
+// TestPeriods computes periods with time shifts, and expects their start and end. Some cross the change to summer
+// time.
 func TestPeriods(t *testing.T) {
 	zone, err := time.LoadLocation("Europe/Riga")
 	testenv.NoError(t, err)
@@ -337,7 +338,8 @@ func TestPeriods(t *testing.T) {
 	}
 }
 
-// TestDeadline checks that without new values the result of a time function changes exactly at the deadlines.
+// TestDeadline checks at which times a time function changes its result without new values. The result must change
+// exactly at the deadlines.
 func TestDeadline(t *testing.T) {
 	minute := int64(time.Minute)
 	for _, c := range []struct {
@@ -372,8 +374,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestRestart checks that nodata counts from the server's start, and that Adopt keeps the values of windows that did
-// not change.
+// TestRestart simulates a restart, and expects nodata to count the time without values from then on. Adopt keeps the
+// values of unchanged windows.
 func TestRestart(t *testing.T) {
 	p := compileText(t, "nodata(//float,5m)=1")
 	w := p.New(start)
@@ -399,13 +401,13 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// hot are the expressions whose values must cost no allocation.
+// hot has the expressions whose evaluation must allocate no memory for a value.
 var hot = []string{
 	"last(//float)>5", "min(//float,5m)>5", "avg(//float,5m)>5", "sum(//unsigned,#10)>5", `count(//float,5m,"gt",5)>3`, "avg(//float,1h)>5", "max(//float,7d)>5",
 	"last(//float)>5 and last(//unsigned)<3 or change(//float)>2", `find(//text,,"like","error")=1`,
 }
 
-// TestValuesCostNoAllocation checks that adding a value and evaluating allocates no memory, for common functions.
+// TestValuesCostNoAllocation adds values and evaluates common functions, and expects no memory allocation.
 func TestValuesCostNoAllocation(t *testing.T) {
 	for _, expression := range hot {
 		p := compileText(t, expression)
@@ -431,7 +433,7 @@ func TestValuesCostNoAllocation(t *testing.T) {
 	}
 }
 
-// BenchmarkValue measures adding a value and evaluating, per expression, and the memory of its state.
+// BenchmarkValue measures adding a value, evaluating an expression, and the memory of its stored values.
 func BenchmarkValue(b *testing.B) {
 	for _, expression := range append(hot, "percentile(//float,5m,95)>5") {
 		b.Run(expression, func(b *testing.B) {

@@ -11,11 +11,12 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// matchLimit bounds the time of a regular expression that Go's linear engine does not know.
+// matchLimit bounds the time of a match that needs the backtracking engine. Go's linear engine does not know such
+// regular expressions.
 const matchLimit = 100 * time.Millisecond
 
-// compileMatch compiles the operator and pattern of count, find and countunique to a function that tests a value. It
-// returns the problem as text.
+// compileMatch compiles an operator and a pattern to a function that tests a value. count, find and countunique use
+// it. It returns the problem as text.
 func compileMatch(t item.Type, operator, pattern string) (match func(item.Value) usage, problem string) {
 	isText := t == item.Text || t == item.Log
 	if operator == "" {
@@ -68,7 +69,8 @@ func compileMatch(t item.Type, operator, pattern string) (match func(item.Value)
 	}, ""
 }
 
-// usageOf tells the window to use a value if the pattern matches it, and otherwise to skip it.
+// usageOf makes a window store a value that matches the pattern, and skip other values. The window uses the value if
+// the pattern matches it.
 func usageOf(matches bool) usage {
 	if matches {
 		return use
@@ -82,8 +84,8 @@ var orders = map[string]func(order int) bool{
 	"lt": func(o int) bool { return o < 0 }, "le": func(o int) bool { return o <= 0 },
 }
 
-// compileRegexp compiles a PCRE pattern: with Go's engine if that supports the syntax, else with a backtracking
-// engine and a time limit.
+// compileRegexp compiles a PCRE pattern with Go's engine, if possible. For other syntax it uses a backtracking engine
+// with a time limit.
 func compileRegexp(pattern string, ignoreCase bool) (match func(string) usage, problem string) {
 	if strings.HasPrefix(pattern, "@") {
 		return nil, "global regular expressions do not exist; write the pattern itself in place of " + pattern

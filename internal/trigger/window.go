@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// shape is the data structure in which a window keeps the values of a period: a list, two stacks or a deque.
+// shape is the data structure that keeps the values of a window. It is a list, two stacks or a deque.
 type shape uint8
 
 const (
@@ -21,7 +21,7 @@ const (
 	deque
 )
 
-// operation is the function that combines two values of a window into one, such as a sum or minimum.
+// operation is the way to combine two values of a window, such as their sum or minimum.
 type operation uint8
 
 const (
@@ -35,7 +35,8 @@ const (
 	maxUnsigned
 )
 
-// combine applies the operation (sum, minimum, …) to an older and a newer value, both as the bits of a float64.
+// combine computes, for example, the sum or minimum of two values, as the window's operation says. Both are the bits
+// of a float64.
 func (o operation) combine(older, newer uint64) uint64 {
 	switch o {
 	case keepFirst:
@@ -53,7 +54,7 @@ func (o operation) combine(older, newer uint64) uint64 {
 	return older
 }
 
-// dominates reports whether value a, as the newer one, makes value b irrelevant for a minimum or maximum.
+// dominates reports whether a later value a makes an earlier value b irrelevant for a minimum or maximum.
 func (o operation) dominates(a, b uint64) bool {
 	switch o {
 	case minFloat:
@@ -66,7 +67,7 @@ func (o operation) dominates(a, b uint64) bool {
 	return a >= b
 }
 
-// Bounds of one window, in entries and in bytes.
+// Bounds of one window of stored values, in entries and in bytes.
 const (
 	maxValues     = 10_000    // of shape values; older ones are lost, and the function is unknown while its period has one
 	maxAggregates = 4_096     // beyond it, entries are combined to coarser ones
@@ -75,7 +76,8 @@ const (
 	minTexts      = 4
 )
 
-// usage tells how a window treats a new value: store it, skip it, or mark it as broken.
+// usage says what a window does with a new value, for example store or skip the value. It stores the value, skips it,
+// or marks it as broken.
 type usage uint8
 
 const (
@@ -84,7 +86,7 @@ const (
 	broken              // its test failed: the function is unknown while the value is in the period
 )
 
-// spec describes one window that a program reads: its item, period and data structure.
+// spec describes what one window stores, by item, period and data structure. It has item, period and data structure.
 type spec struct {
 	position int
 	itemType item.Type
@@ -99,13 +101,13 @@ type spec struct {
 	signature string // equal for windows with equal state
 }
 
-// entry is one stored value of a window, or the aggregate of several.
+// entry is one stored value of a window, or several combined values.
 type entry struct {
 	at   int64 // of the youngest value, in nanoseconds
 	bits uint64
 }
 
-// window holds the stored values of one spec: a ring of entries ordered by time. The first front entries are the
+// window holds the stored values of one function call, as entries in order of time. The first front entries are the
 // front stack, those up to inside the back stack; later ones lie between the end of the period and now. Entries are a
 // ring: index maps a rank to its place.
 type window struct {
@@ -124,7 +126,8 @@ type window struct {
 	newest          int64 // time of the newest value, also of one that does not count; 0: none
 }
 
-// place converts an entry's rank (its position in the order of time, 0 is the oldest) to its index in the ring.
+// place converts a rank in the order of time to an index in the ring buffer of entries. The position is the rank; 0 is
+// the oldest.
 func (w *window) place(rank int) int {
 	if rank += w.head; rank >= len(w.entries) {
 		rank -= len(w.entries)
@@ -132,11 +135,12 @@ func (w *window) place(rank int) int {
 	return rank
 }
 
-// at returns the entry with a rank: its position in the order of time, 0 is the oldest.
+// at returns the entry with a rank, counted in the order of time from the oldest (0). The position is the rank; 0 is
+// the oldest.
 func (w *window) at(rank int) *entry { return &w.entries[w.place(rank)] }
 
-// weight returns the number of values that one entry combines; rank is the entry's position in the order of time, 0 is the
-// oldest.
+// weight returns how many values the entry with a given rank combines. rank is the entry's position in the order of
+// time, 0 is the oldest.
 func (w *window) weight(rank int) uint32 {
 	if w.weights == nil {
 		return 1
@@ -144,10 +148,10 @@ func (w *window) weight(rank int) uint32 {
 	return w.weights[w.place(rank)]
 }
 
-// text returns the text of the entry at this rank, its position in the order of time.
+// text returns the text of the entry with a given rank. rank is the entry's position in the order of time.
 func (w *window) text(rank int) string { return w.texts[w.place(rank)] }
 
-// add adds a value with the time at; now is the time of the evaluation.
+// add stores a value with the time `at` in the window. now is the time of the evaluation.
 func (w *window) add(s *spec, at, now int64, v item.Value) {
 	w.newest = max(w.newest, at)
 	bits, u := s.load(v)
@@ -200,8 +204,8 @@ func (w *window) add(s *spec, at, now int64, v item.Value) {
 	w.bound(s)
 }
 
-// aggregate combines `weight` further values, given as one aggregate, with an entry; rank is the entry's position in
-// the order of time.
+// aggregate combines a number that stands for `weight` values with one entry of the window. rank is the entry's
+// position in the order of time.
 func (w *window) aggregate(o operation, rank int, bits uint64, weight uint32) {
 	e := w.at(rank)
 	e.bits = o.combine(e.bits, bits)
@@ -210,14 +214,16 @@ func (w *window) aggregate(o operation, rank int, bits uint64, weight uint32) {
 	}
 }
 
-// aggregateAll combines one more value with the `before` oldest entries of the front stack.
+// aggregateAll combines a value with each of the oldest entries of the window. These are the `before` oldest entries
+// of the front stack.
 func (w *window) aggregateAll(o operation, before int, bits uint64) {
 	for i := range before {
 		w.aggregate(o, i, bits, 1)
 	}
 }
 
-// pushBack combines a value, or an aggregate of several, with the aggregate of the back stack.
+// pushBack combines a value with the running aggregate of the newer values. They are the back stack. The value may be
+// an aggregate of several.
 func (w *window) pushBack(o operation, bits uint64, weight uint32) {
 	if w.backWeight == 0 {
 		w.back, w.backWeight = bits, weight
@@ -226,8 +232,8 @@ func (w *window) pushBack(o operation, bits uint64, weight uint32) {
 	w.back, w.backWeight = o.combine(w.back, bits), w.backWeight+weight
 }
 
-// merge combines a value with the entry that covers the same time slot (grain), and reports whether such an entry
-// exists.
+// merge combines a value with the entry of the same time slot, if such an entry exists. The slot's length is the
+// grain. It reports whether such an entry exists.
 func (w *window) merge(s *spec, rank int, at int64, bits uint64, in bool, v item.Value) bool {
 	o, older := s.op, true
 	i := rank - 1
@@ -262,8 +268,8 @@ func (w *window) merge(s *spec, rank int, at int64, bits uint64, in bool, v item
 	return true
 }
 
-// dominate removes older entries that can no longer be the minimum or maximum because of a new value. It returns the rank of
-// the value, and whether the window needs it.
+// dominate removes older entries that no longer matter for a minimum or maximum beside a new value. They can no longer
+// be the minimum or maximum. It returns the rank of the value, and whether the window needs it.
 func (w *window) dominate(o operation, rank int, bits uint64) (int, bool) {
 	if rank < w.size && o.dominates(w.at(rank).bits, bits) {
 		return 0, false
@@ -277,8 +283,8 @@ func (w *window) dominate(o operation, rank int, bits uint64) (int, bool) {
 	return first, true
 }
 
-// advance moves the end of the period to an evaluation at now: entries up to the new end come in, and old ones are
-// dropped.
+// advance moves the end of the stored period up to the evaluation at `now`, and drops old values. Entries up to the
+// new end come in, and old entries are dropped.
 func (w *window) advance(s *spec, now int64) {
 	w.end = max(w.end, s.period.end(now))
 	for w.frontLen < w.size && w.at(w.frontLen).at <= w.end {
@@ -290,7 +296,7 @@ func (w *window) advance(s *spec, now int64) {
 	w.evict(s)
 }
 
-// evict drops the entries that are older than the period.
+// evict drops the entries of a window that are older than its period.
 func (w *window) evict(s *spec) {
 	drop := 0
 	if count := int(s.period.count); count > 0 {
@@ -306,7 +312,7 @@ func (w *window) evict(s *spec) {
 	}
 }
 
-// drop removes the n oldest entries (values or aggregates of values).
+// drop removes the n oldest entries of the window.
 func (w *window) drop(s *spec, n int) {
 	if w.texts != nil {
 		for i := range n {
@@ -332,7 +338,8 @@ func (w *window) drop(s *spec, n int) {
 	}
 }
 
-// total returns the aggregate (sum, minimum, …) of all values in the period, and the number of values.
+// total returns the aggregate of all values in the period, such as their sum, and their number. The aggregate is, for
+// example, a sum.
 func (w *window) total(o operation) (bits uint64, n int) {
 	bits, n = w.back, int(w.backWeight)
 	if w.front > 0 {
@@ -348,7 +355,8 @@ func (w *window) total(o operation) (bits uint64, n int) {
 	return bits, n
 }
 
-// insert adds a value as a new entry before the entry that has this rank (position in the order of time, 0 is the oldest).
+// insert stores a value as a new entry at a rank in the order of time. rank is that entry's position in the order of
+// time, 0 is the oldest.
 func (w *window) insert(rank int, at int64, bits uint64, texts bool, v item.Value) {
 	if w.size == len(w.entries) {
 		w.grow(texts)
@@ -367,7 +375,8 @@ func (w *window) insert(rank int, at int64, bits uint64, texts bool, v item.Valu
 	}
 }
 
-// remove removes a range of entries; first (inclusive) and last (exclusive) are positions in the order of time.
+// remove removes the entries between two ranks in the order of time. first (inclusive) and last (exclusive) are
+// positions in the order of time.
 func (w *window) remove(first, last int) {
 	if first == last {
 		return
@@ -378,7 +387,8 @@ func (w *window) remove(first, last int) {
 	w.size = first
 }
 
-// move copies the entry at position from to position to; positions are in the order of time, 0 is the oldest.
+// move copies an entry from one place in the order of time to another. Positions are in the order of time, 0 is the
+// oldest.
 func (w *window) move(to, from int) {
 	to, from = w.place(to), w.place(from)
 	w.entries[to] = w.entries[from]
@@ -390,7 +400,7 @@ func (w *window) move(to, from int) {
 	}
 }
 
-// grow enlarges the ring for more entries.
+// grow makes room for more entries in a window.
 func (w *window) grow(texts bool) {
 	n := len(w.entries)
 	if n == 0 {
@@ -416,7 +426,8 @@ func regrow[T any](ring []T, head, size int) []T {
 	return out
 }
 
-// bound limits the memory of a window: if each value counts it drops the oldest values, else it combines adjacent entries.
+// bound keeps the memory of a window within its limit, by dropping or combining entries. If each value counts it drops
+// the oldest values, else it combines adjacent entries.
 func (w *window) bound(s *spec) {
 	limit := maxAggregates
 	combines := s.period.count == 0 && (s.shape != values || s.op != keepLast)
@@ -451,7 +462,7 @@ func (w *window) bound(s *spec) {
 	}
 }
 
-// coarsen doubles the grain (time slot) of a window and combines adjacent entries that lie in the same slot.
+// coarsen doubles the length of the time slots, and combines the entries in each slot. The slot's length is the grain.
 func (w *window) coarsen(s *spec) {
 	size, front, inside := 0, 0, 0
 	for i := range w.size {
@@ -501,12 +512,12 @@ func (w *window) textBytes() (n int) {
 	return n
 }
 
-// grains are the times over which long windows combine values.
+// grains has the lengths of the time slots in which long windows combine values.
 var grains = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 
-// grainOf returns the grain of a period: the time slot in nanoseconds whose values are combined to one entry, or 0 if
-// there is none. A period up to an hour, moved by up to an hour, has none; that of a longer one is about a hundredth
-// of the period.
+// grainOf returns how long the time slots are in which a long window combines values. The length is in nanoseconds; 0
+// means that values are not combined. A period up to an hour, moved by up to an hour, has none; that of a longer one
+// is about a hundredth of the period.
 func grainOf(p *period) int64 {
 	reach := p.span + p.delay()
 	if p.span <= time.Hour && p.delay() <= time.Hour {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// scan computes a function over all values of a period, oldest first: the plain way.
+// scan has functions over all values of a period, as the plain reference for tests.
 var scan = map[string]func(v []float64) (float64, bool){
 	"first": func(v []float64) (float64, bool) { return v[0], true },
 	"min":   func(v []float64) (float64, bool) { return slices.Min(v), true },
@@ -40,7 +40,7 @@ var scan = map[string]func(v []float64) (float64, bool){
 	"last": func(v []float64) (float64, bool) { return v[0], true }, // of #n
 }
 
-// plainSum returns the sum of floats, as the reference for tests.
+// plainSum adds up floats in a simple way, for comparison in tests.
 func plainSum(v []float64) (sum float64) {
 	for _, x := range v {
 		sum += x
@@ -48,10 +48,11 @@ func plainSum(v []float64) (sum float64) {
 	return sum
 }
 
-// testPeriods are the periods that tests draw.
+// testPeriods has the periods from which tests choose.
 var testPeriods = []string{"#1", "#2", "#5", "#3:now-1m", "#1:now-2m", "30s", "1m", "5m", "1h", "2m:now-1m", "3m:now-150s", "10m:now/h", "1m:now/h+5m-5m"}
 
-// plain computes a function of the window by a scan of all values in any order of arrival, as a reference for tests.
+// plain computes a function over all values in a simple way, for comparison in tests. The values may arrive in any
+// order.
 func plain(function, periodText string, all []item.Sample, now int64) (float64, bool) {
 	p, problem := parsePeriod(periodText, time.UTC)
 	if problem != "" {
@@ -80,8 +81,8 @@ func plain(function, periodText string, all []item.Sample, now int64) (float64, 
 	return scan[function](in)
 }
 
-// drawSeries returns random values, some late and some with equal times; all are multiples of a quarter, so that sums
-// are exact.
+// drawSeries returns random test values, some late and some with equal times. All are multiples of a quarter, so that
+// sums are exact.
 func drawSeries(t *rapid.T) []item.Sample {
 	clock := start + rapid.Int64Range(0, int64(2*time.Hour)).Draw(t, "begin")
 	var out []item.Sample
@@ -103,8 +104,8 @@ func drawSeries(t *rapid.T) []item.Sample {
 	return out
 }
 
-// TestWindowsEqualScan compares incremental windows after each random value with a scan of all values, and with
-// windows encoded and decoded in between.
+// TestWindowsEqualScan adds random values to windows, and expects the same results as a search through all values. It
+// also encodes and decodes windows in between.
 func TestWindowsEqualScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		function := rapid.SampledFrom([]string{"first", "min", "max", "sum", "avg", "count", "countunique", "changecount", "last"}).Draw(t, "function")
@@ -157,8 +158,8 @@ func TestWindowsEqualScan(t *testing.T) {
 	})
 }
 
-// TestCoarseWindowsBoundScan checks that windows of aggregates differ from a scan of the period by at most a grain
-// (time slot) at either end, also for late values.
+// TestCoarseWindowsBoundScan compares results over combined values with results over all values, and expects small
+// differences. The period may differ by at most one time slot at either end, also for late values.
 func TestCoarseWindowsBoundScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		function := rapid.SampledFrom([]string{"min", "max", "sum", "count", "first", "last"}).Draw(t, "function")
@@ -234,8 +235,8 @@ func TestCoarseWindowsBoundScan(t *testing.T) {
 	})
 }
 
-// TestLongWindows checks that windows over long periods, or with too many values, stay bounded and cover at most one
-// grain (time slot) too much.
+// TestLongWindows fills windows with very many values, and expects bounded memory. Such windows cover at most one time
+// slot too much.
 func TestLongWindows(t *testing.T) {
 	for _, c := range []struct {
 		function, period string
@@ -307,8 +308,7 @@ func TestLongWindows(t *testing.T) {
 	}
 }
 
-// TestTooManyValues expects a function over all values to be unknown while its period has more values than the window
-// can keep.
+// TestTooManyValues overfills a window, and expects an unknown result of functions over all values.
 func TestTooManyValues(t *testing.T) {
 	p := compileText(t, "percentile(//float,10m,50)")
 	w := p.New(0)
@@ -328,8 +328,8 @@ func TestTooManyValues(t *testing.T) {
 	}
 }
 
-// TestSlowPattern expects count and find to be unknown while the period has a value on which the regular expression
-// takes too long.
+// TestSlowPattern matches a value by a slow regular expression, and expects an unknown result. count and find stay
+// unknown while the period has such a value.
 func TestSlowPattern(t *testing.T) {
 	for _, expression := range []string{`count(//text,5m,"regexp","^(a+)+(?!b)$")`, `find(//text,#2,"regexp","^(a+)+(?!b)$")`, `countunique(//text,5m,"regexp","^(a+)+(?!b)$")`} {
 		p := compileText(t, expression)
@@ -347,7 +347,7 @@ func TestSlowPattern(t *testing.T) {
 	}
 }
 
-// TestStateFormat compares the encoded form of windows with golden bytes.
+// TestStateFormat encodes windows of stored values, and expects the golden bytes.
 func TestStateFormat(t *testing.T) {
 	p := compileText(t, `last(//float,#2)+avg(//float,3m)+min(//unsigned,3m)+count(//text,2h,"like","a")+sum(//unsigned,#3:now-1m)+length(last(//text))+percentile(//float,#3,5)+nodata(//float,1m)`)
 	w := p.New(start)
@@ -359,8 +359,8 @@ func TestStateFormat(t *testing.T) {
 	testenv.Golden(t, "testdata/windows.golden", w.Append(nil))
 }
 
-// TestWindowsOfTextsAreBounded adds texts of 64 KiB to windows with each shape of texts: a window keeps a bounded number of
-// bytes, and its newest values.
+// TestWindowsOfTextsAreBounded adds texts of 64 KiB to windows, and expects bounded memory. Each window keeps its
+// newest values. It tests each data structure for texts.
 func TestWindowsOfTextsAreBounded(t *testing.T) {
 	for _, expression := range []string{`last(//x,#250)="a"`, `first(//x,1h)="a"`, `last(//x)="a"`, `last(//x,#1:now-1h)="a"`, `changecount(//x,1h)>1`} {
 		p, err := CompileForItems([]model.Item{{Key: "x", Type: "text"}}, expression, nil)

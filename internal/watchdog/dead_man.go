@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// CallDeadMan calls the URL of a dead man's switch, an outside service that raises an alarm when the calls stop, once.
+// CallDeadMan reports that the server lives, by a call of the dead man's switch's URL. This outside service raises an
+// alarm when the calls stop.
 func CallDeadMan(ctx context.Context, out *handler.Sender, url string, now time.Time) error {
 	note := &handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Space: model.DefaultNamespaceName, Status: model.OK.String(), Executed: now}

@@ -28,8 +28,8 @@ import (
 // UID identifies model.ServerNode when it connects as an agent. Its partition has the server's results about itself.
 var UID = uuid.UUID{6: 0x80, 8: 0x80, 15: 0xff}
 
-// ResultSender sends a synthetic (test) result as an agent does: it opens a session and waits until the server
-// acknowledges the result. Its key lives as long as the process.
+// ResultSender sends a synthetic (test) result like an agent, and waits for the acknowledgement. It opens a session
+// with the server. Its key lives as long as the process.
 type ResultSender struct {
 	authority *pki.Authority
 	key       *ecdsa.PrivateKey
@@ -38,7 +38,8 @@ type ResultSender struct {
 	lastAcked uint64 // acknowledged
 }
 
-// NewResultSender returns a ResultSender whose function dial connects to the server's listener for agents.
+// NewResultSender returns a ResultSender, which connects to the server by the function dial. The function dial
+// connects to the server's listener for agents.
 func NewResultSender(authority *pki.Authority, dial func(ctx context.Context) (net.Conn, error)) (*ResultSender, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -47,10 +48,11 @@ func NewResultSender(authority *pki.Authority, dial func(ctx context.Context) (n
 	return &ResultSender{authority: authority, key: key, dial: dial, stream: wire.StreamKey{Stream: wire.StreamID(mathrand.Uint64())}}, nil
 }
 
-// Key returns the fingerprint of the sender's key, the only key that the server accepts for the watchdog's node.
+// Key returns the hash (fingerprint) of the public key by which the sender proves its identity. The server accepts
+// only this key for the watchdog's node.
 func (c *ResultSender) Key() string { return pki.Fingerprint(&c.key.PublicKey) }
 
-// Send sends one result over an agent session (Options.Send).
+// Send sends one synthetic result over an agent session.
 func (c *ResultSender) Send(ctx context.Context, status model.Status, output string) error {
 	identity, err := c.issueIdentity()
 	if err != nil {
@@ -91,7 +93,7 @@ func (c *ResultSender) Send(ctx context.Context, status model.Status, output str
 	return nil
 }
 
-// issueIdentity creates a new certificate for one session.
+// issueIdentity creates a new certificate for one session of the sender.
 func (c *ResultSender) issueIdentity() (*pki.Identity, error) {
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, c.key)
 	if err != nil {
@@ -106,7 +108,7 @@ func (c *ResultSender) issueIdentity() (*pki.Identity, error) {
 	return &pki.Identity{Node: UID, Certificate: cert, CA: c.authority.Pool(), CAPEM: c.authority.CAPEM(), CASum: c.authority.CASum()}, nil
 }
 
-// senderSession handles the server's messages in the session that sends one synthetic result.
+// senderSession handles the server's messages in a session that sends one synthetic result.
 type senderSession struct {
 	stream         wire.StreamKey
 	lastAcked      uint64 // as the server has it
@@ -114,7 +116,7 @@ type senderSession struct {
 	finished       chan error
 }
 
-// finish stops the wait for the acknowledgement with an error or nil.
+// finish ends the wait for the acknowledgement, with an error or nil.
 func (d *senderSession) finish(err error) {
 	select {
 	case d.finished <- err:
@@ -131,7 +133,7 @@ func (d *senderSession) OpenedSession(_ *link.Session, w *wire.Welcome) {
 	}
 }
 
-// Acked ends the wait when the result is acknowledged.
+// Acked ends the wait for the acknowledgement of the synthetic result.
 func (d *senderSession) Acked(_ *link.Session, ack *wire.Ack) {
 	for _, r := range ack.Refused {
 		if r.StreamKey == d.stream && r.Number == d.sequenceNumber {
@@ -145,26 +147,26 @@ func (d *senderSession) Acked(_ *link.Session, ack *wire.Ack) {
 	}
 }
 
-// Assigned ignores the assignment, because the session ends after one result.
+// Assigned ignores the assignment of checks. The session ends after one result.
 func (d *senderSession) Assigned(*link.Session, *link.Assignment) {}
 
 // RunNow ignores requests for runs.
 func (d *senderSession) RunNow(*link.Session, *wire.Run) {}
 
-// RoundRobinRuns ignores requests for round-robin runs.
+// RoundRobinRuns ignores requests to run round-robin checks.
 func (d *senderSession) RoundRobinRuns(*link.Session, *wire.RoundRobinRuns) {}
 
-// Reply ignores answers to requests.
+// Reply ignores the server's answers to requests.
 func (d *senderSession) Reply(*link.Session, *wire.Exchange) {}
 
-// BackPressure ignores the request to send less often.
+// BackPressure ignores the server's request to send less often.
 func (d *senderSession) BackPressure(*link.Session, *wire.BackPressure) {}
 
 // ServerStops ignores the announced stop of the server.
 func (d *senderSession) ServerStops(*link.Session, time.Duration, string) {}
 
-// DialListener connects to a listener of this process. If this machine is in a network of trusted proxies, it sends a
-// PROXY header as a load balancer does.
+// DialListener connects the process to one of its own listeners. If this machine is in a network of trusted proxies,
+// it sends a PROXY header as a load balancer does.
 func DialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (net.Conn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String()) // an unspecified address is this machine
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Options configures a Watchdog.
+// Options has the settings of a Watchdog, such as the time between two test results.
 type Options struct {
 	Every time.Duration // between two results, and the longest time for the delivery of one; default 1 min
 	// Send sends a result of check model.WatchdogCheck to the server as an agent does, and returns after the
@@ -34,8 +34,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Watchdog sends a synthetic (test) result through the server at intervals, and checks that a notification about it
-// is delivered.
+// Watchdog sends a synthetic (test) result through the server at intervals, and expects its notification.
 type Watchdog struct {
 	opts      Options
 	delay     prometheus.Gauge
@@ -45,7 +44,8 @@ type Watchdog struct {
 	delivered chan struct{} // closed after its delivery
 }
 
-// New returns a Watchdog, whose work starts with Run. ConfirmDelivery may be called from now on.
+// New returns a Watchdog, which starts to work when its method Run is called. Its work starts with Run.
+// ConfirmDelivery may be called from now on.
 func New(o Options) *Watchdog {
 	if o.Every <= 0 {
 		o.Every = time.Minute
@@ -78,16 +78,16 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	}
 }
 
-// roundFailure describes why the notification about a synthetic result was not delivered: as a metric label, and as
-// status and text of an event.
+// roundFailure says why the notification about a synthetic (test) result was not delivered. It has the label for a
+// metric, and the status and text of an event.
 type roundFailure struct {
 	outcome string
 	text    string
 	status  model.Status
 }
 
-// runRound sends one synthetic result, waits for its delivery, and returns the status and text of the next synthetic
-// result.
+// runRound sends one synthetic (test) result, and waits until a handler has got its notification. It returns the
+// status and text of the next synthetic result.
 func (w *Watchdog) runRound(ctx context.Context, status model.Status, said string) (model.Status, string) {
 	began := w.opts.Now()
 	f := w.sendAndAwaitDelivery(ctx, status, fmt.Sprintf("%s (sent %s)", said, began.UTC().Format(time.RFC3339Nano)))
@@ -110,8 +110,8 @@ func (w *Watchdog) runRound(ctx context.Context, status model.Status, said strin
 	return f.status, f.text
 }
 
-// sendAndAwaitDelivery sends a synthetic result, waits until the dispatcher has delivered it, and calls the outside
-// watchdog's address.
+// sendAndAwaitDelivery sends a synthetic result, and waits until its notification is delivered. Then it calls the
+// outside watchdog's address.
 func (w *Watchdog) sendAndAwaitDelivery(ctx context.Context, status model.Status, output string) *roundFailure {
 	delivered := make(chan struct{})
 	w.mu.Lock()
@@ -139,7 +139,7 @@ func (w *Watchdog) sendAndAwaitDelivery(ctx context.Context, status model.Status
 	return nil
 }
 
-// ConfirmDelivery records that the synthetic result with this output was delivered.
+// ConfirmDelivery records that the synthetic result with the given output was delivered.
 func (w *Watchdog) ConfirmDelivery(output string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

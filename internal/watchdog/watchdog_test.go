@@ -13,14 +13,14 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// syntheticResult is the status and text of a synthetic result that a test received.
+// syntheticResult is a synthetic result that the test's fake sender was told to send. It has a status and a text.
 type syntheticResult struct {
 	status model.Status
 	text   string
 }
 
-// TestSyntheticResultReportsPreviousOutcome checks that each synthetic result reports how the previous one ended,
-// such as a failed delivery.
+// TestSyntheticResultReportsPreviousOutcome fails the delivery of test results, and expects each later one to report
+// the failure. An outcome is, for example, a failed delivery.
 func TestSyntheticResultReportsPreviousOutcome(t *testing.T) {
 	for name, c := range map[string]struct {
 		delay time.Duration // until it is delivered; negative: never

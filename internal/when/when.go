@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Phase returns the fixed offset of a check within its interval, computed from the ids of node and check. The ids of
-// node and check determine the offset.
+// Phase returns at which offset within its interval a check runs on a node. The ids of node and check determine the
+// offset.
 func Phase(node uuid.UUID, check model.CheckID, interval time.Duration) time.Duration {
 	if interval <= 0 {
 		return 0
@@ -29,7 +29,8 @@ func Phase(node uuid.UUID, check model.CheckID, interval time.Duration) time.Dur
 	return time.Duration(xxhash.Sum64(key[:]) % uint64(interval))
 }
 
-// NextAtPhase returns the first time after now in a schedule with an interval and an offset (phase) within it.
+// NextAtPhase returns the next run time of a schedule that repeats at an offset (phase) within each interval. The
+// offset (phase) is the time from the start of each interval.
 func NextAtPhase(now, interval, phase time.Duration) time.Duration {
 	next := now - now%interval + phase
 	if next <= now {
@@ -38,8 +39,8 @@ func NextAtPhase(now, interval, phase time.Duration) time.Duration {
 	return next
 }
 
-// ParseCron checks a cron expression of five fields, or a macro such as @daily, and returns its time
-// zone. An empty zone is the machine's.
+// ParseCron checks a cron expression, and returns its time zone. The expression has five fields, or is a macro such as
+// @daily. An empty zone is the machine's.
 func ParseCron(expr, zone string) (*time.Location, error) {
 	if len(strings.Fields(expr)) != 5 && !strings.HasPrefix(expr, "@") || !gronx.IsValid(expr) {
 		return nil, fmt.Errorf("cron %q: expected five fields (minute hour day month weekday), such as \"*/5 8-18 * * 1-5\"", expr)
@@ -54,9 +55,9 @@ func ParseCron(expr, zone string) (*time.Location, error) {
 	return location, nil
 }
 
-// Next returns the time of an agent's next run of a check by interval or cron expression, or zero if it never runs.
-// An interval counts from the start of the last run on the boot clock. A cron expression follows the machine's wall
-// clock, which is ahead of the caller's clock by skew.
+// Next returns the time of an agent's next run of a check, by interval or cron. It returns zero if the check never
+// runs. An interval counts from the start of the last run on the boot clock. A cron expression follows the machine's
+// wall clock, which is ahead of the caller's clock by skew.
 func Next(interval time.Duration, cron, zone string, last, now time.Time, skew time.Duration) time.Time {
 	if cron == "" {
 		if interval <= 0 || last.IsZero() {
@@ -75,9 +76,9 @@ func Next(interval time.Duration, cron, zone string, last, now time.Time, skew t
 	return next.Add(-skew)
 }
 
-// NextCron returns the first time after now that a cron expression matches on the wall clock of a time zone. Ticks in
-// an hour that daylight saving skips do not occur. In an hour that daylight saving repeats, ticks occur in the first
-// pass, and in the second one only if the expression does not name the hour (*, */2).
+// NextCron returns the first time after now that a cron expression matches. The expression counts on the wall clock of
+// a time zone. Ticks in an hour that daylight saving skips do not occur. In an hour that daylight saving repeats,
+// ticks occur in the first pass, and in the second one only if the expression does not name the hour (*, */2).
 func NextCron(expr string, location *time.Location, now time.Time) (time.Time, error) {
 	named := false
 	if segments, err := gronx.Segments(expr); err == nil { // second, minute, hour, …
@@ -108,8 +109,8 @@ func NextCron(expr string, location *time.Location, now time.Time) (time.Time, e
 	}
 }
 
-// LastCron returns the last time before now that a cron expression matches on the wall clock of a time zone, to the
-// hour that a change of daylight saving moves; zero if the expression never matches.
+// LastCron returns the last time before now that a cron expression matches, or zero. The wall clock of the time zone
+// counts; after a change of daylight saving the result may be wrong by the hour of the change.
 func LastCron(expr string, location *time.Location, now time.Time) time.Time {
 	in := now.In(location)
 	for range 3 {
@@ -126,8 +127,8 @@ func LastCron(expr string, location *time.Location, now time.Time) time.Time {
 	return in
 }
 
-// isRepeatedTime reports whether the wall clock shows a time for the second time, because the clock was set back at
-// the end of summer time.
+// isRepeatedTime reports whether the wall clock shows a time for the second time. Such times exist because the clock
+// is set back at the end of summer time.
 func isRepeatedTime(t time.Time) bool {
 	start, _ := t.ZoneBounds()
 	if start.IsZero() {

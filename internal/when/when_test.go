@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestNextCronTick computes the next times of cron expressions, also where daylight saving skips or repeats an hour,
-// and compares them with the expected ones.
+// TestNextCronTick computes the next times of cron expressions, and compares the times with a table. Some cases are in
+// an hour that daylight saving skips or repeats.
 func TestNextCronTick(t *testing.T) {
 	paris, err := ParseCron("30 2 * * *", "Europe/Paris")
 	testenv.NoError(t, err)
@@ -45,7 +45,7 @@ func TestNextCronTick(t *testing.T) {
 	}
 }
 
-// FuzzCron parses random cron expressions, and expects an error or a next time that is found quickly.
+// FuzzCron parses random cron expressions, and expects an error or a quickly found next time.
 func FuzzCron(f *testing.F) {
 	for _, c := range [][2]string{
 		{"*/5 8-18 * * 1-5", ""}, {"0 0 30 2 *", "UTC"}, {"@daily", "Europe/Berlin"}, {"@every 5m", ""}, {"30 2 29 2 *", "America/New_York"},
@@ -70,7 +70,7 @@ func FuzzCron(f *testing.F) {
 	})
 }
 
-// TestLastCronPrecedesNow compares LastCron with the times that NextCron finds, over a year with two changes of daylight saving.
+// TestLastCronPrecedesNow compares LastCron with NextCron over a year with two changes of daylight saving.
 func TestLastCronPrecedesNow(t *testing.T) {
 	paris, err := time.LoadLocation("Europe/Paris")
 	if err != nil {

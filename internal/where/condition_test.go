@@ -17,8 +17,8 @@ func webNode() *Node {
 	return n
 }
 
-// TestConditionMatchesNode evaluates conditions with labels, facts, groups and names on a test node, and expects the
-// result that CEL defines.
+// TestConditionMatchesNode evaluates conditions on a test node, and expects the results of CEL. The conditions read
+// labels, facts, groups and names.
 func TestConditionMatchesNode(t *testing.T) {
 	for expr, want := range map[string]bool{
 		`node.labels.env == "prod"`:                               true,
@@ -56,8 +56,7 @@ func TestConditionMatchesNode(t *testing.T) {
 	}
 }
 
-// TestWrongConditionNamesColumnAndHint compiles wrong conditions, and expects an error with the column of the fault
-// and a correction.
+// TestWrongConditionNamesColumnAndHint compiles wrong conditions, and expects errors with the column and a correction.
 func TestWrongConditionNamesColumnAndHint(t *testing.T) {
 	for expr, want := range map[string]string{
 		``:                       "empty",
@@ -82,7 +81,7 @@ func TestWrongConditionNamesColumnAndHint(t *testing.T) {
 	}
 }
 
-// TestReadsGroupsReportsGroupConditions expects ReadsGroups to be true exactly for conditions that use node.groups.
+// TestReadsGroupsReportsGroupConditions expects ReadsGroups to find exactly the conditions with node.groups.
 func TestReadsGroupsReportsGroupConditions(t *testing.T) {
 	for expr, want := range map[string]bool{`"a" in node.groups`: true, `node.name == "node.groups"`: false} {
 		if w, err := Compile(expr); err != nil || w.ReadsGroups() != want {
@@ -104,8 +103,7 @@ func BenchmarkWhere(b *testing.B) {
 	}
 }
 
-// FuzzCompile compiles random texts as conditions, and expects an error with a reason or a condition that can be
-// evaluated.
+// FuzzCompile compiles random texts as conditions, and expects an error or a usable condition. An error has a reason.
 func FuzzCompile(f *testing.F) {
 	for _, expr := range []string{
 		``, `true`, `node.labels.env == "prod"`, `"web" in node.groups && node.facts.os != ""`, `node.labels.exists(k, k == "a")`,

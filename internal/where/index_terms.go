@@ -8,15 +8,15 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// IndexTerm is a node name, group, label or fact without which a node cannot match the condition; an index finds
-// nodes by it.
+// IndexTerm is one thing that a node needs for a match with a condition, such as a label. An index finds nodes by the
+// term.
 type IndexTerm struct {
 	Of    IndexTermKind
 	Key   string // of a label or fact
 	Value string // not empty, except with HasLabel
 }
 
-// IndexTermKind is the kind of an IndexTerm: name, group, label or fact.
+// IndexTermKind is the kind of an index term, which is name, group, label or fact.
 type IndexTermKind uint8
 
 const (
@@ -27,12 +27,12 @@ const (
 	Fact                          // a fact of this key and value
 )
 
-// IndexTerms returns the names, groups, labels or facts without which a node cannot match, for a search in an index
-// of nodes. Empty: the condition has none.
+// IndexTerms returns what a node must have for a match, such as a label, to search an index. A search in an index of
+// nodes uses the terms. Empty: the condition has none.
 func (c *Condition) IndexTerms() []IndexTerm { return c.compiled.needs }
 
-// extractIndexTerms returns the names, groups, labels or facts that all expressions joined by && require. whole
-// reports that the needs are the entire condition.
+// extractIndexTerms returns what all parts of a condition joined by && require of a node, such as labels. An index
+// term is a name, group, label or fact. whole reports that the needs are the entire condition.
 func extractIndexTerms(a *ast.AST, e ast.Expr) (needs []IndexTerm, whole bool) {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
 		left, wholeLeft := extractIndexTerms(a, e.AsCall().Args()[0])
@@ -45,8 +45,8 @@ func extractIndexTerms(a *ast.AST, e ast.Expr) (needs []IndexTerm, whole bool) {
 	return nil, false
 }
 
-// extractIndexTerm returns the index term (necessary name, group, label or fact) of one expression; ok is true if the
-// term alone decides the expression.
+// extractIndexTerm returns the name, group, label or fact that one expression requires. ok is true if the term alone
+// decides the expression.
 func extractIndexTerm(a *ast.AST, e ast.Expr) (n IndexTerm, ok bool) {
 	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
 		return IndexTerm{Of: HasLabel, Key: e.AsSelect().FieldName()}, variableName(a, e.AsSelect().Operand()) == "node.labels"
@@ -73,7 +73,7 @@ func extractIndexTerm(a *ast.AST, e ast.Expr) (n IndexTerm, ok bool) {
 	return n, false
 }
 
-// indexTermOfComparison returns the name, group, label or fact that a comparison with == requires.
+// indexTermOfComparison returns what a comparison by == requires of a node, such as a label.
 func indexTermOfComparison(a *ast.AST, of, with ast.Expr) (n IndexTerm, ok bool) {
 	if n.Value, ok = stringLiteral(with); !ok {
 		return n, false
@@ -107,7 +107,7 @@ func indexTermOfComparison(a *ast.AST, of, with ast.Expr) (n IndexTerm, ok bool)
 	return n, false
 }
 
-// satisfies reports whether the node has a given name, group, label or fact.
+// satisfies reports whether the node has the name, group, label or fact of an index term.
 func (n *Node) satisfies(need IndexTerm) bool {
 	switch need.Of {
 	case Name:
@@ -127,8 +127,8 @@ func (n *Node) satisfies(need IndexTerm) bool {
 	panic("BUG: a need without a kind")
 }
 
-// variableName returns the name of the CEL variable that an expression consists of, or "" if the expression is
-// something else.
+// variableName returns the CEL variable's name if an expression is nothing but a variable. It returns "" for any other
+// expression.
 func variableName(a *ast.AST, e ast.Expr) string {
 	if ref := a.ReferenceMap()[e.ID()]; ref != nil {
 		return ref.Name
@@ -136,7 +136,7 @@ func variableName(a *ast.AST, e ast.Expr) string {
 	return ""
 }
 
-// stringLiteral returns the text of a string literal; ok is false for another expression.
+// stringLiteral returns the text of a string literal. ok is false for another expression.
 func stringLiteral(e ast.Expr) (string, bool) {
 	if e.Kind() != ast.LiteralKind {
 		return "", false

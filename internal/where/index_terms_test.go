@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestIndexTermsAreExtractedFromConditions checks which names, groups, labels and facts are found as necessary for a
-// condition.
+// TestIndexTermsAreExtractedFromConditions extracts index terms (required names, groups, labels and facts) from
+// conditions.
 func TestIndexTermsAreExtractedFromConditions(t *testing.T) {
 	prod, web, env := IndexTerm{Label, "env", "prod"}, IndexTerm{Group, "", "web"}, IndexTerm{Of: HasLabel, Key: "env"}
 	whole := map[string][]IndexTerm{
@@ -59,8 +59,7 @@ func TestIndexTermsAreExtractedFromConditions(t *testing.T) {
 	}
 }
 
-// TestIndexTermsMatchSameNodesAsProgram compares matching by index terms alone with the full condition on random
-// nodes, and expects equal results.
+// TestIndexTermsMatchSameNodesAsProgram compares matches by index terms with full evaluations on random nodes.
 func TestIndexTermsMatchSameNodesAsProgram(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SampledFrom([]string{"a", "b", "", "web1"})
@@ -92,7 +91,7 @@ func TestIndexTermsMatchSameNodesAsProgram(t *testing.T) {
 	})
 }
 
-// evaluateProgram evaluates a condition with its CEL program, even if Match would compare index terms only.
+// evaluateProgram evaluates a condition fully by its CEL program, for comparison with the shorter way.
 func evaluateProgram(t interface {
 	Helper()
 	Fatal(...any)
@@ -102,7 +101,8 @@ func evaluateProgram(t interface {
 	return c.Evaluate(n)
 }
 
-// TestEqualTextsShareOneCondition checks that equal texts share one compiled condition, also after others were freed.
+// TestEqualTextsShareOneCondition compiles equal texts, and expects one shared condition. The same holds after other
+// conditions were freed.
 func TestEqualTextsShareOneCondition(t *testing.T) {
 	const expr = `node.labels.env == "prod" && node.name == "web1"`
 	first, err := Compile(expr)

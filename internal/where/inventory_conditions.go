@@ -22,7 +22,8 @@ import (
 // A condition reads an inventory by terms such as inventory.packages.exists(p, p.name == "openssl"). Compile takes each term out of the
 // condition and leaves a boolean variable in its place: a term is evaluated once for each distinct entry of the fleet, not for each node.
 
-// EntryTerm is a part of a condition that tests the entries of one section of an inventory, such as packages.
+// EntryTerm is an exists() or all() in a condition, which tests the entries of an inventory section. An example of a
+// section is packages.
 type EntryTerm struct {
 	Section inventory.Section
 	Name    string // name that an entry must have; empty: any
@@ -33,8 +34,8 @@ type EntryTerm struct {
 	program  cel.Program
 }
 
-// Match reports whether an entry decides the term: for exists() an entry that satisfies the predicate, for all() an entry
-// that does not.
+// Match reports whether one inventory entry alone decides the result of exists() or all(). For exists() that is an
+// entry that satisfies the predicate, for all() an entry that does not.
 func (t *EntryTerm) Match(e inventory.Entry) bool {
 	if e.Section() != t.Section || t.Name != "" && e.Name() != t.Name {
 		return false
@@ -43,13 +44,14 @@ func (t *EntryTerm) Match(e inventory.Entry) bool {
 	return (err == nil && out == types.True) != t.all
 }
 
-// EntryTerms returns the terms of the condition over inventories.
+// EntryTerms returns the parts of the condition that test inventory entries.
 func (c *CompiledCondition) EntryTerms() []*EntryTerm { return c.terms }
 
-// EntryTerms returns the terms of the condition over inventories.
+// EntryTerms returns the parts of the condition that test inventory entries.
 func (c *Condition) EntryTerms() []*EntryTerm { return c.compiled.terms }
 
-// InventorySections returns the sections of the inventory that the condition reads, as a bit set by section number.
+// InventorySections returns which parts of the inventory, such as packages, the condition reads. The result is a bit
+// set by section number.
 func (c *Condition) InventorySections() (sections uint32) {
 	for _, t := range c.compiled.terms {
 		sections |= t.Section.Bit()
@@ -57,10 +59,10 @@ func (c *Condition) InventorySections() (sections uint32) {
 	return sections
 }
 
-// inventoryVariable begins the names of variables of inventories.
+// inventoryVariable is the prefix of CEL variables for sections of an inventory.
 const inventoryVariable = "inventory."
 
-// inventoryOptions declares the sections of an inventory and the function older.
+// inventoryOptions declares the CEL variables of inventories and the function older.
 func inventoryOptions() (options []cel.EnvOption) {
 	entry := cel.MapType(cel.StringType, cel.StringType)
 	for _, name := range inventory.Names() {
@@ -69,7 +71,8 @@ func inventoryOptions() (options []cel.EnvOption) {
 	return append(options, cel.Function("older", cel.Overload("older_entry_string", []*cel.Type{cel.DynType, cel.StringType}, cel.BoolType, cel.BinaryBinding(isOlder))))
 }
 
-// isOlder evaluates older(p, "1.2"): it compares the version of a package by the rules of the package manager that reported it.
+// isOlder evaluates older(p, "1.2"), which compares the version of a package. It follows the rules of the package
+// manager that reported the package.
 func isOlder(of, version celref.Val) celref.Val {
 	e, ok := of.(entryValue)
 	text, isText := version.(types.String)
@@ -80,8 +83,8 @@ func isOlder(of, version celref.Val) celref.Val {
 	return types.Bool(known && order < 0)
 }
 
-// extractEntryTerms replaces each exists() and all() over an inventory in a type-checked condition by a variable, and
-// returns these terms.
+// extractEntryTerms replaces each exists() or all() over an inventory in the condition by a variable. The condition is
+// type-checked. It returns the replaced terms.
 func (l *Language) extractEntryTerms(env *cel.Env, checked *cel.Ast) (terms []*EntryTerm, err error) {
 	a := checked.NativeRep()
 	ast.PreOrderVisit(a.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -112,7 +115,7 @@ func (l *Language) extractEntryTerms(env *cel.Env, checked *cel.Ast) (terms []*E
 	return terms, err
 }
 
-// newEntryTerm compiles the condition inside exists() or all() for each entry of a section of inventories.
+// newEntryTerm compiles the condition inside exists() or all(), which is evaluated for each inventory entry.
 func newEntryTerm(env *cel.Env, a *ast.AST, c ast.ComprehensionExpr, section string) (*EntryTerm, error) {
 	form, _ := inventory.FormNamed(section)
 	t := &EntryTerm{Section: form.Section, entry: c.IterVar()}
@@ -134,13 +137,14 @@ func newEntryTerm(env *cel.Env, a *ast.AST, c ast.ComprehensionExpr, section str
 	}
 	program, err := env.PlanProgram(ast.NewCheckedAST(ast.NewAST(ast.NewExprFactory().CopyExpr(predicate), a.SourceInfo()), a.TypeMap(), a.ReferenceMap()), cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
-		return nil, fmt.Errorf("plan the term over %s%s: %w", inventoryVariable, section, err)
+		return nil, fmt.Errorf("plan the evaluation of the condition over %s%s: %w", inventoryVariable, section, err)
 	}
 	t.program = program
 	return t, nil
 }
 
-// checkPredicate returns an error for a predicate that reads anything but the entry, or a field that the section does not have.
+// checkPredicate returns an error for a predicate that reads anything but the entry's fields. The section must have
+// these fields.
 func checkPredicate(a *ast.AST, predicate ast.Expr, entry string, form inventory.Form) (err error) {
 	local := []string{entry}
 	ast.PreOrderVisit(predicate, ast.NewExprVisitor(func(e ast.Expr) {
@@ -169,8 +173,8 @@ func checkPredicate(a *ast.AST, predicate ast.Expr, entry string, form inventory
 	return err
 }
 
-// requiredName returns the name that every entry must have to satisfy a predicate, or an empty text if entries of any name
-// may.
+// requiredName returns the entry name that a predicate requires, for a search by name. The text is empty if entries of
+// any name may satisfy it.
 func requiredName(e ast.Expr, entry string) string {
 	if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 {
 		return ""
@@ -194,19 +198,19 @@ func requiredName(e ast.Expr, entry string) string {
 	return ""
 }
 
-// entryActivation gives the predicate of exists() or all() its only variable: an inventory entry.
+// entryActivation tells CEL the value of the only variable inside exists() or all(), an inventory entry.
 type entryActivation struct {
 	name  string
 	entry entryValue
 }
 
-// ResolveName implements interpreter.Activation: it returns the entry.
+// ResolveName returns the inventory entry as the value of the condition's variable, for CEL.
 func (a entryActivation) ResolveName(name string) (any, bool) { return a.entry, name == a.name }
 
-// Parent implements interpreter.Activation: there is no outer scope.
+// Parent returns nil, because an entry has no outer scope of variables.
 func (entryActivation) Parent() interpreter.Activation { return nil }
 
-// entryValue shows an entry to CEL as a map of its fields. A field that the entry does not have is "".
+// entryValue presents an inventory entry to CEL as a map of its fields. A field that the entry does not have is "".
 type entryValue struct{ entry inventory.Entry }
 
 var (
@@ -214,7 +218,7 @@ var (
 	_ traits.FieldTester = entryValue{}
 )
 
-// field returns the text of the entry's field with this name.
+// field returns the text of the entry's field with a given name.
 func (v entryValue) field(key celref.Val) (value string) {
 	name, _ := key.(types.String)
 	if i := slices.Index(inventory.FormOf(v.entry.Section()).Fields, string(name)); i >= 0 {
@@ -229,24 +233,24 @@ func (v entryValue) Get(index celref.Val) celref.Val { return types.String(v.fie
 // IsSet reports whether a field is not empty, for CEL expressions such as has(p.version).
 func (v entryValue) IsSet(field celref.Val) celref.Val { return types.Bool(v.field(field) != "") }
 
-// ConvertToNative returns an error: nothing needs an entry as a Go value.
+// ConvertToNative returns an error, because nothing needs an entry as a Go value.
 func (v entryValue) ConvertToNative(t reflect.Type) (any, error) {
 	return nil, fmt.Errorf("cannot convert an entry of an inventory to %s", t)
 }
 
-// ConvertToType returns an error: nothing needs an entry as another type.
+// ConvertToType returns an error, because nothing needs an entry as another type.
 func (v entryValue) ConvertToType(t celref.Type) celref.Val {
 	return types.NewErr("cannot convert an entry of an inventory to %s", t.TypeName())
 }
 
-// Equal compares entries.
+// Equal reports whether two inventory entries are equal.
 func (v entryValue) Equal(other celref.Val) celref.Val {
 	o, ok := other.(entryValue)
 	return types.Bool(ok && o == v)
 }
 
-// Type returns the CEL type of an entry: a map.
+// Type returns the CEL type of an entry, which is a map.
 func (entryValue) Type() celref.Type { return types.MapType }
 
-// Value returns the inventory entry.
+// Value returns the inventory entry as a Go value, for CEL.
 func (v entryValue) Value() any { return v.entry }

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestConditionsReadInventories evaluates conditions over an inventory, and expects their results, or an error for
-// conditions that read an inventory in another way.
+// TestConditionsReadInventories evaluates conditions over an inventory, and compares the results with a table. It
+// expects an error for conditions that read an inventory in another way.
 func TestConditionsReadInventories(t *testing.T) {
 	entries := []inventory.Entry{
 		inventory.New(inventory.Packages, "openssl", "3.0.9-1", "amd64", "deb"), inventory.New(inventory.Packages, "bash", "1:5.1-6.el9", "x86_64", "rpm"),

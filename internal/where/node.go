@@ -61,17 +61,18 @@ func (n *Node) SetGroups(groups []string) {
 	n.groups = types.NewStringList(types.DefaultTypeAdapter, groups)
 }
 
-// SetInventory sets the function that reports whether an entry of the node's inventory matches a term (EntryTerm.Match). known is false if the
-// node has no inventory: a condition that the term would decide is then false, whatever the term is.
+// SetInventory sets the function that reports whether the node's inventory has an entry for a term. It reports whether
+// an entry of the node's inventory matches the term. known is false if the node has no inventory: a condition that the
+// term would decide is then false, whatever the term is.
 func (n *Node) SetInventory(hasEntry func(*EntryTerm) (found, known bool)) { n.hasEntry = hasEntry }
 
-// errNoInventory is the value of terms over the inventory of a node that has none.
+// errNoInventory is the value of inventory terms for a node without inventory.
 var errNoInventory = types.NewErr("the node has no inventory")
 
-// UseTerms sets the inventory terms of the condition that the node is evaluated for next.
+// UseTerms sets which exists() and all() terms over inventories the next evaluation uses.
 func (n *Node) UseTerms(terms []*EntryTerm) { n.terms = terms }
 
-// nodeVariables declares the CEL variables of a node.
+// nodeVariables declares the CEL variables of a node, such as node.labels.
 func nodeVariables() []cel.EnvOption {
 	pairs := cel.MapType(cel.StringType, cel.StringType)
 	return []cel.EnvOption{
@@ -118,7 +119,7 @@ func (n *Node) ResolveName(name string) (any, bool) {
 // Parent returns nil, because a node has no outer scope of variables.
 func (n *Node) Parent() interpreter.Activation { return nil }
 
-// pairMap shows labels or facts to CEL as a map of strings, in which a missing key has the value "". pairMap does not
+// pairMap presents labels or facts to CEL as a map of strings. A missing key has the value "". pairMap does not
 // implement traits.Mapper: CEL would then call Find, for which a missing key is an error.
 type pairMap struct{ pairs Pairs }
 
@@ -130,7 +131,7 @@ var (
 	_ traits.Iterable    = (*pairMap)(nil)
 )
 
-// Get returns the value of a key, or "" for a missing key.
+// Get returns the value of a label or fact, or "" for a missing key.
 func (m *pairMap) Get(index celref.Val) celref.Val {
 	key, ok := index.(types.String)
 	if !ok {
@@ -140,10 +141,10 @@ func (m *pairMap) Get(index celref.Val) celref.Val {
 	return types.String(value)
 }
 
-// IsSet evaluates an expression such as has(node.labels.x): it reports whether the key exists.
+// IsSet evaluates an expression such as has(node.labels.x). It reports whether the key exists.
 func (m *pairMap) IsSet(field celref.Val) celref.Val { return m.Contains(field) }
 
-// Contains evaluates "x" in node.labels.
+// Contains reports whether labels or facts have a key, for CEL expressions such as "x" in node.labels.
 func (m *pairMap) Contains(value celref.Val) celref.Val {
 	key, ok := value.(types.String)
 	if !ok {
@@ -153,10 +154,10 @@ func (m *pairMap) Contains(value celref.Val) celref.Val {
 	return types.Bool(found)
 }
 
-// Size returns the number of pairs.
+// Size returns the number of labels or facts.
 func (m *pairMap) Size() celref.Val { return types.Int(len(m.pairs)) }
 
-// Iterator iterates over the keys, as CEL maps do.
+// Iterator iterates over the keys of labels or facts, as CEL maps do.
 func (m *pairMap) Iterator() traits.Iterator {
 	return types.NewStringList(types.DefaultTypeAdapter, m.keys()).Iterator()
 }
@@ -194,23 +195,22 @@ func (m *pairMap) Equal(other celref.Val) celref.Val {
 	return types.DefaultTypeAdapter.NativeToValue(m.pairs.Map()).Equal(other)
 }
 
-// Type returns the CEL type of labels and facts: a map.
+// Type returns the CEL type of labels and facts, which is a map.
 func (m *pairMap) Type() celref.Type { return types.MapType }
 
 // Value returns labels or facts as a Go value, for CEL.
 func (m *pairMap) Value() any { return m.pairs.Map() }
 
-// readsPairs reports whether the text of a condition mentions labels or facts, so that its error gets a hint about
-// them.
+// readsPairs reports whether the text of a condition mentions labels or facts. Then its error gets a hint about labels
+// and facts.
 func readsPairs(expr string) bool {
 	return strings.Contains(expr, "node.facts") || strings.Contains(expr, "node.labels")
 }
 
-// orderOperators lists the comparisons that differ between strings and numbers.
+// orderOperators lists the comparisons that differ between texts and numbers, such as <.
 var orderOperators = [...]string{operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals}
 
-// refuseQuotedNumbers returns an error for a comparison such as < with a quoted number, because as text "16" sorts
-// before "4".
+// refuseQuotedNumbers returns an error for a comparison such as < with a quoted number. As text "16" sorts before "4".
 func (l *Language) refuseQuotedNumbers(checked *cel.Ast) error {
 	var found error
 	ast.PreOrderVisit(checked.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -234,7 +234,7 @@ func (l *Language) refuseQuotedNumbers(checked *cel.Ast) error {
 				if strings.Contains(string(text), ".") {
 					what = "double"
 				}
-				found = model.Errorf(model.Invalid, "where: the quoted number %q is compared as text: as text, \"16\" sorts before \"4\"", string(text)).
+				found = model.Errorf(model.Invalid, "where: the quoted number %q is compared as text, and \"16\" sorts before \"4\" as text", string(text)).
 					WithHint("compare numbers: %s(…) on one side and %s without quotes on the other, for example int(node.facts.cpus) > 4", what, string(text))
 				return
 			}
@@ -243,14 +243,14 @@ func (l *Language) refuseQuotedNumbers(checked *cel.Ast) error {
 	return found
 }
 
-// Pair is a label or fact: an interned key and value. Nodes with equal texts share both halves, so a fleet of equal
-// machines costs 16 bytes per label.
+// Pair is a label or fact whose texts are stored once for all nodes. Nodes with equal texts share both halves, so a
+// fleet of equal machines costs 16 bytes per label.
 type Pair struct{ Key, Value unique.Handle[string] }
 
 // Pairs is a list of labels or facts, sorted by key. Immutable.
 type Pairs []Pair
 
-// MakePairs converts a map of labels or facts to a sorted list of pairs with shared strings.
+// MakePairs converts a map of labels or facts to sorted pairs, whose strings equal nodes share.
 func MakePairs(m map[string]string) Pairs {
 	if len(m) == 0 {
 		return nil
@@ -262,7 +262,7 @@ func MakePairs(m map[string]string) Pairs {
 	return p
 }
 
-// Get returns the value of a key.
+// Get returns the value of a label or fact by its key.
 func (p Pairs) Get(key string) (string, bool) {
 	i, ok := slices.BinarySearchFunc(p, key, func(x Pair, key string) int { return strings.Compare(x.Key.Value(), key) })
 	if !ok {

@@ -28,14 +28,14 @@ import (
 // maxBytes bounds the length of a condition.
 const maxBytes = 4096
 
-// Sizes of variables that the cost estimate assumes.
+// Sizes of variables that CEL's cost estimate assumes.
 const (
 	assumedEntries = 128 // labels, facts or groups of a node
 	assumedBytes   = 256 // of a string
 )
 
-// Language is one kind of conditions (CEL expressions): the variables that they may read, and their maximum cost.
-// Compile checks the cost of the worst input once, so evaluation needs no counting.
+// Language says which variables one kind of conditions (in CEL) may use. It has the variables that they may read, and
+// their maximum cost. Compile checks the cost of the worst input once, so evaluation needs no counting.
 type Language struct {
 	Of          string         // the subject of a condition in messages: node, event
 	Reads       string         // its variables, for messages
@@ -55,8 +55,8 @@ type Language struct {
 	err     error
 }
 
-// CompiledCondition is a compiled CEL condition of any Language, with the index terms that it requires. Safe for
-// concurrent use.
+// CompiledCondition is a compiled CEL condition of any Language. It has the index terms that the condition requires.
+// Safe for concurrent use.
 type CompiledCondition struct {
 	Program   cel.Program
 	names     []string // of the variables that it reads
@@ -65,7 +65,7 @@ type CompiledCondition struct {
 	terms     []*EntryTerm
 }
 
-// Reads reports whether the condition uses a variable whose name begins with the prefix.
+// Reads reports whether the condition uses a variable whose name begins with a prefix.
 func (c *CompiledCondition) Reads(prefix string) bool {
 	for _, name := range c.names {
 		if strings.HasPrefix(name, prefix) {
@@ -75,7 +75,7 @@ func (c *CompiledCondition) Reads(prefix string) bool {
 	return false
 }
 
-// Compile compiles a condition of this language and limits its cost. An error names the fault and its column.
+// Compile compiles a condition of the language and limits its cost. An error names the fault and its column.
 func (l *Language) Compile(expr string) (*CompiledCondition, error) {
 	if strings.TrimSpace(expr) == "" {
 		return nil, model.Errorf(model.Invalid, "where: the condition is empty").WithHint("write a condition such as %s", l.Example)
@@ -114,7 +114,7 @@ func (l *Language) Compile(expr string) (*CompiledCondition, error) {
 	}
 	c.Program, err = env.Program(ast, cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
-		return nil, model.Errorf(model.Invalid, "where: %q: %w", expr, err)
+		return nil, model.Errorf(model.Invalid, "where: condition %q: %w", expr, err)
 	}
 	c.needs, c.onlyNeeds = extractIndexTerms(ast.NativeRep(), ast.NativeRep().Expr())
 	for _, ref := range ast.NativeRep().ReferenceMap() {
@@ -141,7 +141,7 @@ func (l *Language) environment() (*cel.Env, error) {
 	return l.env, l.err
 }
 
-// compileError converts a compile error of CEL to a message with the column and a hint.
+// compileError converts the CEL library's compile error to a message with the column and a hint.
 func (l *Language) compileError(expr string, first *cel.Error) error {
 	message := strings.ReplaceAll(first.Message, " (in container '')", "")
 	message, _, _ = strings.Cut(message, " expecting ") // CEL lists its whole grammar there
@@ -165,7 +165,7 @@ func (l *Language) compileError(expr string, first *cel.Error) error {
 	return e.WithHint("the language is CEL, for example: %s", l.Example)
 }
 
-// typeName returns a CEL type's name with its article, such as "a string" or "an int", for messages.
+// typeName returns the name of a CEL type for messages, such as "a string".
 func typeName(t *cel.Type) string {
 	name := t.String()
 	if strings.ContainsAny(name[:1], "aeiou") {
@@ -174,11 +174,11 @@ func typeName(t *cel.Type) string {
 	return "a " + name
 }
 
-// sizeEstimator tells the CEL library how long the values of variables may be, so that it can estimate the cost of a
-// condition.
+// sizeEstimator tells the CEL library how long the values of variables may be. So the library can estimate the cost of
+// a condition.
 type sizeEstimator struct{ language *Language }
 
-// EstimateSize returns the assumed size of a variable, for CEL's estimate of the cost of a condition.
+// EstimateSize returns the assumed size of a variable, for CEL's cost estimate.
 func (s sizeEstimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	switch element.Type().Kind() {
 	case types.MapKind, types.ListKind:
@@ -194,22 +194,22 @@ func (s sizeEstimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	return nil
 }
 
-// EstimateCallCost returns nil, so that CEL uses its own estimate of the cost of a call.
+// EstimateCallCost returns nil, so CEL uses its own estimate of a call's cost.
 func (sizeEstimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
 	return nil
 }
 
-// Condition is a compiled condition over a node. The variables are node.name, node.namespace,
-// node.labels, node.facts (maps of strings) and node.groups (a list of strings). A missing label or
-// fact reads as "": node.labels.env != "prod" holds for a node without the label;
-// has(node.labels.env) distinguishes. Safe for concurrent use, each caller with its own Node.
+// Condition is a compiled condition over a node, such as node.labels.env == "prod". The variables are node.name,
+// node.namespace, node.labels, node.facts (maps of strings) and node.groups (a list of strings). A missing label or
+// fact reads as "": node.labels.env != "prod" holds for a node without the label; has(node.labels.env) distinguishes.
+// Safe for concurrent use, each caller with its own Node.
 type Condition struct {
 	Expr        string
 	compiled    *CompiledCondition // without the program (10 kB) where the needs are the whole condition
 	readsGroups bool
 }
 
-// nodeConditions is the language of conditions that groups, targets and routes have; nodeSearches may read inventories, too.
+// nodeConditions is the language of conditions in groups, targets and routes. nodeSearches may read inventories, too.
 var nodeConditions = Language{
 	Of: "node", MaxCost: 100_000,
 	Reads:   "node.name, node.namespace, node.labels, node.facts and node.groups",
@@ -226,10 +226,11 @@ var nodeSearches = Language{
 // share one Condition while it is in use.
 func Compile(expr string) (*Condition, error) { return compileNode(&nodeConditions, expr) }
 
-// CompileSearch compiles a condition as Compile does; the condition may read inventories, too: see EntryTerm.
+// CompileSearch compiles a condition that may also read inventories. It works as Compile does otherwise. See
+// EntryTerm.
 func CompileSearch(expr string) (*Condition, error) { return compileNode(&nodeSearches, expr) }
 
-// compileNode compiles the text of a condition about a node in a language.
+// compileNode compiles a condition about a node, or returns the shared compiled form of an equal text.
 func compileNode(l *Language, expr string) (*Condition, error) {
 	if known, ok := l.inUse.Load(expr); ok {
 		if c := known.(weak.Pointer[Condition]).Value(); c != nil {
@@ -250,10 +251,11 @@ func compileNode(l *Language, expr string) (*Condition, error) {
 	return c, nil
 }
 
-// ReadsGroups reports whether the condition reads node.groups. A group's `where` must not read it.
+// ReadsGroups reports whether the condition uses the variable node.groups. A group's `where` must not read it.
 func (c *Condition) ReadsGroups() bool { return c.readsGroups }
 
-// ReadsNothing reports whether the condition has the same value for all nodes, such as true.
+// ReadsNothing reports whether a condition reads no property of a node, such as true. It has the same value for all
+// nodes.
 func (c *Condition) ReadsNothing() bool { return len(c.compiled.names) == 0 }
 
 // CheckTrusted returns an error if the condition uses values that a machine can choose itself, such as facts.
@@ -269,7 +271,7 @@ func (c *Condition) CheckTrusted() error {
 		}
 	}
 	if c.compiled.Reads(inventoryVariable) {
-		return model.Errorf(model.Invalid, "where: a trusted group cannot read inventories: every machine reports its own").
+		return model.Errorf(model.Invalid, "where: a trusted group cannot read inventories, because every machine reports its own inventory").
 			WithHint("write a condition over node.labels, list nodes:, or list trusted groups: in groups:")
 	}
 	return nil
@@ -285,7 +287,7 @@ func (c *Condition) Match(n *Node) bool {
 	return c.compiled.Evaluate(n)
 }
 
-// Evaluate evaluates the condition on variables. An evaluation error is no match.
+// Evaluate evaluates the condition on the given variables. An evaluation error is no match.
 func (c *CompiledCondition) Evaluate(vars interpreter.Activation) bool {
 	out, _, err := c.Program.Eval(vars)
 	return err == nil && out == types.True

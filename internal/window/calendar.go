@@ -13,7 +13,7 @@ type Calendar struct {
 	spans []span
 }
 
-// span is a time span of a calendar, which occurs once or repeatedly.
+// span is a time span of a calendar, such as a weekly maintenance hour.
 type span interface {
 	// containing returns the bounds of the occurrence that contains t; from belongs to the occurrence, until does not.
 	containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool)
@@ -21,8 +21,8 @@ type span interface {
 	next(t time.Time, zone *time.Location) time.Time
 }
 
-// New returns a calendar of time spans. zone is an IANA name; empty means UTC. An error names the span and the
-// allowed form.
+// New returns a calendar that is active during the given time spans. zone is an IANA name; empty means UTC. An error
+// names the span and the allowed form.
 func New(zone string, spans []model.WindowSpan) (*Calendar, error) {
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
@@ -55,10 +55,10 @@ func SpanOfLine(text, zone string) model.Span {
 	return model.Span{Zone: zone, Spans: []model.WindowSpan{{During: strings.Join(words, " ")}}}
 }
 
-// Set is several calendars together, each in its own time zone. Safe for concurrent use.
+// Set is a set of calendars together, each in its own time zone. Safe for concurrent use.
 type Set []*Calendar
 
-// NewSet returns the union of calendars.
+// NewSet returns a set that is active while one of its calendars is active.
 func NewSet(list []model.Span) (set Set, err error) {
 	for _, s := range list {
 		c, err := New(s.Zone, s.Spans)
@@ -70,7 +70,8 @@ func NewSet(list []model.Span) (set Set, err error) {
 	return set, nil
 }
 
-// Active reports whether any calendar is active at t, and until when the calendars are active without a gap.
+// Active reports whether any calendar is active at t, and the end of the active time. Calendars that follow each other
+// without a gap count as one active time.
 func (s Set) Active(t time.Time) (until time.Time, active bool) {
 	until = t
 	for range maxJoined {
@@ -88,8 +89,7 @@ func (s Set) Active(t time.Time) (until time.Time, active bool) {
 	return until, until.After(t)
 }
 
-// LastEnd returns the end of the last active time that overlaps the range from one instant to another. ok is false if
-// no active time overlaps.
+// LastEnd returns when the calendars were last active within a range of times. ok is false if no active time overlaps.
 func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
 	for at := from; !at.After(to); {
 		if until, in := s.Active(at); in {
@@ -113,8 +113,8 @@ func (s Set) LastEnd(from, to time.Time) (end time.Time, ok bool) {
 // maxJoined limits the adjacent occurrences that Active joins to find an end: one per day for more than a year.
 const maxJoined = 400
 
-// Active reports whether a time span of the calendar contains t, and at which time the calendar's active time then
-// ends. For an end more than a year away the result may be too early, so callers ask again at that time.
+// Active reports whether the calendar contains t, and when its active time then ends. For an end more than a year away
+// the result may be too early, so callers ask again at that time.
 func (c *Calendar) Active(t time.Time) (until time.Time, active bool) {
 	until = t
 	for range maxJoined {
@@ -132,7 +132,8 @@ func (c *Calendar) Active(t time.Time) (until time.Time, active bool) {
 	return until, until.After(t)
 }
 
-// Next returns the first start of a time span after t, or the zero time if no time span starts later.
+// Next returns when, after t, the next time span of the calendar starts. It returns the zero time if no time span
+// starts later.
 func (c *Calendar) Next(t time.Time) (next time.Time) {
 	for _, s := range c.spans {
 		if at := s.next(t, c.zone); !at.IsZero() && (next.IsZero() || at.Before(next)) {

@@ -13,7 +13,8 @@ import (
 // maxFor limits the length of a span that begins with a cron tick.
 const maxFor = 31 * 24 * time.Hour
 
-// parseSpan parses a time span of a Window resource: weekly, by cron expression, or from one date to another.
+// parseSpan parses a time span of a Window resource. The span is weekly, by cron expression, or from one date to
+// another.
 func parseSpan(s model.WindowSpan, zone *time.Location) (span, error) {
 	forms := 0
 	for _, text := range []string{s.During, s.Cron, s.From + s.To} {
@@ -33,7 +34,8 @@ func parseSpan(s model.WindowSpan, zone *time.Location) (span, error) {
 	return parseFixed(s, zone)
 }
 
-// cronSpan is a time span of fixed length that begins whenever a cron expression matches.
+// cronSpan is a repeated time span of fixed length, which starts whenever a cron expression matches. It has a fixed
+// length.
 type cronSpan struct {
 	expr   string
 	length time.Duration
@@ -82,12 +84,13 @@ func parseFixed(s model.WindowSpan, zone *time.Location) (span, error) {
 	return o, nil
 }
 
-// containing returns the start and end of the span; ok is false if the span does not contain t.
+// containing returns the start and end of the span, and whether the span contains t. The result ok is false if the
+// span does not contain t.
 func (o fixedSpan) containing(t time.Time, _ *time.Location) (from, until time.Time, ok bool) {
 	return o.from, o.to, !t.Before(o.from) && t.Before(o.to)
 }
 
-// next returns the span's start if it lies after t, otherwise zero.
+// next returns the span's start if the start is after t, otherwise zero.
 func (o fixedSpan) next(t time.Time, _ *time.Location) time.Time {
 	if o.from.After(t) {
 		return o.from
@@ -95,8 +98,8 @@ func (o fixedSpan) next(t time.Time, _ *time.Location) time.Time {
 	return time.Time{}
 }
 
-// weeklySpan is a time span that recurs on days of the week. begin and end are minutes after midnight of the day on
-// which the occurrence begins; an end on the next day is more than 24 hours.
+// weeklySpan is a time span that recurs on some days of the week. begin and end are minutes after midnight of the day
+// on which the occurrence begins; an end on the next day is more than 24 hours.
 type weeklySpan struct {
 	days       [7]bool // from Sunday
 	start, end int
@@ -104,7 +107,8 @@ type weeklySpan struct {
 
 const minutesOfDay = 24 * 60
 
-// containing returns the start and end of the span that contains t; ok is false if no span contains t.
+// containing returns when the occurrence of the repeated span that contains t starts and ends. The result ok is false
+// if no span contains t.
 func (w weeklySpan) containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool) {
 	today := dateOf(t.In(zone))
 	for _, d := range []calendarDate{today.plusDays(-1), today} {
@@ -127,7 +131,7 @@ func (w weeklySpan) next(t time.Time, zone *time.Location) time.Time {
 	return time.Time{}
 }
 
-// occurrence returns the start and end of the span's occurrence that starts on a date.
+// occurrence returns the start and end of the weekly time span that starts on a date.
 func (w weeklySpan) occurrence(d calendarDate, zone *time.Location) (from, until time.Time) {
 	from, _ = d.spanInstants(w.start, zone)
 	_, until = d.plusDays(w.end/minutesOfDay).spanInstants(w.end%minutesOfDay, zone)
@@ -229,7 +233,8 @@ const maxShift = 3 * time.Hour
 // change; if the clock repeats a tick, only the first one counts. Hourly expressions tick in both passes of a repeated
 // hour.
 
-// containing returns the start and end of the span that contains t; ok is false if no span contains t.
+// containing returns when the occurrence of the repeated span that contains t starts and ends. The result ok is false
+// if no span contains t.
 func (c cronSpan) containing(t time.Time, zone *time.Location) (from, until time.Time, ok bool) {
 	if from, ok = c.lastTick(t, zone); !ok {
 		return time.Time{}, time.Time{}, false
@@ -238,7 +243,7 @@ func (c cronSpan) containing(t time.Time, zone *time.Location) (from, until time
 	return from, until, t.Before(until)
 }
 
-// lastTick returns the last time at or before t that the cron expression matches.
+// lastTick returns the last time at or before t in the schedule of the cron expression.
 func (c cronSpan) lastTick(t time.Time, zone *time.Location) (tick time.Time, ok bool) {
 	wall := wallOf(t, zone)
 	_, before := t.Add(-maxShift).In(zone).Zone()
@@ -263,7 +268,7 @@ func (c cronSpan) lastTick(t time.Time, zone *time.Location) (tick time.Time, ok
 	return tick, ok
 }
 
-// next returns the first time after t that the cron expression matches.
+// next returns the first start of the span after t, by its cron expression.
 func (c cronSpan) next(t time.Time, zone *time.Location) (tick time.Time) {
 	for wall := wallOf(t, zone); ; {
 		at, err := gronx.NextTickAfter(c.expr, wall, false)
@@ -283,22 +288,22 @@ func (c cronSpan) next(t time.Time, zone *time.Location) (tick time.Time) {
 	return tick
 }
 
-// hourly reports whether the cron expression matches in every hour, because its hour field is *.
+// hourly reports whether the cron expression matches in each hour of the day. Its hour field is * then.
 func (c cronSpan) hourly() bool { return strings.Fields(c.expr)[1] == "*" }
 
-// wallOf returns the wall-clock time of a zone at t as a UTC time, because UTC skips and repeats no hour.
+// wallOf returns what a zone's wall clock shows at t, in the form of a UTC time. UTC skips and repeats no hour.
 func wallOf(t time.Time, zone *time.Location) time.Time {
 	l := t.In(zone)
 	return time.Date(l.Year(), l.Month(), l.Day(), l.Hour(), l.Minute(), l.Second(), 0, time.UTC)
 }
 
-// instantOf returns the first instant at which the wall clock of a zone shows the given time.
+// instantOf returns when a zone's wall clock first shows the given date and time.
 func instantOf(wall time.Time, zone *time.Location) time.Time {
 	first, _ := dateOf(wall).spanInstants(wall.Hour()*60+wall.Minute(), zone)
 	return first
 }
 
-// fixedZone converts t to a zone that always has the UTC offset which the given zone has at t.
+// fixedZone converts t to a zone whose UTC offset never changes. The offset is the one of the given zone at t.
 func fixedZone(t time.Time, zone *time.Location) time.Time {
 	_, offset := t.In(zone).Zone()
 	return t.In(time.FixedZone("", offset))
@@ -311,7 +316,7 @@ type calendarDate struct {
 	day   int
 }
 
-// dateOf returns the day of a time in its zone.
+// dateOf returns the calendar date of a time, in the time's own zone.
 func dateOf(t time.Time) calendarDate {
 	y, m, d := t.Date()
 	return calendarDate{y, m, d}
@@ -327,9 +332,10 @@ func (d calendarDate) weekday() time.Weekday {
 	return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Weekday()
 }
 
-// spanInstants converts the start and the end of a span, given as minutes of the date, to points in time. They differ
-// in a repeated hour: a span begins in the first pass and ends in the second, unless clocks are set back to exactly
-// that minute, because then no earlier minute repeats. In a skipped hour both are the instant of the change.
+// spanInstants returns when the date's wall clock shows a minute, as begin and as end of a span. One is for a span
+// that begins at the minute, one for a span that ends there. They differ in a repeated hour: a span begins in the
+// first pass and ends in the second, unless clocks are set back to exactly that minute, because then no earlier minute
+// repeats. In a skipped hour both are the instant of the change.
 func (d calendarDate) spanInstants(minute int, zone *time.Location) (begin, end time.Time) {
 	wall := time.Date(d.year, d.month, d.day, 0, minute, 0, 0, time.UTC)
 	at := func(day time.Time) time.Time {

@@ -26,7 +26,7 @@ func zonedTime(t *testing.T, text, zone string) time.Time {
 	return parsed
 }
 
-// TestCalendarActive expects Active to return whether a calendar is active at a time, and until when.
+// TestCalendarActive expects Active to report whether a calendar is active, and until when.
 func TestCalendarActive(t *testing.T) {
 	nights := []model.WindowSpan{{During: "22:00-07:00"}}
 	weekend := []model.WindowSpan{{During: "sat,sun"}}
@@ -65,7 +65,7 @@ func TestCalendarActive(t *testing.T) {
 	}
 }
 
-// TestWindowInRepeatedHour expects a time span to be active both times when a clock change repeats its hour.
+// TestWindowInRepeatedHour expects a time span in an hour that a clock change repeats to be active both times.
 func TestWindowInRepeatedHour(t *testing.T) {
 	c, err := ParseDuring("02:00-03:00 Europe/Paris", "")
 	testenv.NoError(t, err)
@@ -79,8 +79,8 @@ func TestWindowInRepeatedHour(t *testing.T) {
 	}
 }
 
-// TestCronSpansWhenClocksChange expects a span at a time that a clock change skips to keep its length, and one at a
-// repeated time to start once.
+// TestCronSpansWhenClocksChange computes time spans by cron expressions around clock changes, and expects the right
+// times. A span at a skipped time keeps its length, and a span at a repeated time starts once.
 func TestCronSpansWhenClocksChange(t *testing.T) {
 	for _, c := range []struct {
 		what, zone, cron string
@@ -132,8 +132,8 @@ func TestCronSpansWhenClocksChange(t *testing.T) {
 	}
 }
 
-// TestWeeklySpansFollowTheWallClock compares weekly spans with a minute-by-minute walk along the wall clock, in zones
-// with different clock changes.
+// TestWeeklySpansFollowTheWallClock compares weekly spans with a minute-by-minute walk along the wall clock. The zones
+// have different clock changes.
 func TestWeeklySpansFollowTheWallClock(t *testing.T) {
 	for _, night := range [][2]string{
 		{"Europe/Paris", "2026-03-29"}, {"Europe/Paris", "2026-10-25"}, {"America/New_York", "2026-03-08"}, {"America/New_York", "2026-11-01"},
@@ -159,7 +159,8 @@ func TestWeeklySpansFollowTheWallClock(t *testing.T) {
 	}
 }
 
-// activeByWalk reports whether a weekly span is active at t, computed slowly minute by minute, for comparison.
+// activeByWalk reports whether a weekly span is active at t, by a slow search. It goes minute by minute; tests compare
+// the results.
 func activeByWalk(w weeklySpan, t time.Time, zone *time.Location) bool {
 	for back := range 4 {
 		d := dateOf(t.In(zone)).plusDays(1 - back)
@@ -205,7 +206,7 @@ func TestNextStartOfAWindow(t *testing.T) {
 	})
 }
 
-// TestMalformedTimeSpans compares the errors for malformed time spans of calendars with the expected ones.
+// TestMalformedTimeSpans parses malformed time spans of calendars, and compares the errors with the expected errors.
 func TestMalformedTimeSpans(t *testing.T) {
 	for _, test := range []struct {
 		span model.WindowSpan
@@ -238,7 +239,7 @@ func TestMalformedTimeSpans(t *testing.T) {
 	}
 }
 
-// FuzzParseDuring parses random texts as weekly times, and expects an error or a calendar with consistent times.
+// FuzzParseDuring parses random texts as weekly times, and expects an error or a consistent calendar.
 func FuzzParseDuring(f *testing.F) {
 	for _, text := range []string{"22:00-07:00 Europe/Paris", "sat,sun", "mon-fri 12:00-13:00 UTC", "-", "00:00-24:00"} {
 		f.Add(text)

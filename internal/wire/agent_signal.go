@@ -9,12 +9,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// SignalKind is the kind of a signal, such as result or keepalive: the field number of its body in the message
-// Signal, 10 to 31. A kind that this program has no name for decodes like any other, so that its receiver refuses it
-// by its number.
+// SignalKind is the kind of an agent's signal, such as result or keepalive. It is the field number of the body in the
+// message Signal, 10 to 31. A kind that this program has no name for decodes like any other, so that its receiver
+// refuses it by its number.
 type SignalKind uint8
 
-// Kinds of signals. The type of Body is named beside each; docs/protocol/muster.proto has all.
+// Kinds of agents' signals. The type of Body is named beside each; docs/protocol/muster.proto has all.
 const (
 	SignalResult     SignalKind = 10 // Result
 	SignalKeepalive  SignalKind = 11 // empty
@@ -43,8 +43,8 @@ func (k SignalKind) String() string {
 	return fmt.Sprintf("signal kind %d", uint8(k))
 }
 
-// Signal is a numbered message, such as a result, that an agent keeps until the server acknowledges it. Sessions
-// decode only the envelope; reducers decode Body by Kind. Decoded, Body aliases the input.
+// Signal is a numbered message of an agent, such as a result. The agent keeps it until the server acknowledges it.
+// Sessions decode only the envelope; reducers decode Body by Kind. Decoded, Body aliases the input.
 type Signal struct {
 	Kind       SignalKind
 	Definition model.DefinitionID // definition that the signal comes from; zero: the agent itself
@@ -53,7 +53,7 @@ type Signal struct {
 	Body       []byte             // encoded message of Kind
 }
 
-// Ready tags of the hot path.
+// Ready field tags for the fast encoding of signals.
 const (
 	tagAt         = 1<<3 | typeVarint
 	tagDefinition = 2<<3 | typeVarint
@@ -61,7 +61,7 @@ const (
 	tagFirstKind  = byte(firstSignalKind)<<3 | typeBytes
 )
 
-// AppendSignal appends a signal (numbered message, such as a result) as a field of a Batch.
+// AppendSignal appends a signal, such as a result, as a field of a Batch. A signal is a numbered message of an agent.
 func AppendSignal(dst []byte, s *Signal) []byte {
 	size := uintFieldBytes(s.AtMs) + uintFieldBytes(uint64(s.Definition)) + uintFieldBytes(uint64(s.Node)) +
 		varintBytes(uint64(s.Kind)<<3) + varintBytes(uint64(len(s.Body))) + len(s.Body)
@@ -69,8 +69,8 @@ func AppendSignal(dst []byte, s *Signal) []byte {
 	return AppendSignalMessage(dst, s)
 }
 
-// AppendSignalMessage appends an encoded signal (numbered message) without the tag and length that precede it in a
-// batch.
+// AppendSignalMessage appends an encoded signal by itself, not as a field of a batch. A signal is a numbered message
+// of an agent.
 func AppendSignalMessage(dst []byte, s *Signal) []byte {
 	if s.AtMs != 0 {
 		dst = binary.AppendUvarint(append(dst, tagAt), s.AtMs)
@@ -84,7 +84,7 @@ func AppendSignalMessage(dst []byte, s *Signal) []byte {
 	return appendBytesItem(dst, uint32(s.Kind), s.Body)
 }
 
-// Decode decodes a signal (numbered message, such as a result); its Body is a slice of data.
+// Decode decodes a signal (a numbered message of an agent), such as a result. Its Body is a slice of data.
 func (s *Signal) Decode(data []byte) error {
 	*s = Signal{}
 	if s.decodeOrdered(data) {
@@ -93,7 +93,7 @@ func (s *Signal) Decode(data []byte) error {
 	return s.decodeFields(data)
 }
 
-// decodeFields decodes a signal whose fields may have any order.
+// decodeFields decodes a signal with fields in any order.
 func (s *Signal) decodeFields(data []byte) error {
 	*s = Signal{}
 	f := fields{message: "Signal", rest: data}
@@ -118,8 +118,8 @@ func (s *Signal) decodeFields(data []byte) error {
 	return f.err
 }
 
-// decodeOrdered decodes a signal fast if its fields have the order in which AppendSignal writes them. False sends
-// everything else, also malformed bytes, to the general way, which names the fault.
+// decodeOrdered decodes a signal whose fields have the usual order, faster than decodeFields. AppendSignal writes this
+// order. False sends everything else, also malformed bytes, to the general way, which names the fault.
 func (s *Signal) decodeOrdered(data []byte) bool {
 	i := 0
 	if i < len(data) && data[i] == tagAt {
@@ -165,7 +165,7 @@ func (s *Signal) decodeOrdered(data []byte) bool {
 	return true
 }
 
-// Result is the body of a signal of kind result: one run of a check.
+// Result is the body of a result signal, about one run of a check.
 type Result struct {
 	Status     model.Status
 	DurationMs uint32
@@ -174,7 +174,7 @@ type Result struct {
 	Extra      []byte // encoded Extra, as it came: see DecodeExtra
 }
 
-// Fields of a Result; the fields of an Extra come last.
+// Fields of a Result, by their protobuf numbers. The fields of an Extra come last.
 const (
 	fieldHook     = 5
 	fieldValue    = 6
@@ -191,19 +191,19 @@ const (
 	tagSensu    = fieldSensu<<3 | typeBytes
 )
 
-// ResultSignal returns a signal (numbered message) of kind result whose body is the encoded result.
+// ResultSignal returns a signal with an encoded result as its body. A signal is a numbered message of an agent.
 func ResultSignal(s Signal, r Result) Signal {
 	s.Kind, s.Body = SignalResult, AppendResult(nil, &r)
 	return s
 }
 
-// Result decodes the body of a SignalResult.
+// Result decodes the check result that the signal contains.
 func (s *Signal) Result() (r Result, err error) {
 	err = r.Decode(s.Body)
 	return r, err
 }
 
-// AppendResult appends a result in the encoding of a signal's body.
+// AppendResult appends an encoded check result, for the body of a signal.
 func AppendResult(dst []byte, r *Result) []byte {
 	if r.Status != 0 {
 		dst = append(dst, tagStatus, byte(r.Status))
@@ -221,7 +221,7 @@ func AppendResult(dst []byte, r *Result) []byte {
 	return append(dst, r.Extra...)
 }
 
-// Decode decodes a signal's body into r; Output and Extra are parts of it.
+// Decode decodes a check result from a signal (numbered message). Output and Extra are parts of the body.
 func (r *Result) Decode(body []byte) error {
 	*r = Result{}
 	if r.decodeOrdered(body) {
@@ -230,7 +230,7 @@ func (r *Result) Decode(body []byte) error {
 	return r.decodeFields(body)
 }
 
-// decodeFields decodes a result whose fields may have any order.
+// decodeFields decodes a result with fields in any order.
 func (r *Result) decodeFields(body []byte) error {
 	*r = Result{}
 	f := fields{message: "Result", rest: body}
@@ -253,8 +253,8 @@ func (r *Result) decodeFields(body []byte) error {
 	return f.err
 }
 
-// decodeOrdered decodes a result fast if its fields have the order in which AppendResult writes them. It returns
-// false for all other bytes, which decodeFields decodes or refuses with the fault.
+// decodeOrdered decodes a result whose fields have the usual order, faster than decodeFields. AppendResult writes this
+// order. It returns false for all other bytes, which decodeFields decodes or refuses with the fault.
 func (r *Result) decodeOrdered(data []byte) bool {
 	i := 0
 	if i+1 < len(data) && data[i] == tagStatus {
@@ -311,8 +311,8 @@ type Extra struct {
 	Sensu     *SensuRun // nil: no Sensu agent ran the check, or no pipeline reads its events
 }
 
-// SensuRun describes the run of a check as a Sensu agent reported it, for handlers that read events in Sensu's
-// format.
+// SensuRun keeps the details of a Sensu agent's event that a Muster result lacks. Handlers that read events in Sensu's
+// format need it.
 type SensuRun struct {
 	ExitCode   uint32
 	Sequence   uint64 // of the agent's events on its connection
@@ -322,7 +322,7 @@ type SensuRun struct {
 	Tail       string // white space at the end of the agent's text, which the output lacks
 }
 
-// AgentOutput returns the part of a result's output that the agent sent, without the server's own lines.
+// AgentOutput returns the part of an output that the Sensu agent sent, without lines by the server.
 func (r *SensuRun) AgentOutput(output string) string {
 	to := min(int(r.OutputTo), len(output))
 	return output[min(int(r.OutputFrom), to):to] + r.Tail
@@ -336,22 +336,22 @@ func codeExtra(c *coder, x *Extra) {
 	optionalMessage(c, fieldSensu, "sensu", "SensuRun", &x.Sensu, codeSensuRun)
 }
 
-// AppendExtra appends an Extra in the encoding of Result.Extra.
+// AppendExtra appends the encoded extra fields of a result.
 func AppendExtra(dst []byte, x *Extra) []byte { return encodeMessage(dst, x, codeExtra) }
 
-// AppendValue appends one metric value to the encoding of an Extra.
+// AppendValue appends one metric value to the encoded extra fields of a result.
 func AppendValue(dst []byte, v *model.Value) []byte {
 	return appendMessage(dst, fieldValue, v, codeValue)
 }
 
-// DecodeExtra decodes the extra fields of a result (Result.Extra). The returned Extra owns its memory.
+// DecodeExtra decodes the extra fields of a result. The returned Extra owns its memory.
 func DecodeExtra(data []byte) (x Extra, err error) {
 	err = decodeMessage("Result", data, &x, codeExtra)
 	return x, err
 }
 
-// SensuRunOf decodes the SensuRun in the extra fields of a result, or returns nil if the result is not from a Sensu
-// agent.
+// SensuRunOf returns what an encoded result keeps from a Sensu agent's event. It returns nil if the result is not from
+// a Sensu agent.
 func SensuRunOf(extra []byte) *SensuRun {
 	f := fields{message: "Result", rest: extra}
 	for f.next() {
@@ -363,8 +363,8 @@ func SensuRunOf(extra []byte) *SensuRun {
 	return nil
 }
 
-// extraFieldsLen returns how many bytes at the start of data are fields of the message Extra, or a negative number if
-// they are malformed.
+// extraFieldsLen returns the length of the Extra fields at the start of data, in bytes. It returns a negative number
+// if they are malformed.
 func extraFieldsLen(data []byte) int {
 	i := 0
 	for i < len(data) && (data[i] == tagHook || data[i] == tagValue || data[i] == tagPipeline || data[i] == tagSensu) {
@@ -377,7 +377,8 @@ func extraFieldsLen(data []byte) int {
 	return i
 }
 
-// ValueBlock is the body of a SignalValueBlock: values of a Template's items, in rows by time and columns by item.
+// ValueBlock is a table of a Template's item values, with a row per time and column per item. The values are in rows
+// by time and columns by item.
 type ValueBlock struct {
 	Rows    uint32 // values in Columns, which has at least a byte for each
 	Columns []byte
@@ -386,10 +387,10 @@ type ValueBlock struct {
 	Keys    []string // of discovered items: in Columns they follow the items of the Template
 }
 
-// MaxKeys is the most keys of discovered items in a value block.
+// MaxKeys is the largest number of discovered items in a value block.
 const MaxKeys = 10000
 
-// AppendValueBlock appends a value block in the encoding of a signal's body.
+// AppendValueBlock appends an encoded value block, for the body of a signal.
 func AppendValueBlock(dst []byte, b *ValueBlock) []byte {
 	dst = appendUint(dst, 1, uint64(b.Rows))
 	dst = appendBytes(dst, 2, b.Columns)
@@ -397,8 +398,8 @@ func AppendValueBlock(dst []byte, b *ValueBlock) []byte {
 	return appendStrings(dst, 5, b.Keys)
 }
 
-// Decode decodes a signal's body into a value block, whose Columns are parts of it. Rate limits charge Rows, so that
-// a block may not claim more of them than it has bytes.
+// Decode decodes the item values of a Template from a signal (numbered message). Columns is a part of the body. Rate
+// limits charge Rows, so that a block may not claim more of them than it has bytes.
 func (b *ValueBlock) Decode(body []byte) error {
 	*b = ValueBlock{Keys: b.Keys[:0]}
 	f := fields{message: "ValueBlock", rest: body}
@@ -422,8 +423,7 @@ func (b *ValueBlock) Decode(body []byte) error {
 	return f.err
 }
 
-// Report is the body of a signal of kind report: the outcome of one run of a directive (policy) on a node. Start is
-// Signal.AtMs less the duration.
+// Report is what an agent sends about one run of a directive on its node. Start is Signal.AtMs less the duration.
 type Report struct {
 	Components uint32
 	Codes      []byte // see package policy
@@ -435,8 +435,8 @@ type Report struct {
 	Signed     []byte            // encoded SignedRun; empty: the agent has no key
 }
 
-// SignedRun is the part of a report that links a directive run to the node's earlier runs, in a chain of hashes, with
-// the node's signature. See policy.ChainEnd.
+// SignedRun is the signed proof in a report that a directive's run took place. It links the run to the node's earlier
+// runs in a chain of hashes, and has the node's signature. See policy.ChainEnd.
 type SignedRun struct {
 	Number      uint64 // of the run in the chain, from 1
 	UnixMs      uint64 // end of the run, by the clock of the agent, corrected to the server's
@@ -447,45 +447,48 @@ type SignedRun struct {
 	Certificate []byte   // of the node, DER; with the first run of an agent's life, of a day and of a key
 }
 
-// ReportException is the message for people that a report has about one component.
+// ReportException is the message of a report about one component, for people.
 type ReportException struct {
 	Position uint32
 	Message  string
 }
 
-// Unexpected returns the exceptions of a report about components beyond the n components of the directive: Rudder's
-// agents reported components that the directive does not have.
+// Unexpected returns the messages about components that are in a run but not in the directive. Their positions are n
+// or above. Rudder's agents reported these components.
 func Unexpected(exceptions []ReportException, n int) []ReportException {
 	i, _ := slices.BinarySearchFunc(exceptions, uint32(n), func(e ReportException, at uint32) int { return cmp.Compare(e.Position, at) })
 	return exceptions[i:]
 }
 
-// Bounds of one Report.
+// Bounds of one report of a directive.
 const (
 	MaxComponents       = 10000
 	MaxReportExceptions = 1000
 	MaxExceptionText    = 1024
 )
 
-// AppendSignedRun appends the encoding of a SignedRun, as the field Report.Signed contains it.
+// AppendSignedRun appends an encoded SignedRun, for the field Report.Signed.
 func AppendSignedRun(dst []byte, r *SignedRun) []byte { return encodeMessage(dst, r, codeSignedRun) }
 
-// Decode decodes the field Report.Signed into r; the decoded Certificate is a part of data.
+// Decode decodes the proof of a directive's run from the field Report.Signed. The decoded Certificate is a part of
+// data.
 func (r *SignedRun) Decode(data []byte) error {
 	*r = SignedRun{}
 	return decodeMessage("SignedRun", data, r, codeSignedRun)
 }
 
-// AppendReport appends a report in the encoding of a signal's body.
+// AppendReport appends an encoded report of a directive, for the body of a signal.
 func AppendReport(dst []byte, r *Report) []byte { return encodeMessage(dst, r, codeReport) }
 
-// Decode decodes a signal's body into a report. Codes are a part of it; policy.Codes.Check tests them.
+// Decode decodes a report about a directive's run from a signal (numbered message). Codes are a part of it;
+// policy.Codes.Check tests them.
 func (r *Report) Decode(body []byte) error {
 	*r = Report{}
 	return decodeMessage("Report", body, r, codeReport)
 }
 
-// ReportCertificate returns the certificate (DER) that an encoded report brings, without decoding the rest, or nil.
+// ReportCertificate returns the certificate inside an encoded report, or nil for a report without certificate. It
+// decodes no other part.
 func ReportCertificate(body []byte) (der []byte, err error) {
 	const fieldSigned = 8
 	f := fields{message: "Report", rest: body}
@@ -501,7 +504,7 @@ func ReportCertificate(body []byte) (der []byte, err error) {
 	return der, f.err
 }
 
-// Inventory is the body of a signal of kind inventory: a change of the node's inventory, or the whole inventory.
+// Inventory is the body of an inventory signal, with a change or the whole inventory of a node.
 type Inventory struct {
 	Complete bool   // nothing of an older inventory remains
 	Base     uint64 // sum of the inventory that changes; without Complete
@@ -510,10 +513,11 @@ type Inventory struct {
 	Removed  []model.InventoryEntry // without Complete
 }
 
-// AppendInventory appends an inventory in the encoding of a signal's body.
+// AppendInventory appends an encoded inventory, for the body of a signal.
 func AppendInventory(dst []byte, x *Inventory) []byte { return encodeMessage(dst, x, codeInventory) }
 
-// Decode decodes a signal's body into an inventory, which owns its memory.
+// Decode decodes a node's inventory, or a change of the inventory, from a signal (numbered message). The result owns
+// its memory.
 func (x *Inventory) Decode(body []byte) error {
 	*x = Inventory{}
 	return decodeMessage("Inventory", body, x, codeInventory)

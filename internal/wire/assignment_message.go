@@ -14,16 +14,17 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AppendAssignment appends an Assignment frame (all checks of one agent) without compression, as agents store it.
+// AppendAssignment appends an Assignment frame without compression, in the form that agents store. The frame has all
+// checks of one agent.
 func AppendAssignment(dst []byte, a *Assignment) []byte {
 	return appendMessage(dst, uint32(KindAssignment), a, codeAssignment)
 }
 
-// minPackedBytes is the least content in bytes that is compressed.
+// minPackedBytes is the least number of bytes that is worth compressing.
 const minPackedBytes = 512
 
-// AppendPackedAssignment appends an Assignment frame (all checks of one agent) as servers send it, compressed if that
-// is shorter.
+// AppendPackedAssignment appends an Assignment frame, compressed if compression makes the frame shorter. The frame has
+// all checks of one agent. It is compressed if that is shorter.
 func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
 	dst, start := openMessage(dst, uint32(KindAssignment))
 	dst = encodeMessage(dst, a, codeAssignmentHead)
@@ -49,15 +50,15 @@ func codeAssignment(c *coder, a *Assignment) {
 	codeAssignmentTail(c, a)
 }
 
-// codeAssignmentHead encodes or decodes an assignment's first fields: its version (generation), its hash, and the hash
-// of the assignment that it changes (base).
+// codeAssignmentHead encodes or decodes the first fields of an assignment. They are its version (generation), its
+// hash, and the hash of the assignment that it changes (base).
 func codeAssignmentHead(c *coder, a *Assignment) {
 	message(c, 1, "generation", "Generation", &a.Generation, codeGeneration)
 	c.fixed(2, "hash", a.Hash[:])
 	c.fixed(3, "base", a.Base[:])
 }
 
-// codeAssignmentTail encodes or decodes the last fields of an assignment: flags and signature.
+// codeAssignmentTail encodes or decodes the last fields of an assignment, flags and signature.
 func codeAssignmentTail(c *coder, a *Assignment) {
 	c.flag(7, "has_properties", &a.HasProperties)
 	c.bytes(8, "signature", &a.Signature, maxName)
@@ -65,8 +66,8 @@ func codeAssignmentTail(c *coder, a *Assignment) {
 	c.flag(13, "more", &a.More)
 }
 
-// codeAssignmentContent encodes or decodes the fields of an assignment that a server may compress: checks, properties
-// and proxy checks.
+// codeAssignmentContent encodes or decodes the part of an assignment that a server may compress. A server may compress
+// these fields.
 func codeAssignmentContent(c *coder, a *Assignment) {
 	messages(c, 4, "add", "AssignedDefinition", &a.Add, maxDefinitions, codeAssignedDefinition)
 	numbers(c, 5, "remove", &a.Remove, maxDefinitions)
@@ -75,7 +76,7 @@ func codeAssignmentContent(c *coder, a *Assignment) {
 	messages(c, 11, "proxy_sets", "ProxySet", &a.ProxyChecks.Sets, maxDefinitions, codeProxySet)
 }
 
-// Decode decodes the body of an Assignment frame into a. Definition bodies, property values and the signature alias the
+// Decode decodes the body of an Assignment frame. Definition bodies, property values and the signature alias the
 // input, or a buffer with its unpacked content.
 func (a *Assignment) Decode(body []byte) error {
 	*a = Assignment{Add: a.Add[:0], Remove: a.Remove[:0], Properties: a.Properties[:0]}
@@ -98,7 +99,8 @@ func (a *Assignment) Decode(body []byte) error {
 	})
 }
 
-// unpackField decompresses a bytes field. It checks the unpacked length before it unpacks.
+// unpackField decompresses a field's content, after a check of its length. It checks the unpacked length before it
+// unpacks.
 func (f *fields) unpackField(name string) (plain []byte) {
 	packed := f.raw(name, MaxFrame)
 	if f.err != nil {
@@ -118,15 +120,15 @@ func (f *fields) unpackField(name string) (plain []byte) {
 	return plain
 }
 
-// AssignmentHash returns the hash of an assignment's compiled definitions, properties and proxy checks. definitions
-// ascend by id and have their hashes; properties ascend by name. Server and agent compute it alike;
+// AssignmentHash returns the hash of an assignment, over its compiled checks, property values and proxy checks.
+// definitions ascend by id and have their hashes; properties ascend by name. Server and agent compute it alike;
 // docs/protocol/README.md has the layout.
 func AssignmentHash(definitions []*model.Definition, properties []Property, proxied *ProxyChecks) [32]byte {
 	return JoinHashes(DefinitionsHash(definitions, proxied), PropertiesHash(properties))
 }
 
-// JoinHashes combines the hash of an assignment's definitions and the hash of its property values to the assignment's
-// hash. Many nodes share either part, so that each is hashed once.
+// JoinHashes computes the hash of an assignment from the hashes of its checks and of its property values. Many nodes
+// share either part, so that each is hashed once.
 func JoinHashes(definitions, properties [32]byte) [32]byte {
 	const title = "muster.v1 assignment\n"
 	var buf [len(title) + 64]byte
@@ -135,8 +137,7 @@ func JoinHashes(definitions, properties [32]byte) [32]byte {
 	return sha256.Sum256(buf[:])
 }
 
-// DefinitionsHash returns the hash of an assignment's compiled definitions, which nodes with the same definitions
-// share.
+// DefinitionsHash returns the hash of the compiled definitions in an assignment.
 func DefinitionsHash(definitions []*model.Definition, proxied *ProxyChecks) (sum [32]byte) {
 	h := sha256.New()
 	var buf [20]byte
@@ -153,7 +154,7 @@ func DefinitionsHash(definitions []*model.Definition, proxied *ProxyChecks) (sum
 	return sum
 }
 
-// PropertiesHash returns the hash of an assignment's node properties, which nodes with the same properties share.
+// PropertiesHash returns the hash of the node properties in an assignment.
 func PropertiesHash(list []Property) (sum [32]byte) {
 	h := sha256.New()
 	hashProperties(h, list)
@@ -173,14 +174,15 @@ func hashProperties(h hash.Hash, list []Property) {
 	}
 }
 
-// hashCount adds the length of a list, as 32 bits, to a hash.
+// hashCount writes the length of a list into a hash, as 32 bits.
 func hashCount(h hash.Hash, n int) {
 	var buf [4]byte
 	binary.BigEndian.PutUint32(buf[:], uint32(n))
 	h.Write(buf[:])
 }
 
-// SignedBytes returns the bytes over which an assignment is signed: node, generation (version) and hash.
+// SignedBytes returns the bytes that the server signs to prove the origin of an assignment. They are node, generation
+// (version) and hash.
 func SignedBytes(node uuid.UUID, gen Generation, hash [32]byte) []byte {
 	b := append([]byte("muster.v1 signed assignment\n"), node[:]...)
 	b = binary.BigEndian.AppendUint64(b, gen.Epoch)
@@ -188,7 +190,7 @@ func SignedBytes(node uuid.UUID, gen Generation, hash [32]byte) []byte {
 	return append(b, hash[:]...)
 }
 
-// Parts splits an assignment into messages that each fit in one frame; the last part has the signature. A small
+// Parts splits an assignment into messages that each fit in one frame. The last part has the signature. A small
 // assignment is its only part.
 func (a *Assignment) Parts() (parts []*Assignment) {
 	part := a.emptyPart()
@@ -220,20 +222,21 @@ func (a *Assignment) Parts() (parts []*Assignment) {
 	return append(parts, &last)
 }
 
-// emptyPart returns a message for one part of a large assignment, without content yet and not marked as the last.
+// emptyPart returns a new message for one part of a large assignment, still without checks. It has no content yet and
+// is not marked as the last part.
 func (a *Assignment) emptyPart() *Assignment {
 	return &Assignment{Generation: a.Generation, Hash: a.Hash, More: true}
 }
 
-// PartialAssignment joins the parts in which a large assignment is received. It copies them, because they alias read
-// buffers.
+// PartialAssignment joins the received parts of a large assignment. It copies them, because they alias read buffers.
 type PartialAssignment struct {
 	sum  Assignment
 	size int
 }
 
-// Join adds a received part; after the last part it returns the whole assignment, before that nil. Parts of another
-// assignment, and more than MaxAssignment of one, replace the parts collected before.
+// Join adds a received part of a large assignment, and returns the assignment after the last part. After the last part
+// it returns the whole assignment, before that nil. Parts of another assignment, and more than MaxAssignment of one,
+// replace the parts collected before.
 func (p *PartialAssignment) Join(a *Assignment) *Assignment {
 	if p.size > 0 && (p.sum.Hash != a.Hash || p.sum.Generation != a.Generation || p.size > MaxAssignment) {
 		*p = PartialAssignment{}
@@ -263,32 +266,32 @@ func (p *PartialAssignment) Join(a *Assignment) *Assignment {
 	return nil
 }
 
-// ProxyChecks holds the proxy nodes (nodes without an agent) of an assignment, and the checks that the agent runs for
-// each.
+// ProxyChecks has the proxy nodes in an assignment, and which checks to run for each. A proxy node is a node without
+// an agent. The agent runs the checks for each proxy node.
 type ProxyChecks struct {
 	Nodes []ProxyNode // ascending by Node
 	Sets  []ProxySet
 }
 
-// ProxyNode is a proxy node (a node without an agent) in an assignment, with its properties. Its Properties replace
-// the properties of the node that runs the check.
+// ProxyNode is a node without an agent in an assignment, with its properties. Its Properties replace the properties of
+// the node that runs the check.
 type ProxyNode struct {
 	Node       model.NodeID
 	Name       string
 	Properties []Property // ascending by name
 }
 
-// ProxySet has a list of checks and a list of proxy nodes (nodes without an agent): the agent runs each check for
-// each proxy node. Both ascend.
+// ProxySet is a group of proxy nodes that share a list of checks. The agent runs each check for each proxy node. A
+// proxy node is a node without an agent. Both ascend.
 type ProxySet struct {
 	Definitions []model.DefinitionID
 	Nodes       []model.NodeID
 }
 
-// Empty reports whether the assignment has no proxy check; p may be nil.
+// Empty reports whether an assignment has no checks of proxy nodes. p may be nil.
 func (p *ProxyChecks) Empty() bool { return p == nil || len(p.Nodes)+len(p.Sets) == 0 }
 
-// Equal reports whether two assignments have equal proxy nodes and equal checks for them.
+// Equal reports whether two assignments have the same proxy nodes with the same checks.
 func (p *ProxyChecks) Equal(q *ProxyChecks) bool {
 	if p.Empty() || q.Empty() {
 		return p.Empty() == q.Empty()
@@ -305,8 +308,8 @@ func equalProperty(a, b Property) bool {
 	return a.Name == b.Name && a.Error == b.Error && string(a.Value) == string(b.Value)
 }
 
-// CloneProperties returns a deep copy of properties that no longer refers to the read buffer, or nil for an empty
-// list.
+// CloneProperties copies node properties, so that the copy stays valid when the read buffer is reused. It returns nil
+// for an empty list.
 func CloneProperties(list []Property) []Property {
 	if len(list) == 0 {
 		return nil
@@ -318,7 +321,7 @@ func CloneProperties(list []Property) []Property {
 	return own
 }
 
-// Clone returns a deep copy that no longer refers to the read buffer.
+// Clone copies the proxy checks, so that the copy stays valid when the read buffer is reused.
 func (p *ProxyChecks) Clone() ProxyChecks {
 	own := ProxyChecks{Nodes: slices.Clone(p.Nodes), Sets: slices.Clone(p.Sets)}
 	for i := range own.Nodes {
@@ -354,7 +357,7 @@ func (n *ProxyNode) Size() int {
 	return size
 }
 
-// Size returns the maximum number of bytes that the set adds to an encoded assignment.
+// Size returns the maximum number of bytes that the checks and proxy nodes of the set need.
 func (s *ProxySet) Size() int { return assignedOverhead + 5*(len(s.Definitions)+len(s.Nodes)) }
 
 // hashProxyChecks adds proxy nodes and their checks to a hash.
@@ -380,7 +383,7 @@ func hashProxyChecks(h hash.Hash, p *ProxyChecks) {
 	}
 }
 
-// PropertyLookup returns a function that finds a property by name in a list that is sorted by name.
+// PropertyLookup returns a function that finds a property by name in a sorted list.
 func PropertyLookup(list []Property) model.PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		i, ok := slices.BinarySearchFunc(list, name, func(p Property, name string) int { return strings.Compare(p.Name, name) })

@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// newLargeAssignment returns an assignment for a node with 40 checks, as a server sends it.
+// newLargeAssignment returns a test assignment for a node with 40 checks.
 func newLargeAssignment() *Assignment {
 	a := &Assignment{Generation: Generation{Epoch: 1764000000, Revision: 42}, Hash: [32]byte{1}, HasProperties: true,
 		Properties: []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}}, Signature: bytes.Repeat([]byte{0x5c}, 64)}
@@ -45,7 +45,7 @@ func frameBody(t testing.TB, frame []byte) []byte {
 	return body
 }
 
-// TestPackedAssignmentDecodesEqual compresses and decodes random assignments, and expects them unchanged.
+// TestPackedAssignmentDecodesEqual compresses and decodes random assignments, and expects no change.
 func TestPackedAssignmentDecodesEqual(t *testing.T) {
 	assignment := compileDefinition(t)("muster.v1.Assignment")
 	rapid.Check(t, func(t *rapid.T) {
@@ -74,8 +74,8 @@ func TestPackedAssignmentDecodesEqual(t *testing.T) {
 	}
 }
 
-// TestGoldenPackedAssignment decodes a compressed assignment that an earlier version has encoded. It compares no
-// encoded bytes, because compressors may differ.
+// TestGoldenPackedAssignment decodes a compressed assignment of an earlier version, and expects the right content. It
+// compares no encoded bytes, because compressors may differ.
 func TestGoldenPackedAssignment(t *testing.T) {
 	path := filepath.Join("testdata", "golden", "14-assignment-packed.txt")
 	if testenv.Updating() {
@@ -110,7 +110,7 @@ func TestGoldenPackedAssignment(t *testing.T) {
 	}
 }
 
-// Compressed content whose announced size is larger than a frame is refused before it is decompressed.
+// Compressed content with a claimed length above the frame limit is refused before decompression.
 func TestOversizedPackedContentIsRefused(t *testing.T) {
 	definition := encodeMessage(nil, &Assignment{Add: []AssignedDefinition{{ID: 1, Body: make([]byte, maxBody)}}}, codeAssignmentContent)
 	pack := func(plain []byte) []byte { return appendBytes(nil, 9, s2.Encode(nil, plain)) }
@@ -144,8 +144,8 @@ func TestOversizedPackedContentIsRefused(t *testing.T) {
 	}
 }
 
-// TestAssignmentPartsFitFrame checks that the parts of an assignment of maximum size fit in frames, even if
-// incompressible.
+// TestAssignmentPartsFitFrame splits an assignment of maximum size, and expects parts that fit in frames. The content
+// cannot be compressed.
 func TestAssignmentPartsFitFrame(t *testing.T) {
 	a := &Assignment{Generation: Generation{Epoch: 1 << 63, Revision: 1 << 63}, Hash: [32]byte{1}, Base: [32]byte{2}, HasProperties: true, Signature: make([]byte, 64)}
 	for i := range 3000 {
@@ -180,7 +180,7 @@ func TestAssignmentPartsFitFrame(t *testing.T) {
 	}
 }
 
-// TestProtocolPageNamesTheLimits checks that docs/protocol/README.md names the limits that decoders enforce.
+// TestProtocolPageNamesTheLimits expects docs/protocol/README.md to name the limits of the decoders.
 func TestProtocolPageNamesTheLimits(t *testing.T) {
 	page, err := os.ReadFile("../../docs/protocol/README.md")
 	if err != nil {
@@ -206,7 +206,7 @@ func formatSize(n int) string {
 	return text[:len(text)-3] + " " + text[len(text)-3:]
 }
 
-// The limits in the Go constants equal the limits in the .proto definition.
+// The limits in the Go code equal the limits in the .proto definition.
 func TestCodeLimitsEqualProtoLimits(t *testing.T) {
 	find := compileDefinition(t)
 	limit := func(message, field, option string) (value uint64) {

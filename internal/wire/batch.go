@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Fields of a Batch; signals have a ready tag.
+// Fields of a Batch, by their protobuf numbers. Signals have a ready tag.
 const (
 	fieldGap    = 5
 	fieldSignal = 6
@@ -25,7 +25,7 @@ func AppendBatch(dst []byte, b *Batch) []byte {
 	return closeMessage(dst, start)
 }
 
-// AppendBatchHeader appends the start of a Batch frame; the caller then appends signals of signalBytes bytes by
+// AppendBatchHeader appends the start of a Batch frame. The caller then appends signals of signalBytes bytes by
 // AppendSignal, by ascending number. So a spool keeps signals encoded and copies them once.
 func AppendBatchHeader(dst []byte, key StreamKey, first, nowMs uint64, signalBytes int) []byte {
 	var room [48]byte
@@ -34,7 +34,7 @@ func AppendBatchHeader(dst []byte, key StreamKey, first, nowMs uint64, signalByt
 	return append(dst, header...)
 }
 
-// appendBatchFields appends the fields of a batch before its signals.
+// appendBatchFields appends the fields of a batch that come before its results.
 func appendBatchFields(dst []byte, key StreamKey, first, nowMs uint64) []byte {
 	dst = appendStreamKey(dst, key)
 	dst = appendUint(dst, 3, first)
@@ -58,9 +58,9 @@ func (h *BatchHeader) Last() uint64 {
 	return h.First + uint64(h.Signals) - 1
 }
 
-// BatchReader decodes the signals (results and other numbered messages) of a Batch one by one without allocation.
-// Reset reads the header, counts the signals and checks that they are delimited; Next decodes one by one. Use one
-// reader again and again.
+// BatchReader decodes the results and other signals of a Batch one after the other. A signal is a numbered message of
+// an agent, such as a result. Reset reads the header, counts the signals and checks that they are delimited; Next
+// decodes one by one. Use one reader again and again.
 type BatchReader struct {
 	BatchHeader
 	gap  Gap
@@ -70,8 +70,7 @@ type BatchReader struct {
 	err  error
 }
 
-// Reset starts to read the signals (results and other numbered messages) in the body of another Batch frame. The
-// reader and the signals that it returns alias body.
+// Reset makes the reader start on another Batch frame. The reader and the signals that it returns alias body.
 func (r *BatchReader) Reset(body []byte) error {
 	r.BatchHeader, r.body, r.raw, r.at, r.err = BatchHeader{}, body, nil, 0, nil
 	f := fields{message: "Batch"}
@@ -124,8 +123,8 @@ func (r *BatchReader) Reset(body []byte) error {
 	return f.err
 }
 
-// Next decodes the next signal of the batch into s; its Body is a slice of the batch. It returns false at the end and
-// at a malformed signal; Err returns nil at the end.
+// Next decodes the next signal (such as a result) of the batch. Its Body is a slice of the batch. It returns false at
+// the end and at a malformed signal; Err returns nil at the end.
 func (r *BatchReader) Next(s *Signal) bool {
 	body, i := r.body, r.at
 	for r.err == nil && i < len(body) {
@@ -147,17 +146,16 @@ func (r *BatchReader) Next(s *Signal) bool {
 	return false
 }
 
-// Raw returns the encoded bytes of the signal that Next returned last, even if the signal is malformed.
+// Raw returns the encoded bytes of the signal (numbered message) at which Next is.
 func (r *BatchReader) Raw() []byte { return r.raw }
 
 // Err returns the error that ended Next early, or nil.
 func (r *BatchReader) Err() error { return r.err }
 
-// SkipDamaged skips a malformed signal, so that Next continues with the following one.
+// SkipDamaged leaves out a signal that Next could not decode, and lets Next continue.
 func (r *BatchReader) SkipDamaged() { r.err = nil }
 
-// Decode decodes the body of a Batch frame into b and reuses b.Signals. Bodies alias the input. Hot paths use
-// BatchReader.
+// Decode decodes the body of a Batch frame, with all its signals. Bodies alias the input. Hot paths use BatchReader.
 func (b *Batch) Decode(body []byte) error {
 	var r BatchReader
 	*b = Batch{Signals: b.Signals[:0]}
@@ -172,7 +170,7 @@ func (b *Batch) Decode(body []byte) error {
 	return r.Err()
 }
 
-// FrameKind returns the kind of message in a frame, and its encoded body, which is a slice of data. Numbers 1 to 15
+// FrameKind returns the kind of message in a frame, and the encoded body. The body is a slice of data. Numbers 1 to 15
 // are messages, of which a frame holds exactly one; an unknown one is returned as it is, for the receiver to ignore.
 // Envelope fields from 16 on are skipped.
 func FrameKind(data []byte) (Kind, []byte, error) {
@@ -204,7 +202,7 @@ func FrameKind(data []byte) (Kind, []byte, error) {
 	return kind, body, nil
 }
 
-// SplitFrame splits the first frame off data with several frames, such as the parts of a stored assignment.
+// SplitFrame returns the first of several frames in data, and the rest. An example is a stored assignment in parts.
 func SplitFrame(data []byte) (frame, rest []byte, err error) {
 	f := fields{message: "Frame", rest: data}
 	if !f.next() {

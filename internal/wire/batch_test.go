@@ -20,12 +20,13 @@ func newHundredSignalBatch() *Batch {
 	return b
 }
 
-// reportTimePerSignal adds the nanoseconds per signal (result or other numbered message) to the benchmark's output.
+// reportTimePerSignal makes a benchmark print the nanoseconds per signal (numbered message). A signal is a numbered
+// message of an agent.
 func reportTimePerSignal(b *testing.B, n int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/signal")
 }
 
-// BenchmarkReadBatch measures the decoding of a batch, per signal.
+// BenchmarkReadBatch measures the time to decode a batch of results, per result.
 func BenchmarkReadBatch(b *testing.B) {
 	_, body, _ := FrameKind(AppendBatch(nil, newHundredSignalBatch()))
 	var r BatchReader
@@ -47,7 +48,7 @@ func BenchmarkReadBatch(b *testing.B) {
 	reportTimePerSignal(b, 100)
 }
 
-// BenchmarkAppendSignal measures the encoding of a signal.
+// BenchmarkAppendSignal measures the time to encode one signal (a numbered message), such as a result.
 func BenchmarkAppendSignal(b *testing.B) {
 	batch := newHundredSignalBatch()
 	results := make([]Result, len(batch.Signals))
@@ -68,7 +69,7 @@ func BenchmarkAppendSignal(b *testing.B) {
 	reportTimePerSignal(b, 100)
 }
 
-// BenchmarkAppendBatch measures the encoding of a batch, per signal.
+// BenchmarkAppendBatch measures the time to encode a batch of results, per result.
 func BenchmarkAppendBatch(b *testing.B) {
 	batch := newHundredSignalBatch()
 	var buf []byte
@@ -79,7 +80,7 @@ func BenchmarkAppendBatch(b *testing.B) {
 	reportTimePerSignal(b, 100)
 }
 
-// BenchmarkResendBatch measures copying already encoded signals into a batch, as an agent's spool does.
+// BenchmarkResendBatch measures how fast an agent puts stored, already encoded results into a batch.
 func BenchmarkResendBatch(b *testing.B) {
 	batch := newHundredSignalBatch()
 	var signals, buf []byte
@@ -94,8 +95,8 @@ func BenchmarkResendBatch(b *testing.B) {
 	reportTimePerSignal(b, 100)
 }
 
-// TestUvarintEqualsStandardLibrary compares the fast varint decoder with the standard library, also at the end of the
-// input.
+// TestUvarintEqualsStandardLibrary decodes varints fast, and expects the standard library's results. It also tests the
+// end of the input.
 func TestUvarintEqualsStandardLibrary(t *testing.T) {
 	for bits := range 64 {
 		for _, v := range []uint64{1 << bits, 1<<bits - 1, 1<<bits | 1, 0x5555555555555555 & (1<<bits - 1)} {

@@ -4,7 +4,7 @@ package wire
 
 import "github.com/muster-fleet/muster/internal/model"
 
-// AppendHello appends the frame Hello (agent to server, first message of a session).
+// AppendHello appends the message Hello as an encoded frame of the agent protocol. Agent to server, first message of a session.
 func AppendHello(dst []byte, x *Hello) []byte {
 	return appendMessage(dst, uint32(KindHello), x, codeHello)
 }
@@ -61,7 +61,7 @@ func codeStreamLast(c *coder, x *StreamLast) {
 	number(c, 3, "last", &x.Last, 4611686018427387904)
 }
 
-// AppendWelcome appends the frame Welcome (server to agent: the session is open).
+// AppendWelcome appends the message Welcome as an encoded frame of the agent protocol. Server to agent: the session is open.
 func AppendWelcome(dst []byte, x *Welcome) []byte {
 	return appendMessage(dst, uint32(KindWelcome), x, codeWelcome)
 }
@@ -91,7 +91,7 @@ func codeWelcome(c *coder, x *Welcome) {
 	c.textList(16, "features", &x.Features, 64, 255)
 }
 
-// AppendRefuse appends the frame Refuse (server to agent: the server refuses or ends the session).
+// AppendRefuse appends the message Refuse as an encoded frame of the agent protocol. Server to agent: the server refuses or ends the session.
 func AppendRefuse(dst []byte, x *Refuse) []byte {
 	return appendMessage(dst, uint32(KindRefuse), x, codeRefuse)
 }
@@ -446,7 +446,7 @@ func codeBounds(c *coder, x *model.Bounds) {
 	c.text(4, "max_token", &x.MaxToken, 255)
 }
 
-// AppendAssignmentStatus appends the frame AssignmentStatus (agent to server: the assignment is verified, stored and in force).
+// AppendAssignmentStatus appends the message AssignmentStatus as an encoded frame of the agent protocol. Agent to server: the assignment is verified, stored and in force.
 func AppendAssignmentStatus(dst []byte, x *AssignmentStatus) []byte {
 	return appendMessage(dst, uint32(KindAssignmentStatus), x, codeAssignmentStatus)
 }
@@ -556,7 +556,7 @@ func codeGapCount(c *coder, x *GapCount) {
 	number(c, 3, "count", &x.Count, 1<<64-1)
 }
 
-// AppendAck appends the frame Ack (server to agent, after the commit: every signal up to last is on disk or permanently refused).
+// AppendAck appends the message Ack as an encoded frame of the agent protocol. Server to agent, after the commit: every signal up to last is on disk or permanently refused.
 func AppendAck(dst []byte, x *Ack) []byte {
 	return appendMessage(dst, uint32(KindAck), x, codeAck)
 }
@@ -582,7 +582,7 @@ func codeRefusedSignal(c *coder, x *RefusedSignal) {
 	c.text(5, "reason", &x.Reason, 4096)
 }
 
-// AppendRun appends the frame Run (server to agent: run a check or a command now).
+// AppendRun appends the message Run as an encoded frame of the agent protocol. Server to agent: run a check or a command now.
 func AppendRun(dst []byte, x *Run) []byte {
 	return appendMessage(dst, uint32(KindRun), x, codeRun)
 }
@@ -604,7 +604,7 @@ func codeRun(c *coder, x *Run) {
 	c.flag(7, "inventory", &x.Inventory)
 }
 
-// AppendRunOutput appends the frame RunOutput (agent to server: a piece of the output of a Run with an id).
+// AppendRunOutput appends the message RunOutput as an encoded frame of the agent protocol. Agent to server: a piece of the output of a Run with an id.
 func AppendRunOutput(dst []byte, x *RunOutput) []byte {
 	return appendMessage(dst, uint32(KindRunOutput), x, codeRunOutput)
 }
@@ -626,7 +626,7 @@ func codeRunOutput(c *coder, x *RunOutput) {
 	c.text(7, "refused", &x.Refused, 4096)
 }
 
-// AppendFacts appends the frame Facts (agent to server: all labels, facts and groups of the machine, sent again after any of them changed since Hello).
+// AppendFacts appends the message Facts as an encoded frame of the agent protocol. Agent to server: all labels, facts and groups of the machine, sent again after any of them changed since Hello.
 func AppendFacts(dst []byte, x *Facts) []byte {
 	return appendMessage(dst, uint32(KindFacts), x, codeFacts)
 }
@@ -644,7 +644,7 @@ func codeFacts(c *coder, x *Facts) {
 	c.textList(3, "groups", &x.Groups, 1024, 255)
 }
 
-// AppendStats appends the frame Stats (agent to server, about once a minute: statistics of the agent).
+// AppendStats appends the message Stats as an encoded frame of the agent protocol. Agent to server, about once a minute: statistics of the agent.
 func AppendStats(dst []byte, x *Stats) []byte {
 	return appendMessage(dst, uint32(KindStats), x, codeStats)
 }
@@ -672,7 +672,7 @@ func codeStats(c *coder, x *Stats) {
 	number(c, 13, "oldest_ms", &x.OldestMs, 1<<64-1)
 }
 
-// AppendBackPressure appends the frame BackPressure (server to agent: send fewer, larger batches).
+// AppendBackPressure appends the message BackPressure as an encoded frame of the agent protocol. Server to agent: send fewer, larger batches.
 func AppendBackPressure(dst []byte, x *BackPressure) []byte {
 	return appendMessage(dst, uint32(KindBackPressure), x, codeBackPressure)
 }
@@ -690,7 +690,7 @@ func codeBackPressure(c *coder, x *BackPressure) {
 	number(c, 3, "lasts_ms", &x.LastsMs, 1<<32-1)
 }
 
-// AppendBye appends the frame Bye (either direction: a planned end of the session).
+// AppendBye appends the message Bye as an encoded frame of the agent protocol. Either direction: a planned end of the session.
 func AppendBye(dst []byte, x *Bye) []byte {
 	return appendMessage(dst, uint32(KindBye), x, codeBye)
 }
@@ -707,7 +707,7 @@ func codeBye(c *coder, x *Bye) {
 	number(c, 2, "retry_ms", &x.RetryMs, 1<<32-1)
 }
 
-// AppendRoundRobinRuns appends the frame RoundRobinRuns (server to agent: run these round-robin checks now, once).
+// AppendRoundRobinRuns appends the message RoundRobinRuns as an encoded frame of the agent protocol. Server to agent: run these round-robin checks now, once.
 func AppendRoundRobinRuns(dst []byte, x *RoundRobinRuns) []byte {
 	return appendMessage(dst, uint32(KindRoundRobinRuns), x, codeRoundRobinRuns)
 }
@@ -729,7 +729,7 @@ func codeRoundRobinRun(c *coder, x *RoundRobinRun) {
 	number(c, 2, "node", &x.Node, 1<<32-1)
 }
 
-// AppendExchange appends the frame Exchange (either direction: an agent's request during a session, such as for secrets, or the server's answer with the same id).
+// AppendExchange appends the message Exchange as an encoded frame of the agent protocol. Either direction: an agent's request during a session, such as for secrets, or the server's answer with the same id.
 func AppendExchange(dst []byte, x *Exchange) []byte {
 	return appendMessage(dst, uint32(KindExchange), x, codeExchange)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AppendDefinition appends the encoding of a definition (a compiled check or template) without its ID and Hash. Equal definitions
+// AppendDefinition appends the encoding of a compiled check or Template, without its id and hash. Equal definitions
 // are equal bytes. The definition must be sealed.
 func AppendDefinition(dst []byte, c *model.Definition) []byte {
 	if c.Kind == 0 { // see OpaqueDefinition
@@ -39,30 +39,30 @@ func AppendDefinition(dst []byte, c *model.Definition) []byte {
 	return closeMessage(dst, in)
 }
 
-// OpaqueDefinition wraps the bytes of a compiled check or template that this build cannot decode as a definition of
-// kind 0. It encodes to the same bytes, so that its hash is the same.
+// OpaqueDefinition keeps the encoded bytes of a compiled check whose format the program does not know. Another build
+// has compiled it. The result has kind 0. It encodes to the same bytes, so that its hash is the same.
 func OpaqueDefinition(id model.DefinitionID, data []byte) *model.Definition {
 	return (&model.Definition{ID: id, Hash: DefinitionHash(data)}).Seal(0, slices.Clone(data))
 }
 
-// DefinitionFeature returns the name by which an agent announces in Hello that it understands a kind of compiled
-// definition.
+// DefinitionFeature returns the name by which an agent announces support for a kind of check. By this name an agent
+// announces in Hello that it understands the kind.
 func DefinitionFeature(kind model.DefinitionKind) string { return fmt.Sprintf("definition.%d", kind) }
 
-// Features returns the features that an agent of this build lists in Hello.
+// Features returns the features that an agent of the same build lists in Hello.
 func Features() []string {
 	return []string{DefinitionFeature(model.DefinitionCheck), DefinitionFeature(model.DefinitionTemplate), DefinitionFeature(model.DefinitionDirective),
 		DefinitionFeature(model.DefinitionWaiver)}
 }
 
-// DefinitionHash returns the hash of an encoded definition: the first half of its SHA-256.
+// DefinitionHash returns the hash of an encoded check or Template, the first half of its SHA-256.
 func DefinitionHash(body []byte) (h [16]byte) {
 	sum := sha256.Sum256(body)
 	copy(h[:], sum[:])
 	return h
 }
 
-// DecodeDefinition decodes a definition (a compiled check or template). The definition owns its memory. The body of a kind that this
+// DecodeDefinition decodes a compiled check or Template. The definition owns its memory. The body of a kind that this
 // build does not know stays encoded, as []byte.
 func DecodeDefinition(id model.DefinitionID, data []byte) (*model.Definition, error) {
 	if len(data) > maxBody {
@@ -109,7 +109,7 @@ func DecodeDefinition(id model.DefinitionID, data []byte) (*model.Definition, er
 			return nil, err
 		}
 		if (head.Kind == model.DefinitionExpectation) != (c.Rudder != "") {
-			return nil, fmt.Errorf("decode Definition: %w: kind %d with the directive %q of Rudder", ErrMalformed, head.Kind, c.Rudder)
+			return nil, fmt.Errorf("decode Definition: %w: kind %d does not fit with a Rudder directive %q", ErrMalformed, head.Kind, c.Rudder)
 		}
 		return c.Seal(), nil
 	case model.DefinitionWaiver:
@@ -128,9 +128,8 @@ func DecodeDefinition(id model.DefinitionID, data []byte) (*model.Definition, er
 	return head.Seal(head.Kind, slices.Clone(body)), nil
 }
 
-// Limits of the decoders written by hand, besides MaxFrame and MaxSignals; generated ones have the
-// limits of docs/protocol/muster.proto. A longer field is malformed: no peer that follows
-// docs/protocol sends one.
+// Limits of hand-written decoders, besides MaxFrame and MaxSignals. Generated decoders have the limits of
+// docs/protocol/muster.proto. A longer field is malformed: no peer that follows docs/protocol sends one.
 const (
 	maxName        = 255     // names of nodes, versions, codes
 	maxText        = 4096    // sentences for people
@@ -145,7 +144,7 @@ const (
 	maxNumber      = 1 << 62 // numbers of signals
 )
 
-// Limits of one node's assignment. The planner refuses changes that would break them.
+// Limits of the size of one node's assignment. The planner refuses changes that would break them.
 const (
 	// MaxBody is the longest encoded definition and the longest value of a property, in bytes.
 	MaxBody = 256 << 10
@@ -164,7 +163,7 @@ const (
 	assignedOverhead = 24
 )
 
-// DefinitionSize returns how many bytes a definition with a body of this size adds to an assignment.
+// DefinitionSize returns how many bytes a compiled check takes in an assignment. body is the size of its encoded body.
 func DefinitionSize(body int) int { return body + assignedOverhead }
 
 // PropertySize returns how many bytes a property adds to an assignment.

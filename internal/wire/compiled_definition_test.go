@@ -24,7 +24,7 @@ type messageCodec struct {
 	decode func(body []byte) (any, error)
 }
 
-// frameCodec returns a test codec for a message of Frame.
+// frameCodec returns test functions that encode and decode one kind of message.
 func frameCodec[T any, P interface {
 	*T
 	Decode([]byte) error
@@ -103,7 +103,7 @@ func recordCodec(kind RecordKind, name string) messageCodec {
 
 // codecs returns a test codec per message of the protocol.
 
-// definitionCodec returns the codec of the body of a definition.
+// definitionCodec returns a test codec for the body of a compiled check.
 func definitionCodec[T any](name string, code func(*coder, *T)) messageCodec {
 	return messageCodec{
 		name:   "muster.v1." + name,
@@ -180,9 +180,9 @@ func compileDefinition(t testing.TB) func(name string) protoreflect.MessageDescr
 	}
 }
 
-// The codec and the protobuf library with the .proto definition agree on random messages. What a protobuf library
-// writes, in the order it likes, we decode; what we encode, it reads as the same message, without unknown fields, in
-// as many bytes as it needs; and we decode it to the same value.
+// The codec and the protobuf library encode and decode random messages alike, by the .proto definition. What a
+// protobuf library writes, in the order it likes, we decode; what we encode, it reads as the same message, without
+// unknown fields, in as many bytes as it needs; and we decode it to the same value.
 func TestCodecFollowsDefinition(t *testing.T) {
 	find := compileDefinition(t)
 	for _, c := range codecs() {
@@ -227,7 +227,7 @@ func marshal(t *rapid.T, m proto.Message, deterministic bool) []byte {
 	return body
 }
 
-// requiredFields has the fields without which a message is refused, or is encoded otherwise.
+// requiredFields has the fields that tests always set. Without such a field a message is refused or encoded otherwise.
 var requiredFields = map[protoreflect.FullName]bool{
 	"muster.v1.Batch.first": true, "muster.v1.Batch.gap": true, "muster.v1.Batch.signals": true, "muster.v1.Gap.last": true, "muster.v1.Definition.kind": true, "muster.v1.Definition.body": true,
 	"muster.v1.ValueBlock.rows": true, "muster.v1.ValueBlock.columns": true, "muster.v1.CheckDefinition.severities": true,
@@ -382,8 +382,8 @@ func rejectUnknownFields(t *rapid.T, m protoreflect.Message) {
 	})
 }
 
-// TestDecodedDefinitionOwnsItsMemory overwrites the bytes of each kind of definition after decoding, as the next frame of a
-// connection does, and expects the definition to stay.
+// TestDecodedDefinitionOwnsItsMemory overwrites the input after decoding a check, and expects no change. The next
+// frame of a connection overwrites the input like this.
 func TestDecodedDefinitionOwnsItsMemory(t *testing.T) {
 	for _, c := range golden() {
 		if c.message != "Definition" {

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// ErrMalformed is wrapped by every decoding error of this package.
+// ErrMalformed is the cause of every decoding error in package wire.
 var ErrMalformed = errors.New("malformed")
 
-// Protobuf's wire types.
+// Protobuf's wire types of fields, which say how a value is encoded.
 const (
 	typeVarint  = 0
 	typeFixed64 = 1
@@ -19,7 +19,8 @@ const (
 	typeFixed32 = 5
 )
 
-// uvarint decodes a varint at data[i:]; n is the offset after it, or negative if malformed.
+// uvarint decodes a varint (a number of variable length) from data at index i. n is the offset after the varint, or
+// negative if it is malformed.
 func uvarint(data []byte, i int) (v uint64, n int) {
 	if i < len(data) && data[i] < 0x80 {
 		return uint64(data[i]), i + 1
@@ -27,7 +28,7 @@ func uvarint(data []byte, i int) (v uint64, n int) {
 	return uvarintLong(data, i)
 }
 
-// uvarintLong decodes a varint of several bytes from eight bytes at once, for speed.
+// uvarintLong decodes a varint of several bytes fast, from eight bytes at once.
 func uvarintLong(data []byte, i int) (v uint64, n int) {
 	if uint(i) < uint(len(data)) && len(data)-i >= 8 {
 		x := binary.LittleEndian.Uint64(data[i:])
@@ -52,9 +53,9 @@ func uvarintLong(data []byte, i int) (v uint64, n int) {
 	return 0, -1
 }
 
-// fields reads the fields of one encoded protobuf message one after the other. After next, num and typ describe the
-// present field, and value or bytes has its content, which the typed readers check. The first error ends the walk and
-// stays in err.
+// fields reads the fields of one encoded protobuf message one by one. After next, num and typ describe the present
+// field, and value or bytes has its content, which the typed readers check. The first error ends the walk and stays in
+// err.
 type fields struct {
 	message string
 	rest    []byte
@@ -65,14 +66,14 @@ type fields struct {
 	err     error
 }
 
-// next decodes the tag and value of the next field; it returns false at the end of the message or after an error.
+// next decodes the tag and value of the next field. It returns false at the end of the message or after an error.
 func (f *fields) next() bool {
 	if len(f.rest) == 0 || f.err != nil {
 		return false
 	}
 	tag, i := uvarint(f.rest, 0)
 	if i < 0 || tag>>3 == 0 || tag>>3 > 1<<29-1 {
-		f.err = fmt.Errorf("decode %s: %w field tag", f.message, ErrMalformed)
+		f.err = fmt.Errorf("decode %s: %w number or type of a field", f.message, ErrMalformed)
 		return false
 	}
 	f.num, f.typ, f.bytes = tag>>3, uint8(tag&7), nil
@@ -106,21 +107,21 @@ func (f *fields) next() bool {
 		i = -1
 	}
 	if i < 0 {
-		f.err = fmt.Errorf("decode %s: %w field %d", f.message, ErrMalformed, f.num)
+		f.err = fmt.Errorf("decode %s: %w content in field %d", f.message, ErrMalformed, f.num)
 		return false
 	}
 	f.rest = f.rest[i:]
 	return true
 }
 
-// fail records an error about a field, if it is the first error of the decoder.
+// fail records an error about a field if no earlier error is recorded.
 func (f *fields) fail(name, format string, args ...any) {
 	if f.err == nil {
 		f.err = fmt.Errorf("decode %s.%s: %w: %s", f.message, name, ErrMalformed, fmt.Sprintf(format, args...))
 	}
 }
 
-// expect reports whether the field has the expected wire type, and records an error if not.
+// expect reports whether the field has the expected wire type, and otherwise records an error.
 func (f *fields) expect(name string, typ uint8) bool {
 	if f.typ != typ {
 		f.fail(name, "wire type %d, want %d", f.typ, typ)
@@ -129,7 +130,7 @@ func (f *fields) expect(name string, typ uint8) bool {
 	return true
 }
 
-// uint reads an unsigned varint field, and records an error if it exceeds limit.
+// uint reads an unsigned varint field, and records an error above the limit.
 func (f *fields) uint(name string, limit uint64) uint64 {
 	if !f.expect(name, typeVarint) {
 		return 0
@@ -150,7 +151,7 @@ func (f *fields) uint64(name string) uint64 { return f.uint(name, 1<<64-1) }
 // bool reads a boolean field.
 func (f *fields) bool(name string) bool { return f.uint(name, 1<<64-1) != 0 }
 
-// fixed64 reads a fixed64 field.
+// fixed64 reads a field that is always eight bytes long.
 func (f *fields) fixed64(name string) uint64 {
 	if !f.expect(name, typeFixed64) {
 		return 0
@@ -158,7 +159,7 @@ func (f *fields) fixed64(name string) uint64 {
 	return f.value
 }
 
-// raw returns the bytes of a field without a copy, and records an error above `limit` bytes.
+// raw returns the bytes of a field without a copy, or records an error above `limit` bytes.
 func (f *fields) raw(name string, limit int) []byte {
 	if !f.expect(name, typeBytes) {
 		return nil
@@ -195,14 +196,14 @@ func (f *fields) fixed(name string, dst []byte) {
 	copy(dst, f.bytes)
 }
 
-// mergeError copies the error of a nested message's decoder to the decoder of the outer message.
+// mergeError copies a decoding error of a nested message to the outer message's decoder.
 func (f *fields) mergeError(inner *fields) {
 	if f.err == nil {
 		f.err = inner.err
 	}
 }
 
-// checkCount reports whether a list that has `have` elements may get another, and records an error if it is full.
+// checkCount records an error if a list already has its maximum number of elements. The list has `have` elements.
 func (f *fields) checkCount(name string, have, limit int) bool {
 	if have >= limit {
 		f.fail(name, "more than %d", limit)
@@ -210,7 +211,7 @@ func (f *fields) checkCount(name string, have, limit int) bool {
 	return f.err == nil
 }
 
-// entry reads one entry of a map field into *m, which may be nil.
+// entry reads one key and value of a map field. The map may be nil.
 func (f *fields) entry(name string, m *map[string]string, limit int) {
 	if !f.checkCount(name, len(*m), limit) {
 		return
@@ -238,7 +239,7 @@ func (f *fields) entry(name string, m *map[string]string, limit int) {
 	(*m)[key] = value
 }
 
-// streamKey reads the stream id or the lane (live or backlog), fields 1 and 2 of a message.
+// streamKey reads which numbered sequence a batch belongs to, by stream id and queue. The queue is the lane.
 func (f *fields) streamKey(k *StreamKey) {
 	if f.num == 1 {
 		k.Stream = StreamID(f.fixed64("stream"))
@@ -247,7 +248,8 @@ func (f *fields) streamKey(k *StreamKey) {
 	}
 }
 
-// stringList reads a string of at most maxBytes bytes and appends it to a list of at most `limit` elements.
+// stringList reads a string of at most maxBytes bytes, and appends the string to a list. The list has at most `limit`
+// elements.
 func (f *fields) stringList(name string, list []string, limit, maxBytes int) []string {
 	if f.checkCount(name, len(list), limit) {
 		list = append(list, f.string(name, maxBytes))

@@ -9,12 +9,12 @@ import (
 
 // Appending in protobuf's form. A zero value is left out, as proto3 has it.
 
-// appendTag appends a protobuf tag: field number and wire type.
+// appendTag appends a protobuf tag, which has field number and wire type.
 func appendTag(dst []byte, field, typ uint32) []byte {
 	return binary.AppendUvarint(dst, uint64(field<<3|typ))
 }
 
-// appendUint appends an unsigned varint field; zero is omitted.
+// appendUint appends an unsigned varint field, or nothing for zero.
 func appendUint(dst []byte, field uint32, v uint64) []byte {
 	if v == 0 {
 		return dst
@@ -22,7 +22,7 @@ func appendUint(dst []byte, field uint32, v uint64) []byte {
 	return binary.AppendUvarint(appendTag(dst, field, typeVarint), v)
 }
 
-// appendBool appends a boolean field; false is omitted.
+// appendBool appends a boolean field, or nothing for false.
 func appendBool(dst []byte, field uint32, v bool) []byte {
 	if !v {
 		return dst
@@ -30,7 +30,7 @@ func appendBool(dst []byte, field uint32, v bool) []byte {
 	return append(appendTag(dst, field, typeVarint), 1)
 }
 
-// appendFixed64 appends a fixed64 field; zero is omitted.
+// appendFixed64 appends a fixed64 field, or nothing for zero.
 func appendFixed64(dst []byte, field uint32, v uint64) []byte {
 	if v == 0 {
 		return dst
@@ -38,7 +38,7 @@ func appendFixed64(dst []byte, field uint32, v uint64) []byte {
 	return binary.LittleEndian.AppendUint64(appendTag(dst, field, typeFixed64), v)
 }
 
-// appendBytes appends a bytes field; empty is omitted.
+// appendBytes appends a bytes field, or nothing for no bytes.
 func appendBytes(dst []byte, field uint32, v []byte) []byte {
 	if len(v) == 0 {
 		return dst
@@ -47,7 +47,7 @@ func appendBytes(dst []byte, field uint32, v []byte) []byte {
 	return append(dst, v...)
 }
 
-// appendString appends a string field; empty is omitted.
+// appendString appends a string field, or nothing for an empty string.
 func appendString(dst []byte, field uint32, v string) []byte {
 	if v == "" {
 		return dst
@@ -55,7 +55,7 @@ func appendString(dst []byte, field uint32, v string) []byte {
 	return appendStringItem(dst, field, v)
 }
 
-// appendStringItem appends an element of a repeated string field or map, even if empty.
+// appendStringItem appends an element of a repeated string field or map, even an empty string.
 func appendStringItem(dst []byte, field uint32, v string) []byte {
 	if !utf8.ValidString(v) {
 		v = strings.ToValidUTF8(v, "\uFFFD")
@@ -64,7 +64,7 @@ func appendStringItem(dst []byte, field uint32, v string) []byte {
 	return append(dst, v...)
 }
 
-// appendFixed appends a bytes field of fixed length; all zeroes are omitted.
+// appendFixed appends a bytes field of fixed length, or nothing if all bytes are zero.
 func appendFixed(dst []byte, field uint32, b []byte) []byte {
 	for _, c := range b {
 		if c != 0 {
@@ -74,13 +74,14 @@ func appendFixed(dst []byte, field uint32, b []byte) []byte {
 	return dst
 }
 
-// openMessage starts a nested message: it writes the tag and reserves one byte for the length.
+// openMessage appends the start of a nested message, with space for its length. It writes the tag and reserves one
+// byte for the length.
 func openMessage(dst []byte, field uint32) (_ []byte, start int) {
 	dst = append(appendTag(dst, field, typeBytes), 0)
 	return dst, len(dst)
 }
 
-// closeMessage writes the length of a nested message, after its content, into the place that openMessage reserved.
+// closeMessage writes the length of a nested message, after all its fields, in front of the fields.
 func closeMessage(dst []byte, start int) []byte {
 	size := len(dst) - start
 	if size < 0x80 {
@@ -98,7 +99,7 @@ func closeMessage(dst []byte, start int) []byte {
 // varintBytes returns how many bytes a varint takes.
 func varintBytes(v uint64) int { return (bits.Len64(v|1) + 6) / 7 }
 
-// uintFieldBytes returns how many bytes appendUint writes for a field number below 16.
+// uintFieldBytes returns the encoded size of an unsigned number field.
 func uintFieldBytes(v uint64) int {
 	if v == 0 {
 		return 0
@@ -106,7 +107,7 @@ func uintFieldBytes(v uint64) int {
 	return 1 + varintBytes(v)
 }
 
-// appendStreamKey appends the stream id and the lane (live or backlog) as fields 1 and 2 of a message.
+// appendStreamKey appends which numbered sequence a batch belongs to, by stream id and queue. The queue is the lane.
 func appendStreamKey(dst []byte, k StreamKey) []byte {
 	dst = appendFixed64(dst, 1, uint64(k.Stream))
 	return appendUint(dst, 2, uint64(k.Lane))
@@ -120,7 +121,7 @@ func appendStrings(dst []byte, field uint32, list []string) []byte {
 	return dst
 }
 
-// appendBytesItem appends an element of a repeated bytes field, even if empty.
+// appendBytesItem appends one element of a repeated bytes field, even an empty element.
 func appendBytesItem(dst []byte, field uint32, v []byte) []byte {
 	dst = binary.AppendUvarint(appendTag(dst, field, typeBytes), uint64(len(v)))
 	return append(dst, v...)

@@ -9,23 +9,23 @@ import (
 // Subprotocol is the WebSocket subprotocol and the TLS ALPN name of agents.
 const Subprotocol = "muster.v1"
 
-// AssetProtocol is the TLS ALPN name of connections on which agents fetch archives, with
-// their certificate and by HTTP/1.1: GET AssetPath + SHA-512 in hexadecimal digits.
+// AssetProtocol is the TLS ALPN name of connections on which agents fetch archives. They use their certificate and
+// HTTP/1.1, and GET AssetPath + SHA-512 in hexadecimal digits.
 const AssetProtocol = "muster.assets.v1"
 
-// AssetPath is where archives are.
+// AssetPath is the URL path of archives.
 const AssetPath = "/agent/v1/assets/"
 
-// Protocol is the version that Hello and Welcome carry.
+// Protocol is the version of the agent protocol in Hello and Welcome.
 const Protocol = 1
 
-// Limits of the protocol itself; a server may ask for less in Welcome.
+// Limits of the agent protocol. A server may ask for less in Welcome.
 const (
 	MaxFrame   = 1 << 20 // bytes
 	MaxSignals = 1000    // per Batch
 )
 
-// Kind is the kind of a message: its field number in the envelope Frame.
+// Kind is the kind of a message, which is its field number in the envelope Frame.
 type Kind uint8
 
 const (
@@ -46,7 +46,8 @@ const (
 	KindExchange         Kind = 15 // the last one: see Exchange
 )
 
-// Lane is one of the two queues of an agent's results and other signals: live, which is sent first, or backlog.
+// Lane is the queue from which an agent sends a signal, either live or backlog. Results are signals. The live queue is
+// sent first.
 type Lane uint8
 
 const (
@@ -54,30 +55,32 @@ const (
 	Backlog Lane = 1
 )
 
-// StreamID is the random id of an agent's stream (its numbered results and other signals), created together with its
-// spool. Signals are numbered per (node, stream, lane), from 1 without holes.
+// StreamID is the random id of the sequence in which an agent numbers its results. Results are signals. The id is
+// created together with the agent's spool. Signals are numbered per (node, stream, lane), from 1 without holes.
 type StreamID uint64
 
-// StreamKey identifies one numbered sequence of signals of a node: by stream and by lane (live or backlog).
+// StreamKey identifies a sequence in which an agent numbers its signals. It has the stream and the lane (live or
+// backlog).
 type StreamKey struct {
 	Stream StreamID
 	Lane   Lane
 }
 
-// StreamRange is the range of sequence numbers of a stream that are still in the agent's spool.
+// StreamRange says which numbers of a stream the agent still stores, from first to last. The agent stores
+// unacknowledged signals in its spool.
 type StreamRange struct {
 	StreamKey
 	First, Last uint64 // numbers; First > Last: nothing
 	OldestAgeMs uint64
 }
 
-// StreamLast is the last sequence number of a stream that the server has received.
+// StreamLast is the last number of a stream (a numbered sequence of results) known to the server.
 type StreamLast struct {
 	StreamKey
 	Last uint64
 }
 
-// Hello is the agent's first message; it opens a session.
+// Hello is the agent's first message, which opens a session.
 type Hello struct {
 	Protocol     uint32
 	Node         uuid.UUID
@@ -100,26 +103,26 @@ type Hello struct {
 	Features     []string // of the agent: DefinitionFeature of each kind that it runs
 }
 
-// Values of Hello.Restrictions: settings of the agent that no server changes.
+// Values of Hello.Restrictions. They are settings of the agent that no server changes.
 const (
 	RestrictRuns     = "run"      // nothing runs on request
 	RestrictCommands = "commands" // only programs of the agent's own list run
 	RestrictChanges  = "changes"  // no commands on request
 )
 
-// Generation is the version of an assignment: the journal's epoch, then the revision of the declared resources. An
-// agent refuses a lower one than it holds.
+// Generation is the version number of an assignment. It has the journal's epoch, then the revision of the declared
+// resources. An agent refuses a lower one than it holds.
 type Generation struct {
 	Epoch    uint64
 	Revision uint64
 }
 
-// Less reports whether this version of an assignment is older than another.
+// Less reports whether a version of an assignment is older than another version.
 func (g Generation) Less(h Generation) bool {
 	return g.Epoch < h.Epoch || g.Epoch == h.Epoch && g.Revision < h.Revision
 }
 
-// Welcome is the server's answer to Hello; it accepts the session.
+// Welcome is the server's answer to Hello, which accepts the session.
 type Welcome struct {
 	Protocol      uint32
 	Name          string       // given
@@ -138,7 +141,7 @@ type Welcome struct {
 	Features      []string // of the server: FeatureSecrets, FeatureInventory
 }
 
-// Refuse is the server's last message in a session: the reason why the server rejects or ends it.
+// Refuse is the server's last message in a session, with the reason. The server rejects or ends the session.
 type Refuse struct {
 	Code    string // one word: revoked, duplicate, limited, protocol, malformed, hole, …
 	Message string // the cause, for people
@@ -146,8 +149,8 @@ type Refuse struct {
 	Hint    string // the command that solves it
 }
 
-// Assignment is the message with all checks that an agent must run, or with the changes to the assignment that has
-// the hash Base.
+// Assignment is the message with all checks that an agent must run. It may instead have the changes to the assignment
+// with the hash Base.
 type Assignment struct {
 	Generation     Generation
 	Hash           [32]byte // of the assignment after this message; see AssignmentHash
@@ -162,22 +165,21 @@ type Assignment struct {
 	More           bool        // a part; see Parts
 }
 
-// AssignedDefinition is an encoded definition (compiled check or template) in an assignment, with its id.
+// AssignedDefinition is an encoded check or Template in an assignment, with its id.
 type AssignedDefinition struct {
 	ID   model.DefinitionID
 	Body []byte
 }
 
-// Property is a property of a node, a name and a JSON value, for use in the templates of checks. Error replaces the
-// value where the chain has a conflict on this node.
+// Property is a named value of a node that the templates of checks can use. It has a name and a JSON value. Error
+// replaces the value where the chain has a conflict on this node.
 type Property struct {
 	Name  string
 	Value []byte
 	Error string
 }
 
-// AssignmentStatus confirms to the server which assignment the agent holds, and names refused definitions (compiled
-// checks).
+// AssignmentStatus tells the server which assignment the agent holds. It names refused definitions (compiled checks).
 type AssignmentStatus struct {
 	Generation Generation
 	Hash       [32]byte
@@ -190,10 +192,10 @@ type RefusedDefinition struct {
 	Reason     string // for people
 }
 
-// MaxRefused is how many refused definitions one AssignmentStatus names.
+// MaxRefused is the largest number of refused checks in one AssignmentStatus.
 const MaxRefused = 1000
 
-// Batch is a frame with consecutive signals (results and other numbered messages) of one stream, numbered First,
+// Batch is a message with consecutively numbered results and other signals of an agent. They are numbered First,
 // First+1, ….
 type Batch struct {
 	StreamKey
@@ -203,28 +205,31 @@ type Batch struct {
 	Gap     *Gap // instead of Signals: covers First … Gap.Last
 }
 
-// Gap reports signals that the agent's spool dropped: their range of sequence numbers and how many of each kind.
+// Gap reports which numbered signals an agent dropped because its spool (queue on disk) was full. It has their range
+// of sequence numbers, and how many of each kind.
 type Gap struct {
 	Last   uint64
 	Reason string
 	Counts []GapCount
 }
 
-// GapCount is the number of dropped signals of one kind and one check. News of the agent itself is a count of zero of
-// its keepalives.
+// GapCount says how many numbered messages of one kind and check an agent has dropped. News of the agent itself is a
+// count of zero of its keepalives.
 type GapCount struct {
 	Kind       SignalKind
 	Definition model.DefinitionID
 	Count      uint64
 }
 
-// Ack acknowledges the signals that are in the synced journal, and lists signals that the server refused for good.
+// Ack tells the agent which of its signals (such as results) are durably in the journal. It also lists signals that
+// the server refused for good.
 type Ack struct {
 	Last    []StreamLast
 	Refused []RefusedSignal
 }
 
-// RefusedSignal names a signal, by its sequence number, that the server will never accept, with the reason.
+// RefusedSignal says which numbered message of an agent the server refused for good, and why. The name is the sequence
+// number.
 type RefusedSignal struct {
 	StreamKey
 	Number uint64
@@ -243,8 +248,8 @@ type Run struct {
 	Inventory  bool           // instead of Definition: the agent collects its inventory now, without an answer
 }
 
-// BackPressureEasing is the number of lingers in which a linger shrinks to zero after BackPressure has
-// ended: the waiting signals arrive as a fifth more than the usual rate, not all at once.
+// BackPressureEasing sets how slowly the agent returns to normal sending after BackPressure. In this number of lingers
+// a linger shrinks to zero. So the waiting signals arrive as a fifth more than the usual rate, not all at once.
 const BackPressureEasing = 5
 
 // BackPressure asks an agent to send larger batches less often for a time, because the server is overloaded.
@@ -254,21 +259,22 @@ type BackPressure struct {
 	LastsMs  uint32 // zero: as usual again
 }
 
-// Bye announces the end of a session: a drain by the server, or a planned stop by the agent.
+// Bye announces the end of a session. The server drains sessions, or the agent stops as planned.
 type Bye struct {
 	Reason  string
 	RetryMs uint32
 }
 
-// Facts replaces the labels, facts and groups of a node that its agent named in Hello. It is not journaled.
+// Facts sends the agent's new labels, facts and groups, which replace the earlier values from Hello. It is not
+// journaled.
 type Facts struct {
 	Labels map[string]string // from the agent's configuration
 	Facts  map[string]string // measured
 	Groups []string          // self-declared
 }
 
-// Stats holds an agent's statistics: counters since its start, and the gauges Spooled, SpoolBytes, ResidentBytes and
-// OldestMs. It is not journaled.
+// Stats holds an agent's counters since its start, and some gauges. The gauges are Spooled, SpoolBytes, ResidentBytes
+// and OldestMs. It is not journaled.
 type Stats struct {
 	UptimeMs      uint64 // of the agent
 	Spooled       uint64 // signals that wait
@@ -285,7 +291,7 @@ type Stats struct {
 	OldestMs      uint64 // age of the oldest signal that waits
 }
 
-// RunOutput is a part of an ad-hoc run's output; the last part has Done. It is not journaled.
+// RunOutput is a part of an ad-hoc run's output. The last part has Last. It is not journaled.
 type RunOutput struct {
 	ID         uint64
 	Output     []byte // the next piece, as the command wrote it
@@ -296,16 +302,16 @@ type RunOutput struct {
 	Refused    string       // why nothing was run, for people; with Done
 }
 
-// Exchange is an agent's request during a session, such as for secrets, or the server's answer with the same id. 15
-// is the last number of a message: later kinds of requests become fields here. An agent sends only requests that
-// Welcome.Features allows.
+// Exchange is an agent's request during a session, or the server's answer with the same id. A request asks, for
+// example, for secrets. 15 is the last number of a message: later kinds of requests become fields here. An agent sends
+// only requests that Welcome.Features allows.
 type Exchange struct {
 	ID             uint64
 	SecretsRequest *SecretsRequest // agent to server
 	SecretsReply   *SecretsReply   // server to agent
 }
 
-// Values of Welcome.Features.
+// Values of Welcome.Features, which name abilities of the server.
 const (
 	FeatureSecrets   = "secrets"   // the server answers a SecretsRequest
 	FeatureInventory = "inventory" // the server keeps inventories
@@ -314,10 +320,11 @@ const (
 // SecretsRequest requests the values of secrets in the agent's assignment.
 type SecretsRequest struct{ Names []string } // NAMESPACE/NAME
 
-// SecretsReply answers a SecretsRequest with each value once. Both sides keep them in memory only.
+// SecretsReply answers a SecretsRequest with each secret value once. Both sides keep them in memory only.
 type SecretsReply struct{ Values []SecretValue }
 
-// SecretValue is the value of a secret, or the reason why it is missing.
+// SecretValue is the value of a secret for an agent, or the reason why the value is missing. If the value is missing,
+// it has the reason.
 type SecretValue struct {
 	Name    string
 	Value   []byte
@@ -331,11 +338,12 @@ const MaxSecretNames = model.MaxCheckSecrets
 // RoundRobinRuns orders an agent to run assigned round-robin checks once, immediately.
 type RoundRobinRuns struct{ Runs []RoundRobinRun }
 
-// RoundRobinRun names one round-robin check to run, and the proxy node if it is a proxy check.
+// RoundRobinRun names a check that the agent must run now, in its turn among several agents. For a proxy check it also
+// names the proxy node.
 type RoundRobinRun struct {
 	Definition model.DefinitionID
 	Node       model.NodeID
 }
 
-// MaxRoundRobinRuns is the largest number of runs in one frame.
+// MaxRoundRobinRuns is the largest number of runs in one RoundRobinRuns message.
 const MaxRoundRobinRuns = 1000

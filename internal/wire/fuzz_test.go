@@ -14,7 +14,7 @@ import (
 // Every fuzz target holds: no panic, errors wrap ErrMalformed, and what decodes,
 // encoded again, decodes to the same.
 
-// fuzzBodies adds the golden message bodies of a kind to the corpus of a fuzz target, whole and cut.
+// fuzzBodies adds the encoded example messages of one kind to the seeds of a fuzz test. It adds each whole and cut.
 func fuzzBodies(f *testing.F, kind Kind) {
 	for _, g := range golden() {
 		if k, body, err := FrameKind(g.bytes); err == nil && (k == kind || kind == 0) {
@@ -27,8 +27,8 @@ func fuzzBodies(f *testing.F, kind Kind) {
 	}
 }
 
-// fuzzMessage decodes arbitrary bytes: a decoded message encodes and decodes to the same, and an error is
-// ErrMalformed.
+// fuzzMessage decodes random bytes, and expects ErrMalformed or a usable message. A decoded message is the same after
+// encoding and decoding again.
 func fuzzMessage[T any, P interface {
 	*T
 	Decode([]byte) error
@@ -60,62 +60,62 @@ func fuzzMessage[T any, P interface {
 	})
 }
 
-// FuzzHello decodes arbitrary bytes as a Hello message: each gives ErrMalformed or a message that encodes and decodes
-// to the same.
+// FuzzHello decodes random bytes as a Hello message, and expects ErrMalformed or a usable message. A decoded message
+// is the same after encoding and decoding again.
 func FuzzHello(f *testing.F) { fuzzMessage(f, KindHello, AppendHello) }
 
-// FuzzWelcome decodes arbitrary bytes as a Welcome message: each gives ErrMalformed or a message that encodes and
-// decodes to the same.
+// FuzzWelcome decodes random bytes as a Welcome message, and expects ErrMalformed or a usable message. A decoded
+// message is the same after encoding and decoding again.
 func FuzzWelcome(f *testing.F) { fuzzMessage(f, KindWelcome, AppendWelcome) }
 
-// FuzzRefuse decodes arbitrary bytes as a Refuse message: each gives ErrMalformed or a message that encodes and
-// decodes to the same.
+// FuzzRefuse decodes random bytes as a Refuse message, and expects ErrMalformed or a usable message. A decoded message
+// is the same after encoding and decoding again.
 func FuzzRefuse(f *testing.F) { fuzzMessage(f, KindRefuse, AppendRefuse) }
 
-// FuzzAssignment decodes arbitrary bytes as an Assignment message: each gives ErrMalformed or a message that encodes
-// and decodes to the same.
+// FuzzAssignment decodes random bytes as an Assignment message, and expects ErrMalformed or a usable message. A
+// decoded message is the same after encoding and decoding again.
 func FuzzAssignment(f *testing.F) {
 	f.Add(frameBody(f, AppendPackedAssignment(nil, newLargeAssignment())))
 	fuzzMessage(f, KindAssignment, AppendAssignment)
 }
 
-// FuzzAssignmentStatus decodes arbitrary bytes as an AssignmentStatus message: each gives ErrMalformed or a message
-// that encodes and decodes to the same.
+// FuzzAssignmentStatus decodes random bytes as an AssignmentStatus message, and expects ErrMalformed or a usable
+// message. A decoded message is the same after encoding and decoding again.
 func FuzzAssignmentStatus(f *testing.F) { fuzzMessage(f, KindAssignmentStatus, AppendAssignmentStatus) }
 
-// FuzzAck decodes arbitrary bytes as an Ack message: each gives ErrMalformed or a message that encodes and decodes to
-// the same.
+// FuzzAck decodes random bytes as an Ack message, and expects ErrMalformed or a usable message. A decoded message is
+// the same after encoding and decoding again.
 func FuzzAck(f *testing.F) { fuzzMessage(f, KindAck, AppendAck) }
 
-// FuzzRun decodes arbitrary bytes as a Run message: each gives ErrMalformed or a message that encodes and decodes to
-// the same.
+// FuzzRun decodes random bytes as a Run message, and expects ErrMalformed or a usable message. A decoded message is
+// the same after encoding and decoding again.
 func FuzzRun(f *testing.F) { fuzzMessage(f, KindRun, AppendRun) }
 
-// FuzzBackPressure decodes arbitrary bytes as a BackPressure message: each gives ErrMalformed or a message that
-// encodes and decodes to the same.
+// FuzzBackPressure decodes random bytes as a BackPressure message, and expects ErrMalformed or a usable message. A
+// decoded message is the same after encoding and decoding again.
 func FuzzBackPressure(f *testing.F) { fuzzMessage(f, KindBackPressure, AppendBackPressure) }
 
-// FuzzFacts decodes arbitrary bytes as a Facts message: each gives ErrMalformed or a message that encodes and decodes
-// to the same.
+// FuzzFacts decodes random bytes as a Facts message, and expects ErrMalformed or a usable message. A decoded message
+// is the same after encoding and decoding again.
 func FuzzFacts(f *testing.F) { fuzzMessage(f, KindFacts, AppendFacts) }
 
-// FuzzStats decodes arbitrary bytes as a Stats message: each gives ErrMalformed or a message that encodes and decodes
-// to the same.
+// FuzzStats decodes random bytes as a Stats message, and expects ErrMalformed or a usable message. A decoded message
+// is the same after encoding and decoding again.
 func FuzzStats(f *testing.F) { fuzzMessage(f, KindStats, AppendStats) }
 
-// FuzzRunOutput decodes arbitrary bytes as a RunOutput message: each gives ErrMalformed or a message that encodes and
-// decodes to the same.
+// FuzzRunOutput decodes random bytes as a RunOutput message, and expects ErrMalformed or a usable message. A decoded
+// message is the same after encoding and decoding again.
 func FuzzRunOutput(f *testing.F) { fuzzMessage(f, KindRunOutput, AppendRunOutput) }
 
-// FuzzExchange decodes arbitrary bytes as an Exchange message: each gives ErrMalformed or a message that encodes and
-// decodes to the same.
+// FuzzExchange decodes random bytes as an Exchange message, and expects ErrMalformed or a usable message. A decoded
+// message is the same after encoding and decoding again.
 func FuzzExchange(f *testing.F) { fuzzMessage(f, KindExchange, AppendExchange) }
 
-// FuzzBye decodes arbitrary bytes as a Bye message: each gives ErrMalformed or a message that encodes and decodes to
-// the same.
+// FuzzBye decodes random bytes as a Bye message, and expects ErrMalformed or a usable message. A decoded message is
+// the same after encoding and decoding again.
 func FuzzBye(f *testing.F) { fuzzMessage(f, KindBye, AppendBye) }
 
-// FuzzBatch reads arbitrary bytes as a Batch message: each gives ErrMalformed or a valid range of sequence numbers.
+// FuzzBatch decodes random bytes as a Batch message, and expects ErrMalformed or valid sequence numbers.
 func FuzzBatch(f *testing.F) {
 	fuzzBodies(f, KindBatch)
 	f.Fuzz(func(t *testing.T, body []byte) {
@@ -167,7 +167,7 @@ func FuzzBatch(f *testing.F) {
 	})
 }
 
-// FuzzFrame splits arbitrary bytes into frame kind and body: each gives ErrMalformed or a valid kind and body.
+// FuzzFrame splits random bytes into frame kind and body, and expects ErrMalformed or valid parts.
 func FuzzFrame(f *testing.F) {
 	fuzzBodies(f, 0)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -184,8 +184,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzDefinition decodes arbitrary bytes as a definition: each gives ErrMalformed or a definition that encodes and decodes to the
-// same.
+// FuzzDefinition decodes random bytes as a compiled check, and expects ErrMalformed or a usable check. A decoded check
+// is the same after encoding and decoding again.
 func FuzzDefinition(f *testing.F) {
 	f.Add(AppendDefinition(nil, goldenDefinition()))
 	f.Add(AppendDefinition(nil, templateDefinition()))
@@ -212,37 +212,37 @@ func FuzzDefinition(f *testing.F) {
 	})
 }
 
-// FuzzResult decodes arbitrary bytes as a result: each gives ErrMalformed or a result that encodes and decodes to the
-// same.
+// FuzzResult decodes random bytes as a result, and expects ErrMalformed or a usable result. A decoded result is the
+// same after encoding and decoding again.
 func FuzzResult(f *testing.F) {
 	f.Add(AppendResult(nil, &Result{Status: model.Warning, DurationMs: 3, Output: []byte("x"), Cut: 4, Extra: AppendExtra(nil, &Extra{Pipelines: []string{"a"}})}))
 	fuzzBody(f, AppendResult)
 }
 
-// FuzzValueBlock decodes arbitrary bytes as a block of metric values: each gives ErrMalformed or a block that encodes
-// and decodes to the same.
+// FuzzValueBlock decodes random bytes as a block of item values, and expects ErrMalformed or a usable block. A decoded
+// block is the same after encoding and decoding again.
 func FuzzValueBlock(f *testing.F) {
 	f.Add(AppendValueBlock(nil, &ValueBlock{Rows: 1, Columns: []byte{7}}))
 	fuzzBody(f, AppendValueBlock)
 }
 
-// FuzzReport decodes arbitrary bytes as the report of a policy run: each gives ErrMalformed or a report that encodes
-// and decodes to the same.
+// FuzzReport decodes random bytes as a directive's report, and expects ErrMalformed or a usable report. A decoded
+// report is the same after encoding and decoding again.
 func FuzzReport(f *testing.F) {
 	f.Add(AppendReport(nil, &Report{Components: 1, Codes: []byte{2}, Exceptions: []ReportException{{Message: "x"}}}))
 	f.Add(AppendReport(nil, &Report{Signed: []byte{8, 1}}))
 	fuzzBody(f, AppendReport)
 }
 
-// FuzzSignedRun decodes random bytes as a SignedRun, and expects ErrMalformed or a value that encodes and decodes to
-// the same.
+// FuzzSignedRun decodes random bytes as a signed run, and expects ErrMalformed or a usable value. A decoded value is
+// the same after encoding and decoding again.
 func FuzzSignedRun(f *testing.F) {
 	f.Add(AppendSignedRun(nil, &SignedRun{Number: 1, Previous: [32]byte{1}, Signature: [64]byte{2}, Certificate: []byte{3}}))
 	fuzzBody(f, AppendSignedRun)
 }
 
-// TestReportCertificateIsThatOfTheReport compares the certificate that ReportCertificate finds in an encoded report
-// with the one in the decoded report.
+// TestReportCertificateIsThatOfTheReport finds the certificate in an encoded report, and expects the decoded report's
+// certificate.
 func TestReportCertificateIsThatOfTheReport(t *testing.T) {
 	for _, signed := range []*SignedRun{nil, {Number: 1}, {Number: 2, Certificate: []byte{3, 4}}} {
 		r := Report{Components: 1, Codes: []byte{2}}
@@ -260,14 +260,14 @@ func TestReportCertificateIsThatOfTheReport(t *testing.T) {
 	}
 }
 
-// FuzzInventory decodes arbitrary bytes as a change of an inventory: each gives ErrMalformed or an inventory that encodes and decodes to the
-// same.
+// FuzzInventory decodes random bytes as a change of an inventory, and expects ErrMalformed or a usable inventory. A
+// decoded inventory is the same after encoding and decoding again.
 func FuzzInventory(f *testing.F) {
 	f.Add(AppendInventory(nil, &Inventory{Base: 1, Sum: 2, Added: []model.InventoryEntry{{Section: 5, Fields: []string{"tar", "1.34", "", "deb"}}}, Removed: []model.InventoryEntry{{Section: 7}}}))
 	fuzzBody(f, AppendInventory)
 }
 
-// fuzzBody decodes arbitrary bytes as a signal's body, with the same checks as fuzzMessage.
+// fuzzBody decodes random bytes as a signal's body, with the checks of fuzzMessage.
 func fuzzBody[T any, P interface {
 	*T
 	Decode([]byte) error
@@ -286,8 +286,8 @@ func fuzzBody[T any, P interface {
 	})
 }
 
-// FuzzExtra decodes arbitrary bytes as the extra fields of a result: each gives ErrMalformed or fields that encode
-// and decode to the same.
+// FuzzExtra decodes random bytes as the extra fields of a result, and expects ErrMalformed or usable fields. Decoded
+// fields are the same after encoding and decoding again.
 func FuzzExtra(f *testing.F) {
 	f.Add(AppendExtra(nil, &Extra{Sensu: &SensuRun{ExitCode: 255, Tail: "\n"}}))
 	f.Add(AppendExtra(nil, &Extra{Hooks: []model.HookResult{{Name: "top", Output: "x"}}, Values: []model.Value{{Name: "a", Value: 1.5, Tags: map[string]string{"b": "c"}}}}))
@@ -305,8 +305,8 @@ func FuzzExtra(f *testing.F) {
 	})
 }
 
-// FuzzRecord decodes arbitrary bytes as a journal record: each gives ErrMalformed or a record that encodes and
-// decodes to the same.
+// FuzzRecord decodes random bytes as a journal record, and expects ErrMalformed or a usable record. A decoded record
+// is the same after encoding and decoding again.
 func FuzzRecord(f *testing.F) {
 	for _, g := range golden() {
 		if strings.Contains(g.name, "record") {
@@ -330,8 +330,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzDecodeMacros decodes random bytes as values of macros, and expects an error or values that encode and decode to
-// the same.
+// FuzzDecodeMacros decodes random bytes as values of macros, and expects an error or usable values. Decoded values are
+// the same after encoding and decoding again.
 func FuzzDecodeMacros(f *testing.F) {
 	f.Add(EncodeMacros(map[string]string{"{$A}": "1"}))
 	f.Fuzz(func(t *testing.T, text string) {

@@ -32,10 +32,10 @@ func goldenDefinition() *model.Definition {
 	}).Seal()
 }
 
-// bound returns a pointer to a number, for a bound of a threshold in test data.
+// bound returns a pointer to a number, because thresholds in test data need pointers.
 func bound(v float64) *float64 { return &v }
 
-// otherGoldenDefinition returns a test check that sets the fields which goldenDefinition leaves empty.
+// otherGoldenDefinition returns a test check with values in all fields that goldenDefinition leaves empty.
 func otherGoldenDefinition() *model.Definition {
 	return (&model.CheckDefinition{
 		Definition: model.Definition{Unit: 6, Namespace: 2, Name: "jobs"}, Command: &model.Command{Argv: []string{"check_sql"}}, Cron: "*/5 * * * *", TimeZone: "Europe/Paris",
@@ -239,8 +239,8 @@ func golden() []struct {
 	}
 }
 
-// TestGoldenBytes compares encoded messages with golden files, which hold text and hexadecimal bytes for authors of
-// other agents. They change only together with a protocol number.
+// TestGoldenBytes encodes messages, and expects the bytes of the golden files. The files hold text and hexadecimal
+// bytes for authors of other agents. They change only together with a protocol number.
 func TestGoldenBytes(t *testing.T) {
 	find := compileDefinition(t)
 	for _, g := range golden() {
@@ -266,7 +266,7 @@ func TestGoldenBytes(t *testing.T) {
 	}
 }
 
-// The hash of an assignment and the bytes that its signature covers equal the golden file.
+// The hash of an assignment and the bytes under its signature equal the golden file.
 func TestHashesAndSignedBytes(t *testing.T) {
 	definition := goldenDefinition()
 	definition.Hash = DefinitionHash(AppendDefinition(nil, definition))
@@ -282,7 +282,7 @@ func TestHashesAndSignedBytes(t *testing.T) {
 	}
 }
 
-// TestPageShowsGoldenBytes checks that the page docs/protocol shows the codec's golden bytes.
+// TestPageShowsGoldenBytes expects docs/protocol/README.md to show the same example bytes as the golden files.
 func TestPageShowsGoldenBytes(t *testing.T) {
 	page, err := os.ReadFile("../../docs/protocol/README.md")
 	if err != nil {

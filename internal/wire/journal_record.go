@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// RecordKind is the kind of a journal record, such as a batch of results: the record's first byte.
+// RecordKind is the kind of a journal record, such as a batch of results. It is the record's first byte.
 type RecordKind uint8
 
 const (
@@ -53,20 +53,21 @@ type Record struct {
 	Discovery    *DiscoveryMark
 }
 
-// Samples is the journal record of samples of series. A SampleReader reads the block.
+// Samples is the journal record with a block of values of Prometheus series. A SampleReader reads the block.
 type Samples struct{ Block []byte }
 
-// DiscoveryMark is the journal record that holds or releases a Template on a node, because of the namespace's limit of
-// discovered items: a held Template keeps its first items, and new entities create none.
+// DiscoveryMark is the journal record that stops a Template from creating discovered items, or lets the Template
+// resume. The reason is the namespace's limit of discovered items. A held Template keeps its first items, and new
+// entities create none.
 type DiscoveryMark struct {
 	Unit  model.UnitID
 	Hold  bool   // else release
 	Items uint32 // with Hold: the most items that stay
 }
 
-// Verdict is the journal record of a change of a trigger (alert rule on values): it became true (a problem) or false.
-// Commit and Index tell the values that changed it: a replay computes the verdict from them again and finds here that
-// it is recorded.
+// Verdict is the journal record that a trigger (an alert rule on values) changed its result. A trigger is an alert
+// rule on values; true means a problem. Commit and Index tell the values that changed it: a replay computes the
+// verdict from them again and finds here that it is recorded.
 type Verdict struct {
 	Commit     uint64             // number of the commit of the values
 	Index      uint32             // among the verdicts of that commit and partition
@@ -79,7 +80,7 @@ type Verdict struct {
 	Severity   model.Severity // of the problem; zero for one that is removed
 }
 
-// IntentMark is the journal record of the intent (declared resources) revision in force, and of the ids of the other
+// IntentMark is the journal record of the latest revision of the declared resources. It also has the ids of the other
 // stores. A start compares the last mark with the stores that it opens.
 type IntentMark struct {
 	Revision    int64
@@ -91,7 +92,7 @@ type IntentMark struct {
 	Authority   uint64 // identity of the certificate authority
 }
 
-// SessionMark is the journal record of a session's start, written before Welcome, or of its end.
+// SessionMark is the journal record of a session's start or end. A start is written before Welcome.
 type SessionMark struct {
 	Session     uint64
 	Start       bool // else ended
@@ -107,7 +108,7 @@ type SessionMark struct {
 	Registered     bool // the node was created for this session of a Sensu agent
 }
 
-// ForgetMark is the journal record that makes the server drop the events of a check or node.
+// ForgetMark is the journal record that the events of a check or node were deleted.
 type ForgetMark struct {
 	Check   model.CheckID // zero: all checks of the node
 	Deleted bool          // the resource itself is deleted: leave a tombstone
@@ -118,7 +119,7 @@ type ForgetMark struct {
 	Entity       string // the entity that its Sensu agent reported, as JSON; empty: there is none
 }
 
-// Action is the journal record of a person's action on an event, such as an acknowledgement. It is journaled before
+// Action is the journal record of what a person did to an event, such as an acknowledgement. It is journaled before
 // the API answers.
 type Action struct {
 	Verb  string // resolve | delete | acknowledge | unacknowledge
@@ -132,16 +133,16 @@ type Action struct {
 	Instance string // trigger of the Template Check; empty: an event of a check
 }
 
-// ServerResult is the journal record of a result that the server itself made, about itself or about a node. The definition
-// has its check.
+// ServerResult is the journal record of a result that the server itself made. The result is about the server or about
+// a node. The definition has its check.
 type ServerResult struct {
 	Definition model.DefinitionID
 	Status     model.Status
 	Output     []byte
 }
 
-// ProxyResult is the journal record of a result about a proxy node, with the node that ran the check; or of values that
-// a Zabbix sender sent about any node.
+// ProxyResult is the journal record of a check result about a proxy node. It names the node that ran the check. It may
+// also have values that a Zabbix sender sent about any node.
 type ProxyResult struct {
 	StreamKey
 	Number    uint64            // in that node's stream
@@ -172,7 +173,7 @@ var recordMessages = [...]string{
 	RecordProxyResult: "ProxyResultRecord", RecordVerdict: "VerdictRecord", RecordSamples: "SamplesRecord", RecordDiscovery: "DiscoveryRecord",
 }
 
-// code encodes or decodes the fields of the message that the record contains.
+// code encodes or decodes the fields of the record's message.
 func (r *Record) code(c *coder) {
 	switch r.Kind {
 	case RecordSession:
@@ -199,14 +200,14 @@ func (r *Record) code(c *coder) {
 	}
 }
 
-// AppendBatchRecord appends kind and node of a batch's journal record, to which the caller appends the body of the
-// agent's Batch frame.
+// AppendBatchRecord appends the first fields of the journal record of an agent's batch. The start has kind and node.
+// The caller appends the body of the agent's Batch frame.
 func AppendBatchRecord(dst []byte, node model.NodeID) []byte {
 	return binary.AppendUvarint(append(dst, byte(RecordBatch)), uint64(node))
 }
 
-// Decode decodes a journal record. Byte slices alias data. An unknown kind is an error: a journal is never newer than
-// the program that reads it.
+// Decode decodes a journal record of any kind. Byte slices alias data. An unknown kind is an error: a journal is never
+// newer than the program that reads it.
 func (r *Record) Decode(data []byte) error {
 	*r = Record{}
 	if len(data) == 0 {

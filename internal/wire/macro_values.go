@@ -2,10 +2,10 @@ package wire
 
 import "encoding/json"
 
-// MaxMacros bounds ValueBlock.Macros, in bytes.
+// MaxMacros bounds the macro values in a value block, in bytes.
 const MaxMacros = 64 << 10
 
-// EncodeMacros returns the values of macros in the encoding of ValueBlock.Macros.
+// EncodeMacros encodes macro values for the field ValueBlock.Macros.
 func EncodeMacros(values map[string]string) string {
 	if len(values) == 0 {
 		return ""
@@ -14,7 +14,7 @@ func EncodeMacros(values map[string]string) string {
 	return string(body)
 }
 
-// DecodeMacros decodes ValueBlock.Macros.
+// DecodeMacros decodes macro values from the field ValueBlock.Macros.
 func DecodeMacros(text string) (values map[string]string, err error) {
 	if text != "" {
 		err = json.Unmarshal([]byte(text), &values)

@@ -12,10 +12,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// coder encodes the fields of a message, or decodes them, with the same code: each function below codes (encodes or
-// decodes) one field. One function per message calls a method for each field, in the order of their numbers, with the
-// field's number, name and limit: codec.gen.go has these functions. A zero value is left out, as proto3 has it. One
-// call of the function decodes all fields that ascend; fields in another order take more calls.
+// coder encodes or decodes the fields of a message with the same code. Each function below encodes or decodes one
+// field. One function per message calls a method for each field, in the order of their numbers, with the field's
+// number, name and limit: codec.gen.go has these functions. A zero value is left out, as proto3 has it. One call of
+// the function decodes all fields that ascend; fields in another order take more calls.
 type coder struct {
 	encoding bool
 	used     bool   // a method decoded the present field
@@ -24,16 +24,16 @@ type coder struct {
 	fields          // the message to decode
 }
 
-// encoder returns a coder that appends to dst.
+// encoder returns a coder that appends encoded fields to dst.
 func encoder(dst []byte) coder { return coder{encoding: true, dst: dst} }
 
-// decoder returns a coder that decodes a message.
+// decoder returns a coder that decodes the given bytes of a message.
 func decoder(message string, data []byte) coder {
 	return coder{used: true, fields: fields{message: message, rest: data}}
 }
 
-// pass reports whether encoded fields are left, so that the function that decodes the message must run once more. A field that
-// a whole call did not decode is unknown, and skipped.
+// pass reports whether the message has more fields to decode. Then the decoding function must run once more. A field
+// that a whole call did not decode is unknown, and skipped.
 func (c *coder) pass() bool {
 	if (c.used || len(c.rest) == c.before) && !c.next() || c.err != nil || c.num == 0 {
 		return false
@@ -42,8 +42,8 @@ func (c *coder) pass() bool {
 	return true
 }
 
-// decodes reports whether the field being decoded has this number, so that the caller decodes it. It first advances, if
-// the present field is decoded.
+// decodes reports whether the field to decode now has a given number. Then the caller decodes the field. It first
+// advances, if the present field is decoded.
 func (c *coder) decodes(num uint32) bool {
 	if c.encoding {
 		return false
@@ -57,7 +57,7 @@ func (c *coder) decodes(num uint32) bool {
 	return c.used
 }
 
-// decoded reports whether the field with this number has just been decoded.
+// decoded reports whether the coder has just decoded the field with a number.
 func (c *coder) decoded(num uint32) bool { return c.used && c.num == uint64(num) }
 
 // encodeMessage appends the encoded fields of a message.
@@ -82,7 +82,7 @@ func appendMessage[T any](dst []byte, field uint32, x *T, code func(*coder, *T))
 	return closeMessage(encodeMessage(dst, x, code), start)
 }
 
-// nested decodes a nested message from a field of the outer message.
+// nested decodes a message inside a field of an outer message.
 func nested[T any](f *fields, name, message string, code func(*coder, *T)) (v T) {
 	if f.expect(name, typeBytes) {
 		if err := decodeMessage(message, f.bytes, &v, code); f.err == nil {
@@ -92,7 +92,7 @@ func nested[T any](f *fields, name, message string, code func(*coder, *T)) (v T)
 	return v
 }
 
-// appendNested appends x as a nested message field of the message that the coder encodes.
+// appendNested encodes x as a message inside the message that the coder encodes.
 func appendNested[T any](c *coder, num uint32, x *T, code func(*coder, *T)) {
 	dst, start := openMessage(c.dst, num)
 	c.dst = dst
@@ -100,7 +100,7 @@ func appendNested[T any](c *coder, num uint32, x *T, code func(*coder, *T)) {
 	c.dst = closeMessage(c.dst, start)
 }
 
-// message codes (encodes or decodes) a nested message field.
+// message encodes or decodes a nested message field.
 func message[T comparable](c *coder, num uint32, name, message string, x *T, code func(*coder, *T)) {
 	var zero T
 	if c.decodes(num) {
@@ -110,7 +110,7 @@ func message[T comparable](c *coder, num uint32, name, message string, x *T, cod
 	}
 }
 
-// optionalMessage codes (encodes or decodes) a nested message field; nil stands for an absent field.
+// optionalMessage encodes or decodes a nested message that may be absent (nil). nil stands for an absent field.
 func optionalMessage[T any](c *coder, num uint32, name, message string, x **T, code func(*coder, *T)) {
 	if c.decodes(num) {
 		*x = new(nested(&c.fields, name, message, code))
@@ -119,7 +119,7 @@ func optionalMessage[T any](c *coder, num uint32, name, message string, x **T, c
 	}
 }
 
-// messages codes (encodes or decodes) a repeated message field of at most `limit` elements.
+// messages encodes or decodes a repeated message field of at most `limit` elements.
 func messages[T any](c *coder, num uint32, name, message string, list *[]T, limit int, code func(*coder, *T)) {
 	if c.encoding {
 		for i := range *list {
@@ -132,7 +132,7 @@ func messages[T any](c *coder, num uint32, name, message string, list *[]T, limi
 	}
 }
 
-// number codes (encodes or decodes) a varint field with a value of at most `limit`.
+// number encodes or decodes a varint field with a value of at most `limit`.
 func number[T ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int | ~int8 | ~int64](c *coder, num uint32, name string, x *T, limit uint64) {
 	if c.encoding {
 		c.dst = appendUint(c.dst, num, uint64(*x))
@@ -141,7 +141,7 @@ func number[T ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~int | ~int8 | ~int64](c *c
 	}
 }
 
-// millis codes (encodes or decodes) a duration in milliseconds.
+// millis encodes or decodes a duration as a whole number of milliseconds.
 func millis[T ~int64](c *coder, num uint32, name string, x *T, limit uint64) {
 	ms := uint64(time.Duration(*x).Milliseconds())
 	number(c, num, name, &ms, limit)
@@ -150,7 +150,7 @@ func millis[T ~int64](c *coder, num uint32, name string, x *T, limit uint64) {
 	}
 }
 
-// time codes (encodes or decodes) a time in Unix milliseconds; the zero time stands for an absent field.
+// time encodes or decodes a time in Unix milliseconds. The zero time stands for an absent field.
 func (c *coder) time(num uint32, name string, x *time.Time, limit uint64) {
 	if c.encoding && !x.IsZero() {
 		c.dst = appendUint(c.dst, num, uint64(x.UnixMilli()))
@@ -162,8 +162,7 @@ func (c *coder) time(num uint32, name string, x *time.Time, limit uint64) {
 	}
 }
 
-// numbers codes (encodes or decodes) a repeated number field in protobuf's packed form; it also decodes numbers that
-// are not packed.
+// numbers encodes or decodes a list of numbers, packed into one field. It also decodes numbers that are not packed.
 func numbers[T ~uint32](c *coder, num uint32, name string, list *[]T, limit int) {
 	if c.encoding && len(*list) > 0 {
 		dst, start := openMessage(c.dst, num)
@@ -191,7 +190,7 @@ func numbers[T ~uint32](c *coder, num uint32, name string, list *[]T, limit int)
 	}
 }
 
-// fixed64 codes (encodes or decodes) a number of eight bytes.
+// fixed64 encodes or decodes a number as a field of always eight bytes.
 func fixed64[T ~uint64](c *coder, num uint32, name string, x *T) {
 	if c.encoding {
 		c.dst = appendFixed64(c.dst, num, uint64(*x))
@@ -200,7 +199,7 @@ func fixed64[T ~uint64](c *coder, num uint32, name string, x *T) {
 	}
 }
 
-// double codes (encodes or decodes) a finite floating-point field.
+// double encodes or decodes a finite floating-point field.
 func (c *coder) double(num uint32, name string, x *float64) {
 	if c.encoding && *x != 0 {
 		c.appendDouble(num, *x)
@@ -209,8 +208,8 @@ func (c *coder) double(num uint32, name string, x *float64) {
 	}
 }
 
-// optionalDouble codes (encodes or decodes) a finite floating-point field; nil stands for an absent field, and zero is
-// encoded.
+// optionalDouble encodes or decodes a floating-point field that may be absent (nil). nil stands for an absent field,
+// and zero is encoded.
 func (c *coder) optionalDouble(num uint32, name string, x **float64) {
 	if c.encoding && *x != nil {
 		c.appendDouble(num, **x)
@@ -219,7 +218,7 @@ func (c *coder) optionalDouble(num uint32, name string, x **float64) {
 	}
 }
 
-// appendDouble appends a floating-point field, even zero.
+// appendDouble appends a floating-point field, even for zero.
 func (c *coder) appendDouble(num uint32, v float64) {
 	c.dst = binary.LittleEndian.AppendUint64(appendTag(c.dst, num, typeFixed64), math.Float64bits(v))
 }
@@ -233,7 +232,7 @@ func (c *coder) readDouble(name string) float64 {
 	return v
 }
 
-// flag codes (encodes or decodes) a boolean field.
+// flag encodes or decodes a boolean field.
 func (c *coder) flag(num uint32, name string, x *bool) {
 	if c.encoding {
 		c.dst = appendBool(c.dst, num, *x)
@@ -242,7 +241,8 @@ func (c *coder) flag(num uint32, name string, x *bool) {
 	}
 }
 
-// optionalFlag codes (encodes or decodes) a boolean field; nil stands for an absent field, and false is encoded.
+// optionalFlag encodes or decodes a boolean field that may be absent (nil). nil stands for an absent field, and false
+// is encoded.
 func (c *coder) optionalFlag(num uint32, name string, x **bool) {
 	if c.decodes(num) {
 		*x = new(c.bool(name))
@@ -255,7 +255,7 @@ func (c *coder) optionalFlag(num uint32, name string, x **bool) {
 	}
 }
 
-// text codes (encodes or decodes) a string field of at most `limit` bytes.
+// text encodes or decodes a string field of at most `limit` bytes.
 func (c *coder) text(num uint32, name string, x *string, limit int) {
 	if c.encoding {
 		c.dst = appendString(c.dst, num, *x)
@@ -264,7 +264,8 @@ func (c *coder) text(num uint32, name string, x *string, limit int) {
 	}
 }
 
-// optionalText codes (encodes or decodes) a string field; nil stands for an absent field, and an empty text is encoded.
+// optionalText encodes or decodes a string field that may be absent (nil). nil stands for an absent field, and an
+// empty text is encoded.
 func (c *coder) optionalText(num uint32, name string, x **string, limit int) {
 	if c.decodes(num) {
 		*x = new(c.string(name, limit))
@@ -273,7 +274,8 @@ func (c *coder) optionalText(num uint32, name string, x **string, limit int) {
 	}
 }
 
-// textList codes (encodes or decodes) a repeated string field: at most `limit` strings of at most maxBytes bytes.
+// textList encodes or decodes a list of strings (a repeated field). It has at most `limit` strings of at most maxBytes
+// bytes.
 func (c *coder) textList(num uint32, name string, list *[]string, limit, maxBytes int) {
 	if c.encoding {
 		c.dst = appendStrings(c.dst, num, *list)
@@ -284,7 +286,7 @@ func (c *coder) textList(num uint32, name string, list *[]string, limit, maxByte
 	}
 }
 
-// texts codes (encodes or decodes) a map field of at most `limit` entries. It encodes them in the order of their keys,
+// texts encodes or decodes a map of strings with at most `limit` entries. It encodes them in the order of their keys,
 // so that equal maps have equal bytes.
 func (c *coder) texts(num uint32, name string, m *map[string]string, limit int) {
 	for c.decodes(num) {
@@ -303,7 +305,7 @@ func (c *coder) texts(num uint32, name string, m *map[string]string, limit int) 
 	c.dst = dst
 }
 
-// bytes codes (encodes or decodes) a bytes field of at most `limit` bytes; decoded bytes are a part of the input.
+// bytes encodes or decodes a bytes field of at most `limit` bytes. Decoded bytes are a part of the input.
 func (c *coder) bytes(num uint32, name string, x *[]byte, limit int) {
 	if c.encoding {
 		c.dst = appendBytes(c.dst, num, *x)
@@ -312,7 +314,7 @@ func (c *coder) bytes(num uint32, name string, x *[]byte, limit int) {
 	}
 }
 
-// fixed codes (encodes or decodes) a bytes field of fixed length; zeroes stand for an absent field.
+// fixed encodes or decodes a bytes field of fixed length. Zeroes stand for an absent field.
 func (c *coder) fixed(num uint32, name string, x []byte) {
 	if c.encoding {
 		c.dst = appendFixed(c.dst, num, x)
@@ -321,7 +323,7 @@ func (c *coder) fixed(num uint32, name string, x []byte) {
 	}
 }
 
-// hex codes (encodes or decodes) a text of hexadecimal digits as a bytes field of fixed length.
+// hex encodes or decodes a text of hexadecimal digits as a bytes field of fixed length.
 func (c *coder) hex(num uint32, name string, x *string, length int) {
 	if c.decodes(num) {
 		b := make([]byte, length)
@@ -336,7 +338,7 @@ func (c *coder) hex(num uint32, name string, x *string, length int) {
 	}
 }
 
-// statusName codes (encodes or decodes) the lower-case name of a status as its number; the empty name stands for OK.
+// statusName encodes or decodes the name of a check status, such as ok, as a number. The empty name stands for OK.
 func (c *coder) statusName(num uint32, name string, x *string) {
 	status, _ := model.ParseStatus(*x)
 	number(c, num, name, &status, uint64(model.Unknown))
@@ -348,7 +350,7 @@ func (c *coder) statusName(num uint32, name string, x *string) {
 	}
 }
 
-// severityList codes (encodes or decodes) a list of severities as a bytes field with one byte for each.
+// severityList encodes or decodes a list of severities as a bytes field with one byte for each.
 func (c *coder) severityList(num uint32, name string, list []model.Severity) {
 	if c.encoding {
 		b := make([]byte, len(list))

@@ -7,17 +7,17 @@ import (
 	"unsafe"
 )
 
-// SeriesLabel is a label of a series.
+// SeriesLabel is a label of a Prometheus series.
 type SeriesLabel struct{ Name, Value string }
 
-// Sample is a value of a series at a time in Unix ms.
+// Sample is a value of a series at one time, in Unix ms.
 type Sample struct {
 	Ms    int64
 	Value float64
 }
 
-// SampleBlock encodes series with their samples (time and value) for one journal record. docs/protocol/samples.md has
-// the format. The zero value is empty.
+// SampleBlock encodes the values of Prometheus series for one journal record. docs/protocol/samples.md has the format.
+// The zero value is empty.
 type SampleBlock struct {
 	texts  []byte
 	number map[string]uint64 // of each text, from 0
@@ -25,16 +25,17 @@ type SampleBlock struct {
 	series []byte
 }
 
-// numberedText is a text in a block's table of strings, with its index.
+// numberedText is a text with its number in the block's table of texts.
 type numberedText struct {
 	text   string
 	number uint64
 }
 
-// samplesVersion is the first byte of a block.
+// samplesVersion is the first byte of an encoded block of samples.
 const samplesVersion = 1
 
-// Add adds samples of a series to the block. The texts of the labels must not change until Append returns.
+// Add adds the labels and values of one Prometheus series to the block. The texts of the labels must not change until
+// Append returns.
 func (b *SampleBlock) Add(labels []SeriesLabel, samples []Sample) {
 	b.series = binary.AppendUvarint(b.series, uint64(len(labels)))
 	for i := range labels {
@@ -50,8 +51,8 @@ func (b *SampleBlock) Add(labels []SeriesLabel, samples []Sample) {
 	}
 }
 
-// stringIndex returns the index of a label name or value in the block's table of strings, and adds a missing string
-// to the table. Series that follow each other usually have the same string at the same place.
+// stringIndex returns the number of a label name or value in the block's table of texts. It adds a missing string to
+// the table. Series that follow each other usually have the same string at the same place.
 func (b *SampleBlock) stringIndex(place int, text string) uint64 {
 	if place == len(b.last) {
 		b.last = append(b.last, numberedText{})
@@ -71,7 +72,7 @@ func (b *SampleBlock) stringIndex(place int, text string) uint64 {
 	return n
 }
 
-// Reset empties the block of samples and keeps its memory for the next one.
+// Reset empties the block of samples for new series, and keeps its memory.
 func (b *SampleBlock) Reset() {
 	clear(b.number)
 	clear(b.last[:cap(b.last)])
@@ -87,7 +88,7 @@ func (b *SampleBlock) Append(dst []byte) []byte {
 	return append(append(dst, b.texts...), b.series...)
 }
 
-// SampleReader decodes a block of samples, series by series. Its texts are parts of the block.
+// SampleReader decodes a block of Prometheus samples, series by series. Its texts are parts of the block.
 type SampleReader struct {
 	Labels  []SeriesLabel // of the present series
 	Samples []Sample      // of the present series
@@ -98,7 +99,7 @@ type SampleReader struct {
 	err   error
 }
 
-// Reset starts to read another block of samples.
+// Reset starts to read a further block of samples.
 func (r *SampleReader) Reset(block []byte) error {
 	r.texts, r.data, r.at, r.err = r.texts[:0], block, 1, nil
 	if len(block) == 0 || block[0] != samplesVersion {
@@ -116,8 +117,8 @@ func (r *SampleReader) Reset(block []byte) error {
 	return r.err
 }
 
-// Next reads the labels and samples of the next series; it returns false at the end of the block, or if the block is
-// malformed: see Err.
+// Next reads the labels and samples of the next series. It returns false at the end of the block, or if the block is
+// malformed. See Err.
 func (r *SampleReader) Next() bool {
 	r.Labels, r.Samples = r.Labels[:0], r.Samples[:0]
 	if r.err != nil || r.at == len(r.data) {
@@ -142,7 +143,7 @@ func (r *SampleReader) Next() bool {
 // Err returns the reason why the block is malformed.
 func (r *SampleReader) Err() error { return r.err }
 
-// labelString reads an index in the table of strings and returns that label name or value.
+// labelString reads a label name or value by its index in the table of strings.
 func (r *SampleReader) labelString() string {
 	n := r.uvarint()
 	if n >= uint64(len(r.texts)) {
@@ -152,8 +153,8 @@ func (r *SampleReader) labelString() string {
 	return r.texts[n]
 }
 
-// count reads the length of a list, and fails if the rest of the block is too short for that many elements of at
-// least `bytes` bytes.
+// count reads the length of a list, and checks the length against the remaining bytes. It fails if the rest of the
+// block is too short for that many elements of at least `bytes` bytes.
 func (r *SampleReader) count(bytes int) int {
 	n := r.uvarint()
 	if r.err == nil && n > uint64((len(r.data)-r.at)/bytes) {
@@ -179,7 +180,7 @@ func (r *SampleReader) uvarint() uint64 {
 	return v
 }
 
-// fail keeps the first reason why the block is malformed, and returns it.
+// fail keeps and returns the first reason why the block is malformed.
 func (r *SampleReader) fail(element string) error {
 	if r.err == nil {
 		r.err = fmt.Errorf("decode samples: %w: %s", ErrMalformed, element)

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// goldenSamples returns a block with two series, the second with a staleness marker of Prometheus.
+// goldenSamples returns the encoded block of two test series for the golden files. The second has a staleness marker.
 func goldenSamples() []byte {
 	var b SampleBlock
 	b.Add([]SeriesLabel{{"__name__", "up"}, {"job", "node"}, {"namespace", "default"}}, []Sample{{1764007200500, 1}, {1764007215500, 0}})
@@ -22,7 +22,7 @@ type seriesSamples struct {
 	samples []Sample
 }
 
-// readSamples returns all series of a block.
+// readSamples returns all series of a block of samples.
 func readSamples(block []byte) (list []seriesSamples, err error) {
 	var r SampleReader
 	if err := r.Reset(block); err != nil {
@@ -34,7 +34,7 @@ func readSamples(block []byte) (list []seriesSamples, err error) {
 	return list, r.Err()
 }
 
-// equalSamples compares lists of series; values are equal if their bits are.
+// equalSamples compares lists of series. Values are equal if their bits are.
 func equalSamples(a, b []seriesSamples) bool {
 	return slices.EqualFunc(a, b, func(x, y seriesSamples) bool {
 		return slices.Equal(x.labels, y.labels) && slices.EqualFunc(x.samples, y.samples, func(x, y Sample) bool {
@@ -43,7 +43,7 @@ func equalSamples(a, b []seriesSamples) bool {
 	})
 }
 
-// TestSamplesKeepEachValue encodes random series and expects the reader to return them.
+// TestSamplesKeepEachValue encodes random series, and expects the same series from the reader.
 func TestSamplesKeepEachValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b SampleBlock
@@ -69,7 +69,8 @@ func TestSamplesKeepEachValue(t *testing.T) {
 	})
 }
 
-// FuzzSamples decodes random bytes as a block of samples: those without an error encode and decode to the same.
+// FuzzSamples decodes random bytes as a block of samples, and expects an error or usable samples. Decoded samples are
+// the same after encoding and decoding again.
 func FuzzSamples(f *testing.F) {
 	f.Add(goldenSamples())
 	f.Add([]byte{1, 0})

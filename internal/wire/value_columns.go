@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// BlockValue is one value of a ValueBlock: an item's value at one time. docs/protocol/columns.md has the format.
+// BlockValue is one value of an item at one time, inside a value block. docs/protocol/columns.md has the format.
 type BlockValue struct {
 	Position    uint32 // index of the item in its TemplateDefinition
 	Row         uint32 // index of the time
@@ -20,7 +20,7 @@ type BlockValue struct {
 
 const columnsVersion = 1
 
-// Modes of a column: the encoding of its values.
+// Modes of a column, which say how its values are encoded.
 const (
 	modeUnsigned    = iota // zigzag varints of the differences, modulo 2^64
 	modeDecimal            // the exponent k, then zigzag varints of the differences of value × 10^k
@@ -32,16 +32,16 @@ const (
 	rowSetFlag = 0x80 // a bit per time follows the mode: the column has no value at the others
 )
 
-// maxExponent is the largest k of a decimal column. Up to 10^22 a power of ten is exact as float64, so that one
-// division gives the nearest float64 of a decimal.
+// maxExponent is the greatest number of decimal places in a decimal column. Up to 10^22 a power of ten is exact as
+// float64, so that one division gives the nearest float64 of a decimal.
 const maxExponent = 18
 
 // powersOfTen has the powers of ten of decimal columns.
 var powersOfTen = [maxExponent + 1]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18}
 
-// AppendColumns encodes values as the columns of a ValueBlock, one column per item, and appends them. times are in
-// nanoseconds after the signal's time. The values are ordered by position; values of one position and kind stand
-// together, by ascending row.
+// AppendColumns appends the values of a value block as encoded columns, one per item. times are in nanoseconds after
+// the signal's time. The values are ordered by position; values of one position and kind stand together, by ascending
+// row.
 func AppendColumns(dst []byte, times []int64, values []BlockValue) []byte {
 	dst = binary.AppendUvarint(append(dst, columnsVersion), uint64(len(times)))
 	var last int64
@@ -63,7 +63,7 @@ func AppendColumns(dst []byte, times []int64, values []BlockValue) []byte {
 	return dst
 }
 
-// modeOf returns the encoding mode of a value for its column, such as unsigned or text; a float gets the raw mode.
+// modeOf returns the encoding mode of a value for its column, such as unsigned or text. A float gets the raw mode.
 func modeOf(v *BlockValue) byte {
 	switch {
 	case v.Unsupported:
@@ -76,7 +76,7 @@ func modeOf(v *BlockValue) byte {
 	return modeText
 }
 
-// appendColumn appends the encoding mode, the set of rows and the values of one column.
+// appendColumn appends one item's column, with encoding mode, set of rows and values.
 func appendColumn(dst []byte, times int, values []BlockValue) []byte {
 	mode, exponent := modeOf(&values[0]), 0
 	if mode == modeRaw {
@@ -118,8 +118,8 @@ func appendColumn(dst []byte, times int, values []BlockValue) []byte {
 	return dst
 }
 
-// decimalExponent returns the smallest k for which all values are exactly integers × 10^-k; ok is false if none
-// exists or raw floats are shorter.
+// decimalExponent returns how many decimal places all values need at most. All values are integers × 10^-k. ok is
+// false if no k exists or raw floats are shorter.
 func decimalExponent(values []BlockValue) (k int, ok bool) {
 	for k <= maxExponent && !areDecimals(values, k) {
 		k++
@@ -136,7 +136,8 @@ func decimalExponent(values []BlockValue) (k int, ok bool) {
 	return k, size <= 8*len(values)
 }
 
-// areDecimals reports whether each value is exactly an integer below 2^53 divided by 10^k.
+// areDecimals reports whether all values are exact decimal numbers with at most k decimal places. It is an integer
+// below 2^53 divided by 10^k.
 func areDecimals(values []BlockValue, k int) bool {
 	for i := range values {
 		f := values[i].Value.Float()
@@ -166,7 +167,7 @@ type ColumnReader struct {
 	last     uint64 // value before, for differences
 }
 
-// Reset starts to read another block and decodes the times of its rows.
+// Reset starts to read a further value block, and decodes the times of its rows.
 func (r *ColumnReader) Reset(b *ValueBlock) error {
 	*r = ColumnReader{data: b.Columns, times: r.times[:0], remaining: b.Rows}
 	if len(r.data) == 0 || r.data[0] != columnsVersion {
@@ -186,13 +187,13 @@ func (r *ColumnReader) Reset(b *ValueBlock) error {
 	return r.err
 }
 
-// Times returns the times of the rows, in nanoseconds after the signal's time, until the next Reset.
+// Times returns when the rows of the block were measured, in nanoseconds after the signal's time.
 func (r *ColumnReader) Times() []int64 { return r.times }
 
 // Err returns the error that ended Next early, or nil after all values were decoded.
 func (r *ColumnReader) Err() error { return r.err }
 
-// fail records an error and ends the reading of the block.
+// fail records an error, which ends the reading of the block.
 func (r *ColumnReader) fail(part string) error {
 	if r.err == nil {
 		r.err = fmt.Errorf("decode ValueBlock.columns: %w: %s at byte %d", ErrMalformed, part, r.at)
@@ -228,8 +229,8 @@ func (r *ColumnReader) readBytes(n uint64) []byte {
 	return b
 }
 
-// Next decodes the next value; it returns false at the end of the block, or at a malformed value: then Err is not
-// nil. A text in v is a part of the block.
+// Next decodes the next value of an item from the block. It returns false at the end of the block, or at a malformed
+// value. Then Err is not nil. A text in v is a part of the block.
 func (r *ColumnReader) Next(v *BlockValue) bool {
 	if r.err != nil {
 		return false
@@ -270,7 +271,8 @@ func (r *ColumnReader) Next(v *BlockValue) bool {
 	return r.err == nil
 }
 
-// nextRow moves to the next row that has a value in this column; it returns false at the end of the column.
+// nextRow moves to the next row (time) at which the item of the column has a value. It returns false at the end of the
+// column.
 func (r *ColumnReader) nextRow() bool {
 	for int(r.next) < len(r.times) {
 		if r.rows == nil || r.rows[r.next/8]&(1<<(r.next%8)) != 0 {
@@ -281,7 +283,8 @@ func (r *ColumnReader) nextRow() bool {
 	return false
 }
 
-// nextColumn decodes the head of the next column: its item, encoding mode and set of rows.
+// nextColumn decodes the start of the next column, which has the values of one item. The head has item, encoding mode
+// and set of rows.
 func (r *ColumnReader) nextColumn() bool {
 	position := uint64(r.position) + r.uvarint()
 	mode := r.readBytes(1)

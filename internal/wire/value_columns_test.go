@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// decodeColumns decodes all values of a block for tests.
+// decodeColumns decodes all values of a value block for tests.
 func decodeColumns(b *ValueBlock) (times []int64, values []BlockValue, err error) {
 	var r ColumnReader
 	if err := r.Reset(b); err != nil {
@@ -24,7 +24,8 @@ func decodeColumns(b *ValueBlock) (times []int64, values []BlockValue, err error
 	return r.Times(), values, r.Err()
 }
 
-// goldenValues returns test values for golden bytes: each encoding mode, at one or several of three times.
+// goldenValues returns the test values of the golden files. They have each encoding mode, at one or several of three
+// times.
 func goldenValues() (times []int64, values []BlockValue) {
 	return []int64{0, 1e9, 2e9}, []BlockValue{
 		{Position: 0, Row: 0, Value: item.FromFloat(0.25)}, {Position: 0, Row: 1, Value: item.FromFloat(0.3)}, {Position: 0, Row: 2, Value: item.FromFloat(-1)},
@@ -35,7 +36,7 @@ func goldenValues() (times []int64, values []BlockValue) {
 	}
 }
 
-// TestColumnsKeepEachValue checks that random values of all kinds are decoded bit for bit.
+// TestColumnsKeepEachValue encodes and decodes random values, and expects exactly the same values.
 func TestColumnsKeepEachValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		times := rapid.SliceOfN(rapid.Int64(), 1, 20).Draw(t, "times")
@@ -78,7 +79,7 @@ func TestColumnsKeepEachValue(t *testing.T) {
 	})
 }
 
-// TestColumnsAreSmall checks how many bytes each value of typical series takes in the columns.
+// TestColumnsAreSmall encodes typical series in columns, and expects few bytes per value.
 func TestColumnsAreSmall(t *testing.T) {
 	var values []BlockValue
 	for p := range uint32(100) {
@@ -91,7 +92,7 @@ func TestColumnsAreSmall(t *testing.T) {
 	}
 }
 
-// TestColumnsAllocateNothingPerValue checks that encoding and decoding columns allocates no memory per value.
+// TestColumnsAllocateNothingPerValue encodes and decodes columns, and expects no memory allocation per value.
 func TestColumnsAllocateNothingPerValue(t *testing.T) {
 	times, values := goldenValues()
 	dst := AppendColumns(nil, times, values)
@@ -109,7 +110,7 @@ func TestColumnsAllocateNothingPerValue(t *testing.T) {
 	}
 }
 
-// FuzzColumns decodes arbitrary bytes as columns, and checks that decoded values encode and decode to the same.
+// FuzzColumns decodes random bytes as columns, and expects equality after encoding and decoding again.
 func FuzzColumns(f *testing.F) {
 	times, values := goldenValues()
 	f.Add(uint32(len(values)), AppendColumns(nil, times, values))

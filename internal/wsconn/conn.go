@@ -21,7 +21,7 @@ const (
 	idleBufferBytes = 1024
 )
 
-// Op is the kind (opcode) of a WebSocket frame: binary, ping, pong or close.
+// Op is the kind (opcode) of a WebSocket frame, such as binary or ping.
 type Op = ws.OpCode
 
 // Kinds of messages that Read returns. A close frame ends Read with a *CloseError.
@@ -38,13 +38,13 @@ var (
 	ErrProtocol = errors.New("invalid WebSocket frame or handshake")
 )
 
-// CloseError is the close frame that the peer sent: code and reason.
+// CloseError is the error for a close frame of the peer. It has a code and a reason.
 type CloseError struct {
 	Code   uint16
 	Reason string
 }
 
-// Error returns the code and reason of the peer's close frame as a text.
+// Error returns the code and reason of the peer's close frame.
 func (e *CloseError) Error() string {
 	return fmt.Sprintf("the peer closed the connection (%d) %s", e.Code, e.Reason)
 }
@@ -78,7 +78,7 @@ type Conn struct {
 	idleBuffer  [idleBufferBytes]byte
 }
 
-// newConn returns a WebSocket connection on nc, as client or server.
+// newConn makes a network connection a WebSocket connection, in the role of client or server.
 func newConn(nc net.Conn, client bool, o Options) *Conn {
 	return &Conn{nc: nc, client: client, timeout: o.Timeout, buffers: o.Buffers, fragments: o.Fragments}
 }
@@ -89,7 +89,7 @@ func (c *Conn) NetConn() net.Conn { return c.nc }
 // Close closes the underlying connection without a close frame.
 func (c *Conn) Close() error { return c.nc.Close() }
 
-// Write sends a binary message; the caller leaves Headroom free bytes in front for the frame header. The header goes
+// Write sends a binary message. The caller leaves Headroom free bytes in front for the frame header. The header goes
 // into the headroom, so a message is one write without a copy; a client masks it in place. After an error the
 // connection is of no use.
 func (c *Conn) Write(frame []byte) error { return c.write(ws.OpBinary, frame) }
@@ -97,7 +97,7 @@ func (c *Conn) Write(frame []byte) error { return c.write(ws.OpBinary, frame) }
 // Ping sends a ping. The peer's pong returns the payload (at most 125 bytes).
 func (c *Conn) Ping(payload []byte) error { return c.writeControl(ws.OpPing, payload) }
 
-// Pong sends a pong without a ping before, which proves to the peer that this end is alive.
+// Pong sends a pong without a ping, as a sign of life to the peer.
 func (c *Conn) Pong() error { return c.writeControl(ws.OpPong, nil) }
 
 // WriteClose sends a close frame. The connection stays open for the peer's answer.
@@ -105,12 +105,12 @@ func (c *Conn) WriteClose(code uint16, reason string) error {
 	return c.writeControl(ws.OpClose, ws.NewCloseFrameBody(ws.StatusCode(code), reason[:min(len(reason), 120)]))
 }
 
-// writeControl sends a control frame.
+// writeControl sends a WebSocket control frame, such as a ping.
 func (c *Conn) writeControl(op Op, payload []byte) error {
 	return c.write(op, append(make([]byte, Headroom, Headroom+len(payload)), payload...))
 }
 
-// write puts the header before the payload and sends the frame; a client masks the payload.
+// write puts the frame header before the payload, and sends the frame. A client masks the payload.
 func (c *Conn) write(op Op, frame []byte) error {
 	payload := frame[Headroom:]
 	h := ws.Header{Fin: true, OpCode: op, Length: int64(len(payload))}
@@ -123,7 +123,7 @@ func (c *Conn) write(op Op, frame []byte) error {
 	return c.Send(frame[Headroom-size:])
 }
 
-// putHeader encodes a frame header at the start of b and returns its size.
+// putHeader encodes the header of a WebSocket frame at the start of b. It returns the header's size.
 func putHeader(b []byte, h ws.Header) int {
 	if err := ws.WriteHeaderBuffer(io.Discard, h, b); err != nil {
 		panic("BUG: encode a frame's header: " + err.Error())
@@ -131,7 +131,7 @@ func putHeader(b []byte, h ws.Header) int {
 	return ws.HeaderSize(h)
 }
 
-// AppendFrame encodes a server's binary message as a frame and appends it to dst, to be sent by Send.
+// AppendFrame encodes a server's binary message as a frame, and appends the frame to dst. Send sends the frame.
 func AppendFrame(dst []byte, parts ...[]byte) []byte {
 	h := ws.Header{Fin: true, OpCode: ws.OpBinary}
 	for _, p := range parts {
@@ -156,7 +156,8 @@ func (c *Conn) Send(frames []byte) error {
 	return err
 }
 
-// moveDeadline extends the write deadline, but at most once per timeout, to save system calls.
+// moveDeadline sets the time by which writes to the connection must succeed, later than before. To save system calls,
+// it does so at most once per timeout.
 func (c *Conn) moveDeadline() error {
 	now := time.Now() // its monotonic reading ignores changes of the wall clock
 	if c.deadline.Sub(now) > c.timeout {
@@ -169,9 +170,9 @@ func (c *Conn) moveDeadline() error {
 // maxDiscard bounds the bytes of a peer that CloseGracefully reads and drops.
 const maxDiscard = 8 << 20
 
-// CloseGracefully closes a connection only after the peer had time to read the last message. A close while bytes of
-// the peer are unread makes the kernel reset the connection, and the peer loses the message with the reason. So it
-// ends the server's half, drops incoming bytes for at most within, then closes. Nobody else may read meanwhile.
+// CloseGracefully closes a connection, but first lets the peer read the last message. A close while bytes of the peer
+// are unread makes the kernel reset the connection, and the peer loses the message with the reason. So it ends the
+// server's half, drops incoming bytes for at most within, then closes. Nobody else may read meanwhile.
 func CloseGracefully(nc net.Conn, within time.Duration) {
 	defer nc.Close()
 	_ = nc.SetDeadline(time.Now().Add(within))
@@ -179,8 +180,8 @@ func CloseGracefully(nc net.Conn, within time.Duration) {
 	_, _ = io.CopyN(io.Discard, below, maxDiscard)
 }
 
-// closeWrite closes the sending direction of a connection and of those below it, such as TCP below TLS, and returns
-// the lowest one.
+// closeWrite ends sending on a connection and on the connections below, such as TCP below TLS. TCP, for example, is
+// below TLS; it returns the lowest connection.
 func closeWrite(nc net.Conn) (below net.Conn) {
 	for below = nc; ; {
 		if w, ok := below.(interface{ CloseWrite() error }); ok {
@@ -194,10 +195,10 @@ func closeWrite(nc net.Conn) (below net.Conn) {
 	}
 }
 
-// CloseGracefully closes the underlying connection only after the peer had time to read the last message.
+// CloseGracefully closes the TCP or TLS connection, but first lets the peer read the last message.
 func (c *Conn) CloseGracefully(within time.Duration) { CloseGracefully(c.nc, within) }
 
-// CloseWrite closes the sending direction, and limits the time in which another goroutine may still read.
+// CloseWrite closes the sending direction. It limits the time in which another goroutine may still read.
 func (c *Conn) CloseWrite(within time.Duration) {
 	_ = c.nc.SetReadDeadline(time.Now().Add(within))
 	closeWrite(c.nc)

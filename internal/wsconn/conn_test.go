@@ -44,13 +44,13 @@ func newConnPair(t testing.TB) (server, client *Conn) {
 	return server, client
 }
 
-// newTestMessage returns a message of n bytes with free space in front for the frame header.
+// newTestMessage returns a message of n bytes, after free space for the frame header.
 func newTestMessage(n int) []byte {
 	return append(make([]byte, Headroom), bytes.Repeat([]byte{'m'}, n)...)
 }
 
-// TestMessagesOfAllSizesArrive sends messages of all lengths that are encoded differently, and expects them unchanged
-// in both directions, also several at once.
+// TestMessagesOfAllSizesArrive sends messages of many lengths in both directions, and expects unchanged messages. The
+// lengths are encoded differently; some messages are sent together.
 func TestMessagesOfAllSizesArrive(t *testing.T) {
 	server, client := newConnPair(t)
 	sizes := []int{0, 1, 125, 126, 127, idleBufferBytes - 8, idleBufferBytes - 1, idleBufferBytes, idleBufferBytes + 1, 4095, 65535, 65536, 1 << 20, 3, 900, 900, 900, 0}
@@ -89,7 +89,7 @@ func TestPingAndCloseAreAnswered(t *testing.T) {
 	}
 }
 
-// TestInvalidFramesAreRefused checks that frames that break RFC 6455 are refused.
+// TestInvalidFramesAreRefused sends frames that break RFC 6455, and expects refusals.
 func TestInvalidFramesAreRefused(t *testing.T) {
 	mask := func(h ws.Header) ws.Header { h.Masked = true; return h }
 	huge := []byte{0x82, 0xff}
@@ -117,7 +117,7 @@ func TestInvalidFramesAreRefused(t *testing.T) {
 	}
 }
 
-// encodeFrame returns a frame with this header and a payload of zeroes.
+// encodeFrame returns a frame with the given header and a payload of zeroes.
 func encodeFrame(h ws.Header) []byte {
 	var b bytes.Buffer
 	_ = ws.WriteHeader(&b, h)
@@ -125,8 +125,8 @@ func encodeFrame(h ws.Header) []byte {
 	return b.Bytes()
 }
 
-// TestFragmentedMessagesAreJoined sends a message in several frames with pings in between, and expects one message if
-// the option Fragments allows it.
+// TestFragmentedMessagesAreJoined sends a message in several frames, and expects one message. Pings come in between;
+// the option Fragments must allow several frames.
 func TestFragmentedMessagesAreJoined(t *testing.T) {
 	part := func(op ws.OpCode, fin bool, text string) []byte {
 		f := ws.NewFrame(op, fin, []byte(text))
@@ -185,7 +185,8 @@ func TestInvalidHandshakesAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzRead reads random bytes as frames, as server and as client, and expects no message above the length limit.
+// FuzzRead reads random bytes as frames, and expects no message above the length limit. It reads as server and as
+// client.
 func FuzzRead(f *testing.F) {
 	f.Add(encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 5}), true)
 	f.Add(encodeFrame(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 2000}), false)
@@ -205,8 +206,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzHandshake sends random handshakes, and expects the server to accept only those with the right path and
-// subprotocol.
+// FuzzHandshake sends random handshakes, and expects only the right path and subprotocol to be accepted.
 func FuzzHandshake(f *testing.F) {
 	const request = "GET /path HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: sub.v1\r\n\r\n"
@@ -227,7 +227,7 @@ func FuzzHandshake(f *testing.F) {
 	})
 }
 
-// replayConn is a connection in memory whose Read returns given bytes.
+// replayConn is a connection in memory for tests. Its Read returns given bytes.
 type replayConn struct {
 	net.Conn
 	r io.Reader
@@ -245,7 +245,8 @@ func (r *replayConn) SetWriteDeadline(time.Time) error { return nil }
 // Close does nothing, because the bytes are in memory.
 func (r *replayConn) Close() error { return nil }
 
-// BenchmarkRoundTrip measures a message with four results and its acknowledgement over loopback TCP.
+// BenchmarkRoundTrip measures the time from a sent message to its acknowledgement, over loopback TCP. A round trip is
+// a message with four results, and its acknowledgement.
 func BenchmarkRoundTrip(b *testing.B) {
 	server, client := newConnPair(b)
 	go func() {
@@ -267,8 +268,8 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// TestMessagesSentTogetherAreReadAtOnce checks that one system call reads messages that arrive together, and that
-// HasFrame reports another complete message. Messages that the server sends together arrive one by one.
+// TestMessagesSentTogetherAreReadAtOnce sends messages together, and expects one system call to read all that have
+// arrived. HasFrame reports another complete message. Messages that the server sends together arrive one by one.
 func TestMessagesSentTogetherAreReadAtOnce(t *testing.T) {
 	sizes := []int{0, 3, 125, 126, 900, 900, 5000, readAheadBytes - 8, readAheadBytes, readAheadBytes + 1, 65536, 1 << 20, 7, 7}
 	accepted, client := newConnPair(t)
@@ -305,8 +306,8 @@ func TestMessagesSentTogetherAreReadAtOnce(t *testing.T) {
 	}
 }
 
-// TestPeerThatStillSendsReadsTheCloseReason sends a message that is too large, and expects the client to read the
-// reason in the server's close frame while it still sends.
+// TestPeerThatStillSendsReadsTheCloseReason sends a too large message, and expects the client to read the reason for
+// the refusal. The server's close frame has the reason, and arrives while the client still sends.
 func TestPeerThatStillSendsReadsTheCloseReason(t *testing.T) {
 	for range 5 {
 		server, client := newConnPair(t)
@@ -330,8 +331,8 @@ func TestPeerThatStillSendsReadsTheCloseReason(t *testing.T) {
 	}
 }
 
-// TestCloseGracefullyEndsWithAHangingPeer checks that CloseGracefully returns soon even if the peer neither reads nor
-// closes.
+// TestCloseGracefullyEndsWithAHangingPeer calls CloseGracefully with a peer that neither reads nor closes, and expects
+// a quick return.
 func TestCloseGracefullyEndsWithAHangingPeer(t *testing.T) {
 	server, _ := newConnPair(t)
 	began := time.Now()
@@ -341,8 +342,8 @@ func TestCloseGracefullyEndsWithAHangingPeer(t *testing.T) {
 	}
 }
 
-// TestAnnouncedLengthAllocatesNothing checks that a header with a large length allocates no memory before bytes of
-// the message arrive.
+// TestAnnouncedLengthAllocatesNothing sends the header of a long message, and expects no memory use before the message
+// itself.
 func TestAnnouncedLengthAllocatesNothing(t *testing.T) {
 	server, client := newConnPair(t)
 	head := encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 1 << 20})

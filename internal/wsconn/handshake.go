@@ -19,14 +19,14 @@ const MaxHandshakeBytes = 64 << 10
 // ErrHandshakeSize means that an opening handshake is longer than MaxHandshakeBytes.
 var ErrHandshakeSize = errors.New("the opening handshake is larger than 64 KiB")
 
-// Handshake is a connection whose Read fails after MaxHandshakeBytes, to limit the size of a WebSocket handshake.
-// Frames behind it are read from Conn itself.
+// Handshake is a connection during the WebSocket handshake, with a limit on the bytes read. Its Read fails after
+// MaxHandshakeBytes. Frames behind it are read from Conn itself.
 type Handshake struct {
 	net.Conn
 	read int
 }
 
-// Read reads at most MaxHandshakeBytes in total, then fails.
+// Read reads handshake bytes, and fails after MaxHandshakeBytes in total. Then it fails.
 func (h *Handshake) Read(p []byte) (int, error) {
 	left := MaxHandshakeBytes - h.read
 	if left <= 0 {
@@ -37,7 +37,7 @@ func (h *Handshake) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Accept answers the WebSocket handshake of a client that requests this path and subprotocol, and refuses others with
+// Accept answers a client's WebSocket handshake with the given path and subprotocol. It refuses other handshakes with
 // an HTTP error. The caller sets the deadline of the handshake on nc.
 func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 	agreed := false
@@ -70,8 +70,8 @@ func Accept(nc net.Conn, path, subprotocol string, o Options) (*Conn, error) {
 	return newConn(nc, false, o), nil
 }
 
-// NewServerConn returns a connection for the server's side, from the result of ws.Upgrader. If nc is a syscall.Conn,
-// one system call reads several messages.
+// NewServerConn returns the server's side of a connection. ws.Upgrader has performed the handshake. If nc is a
+// syscall.Conn, one system call reads several messages.
 func NewServerConn(nc net.Conn, o Options) *Conn {
 	c := newConn(nc, false, o)
 	c.raw = newRawReader(nc, c)
@@ -91,8 +91,8 @@ func Connect(nc net.Conn, host, path, subprotocol string, o Options) (*Conn, err
 	return NewClientConn(nc, br, o)
 }
 
-// NewClientConn returns a connection for the client's side, from the result of ws.Dialer. br is the reader that the
-// dialer returned, with frames that came with the answer; or nil.
+// NewClientConn returns the client's side of a connection. ws.Dialer has performed the handshake. br is the reader
+// that the dialer returned, with frames that came with the answer; or nil.
 func NewClientConn(nc net.Conn, br *bufio.Reader, o Options) (*Conn, error) {
 	c := newConn(nc, true, o)
 	if br != nil {

@@ -12,8 +12,8 @@ import (
 // readAheadBytes bounds the bytes that one system call reads, which may be several messages.
 const readAheadBytes = 8 << 10
 
-// rawReader reads from the socket below a net.Conn, so that an idle connection needs no buffer. It takes a pooled
-// buffer only when bytes have arrived, so that an idle connection holds none.
+// rawReader reads from the socket below a net.Conn. It takes a pooled buffer only when bytes have arrived, so that an
+// idle connection holds none.
 type rawReader struct {
 	conn syscall.RawConn
 	read func(fd uintptr) bool // made once, for all reads
@@ -21,7 +21,8 @@ type rawReader struct {
 	err  error
 }
 
-// newRawReader returns a reader of the socket below an unencrypted connection, or nil if nc gives no access to one.
+// newRawReader returns a reader that waits for the socket itself, for connections without TLS. It returns nil if nc
+// gives no access to a socket.
 func newRawReader(nc net.Conn, c *Conn) *rawReader {
 	f, ok := nc.(syscall.Conn)
 	if !ok {
@@ -48,8 +49,8 @@ func newRawReader(nc net.Conn, c *Conn) *rawReader {
 	return r
 }
 
-// waitAndReadRaw waits until the socket has bytes and reads them into the receive buffer, without a buffer while it
-// waits.
+// waitAndReadRaw waits for bytes from the socket, and reads the bytes into the receive buffer. While it waits, it
+// needs no buffer.
 func (c *Conn) waitAndReadRaw() error {
 	if err := c.raw.conn.Read(c.raw.read); err != nil {
 		return err

@@ -4,11 +4,11 @@ package wsconn
 
 import "net"
 
-// rawReader is unused: the variant for systems other than Unix, where connections read by net.Conn.
+// rawReader is unused on systems other than Unix, where connections read through net.Conn.
 type rawReader struct{}
 
-// newRawReader returns nil, so that connections read by net.Conn: the variant for systems other than Unix.
+// newRawReader returns nil on systems other than Unix, where connections read through net.Conn.
 func newRawReader(net.Conn, *Conn) *rawReader { return nil }
 
-// waitAndReadRaw is never called: the variant for systems other than Unix, where newRawReader returns nil.
+// waitAndReadRaw is never called on systems other than Unix, where newRawReader returns nil.
 func (c *Conn) waitAndReadRaw() error { panic("BUG: there is no raw connection here") }

@@ -60,8 +60,8 @@ func (c *Conn) readFrame(limit int, continued bool) (h ws.Header, payload []byte
 	return h, payload, nil
 }
 
-// readRest reads the continuation frames of a fragmented message and joins them. Control frames may come between
-// them.
+// readRest reads the remaining frames of a message in several frames, and joins the payloads. Control frames may come
+// between them.
 func (c *Conn) readRest(first []byte, limit int) ([]byte, error) {
 	message := append(make([]byte, 0, min(2*len(first), limit)), first...)
 	for range maxFrames {
@@ -95,8 +95,7 @@ func (c *Conn) handleControl(op Op, payload []byte) error {
 	return nil
 }
 
-// findFrameViolation describes how a frame breaks the WebSocket standard (RFC 6455), or returns "" if the frame is
-// valid.
+// findFrameViolation describes how a frame breaks the WebSocket standard (RFC 6455). For a valid frame it returns "".
 func (c *Conn) findFrameViolation(h *ws.Header, continued bool) string {
 	switch {
 	case h.Rsv != 0:
@@ -119,7 +118,8 @@ func (c *Conn) findFrameViolation(h *ws.Header, continued bool) string {
 	return ""
 }
 
-// readPayload returns the next n bytes from the buffer of received bytes if they fit, otherwise from a pooled buffer.
+// readPayload returns the next n bytes of a message. They come from the buffer of received bytes if they fit,
+// otherwise from a pooled buffer.
 func (c *Conn) readPayload(n int) ([]byte, error) {
 	have, window := c.unreadTo-c.unreadFrom, c.window()
 	if n <= have {
@@ -155,7 +155,7 @@ func (c *Conn) readPayload(n int) ([]byte, error) {
 	}
 }
 
-// Wait waits until bytes can be read; an idle connection waits here, on a small goroutine stack and without a large
+// Wait waits until bytes can be read. An idle connection waits here with a small goroutine stack and without a large
 // buffer. The payload of the last Read is no longer valid.
 func (c *Conn) Wait() error {
 	c.releaseBuffers()
@@ -173,7 +173,7 @@ func (c *Conn) Wait() error {
 	return nil
 }
 
-// releaseBuffers returns pooled buffers to their pool after their bytes have been read.
+// releaseBuffers returns buffers to their pool after their bytes have been read.
 func (c *Conn) releaseBuffers() {
 	if c.longPayload != nil {
 		c.buffers.put(c.longPayload)
@@ -185,7 +185,7 @@ func (c *Conn) releaseBuffers() {
 	}
 }
 
-// window returns the receive buffer, which holds bytes that Read has not returned yet.
+// window returns the received bytes that Read has not returned yet, with their whole buffer.
 func (c *Conn) window() []byte {
 	if c.readAhead != nil {
 		return *c.readAhead
@@ -193,7 +193,7 @@ func (c *Conn) window() []byte {
 	return c.idleBuffer[:]
 }
 
-// HasFrame reports whether a complete frame has already been received, so that Read would not block.
+// HasFrame reports whether a complete frame has arrived. Then Read does not block.
 func (c *Conn) HasFrame() bool {
 	b := c.window()[c.unreadFrom:c.unreadTo]
 	if len(b) < 2 {
@@ -212,10 +212,10 @@ func (c *Conn) HasFrame() bool {
 	return len(b) >= size+n
 }
 
-// windowReader is an io.Reader of the bytes that a connection has received.
+// windowReader reads the bytes that a connection has received, as an io.Reader.
 type windowReader Conn
 
-// Read returns received bytes and waits for new ones if all have been read.
+// Read returns bytes that have arrived, or waits for new bytes. If all have been read, it waits for new bytes.
 func (r *windowReader) Read(p []byte) (int, error) {
 	c := (*Conn)(r)
 	if c.unreadFrom == c.unreadTo {
@@ -231,7 +231,7 @@ func (r *windowReader) Read(p []byte) (int, error) {
 // Buffers has pools of buffers for long messages, one pool for each power of two. The zero value is ready.
 type Buffers struct{ pools [21]sync.Pool } // 2^0 … 2^20
 
-// get returns a pooled buffer of at least n bytes.
+// get returns a buffer of at least n bytes from its pool.
 func (b *Buffers) get(n int) *[]byte {
 	class := bits.Len(uint(n - 1))
 	if class >= len(b.pools) {

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ruleImport is a discovery rule of Zabbix during its conversion to one of Muster.
+// ruleImport is a discovery rule while the import converts the rule to Muster's form.
 type ruleImport struct {
 	*template
 	entity  *conversion.Mapping
@@ -23,7 +23,7 @@ type ruleImport struct {
 	names   map[string][]string // names of trigger prototypes here by their names in the export
 }
 
-// importRule imports a discovery rule with its prototypes.
+// importRule imports a discovery rule of Zabbix with its prototypes.
 func (im *importer) importRule(t *template, e *conversion.Mapping) {
 	im.result.Counts.Rules++
 	r := &ruleImport{template: t, entity: e, subject: "discovery rule " + e.TextOf("key"), items: map[string][]string{}, names: map[string][]string{}}
@@ -59,7 +59,7 @@ func (im *importer) importRule(t *template, e *conversion.Mapping) {
 	t.spec.Discovery = append(t.spec.Discovery, r.spec)
 }
 
-// countPrototypes counts the prototypes of a discovery rule that is not imported.
+// countPrototypes counts the prototypes of a discovery rule that the import leaves out.
 func (im *importer) countPrototypes(e *conversion.Mapping) {
 	list := e.List("item_prototypes")
 	im.result.Counts.Items += len(list)
@@ -70,7 +70,8 @@ func (im *importer) countPrototypes(e *conversion.Mapping) {
 	}
 }
 
-// importRuleItem imports the item of a discovery rule: the source of its values and their preprocessing steps.
+// importRuleItem imports the item of a discovery rule. The item has the source of the rule's values and their
+// preprocessing steps.
 func (im *importer) importRuleItem(r *ruleImport) {
 	of := model.Item{Key: r.entity.TextOf("key"), Type: "text"}
 	im.importSource(r.template, r.entity, r.subject, &of)
@@ -94,8 +95,7 @@ func (im *importer) importRuleItem(r *ruleImport) {
 	}
 }
 
-// compileRule compiles parts of a discovery rule to find errors; a macro without a value is no error. Macros without a value
-// are no error.
+// compileRule finds errors in a discovery rule by compiling its parts. Macros without a value are no error.
 func compileRule(t *template, d *model.DefinitionRule) error {
 	_, err := discovery.Compile(d, t.macros)
 	if _, missing := err.(*model.MissingMacroError); missing {
@@ -104,7 +104,7 @@ func compileRule(t *template, d *model.DefinitionRule) error {
 	return err
 }
 
-// importFilter imports the filter of a discovery rule; nil means that the rule has none.
+// importFilter imports the filter of a discovery rule. It returns nil if the rule has no filter.
 func (im *importer) importFilter(r *ruleImport, e *conversion.Mapping, what string) *model.DiscoveryFilter {
 	if e == nil {
 		return nil
@@ -155,14 +155,14 @@ func (im *importer) importFilter(r *ruleImport, e *conversion.Mapping, what stri
 	return f
 }
 
-// mentionsUnset reports whether a text contains a macro that has no value in the template.
+// mentionsUnset reports whether a text uses a macro for which the template has no value.
 func mentionsUnset(t *template, text string) bool {
 	_, err := t.macros.Expand(text)
 	return err != nil
 }
 
-// withoutPatterns returns the conditions of a discovery filter without their patterns, each only requiring that its
-// macro exists, to check the formula over the conditions.
+// withoutPatterns returns the conditions of a discovery filter with each pattern replaced by "the macro exists". Each
+// condition only requires that its macro exists; so the formula over the conditions can be checked.
 func withoutPatterns(list []model.DiscoveryCondition) (out []model.DiscoveryCondition) {
 	for _, c := range list {
 		out = append(out, model.DiscoveryCondition{ID: c.ID, Macro: c.Macro, Exists: new(true)})
@@ -170,8 +170,8 @@ func withoutPatterns(list []model.DiscoveryCondition) (out []model.DiscoveryCond
 	return out
 }
 
-// joinConditions returns the formula that connects all conditions by and, or all by or; an empty text stands for the default
-// formula.
+// joinConditions returns a formula that joins the conditions of a discovery filter by "and" or "or". An empty text
+// stands for the default formula.
 func joinConditions(list []model.DiscoveryCondition, how string) string {
 	if len(list) < 2 || how != "AND" && how != "OR" {
 		return ""
@@ -186,7 +186,8 @@ func joinConditions(list []model.DiscoveryCondition, how string) string {
 	return strings.Join(ids, " "+strings.ToLower(how)+" ")
 }
 
-// importLifetime imports the times after which lost entities are disabled and deleted. Before 7.0 they were never disabled.
+// importLifetime imports how long a discovered entity, such as a disk, is kept after its disappearance. Lost entities
+// are no longer in the discovered list. Before 7.0 they were never disabled.
 func (im *importer) importLifetime(r *ruleImport) {
 	before7 := r.version < "7"
 	deflt := "7d"
@@ -207,7 +208,7 @@ func (im *importer) importLifetime(r *ruleImport) {
 	}
 }
 
-// lostAfter converts the time after which lost entities are disabled or deleted to Muster's form: never, now or a
+// lostAfter converts how long vanished discovered entities are kept to Muster's form. The result is never, now or a
 // duration.
 func (im *importer) lostAfter(r *ruleImport, kind, text string) string {
 	switch _, how, _ := strings.Cut(kind, "_"); how {
@@ -228,7 +229,7 @@ func (im *importer) lostAfter(r *ruleImport, kind, text string) string {
 	return model.Duration(d).String()
 }
 
-// importPrototypes imports the prototypes of items and triggers.
+// importPrototypes imports the item and trigger prototypes of a discovery rule.
 func (im *importer) importPrototypes(r *ruleImport) {
 	list := r.entity.List("item_prototypes")
 	for _, one := range list {
@@ -281,8 +282,8 @@ func (im *importer) importPrototypes(r *ruleImport) {
 	}
 }
 
-// agentFault returns the reason why agents cannot find the rule's entities and so collect none of their items, or an empty text if
-// they can.
+// agentFault returns why agents cannot run the discovery rule, or an empty text. Agents then collect none of the items
+// of the entities.
 func (r *ruleImport) agentFault() string {
 	of := r.spec.Item()
 	for range r.template.spec.Items { // a chain of masters is not longer
@@ -301,7 +302,7 @@ func (r *ruleImport) agentFault() string {
 	return ""
 }
 
-// importOverrides imports the overrides of a rule, in the order of their steps.
+// importOverrides imports the overrides of a discovery rule, in the order of their steps.
 func (im *importer) importOverrides(r *ruleImport) {
 	list := r.entity.List("overrides")
 	step := func(e *conversion.Mapping) int { n, _ := strconv.Atoi(e.TextOf("step")); return n }
@@ -333,7 +334,7 @@ func (im *importer) importOverrides(r *ruleImport) {
 	}
 }
 
-// importOperation imports one operation of an override.
+// importOperation imports one operation of a discovery rule's override.
 func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what string, o *model.DiscoveryOverride) {
 	object := constant(e, "operationobject", "")
 	prototypes := r.items
@@ -347,7 +348,7 @@ func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what s
 	}
 	names, all, err := selectedPrototypes(prototypes, constant(e, "operator", "EQUAL"), e.TextOf("value"))
 	if err == nil && !all && len(names) == 0 {
-		err = fmt.Errorf("no prototype has such a name, as it is written in the rule")
+		err = fmt.Errorf("no prototype in the rule has exactly such a name")
 	}
 	if err != nil {
 		im.lose(e, what, "operation on names that %s %q left out: %s", strings.ToLower(constant(e, "operator", "EQUAL")), e.TextOf("value"), conversion.OneLine(err.Error()))
@@ -397,8 +398,8 @@ func (im *importer) importOperation(r *ruleImport, e *conversion.Mapping, what s
 	}
 }
 
-// selectedPrototypes returns the names of the prototypes that an operation of an override selects; all is true if it
-// selects every prototype.
+// selectedPrototypes returns the prototypes that an operation of an override selects, by name. The result all is true
+// if it selects every prototype.
 func selectedPrototypes(prototypes map[string][]string, operator, value string) (list []string, all bool, err error) {
 	match := func(name string) bool { return name == value }
 	switch operator {
@@ -431,7 +432,8 @@ func selectedPrototypes(prototypes map[string][]string, operator, value string) 
 	return list, false, nil
 }
 
-// dropRefusedPart removes the part of a discovery rule that Muster's validation refuses, and returns the part's name.
+// dropRefusedPart removes a part of a discovery rule because Muster's validation refuses the part. It returns the name
+// of the part.
 func dropRefusedPart(t *template, i int, field string) string {
 	r := &t.spec.Discovery[i]
 	_, rest, _ := strings.Cut(field, "].")

@@ -21,20 +21,21 @@ import (
 	"github.com/muster-fleet/muster/internal/prep"
 )
 
-// Result is the outcome of an import.
+// Result has what an import has made, and notes about what the import left out.
 type Result struct {
 	conversion.Result
 	Counts Counts `json:"counts"`
 }
 
-// Counts has the numbers of parts in the files, and of those that were imported.
+// Counts has the numbers of templates, items and other parts, in the files and imported.
 type Counts struct {
 	Templates, Items, Steps, Triggers, Rules                      int // with those of discovery rules
 	ImportedItems, ImportedSteps, ImportedTriggers, ImportedRules int
 	Sources                                                       model.ItemSources // of the imported items and rules
 }
 
-// Options has the registry of kinds, and the function that tells which item keys agents collect.
+// Options has the registry of kinds, and a function to check item keys. The function tells which item keys agents
+// collect.
 type Options struct {
 	Kinds *kind.Registry
 	// CheckKey returns the reason why an agent collects no item with a key; nil: it does.
@@ -86,12 +87,12 @@ func (im *importer) lose(e *conversion.Mapping, what, format string, args ...any
 	im.result.AddNote(e.File, e.Line(), what, true, format, args...)
 }
 
-// change adds a note that a part of an entity was imported in another form.
+// change adds a note that a part of an entity was imported in changed form.
 func (im *importer) change(e *conversion.Mapping, what, format string, args ...any) {
 	im.result.AddNote(e.File, e.Line(), what, false, format, args...)
 }
 
-// template is a template of Zabbix during its conversion to a Template resource.
+// template is a template of Zabbix while the import converts the template to Muster's form.
 type template struct {
 	entity       *conversion.Mapping
 	name         string // technical name
@@ -107,7 +108,7 @@ type template struct {
 	dependencies []dependency
 }
 
-// omission is a note that would be added for several entities of a template, with the number of these entities.
+// omission is a note about what the import left out, with the number of affected entities.
 type omission struct {
 	first   *conversion.Mapping
 	subject string
@@ -116,10 +117,10 @@ type omission struct {
 	count   int
 }
 
-// title returns the name of the template for notes.
+// title returns the name of the template, for notes.
 func (t *template) title() string { return "template " + t.name }
 
-// count counts an entity under a note, so that the note is added only once per template.
+// count counts how many entities of a template have the same note. So the note is added only once per template.
 func count(list map[string]*omission, e *conversion.Mapping, what, text string, isLost bool) {
 	key := what + "\x00" + text
 	if list[key] == nil {
@@ -128,14 +129,15 @@ func count(list map[string]*omission, e *conversion.Mapping, what, text string, 
 	list[key].count++
 }
 
-// omit counts, as not imported, those fields of an entity that the importer has not read.
+// omit adds a note for each field of an entity that the import has not read.
 func (t *template) omit(e *conversion.Mapping, what string) {
 	for _, name := range e.UnreadFields() {
 		count(t.omitted, e, what, "field "+name+" has no equivalent in Muster", true)
 	}
 }
 
-// addTemplate imports a template, except triggers that the export lists outside of it.
+// addTemplate imports a template, with all parts that its entry in the export contains. The export lists some triggers
+// outside of the template.
 func (im *importer) addTemplate(e *conversion.Mapping, version string) {
 	im.result.Counts.Templates++
 	t := &template{
@@ -179,7 +181,7 @@ func (im *importer) addTemplate(e *conversion.Mapping, version string) {
 // maxMacroValue bounds the value of a macro, in bytes.
 const maxMacroValue = 2048
 
-// importMacros imports the macros with their values.
+// importMacros imports the macros of a template with their values.
 func (im *importer) importMacros(t *template) {
 	values := map[string]string{}
 	for _, one := range t.entity.List("macros") {
@@ -224,7 +226,7 @@ var mappingTypes = map[string]string{
 	"EQUAL": "", "GREATER_OR_EQUAL": "greaterOrEqual", "LESS_OR_EQUAL": "lessOrEqual", "IN_RANGE": "inRange", "REGEXP": "regexp", "DEFAULT": "default",
 }
 
-// importValueMaps imports the value maps.
+// importValueMaps imports the value maps of a template.
 func (im *importer) importValueMaps(t *template) {
 	for _, one := range t.entity.List("valuemaps") {
 		m := model.ValueMap{Name: conversion.ShortenLine(one.TextOf("name"), model.MaxName)}
@@ -250,8 +252,8 @@ func (im *importer) importValueMaps(t *template) {
 	}
 }
 
-// dropRefused removes the item, trigger, value map or macro that Muster's validation refuses for an unforeseen reason. It
-// reports whether there was one.
+// dropRefused removes the item, trigger, value map or macro that Muster's validation refuses. It reports whether there
+// was one.
 func (im *importer) dropRefused(t *template, flaw *model.Flaw) bool {
 	list, rest, _ := strings.Cut(strings.TrimPrefix(flaw.Field, "spec."), "[")
 	digits, _, _ := strings.Cut(rest, "]")
@@ -321,7 +323,7 @@ func (im *importer) finish(t *template) {
 	im.addSecrets(t)
 }
 
-// addSpec counts the parts of an imported template.
+// addSpec adds the numbers of an imported template's items, triggers and rules to the counts.
 func (n *Counts) addSpec(s *model.TemplateSpec) {
 	all := s.AllItems()
 	more, of := (&model.TemplateSpec{Items: all}).CountSources(), &n.Sources

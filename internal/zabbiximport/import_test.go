@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// options returns the options for imports in tests; the test's agent knows three item keys.
+// options returns the import options of the tests. The agent of the tests knows three item keys.
 func options() Options {
 	return Options{Kinds: kind.All(), CheckKey: func(key string) error {
 		if name, _, _ := strings.Cut(key, "["); name == "system.cpu.load" || name == "agent.ping" || name == "vfs.fs.size" {
@@ -25,8 +25,8 @@ func options() Options {
 	}}
 }
 
-// TestImportGolden imports an export with every field that has an equivalent in Muster and with every kind of field
-// that has none, and compares resources and notes with a golden file.
+// TestImportGolden imports an export with every kind of field, and compares resources and notes with a golden file.
+// Some fields have an equivalent in Muster and some have none.
 func TestImportGolden(t *testing.T) {
 	data, err := os.ReadFile("testdata/export.in")
 	testenv.NoError(t, err)
@@ -54,8 +54,7 @@ func TestImportRefusesOtherFiles(t *testing.T) {
 	}
 }
 
-// TestImportDropsRefusedParts imports an export of which some parts exceed limits, and expects all other parts to be
-// imported.
+// TestImportDropsRefusedParts imports an export with some parts over the limits, and expects all other parts.
 func TestImportDropsRefusedParts(t *testing.T) {
 	long := strings.Repeat("x", 3000)
 	data := fmt.Sprintf(`{"zabbix_export":{"templates":[{"template":"a","macros":[{"macro":"{$A}","value":%[1]q},{"macro":"{$B}","value":"1"}],
@@ -69,8 +68,8 @@ func TestImportDropsRefusedParts(t *testing.T) {
 	}
 }
 
-// TestImportFolder imports the exports in the folder that MUSTER_ZABBIX_TEMPLATES names, and expects valid resources with
-// nearly all items, steps and triggers.
+// TestImportFolder imports real exports from a folder, and expects nearly all items, steps and triggers.
+// MUSTER_ZABBIX_TEMPLATES names the folder; all resources must be valid.
 func TestImportFolder(t *testing.T) {
 	folder := os.Getenv("MUSTER_ZABBIX_TEMPLATES")
 	if folder == "" {
@@ -105,7 +104,7 @@ func TestImportFolder(t *testing.T) {
 	}
 }
 
-// FuzzImport imports random files: each resource of an import is valid.
+// FuzzImport imports random files, and expects valid resources.
 func FuzzImport(f *testing.F) {
 	data, err := os.ReadFile("testdata/export.in")
 	testenv.NoError(f, err)

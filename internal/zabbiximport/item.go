@@ -19,7 +19,7 @@ import (
 // valueTypes has the types of values by their names in exports.
 var valueTypes = map[string]string{"UNSIGNED": "unsigned", "FLOAT": "", "CHAR": "text", "TEXT": "text", "LOG": "log"}
 
-// idleType describes a type of Zabbix items whose values Muster does not collect.
+// idleType describes a type of Zabbix item for which Muster has no collector.
 type idleType struct {
 	text   string
 	detail string // the field with the source of the values
@@ -41,7 +41,7 @@ var connectionFields = []string{
 	"ssl_key_file", "ssl_key_password", "allow_traps", "allowed_hosts", "snmp_community", "snmpv3_securityname", "port",
 }
 
-// importItem imports an item with its steps.
+// importItem imports an item of Zabbix with its preprocessing steps.
 func (im *importer) importItem(t *template, e *conversion.Mapping) {
 	im.result.Counts.Items++
 	if of, ok := im.newItem(t, e, "item "+e.TextOf("key")); ok {
@@ -50,7 +50,7 @@ func (im *importer) importItem(t *template, e *conversion.Mapping) {
 	}
 }
 
-// newItem imports an item or a prototype of one.
+// newItem converts an item or item prototype of the export to an item of Muster.
 func (im *importer) newItem(t *template, e *conversion.Mapping, what string) (of model.Item, ok bool) {
 	of = model.Item{Key: e.TextOf("key"), Unit: conversion.OneLine(e.TextOf("units")), Disabled: isDisabled(e)}
 	word := constant(e, "value_type", "UNSIGNED")
@@ -83,14 +83,15 @@ func (im *importer) newItem(t *template, e *conversion.Mapping, what string) (of
 	return of, true
 }
 
-// isDisabled reports whether an item, rule or trigger is disabled, or is a prototype with which nothing is discovered.
+// isDisabled reports whether an item, rule or trigger of the export is disabled. Prototypes that Zabbix does not
+// discover count as disabled.
 func isDisabled(e *conversion.Mapping) bool {
 	status, discover := constant(e, "status", "ENABLED"), constant(e, "discover", "DISCOVER")
 	return status == "DISABLED" || discover == "NO_DISCOVER"
 }
 
-// claimKey records the key of an item, rule or prototype, and returns false for an invalid key or one that the template
-// already has.
+// claimKey reserves the key of an item, rule or prototype, and refuses an invalid or repeated key. For an invalid or
+// repeated key it returns false.
 func (im *importer) claimKey(t *template, e *conversion.Mapping, what, key string) bool {
 	switch {
 	case key == "" || len(key) > maxKey || model.HasControl(key):
@@ -107,7 +108,8 @@ func (im *importer) claimKey(t *template, e *conversion.Mapping, what, key strin
 // maxKey bounds the key of an item, in bytes.
 const maxKey = 2048
 
-// importSource imports the source of an item's values, such as agent, trapper or master item.
+// importSource imports the source of an item's values. Sources are, for example, the agent, a trapper or a master
+// item.
 func (im *importer) importSource(t *template, e *conversion.Mapping, what string, of *model.Item) {
 	switch word := constant(e, "type", "ZABBIX_PASSIVE"); word {
 	case "TRAP":
@@ -153,7 +155,8 @@ func (im *importer) importSource(t *template, e *conversion.Mapping, what string
 	}
 }
 
-// importFormula imports a calculated item. checkFormulas compiles it, when all items of the template are known.
+// importFormula imports the formula of a calculated item. checkFormulas compiles it, when all items of the template
+// are known.
 func (im *importer) importFormula(t *template, e *conversion.Mapping, what string, of *model.Item) {
 	im.importInterval(t, e, what, of)
 	formula, err := trigger.ReplaceHosts(e.TextOf("params"), func(host string) (string, error) {
@@ -171,13 +174,14 @@ func (im *importer) importFormula(t *template, e *conversion.Mapping, what strin
 	t.formulas[of.Key] = e
 }
 
-// loseFormula marks a calculated item as not collected.
+// loseFormula marks a calculated item with an unusable formula as not collected.
 func (im *importer) loseFormula(e *conversion.Mapping, what string, of *model.Item, err error) {
 	im.setIdle(e, what, of, "calculated: "+reasonOf(err))
 	im.lose(e, what, "%s", reasonOf(err))
 }
 
-// checkFormulas compiles the formulas of a list of items over the items of the template and the prototypes of a rule.
+// checkFormulas compiles the formulas of a list of items. The formulas may read items of the template and prototypes
+// of a rule.
 func (im *importer) checkFormulas(t *template, list, prototypes []model.Item) {
 	items := slices.Concat(t.spec.Items, prototypes)
 	slices.SortFunc(items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
@@ -188,7 +192,7 @@ func (im *importer) checkFormulas(t *template, list, prototypes []model.Item) {
 		}
 		program, err := trigger.CompileFormula(items, of.Formula, t.macroValue(prototypes != nil))
 		if err == nil && prototypes != nil && len(program.Selections()) > 0 {
-			err = fmt.Errorf("a discovered item reads items of its own node")
+			err = fmt.Errorf("a discovered item can only read items of its own node")
 		}
 		if err != nil {
 			im.loseFormula(t.formulas[of.Key], "item "+of.Key, of, err)
@@ -196,7 +200,7 @@ func (im *importer) checkFormulas(t *template, list, prototypes []model.Item) {
 	}
 }
 
-// setIdle marks an item as not collected.
+// setIdle makes an item one that Muster does not collect, and records the reason.
 func (im *importer) setIdle(e *conversion.Mapping, what string, of *model.Item, reason string) {
 	e.IgnoreFields(connectionFields...)
 	of.From, of.Interval, of.Formula, of.Internal, of.NotCollected = "", 0, "", false, conversion.OneLine(reason)
@@ -205,7 +209,7 @@ func (im *importer) setIdle(e *conversion.Mapping, what string, of *model.Item, 
 	}
 }
 
-// importInterval imports the interval of an item that the agent collects. Custom intervals have no equivalent in Muster.
+// importInterval imports the interval of an item that agents collect. Custom intervals have no equivalent in Muster.
 func (im *importer) importInterval(t *template, e *conversion.Mapping, what string, of *model.Item) {
 	text := e.TextOf("delay")
 	expanded, err := t.macros.Expand(text)
@@ -240,7 +244,7 @@ func (im *importer) importInterval(t *template, e *conversion.Mapping, what stri
 // timeUnits has the units of times in exports.
 var timeUnits = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
 
-// parseTime parses a time such as 30, 30s, 5m or 1d, at most a year.
+// parseTime parses a time of at most a year, such as 30, 30s, 5m or 1d.
 func parseTime(text string) (time.Duration, bool) {
 	unit := time.Second
 	if n := len(text); n > 0 && timeUnits[text[n-1]] != 0 {
@@ -288,11 +292,11 @@ func (im *importer) importSteps(t *template, e *conversion.Mapping, what string,
 	}
 }
 
-// importStep imports one step.
+// importStep imports one preprocessing step of an item.
 func importStep(e *conversion.Mapping, word string) (model.Step, error) {
 	name, known := prep.NameOfZabbix(word)
 	if !known {
-		return model.Step{}, fmt.Errorf("unknown step %s", word)
+		return model.Step{}, fmt.Errorf("unknown preprocessing step %s", word)
 	}
 	step := model.Step{Name: name, Parameters: e.Texts("parameters")}
 	if text := e.TextOf("params"); len(step.Parameters) == 0 && text != "" { // exports up to 5.0
@@ -342,7 +346,7 @@ func (im *importer) importTags(e *conversion.Mapping, what string, of *model.Ite
 	}
 }
 
-// dropOrphans removes items whose master item is not in the template.
+// dropOrphans removes items without their master item in the template.
 func (im *importer) dropOrphans(t *template) {
 	for dropped := true; dropped; {
 		dropped = false
@@ -357,7 +361,7 @@ func (im *importer) dropOrphans(t *template) {
 	}
 }
 
-// hasItem reports whether a list of items contains an item with this key.
+// hasItem reports whether a list of items contains an item with the given key.
 func hasItem(list []model.Item, key string) bool {
 	return slices.ContainsFunc(list, func(one model.Item) bool { return one.Key == key })
 }

@@ -7,14 +7,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// secretMacro is a macro of a type whose value is not in an export.
+// secretMacro is a macro whose value the export leaves out, because the value is secret.
 type secretMacro struct {
 	entity *conversion.Mapping
 	model.Macro
 	vault string // PATH:KEY in Vault; empty: the macro has the type secret text
 }
 
-// importSecrets gives those secret macros that agents expand Secrets in files of the nodes.
+// importSecrets makes a Secret for each secret macro in the item keys that agents collect. The values are in files of
+// the nodes.
 func (im *importer) importSecrets(t *template, name string) {
 	for _, macro := range t.secrets {
 		what := "macro " + macro.String()
@@ -38,8 +39,8 @@ func (im *importer) importSecrets(t *template, name string) {
 	}
 }
 
-// usesOf reports where a macro is used: in the keys of items that agents collect, and in texts that only the server
-// reads.
+// usesOf reports whether a macro is used in item keys, and whether elsewhere in the template. Agents collect the items
+// of such keys; only the server reads the other texts.
 func (t *template) usesOf(name string) (inKeys, elsewhere bool) {
 	has := func(text string) bool {
 		return strings.Contains(text, "{$"+name+"}") || strings.Contains(text, "{$"+name+":")
@@ -75,7 +76,7 @@ func (t *template) usesOf(name string) (inKeys, elsewhere bool) {
 	return inKeys, elsewhere
 }
 
-// addSecrets adds the Secrets of a template to the result.
+// addSecrets adds the Secrets for a template's secret macros to the result.
 func (im *importer) addSecrets(t *template) {
 	for _, one := range t.spec.Secrets {
 		im.result.Resources = append(im.result.Resources, &model.Resource{

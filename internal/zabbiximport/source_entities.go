@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// readExport returns the mapping zabbix_export of a file in YAML or JSON.
+// readExport reads an export file of Zabbix in YAML or JSON. It returns the mapping zabbix_export of the file.
 func readExport(f conversion.File) (*conversion.Mapping, error) {
 	line := 1
 	if !bytes.HasPrefix(bytes.TrimSpace(f.Data), []byte("<")) { // XML
@@ -25,7 +25,8 @@ func readExport(f conversion.File) (*conversion.Mapping, error) {
 		WithHint("export the templates as YAML: Data collection → Templates → Export; XML is not supported")
 }
 
-// constant returns a scalar field in capital letters, or a default if it is absent.
+// constant returns the text of a field such as type, in capital letters, or a default. If the field is absent, it
+// returns a default.
 func constant(e *conversion.Mapping, name, deflt string) string {
 	if text := e.TextOf(name); text != "" {
 		return strings.ToUpper(text)

@@ -21,14 +21,15 @@ var severities = map[string]string{
 // maxExpression bounds an expression, in bytes.
 const maxExpression = 8192
 
-// importTrigger imports a trigger. in is the template whose item it stands under; nil: the expression names the template.
+// importTrigger imports a trigger of Zabbix. in is the template whose item it stands under; nil: the expression names
+// the template.
 func (im *importer) importTrigger(in *template, e *conversion.Mapping) {
 	if of, t, ok := im.newTrigger(in, nil, e); ok {
 		t.spec.Triggers = append(t.spec.Triggers, of)
 	}
 }
 
-// newTrigger imports a trigger, or a trigger prototype. A prototype may also read item prototypes.
+// newTrigger converts a trigger or trigger prototype of Zabbix. A prototype may also read item prototypes.
 func (im *importer) newTrigger(in *template, prototypes []model.Item, e *conversion.Mapping) (of model.Trigger, t *template, ok bool) {
 	im.result.Counts.Triggers++
 	of = model.Trigger{Name: titleOf(e.TextOf("name")), Disabled: isDisabled(e)}
@@ -96,13 +97,13 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *convers
 	return of, t, true
 }
 
-// dependency is a dependency between two triggers, as the export declares it.
+// dependency is a dependency between two triggers, in the form of the export.
 type dependency struct {
 	on   *conversion.Mapping
 	from string // name of the other one here
 }
 
-// importDependencies adds the dependencies between triggers, after all triggers of the template are imported.
+// importDependencies adds the dependencies between triggers. All triggers of the template are imported before.
 func (im *importer) importDependencies(t *template) {
 	for _, d := range t.dependencies {
 		name := d.on.TextOf("name")
@@ -121,8 +122,8 @@ func (im *importer) importDependencies(t *template) {
 	}
 }
 
-// addDependency makes a trigger of a list depend on a trigger of the same list or of a further one, and returns the
-// name of the latter; the name is empty if one of the two is missing.
+// addDependency records that a trigger depends on another, and returns the other's name. The other is in the same list
+// or in further; the name is empty if one of the two is missing.
 func addDependency(list, further []model.Trigger, from, title, expression string) string {
 	i := slices.IndexFunc(list, func(t model.Trigger) bool { return t.Name == from })
 	if i < 0 || len(list[i].DependsOn) == model.MaxDependencies {
@@ -137,8 +138,8 @@ func addDependency(list, further []model.Trigger, from, title, expression string
 	return ""
 }
 
-// titleOf returns the name of a trigger in one line, without Zabbix's macros for the host. Macros of Zabbix in it have
-// no value here.
+// titleOf returns the name of a trigger in one line. Zabbix's macros for the host are removed. Macros of Zabbix in it
+// have no value here.
 func titleOf(name string) string {
 	for _, macro := range []string{"{HOST.NAME}", "{HOST.HOST}", "{HOSTNAME}"} {
 		name = strings.ReplaceAll(name, macro, "the node")
@@ -149,7 +150,8 @@ func titleOf(name string) string {
 	return name
 }
 
-// localExpression returns an expression with //key in place of /template/key. A nil template is that which it names.
+// localExpression returns a trigger's or item's expression in Muster's form, with //key instead of /template/key. A
+// nil template is that which it names.
 func (im *importer) localExpression(in *template, expression string) (string, *template, error) {
 	if strings.TrimSpace(expression) == "" {
 		return "", in, fmt.Errorf("the expression is missing")
@@ -157,7 +159,7 @@ func (im *importer) localExpression(in *template, expression string) (string, *t
 	named := ""
 	out, err := trigger.ReplaceHosts(expression, func(host string) (string, error) {
 		if named != "" && host != named {
-			return "", fmt.Errorf("it reads items of %s and %s: a trigger reads the items of one template; write a RuleGroup (docs/rules.md)", named, host)
+			return "", fmt.Errorf("the trigger reads items of %s and %s, but all items must be of one template; write a RuleGroup (docs/rules.md)", named, host)
 		}
 		named = host
 		return "", nil
@@ -167,10 +169,10 @@ func (im *importer) localExpression(in *template, expression string) (string, *t
 	}
 	switch other := im.byName[named]; {
 	case named == "" && in == nil:
-		return "", in, fmt.Errorf("it reads no item")
+		return "", in, fmt.Errorf("the expression reads no item")
 	case named == "" || in != nil && (other == in || named == in.entity.TextOf("name")):
 	case in != nil && other != nil:
-		return "", in, fmt.Errorf("it reads items of %s, which is another template; write a RuleGroup (docs/rules.md)", named)
+		return "", in, fmt.Errorf("the trigger reads items of another template, %s; write a RuleGroup (docs/rules.md)", named)
 	case in != nil: // a renamed template: the expression compiles only over its own items
 	case other == nil:
 		return "", in, fmt.Errorf("template %s is not in these files", named)
@@ -183,7 +185,8 @@ func (im *importer) localExpression(in *template, expression string) (string, *t
 	return out, in, nil
 }
 
-// checkExpressions compiles the expressions of a trigger over the items of the template and the prototypes of a rule.
+// checkExpressions returns an error if an expression of a trigger does not compile. The expressions may read items of
+// the template and prototypes of a rule.
 func (t *template) checkExpressions(prototypes []model.Item, expressions ...string) error {
 	items := slices.Concat(t.spec.Items, prototypes)
 	slices.SortFunc(items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
@@ -198,8 +201,8 @@ func (t *template) checkExpressions(prototypes []model.Item, expressions ...stri
 	return nil
 }
 
-// macroValue returns a function that gives each macro its value, or a sample value if it has none, so that expressions
-// can be compiled. entities: it has macros of entities, too.
+// macroValue returns a function that gives every macro some value, for compiling expressions. A macro without a value
+// gets a sample value. entities: it has macros of entities, too.
 func (t *template) macroValue(entities bool) func(string) (string, error) {
 	return func(macro string) (string, error) {
 		if entities && model.IsEntityMacro(macro) {
@@ -209,7 +212,8 @@ func (t *template) macroValue(entities bool) func(string) (string, error) {
 	}
 }
 
-// reasonOf returns the reason of a compile error in one line, without the position in the expression.
+// reasonOf returns the cause of an expression's compile error, in one line. The position in the expression is left
+// out.
 func reasonOf(err error) string {
 	var fault *trigger.Error
 	if errors.As(err, &fault) {

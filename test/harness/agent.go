@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Agent is a muster-agent for tests: its state folder and, while it runs, its process.
+// Agent is a muster-agent for tests. It has a state folder and, while it runs, a process.
 type Agent struct {
 	*Process
 	t testing.TB
@@ -29,8 +29,8 @@ type Agent struct {
 	Environ []string // environment in addition to PATH and the token
 }
 
-// NewAgent creates a join token for one node of the default namespace, and an agent that will use it; it starts no
-// process. The context file for commands must exist (Client).
+// NewAgent creates a join token, and an agent that will use the token. The node is in the default namespace; no
+// process is started. The context file for commands must exist (Client).
 func (s *Server) NewAgent(name string, args ...string) *Agent {
 	s.t.Helper()
 	var token struct{ Token string }
@@ -44,7 +44,7 @@ func (s *Server) NewAgent(name string, args ...string) *Agent {
 	}
 }
 
-// StartAgent enrols an agent and starts it.
+// StartAgent enrols an agent and starts the agent.
 func (s *Server) StartAgent(name string, args ...string) *Agent {
 	s.t.Helper()
 	a := s.NewAgent(name, args...)
@@ -59,7 +59,7 @@ func (a *Agent) Start() {
 	a.Process = LaunchCommand(a.t, append([]string{"MUSTER_TOKEN=" + a.Token, "MUSTER_CONFIG=/dev/null"}, a.Environ...), append(words, a.Args...)...)
 }
 
-// CopyState copies the state folder to another place, for RestoreState.
+// CopyState copies the state folder of the agent, for RestoreState.
 func (a *Agent) CopyState() (copied string) {
 	a.t.Helper()
 	copied = filepath.Join(a.t.TempDir(), "copy")
@@ -67,14 +67,14 @@ func (a *Agent) CopyState() (copied string) {
 	return copied
 }
 
-// RestoreState replaces the state folder by a copy; the agent must not run.
+// RestoreState replaces the state folder by a copy. The agent must not run.
 func (a *Agent) RestoreState(copied string) {
 	a.t.Helper()
 	testenv.NoError(a.t, os.RemoveAll(a.State))
 	CopyFolder(a.t, copied, a.State)
 }
 
-// Clone returns a second agent with a copy of this agent's state folder, as if somebody had cloned the machine.
+// Clone returns a second agent with a copy of the agent's state folder, like a cloned machine.
 func (a *Agent) Clone() *Agent {
 	a.t.Helper()
 	return &Agent{t: a.t, Name: a.Name, State: a.CopyState(), Token: a.Token, Args: a.Args}
@@ -88,14 +88,14 @@ func CopyFolder(t testing.TB, from, to string) {
 	}
 }
 
-// Counter is a check that counts its own runs, so that tests can compare this number with the server's results.
+// Counter is a check that counts its own runs. Tests compare this number with the server's results.
 type Counter struct {
 	t    testing.TB
 	name string
 	dir  string
 }
 
-// Counter declares a check whose output is the number of its runs, such as "run 3".
+// Counter declares a test check that counts its own runs, and prints for example "run 3".
 func (s *Server) Counter(name string, node string, more ...string) *Counter {
 	s.t.Helper()
 	c := &Counter{t: s.t, name: name, dir: s.t.TempDir()}
@@ -107,7 +107,7 @@ func (s *Server) Counter(name string, node string, more ...string) *Counter {
 	return c
 }
 
-// Runs returns how often the counting check has run.
+// Runs returns how often the test's check has run.
 func (c *Counter) Runs() uint64 {
 	c.t.Helper()
 	info, err := os.Stat(filepath.Join(c.dir, "runs"))
@@ -117,19 +117,19 @@ func (c *Counter) Runs() uint64 {
 	return uint64(info.Size() / 2)
 }
 
-// Block makes the next runs of the counting check wait until Unblock is called.
+// Block makes the next runs of the test's check wait for Unblock.
 func (c *Counter) Block() { c.t.Helper(); c.writeControlFile("hold", "") }
 
-// Unblock lets the runs of the counting check that Block has stopped continue.
+// Unblock lets stopped runs of the test's check continue. Block has stopped them.
 func (c *Counter) Unblock() { _ = os.Remove(filepath.Join(c.dir, "hold")) }
 
-// SetExitCode sets the exit code of the check's later runs.
+// SetExitCode sets the exit code with which the test's check ends in later runs.
 func (c *Counter) SetExitCode(code int) { c.t.Helper(); c.writeControlFile("status", fmt.Sprint(code)) }
 
-// SetPrefix sets a text that the check prints before the number in later runs.
+// SetPrefix sets the text that the check's later outputs have before the number of the run.
 func (c *Counter) SetPrefix(text string) { c.t.Helper(); c.writeControlFile("more", text) }
 
-// writeControlFile writes a file that the script of the check reads, to change its behaviour.
+// writeControlFile writes a file that changes the behaviour of the check's script. The script reads the file.
 func (c *Counter) writeControlFile(name, text string) {
 	c.t.Helper()
 	testenv.NoError(c.t, os.WriteFile(filepath.Join(c.dir, name), []byte(text), 0o600))
@@ -152,7 +152,7 @@ func (s *Server) Apply(yaml string) {
 	s.CLI("apply", "-f", file, "--yes")
 }
 
-// UseMachineIDs makes the agent's next starts see the given machine id and boot id. The test is left out where the
+// UseMachineIDs gives the agent another machine id and boot id at its next starts. The test is left out where the
 // kernel allows none.
 func (a *Agent) UseMachineIDs(machine, boot string) {
 	a.t.Helper()
@@ -167,14 +167,14 @@ func (a *Agent) UseMachineIDs(machine, boot string) {
 	}
 }
 
-// machineCommand returns the words to put before a command so that it sees these machine and boot ids.
+// machineCommand returns the arguments to put before a command, so that the command sees other machine ids.
 func machineCommand(t testing.TB, machine, boot string) []string {
 	t.Helper()
 	return []string{"sh", "-c", `mount --bind "$1/machine-id" /etc/machine-id && mount --bind "$1/boot_id" /proc/sys/kernel/random/boot_id && shift && exec "$@"`,
 		"sh", machineFiles(t, machine, boot)}
 }
 
-// machineFiles creates a folder with files that replace the system's machine-id and boot_id.
+// machineFiles creates a folder with replacements of the system's machine-id and boot_id.
 func machineFiles(t testing.TB, machine, boot string) string {
 	t.Helper()
 	dir := t.TempDir()

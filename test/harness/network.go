@@ -25,16 +25,16 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Network is a virtual switch with simulated machines: network namespaces that are connected by veth pairs. Processes
-// of the test hold the namespaces, so that they end with it, also when it is killed; the machine itself shows none of
-// them.
+// Network is a virtual switch with simulated machines. Machines are network namespaces, connected by veth pairs.
+// Processes of the test hold the namespaces, so that they end with it, also when it is killed; the machine itself
+// shows none of them.
 type Network struct {
 	t      testing.TB
 	holder *Process
 	n      int
 }
 
-// Machine is a machine of a Network, with an address, host name, machine id and boot id of its own.
+// Machine is a simulated machine of a Network. It has an address, host name, machine id and boot id of its own.
 type Machine struct {
 	t       testing.TB
 	network *Network
@@ -47,7 +47,7 @@ type Machine struct {
 	Address string // 10.77.0.N
 }
 
-// NewNetwork creates a virtual switch for machines, or skips the test if the kernel forbids it.
+// NewNetwork creates a virtual switch for simulated machines. If the kernel forbids it, the test is skipped.
 func NewNetwork(t testing.TB) *Network {
 	t.Helper()
 	testenv.Root(t)
@@ -62,8 +62,8 @@ func NewNetwork(t testing.TB) *Network {
 // ipPath is for scripts: Debian has ip in /usr/sbin, which is in root's PATH only.
 const ipPath = `PATH="$PATH:/usr/sbin:/sbin"; `
 
-// holdNamespaces runs a script in new network and mount namespaces, and starts a process that keeps the namespaces
-// alive.
+// holdNamespaces runs a script in new Linux namespaces, and keeps the namespaces alive. It starts a process that keeps
+// the namespaces alive.
 func holdNamespaces(t testing.TB, script string, args ...string) *Process {
 	t.Helper()
 	words := append([]string{"unshare", "--net", "--mount", "--uts", "sh", "-c", ipPath + script + " && echo ready && exec sleep infinity", "sh"}, args...)
@@ -77,7 +77,7 @@ func holdNamespaces(t testing.TB, script string, args ...string) *Process {
 	return p
 }
 
-// Machine adds a running machine whose cable is plugged in.
+// Machine adds a running machine to the network, with its cable plugged in.
 func (n *Network) Machine(name string) *Machine {
 	n.t.Helper()
 	n.n++
@@ -87,7 +87,7 @@ func (n *Network) Machine(name string) *Machine {
 	return m
 }
 
-// boot creates the simulated machine: its namespaces, host name, ids and network interface.
+// boot creates the simulated machine with its namespaces, host name, ids and network interface.
 func (m *Machine) boot() {
 	m.t.Helper()
 	m.boots++
@@ -101,7 +101,8 @@ func (m *Machine) boot() {
 	m.MustRun(ipPath + "ip addr add " + m.Address + "/24 dev eth0 && ip link set eth0 up")
 }
 
-// Crash ends the machine without any packet to its peers, and boots it with a new boot id and no connections.
+// Crash ends the machine without any packet to its peers, and boots the machine. It then has a new boot id and no
+// connections.
 func (m *Machine) Crash(running ...*Process) {
 	m.t.Helper()
 	m.Pull() // without the cable, packets of the kernel for killed processes are lost
@@ -111,7 +112,7 @@ func (m *Machine) Crash(running ...*Process) {
 	m.boot()
 }
 
-// runOnSwitch runs an ip command in the switch's namespace.
+// runOnSwitch runs a command of the tool ip on the simulated network's virtual switch.
 func (n *Network) runOnSwitch(args ...string) {
 	n.t.Helper()
 	words := append([]string{"--target", fmt.Sprint(n.holder.PID()), "--net", "ip"}, args...)
@@ -122,12 +123,12 @@ func (n *Network) runOnSwitch(args ...string) {
 	}
 }
 
-// Command returns the words to put before a command so that the command runs on this machine.
+// Command returns the arguments to put before a command, so that the simulated machine runs the command.
 func (m *Machine) Command() []string {
 	return []string{"nsenter", "--target", fmt.Sprint(m.holder.PID()), "--net", "--mount", "--uts"}
 }
 
-// MustRun runs a shell script on this machine.
+// MustRun runs a shell script on the machine.
 func (m *Machine) MustRun(script string) string {
 	m.t.Helper()
 	words := append(m.Command(), "sh", "-c", script)
@@ -138,19 +139,19 @@ func (m *Machine) MustRun(script string) string {
 	return string(out)
 }
 
-// Run runs a muster command on this machine and waits for its end.
+// Run runs a muster command on the machine, and waits for its end.
 func (m *Machine) Run(env []string, args ...string) Result {
 	m.t.Helper()
 	return runCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
 }
 
-// Launch starts a muster process on this machine without waiting.
+// Launch starts a muster process on the machine without waiting.
 func (m *Machine) Launch(env []string, args ...string) *Process {
 	m.t.Helper()
 	return LaunchCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
 }
 
-// Pull unplugs the machine's network cable, so that both ends see the link down.
+// Pull unplugs the machine's network cable. Both ends see the link down.
 func (m *Machine) Pull() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "down") }
 
 // Plug plugs the machine's network cable in again.
@@ -162,7 +163,7 @@ func (m *Machine) MachineID() string {
 	return strings.TrimSpace(m.MustRun("cat /etc/machine-id"))
 }
 
-// Dial opens a connection from the machine's network namespace.
+// Dial opens a network connection from the simulated machine.
 func (m *Machine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	runtime.LockOSThread() // the thread enters the machine's namespace and returns
 	here, err := os.Open(fmt.Sprintf("/proc/self/task/%d/ns/net", unix.Gettid()))
@@ -188,7 +189,7 @@ func (m *Machine) Dial(ctx context.Context, network, address string) (net.Conn, 
 	return conn, err
 }
 
-// Proxy is a TCP proxy in front of a server that can drop the server's answers.
+// Proxy is a TCP proxy for tests that can drop the server's answers.
 type Proxy struct {
 	Address string
 	Stop    func()       // ends the proxy and its connections
@@ -196,7 +197,7 @@ type Proxy struct {
 	last    atomic.Int64
 }
 
-// NewProxy starts a proxy on a free port; it ends with the test.
+// NewProxy starts a proxy on a free port. The proxy ends with the test.
 func NewProxy(t testing.TB, to string) *Proxy {
 	t.Helper()
 	return NewProxyAt(t, "127.0.0.1:0", to)
@@ -228,7 +229,8 @@ func NewProxyAt(t testing.TB, address, to string) *Proxy {
 	return p
 }
 
-// DropAnswers drops the server's further bytes on existing connections, but still forwards the clients' bytes.
+// DropAnswers makes the proxy drop what the server sends on existing connections from now on. The clients' bytes still
+// go to the server.
 func (p *Proxy) DropAnswers() { p.muted.Store(p.last.Load()) }
 
 // forward forwards one connection to the server.
@@ -248,14 +250,15 @@ func (p *Proxy) forward(from net.Conn, to string, number int64, ended <-chan str
 	}
 }
 
-// answerConn forwards the server's bytes on one connection until the proxy drops answers.
+// answerConn passes what the server sends on one proxied connection to the client. After DropAnswers it drops the
+// bytes.
 type answerConn struct {
 	net.Conn
 	proxy  *Proxy
 	number int64
 }
 
-// Write forwards the server's bytes to the client, or drops them after DropAnswers.
+// Write forwards the server's bytes to the client. After DropAnswers it drops the bytes.
 func (a *answerConn) Write(b []byte) (int, error) {
 	if a.number <= a.proxy.muted.Load() {
 		return len(b), nil
@@ -263,7 +266,7 @@ func (a *answerConn) Write(b []byte) (int, error) {
 	return a.Conn.Write(b)
 }
 
-// Daemon is a running third-party program between agents and servers, such as HAProxy.
+// Daemon is a running helper program between agents and server, such as the load balancer HAProxy.
 type Daemon struct {
 	*Process
 	t       testing.TB
@@ -272,7 +275,7 @@ type Daemon struct {
 	Dir     string
 }
 
-// Start starts the program and waits until it accepts connections.
+// Start starts the program, and waits until the program accepts connections.
 func (d *Daemon) Start() {
 	d.t.Helper()
 	d.Process = LaunchCommand(d.t, nil, d.words...)
@@ -289,8 +292,8 @@ func (d *Daemon) Start() {
 	})
 }
 
-// HAProxy starts HAProxy, which forwards TCP connections from each given address to a server's address. The line is
-// added to every server line; connections that are silent are cut.
+// HAProxy starts the load balancer HAProxy. It forwards TCP connections from each given address to a server's address.
+// The line is added to every server line; connections that are silent are cut.
 func HAProxy(t testing.TB, silent time.Duration, line string, passes map[string]string) *Daemon {
 	t.Helper()
 	program := testenv.Program(t, "haproxy", "haproxy", "/usr/sbin")
@@ -309,7 +312,7 @@ func HAProxy(t testing.TB, silent time.Duration, line string, passes map[string]
 	return d
 }
 
-// Squid is a forward proxy that asks for a user and a password, and resolves names from a list of its own.
+// Squid is an HTTP proxy that asks for a user and a password. It resolves names from a list of its own.
 type Squid struct{ *Daemon }
 
 // SquidUser and SquidPassword are the credentials of the proxy.
@@ -319,7 +322,8 @@ const (
 	squidEntry    = SquidUser + ":$apr1$muster$ztcQPoShqCDDkz7hqtjbp/\n"
 )
 
-// NewSquid starts the HTTP proxy Squid with a list of host names for 127.0.0.1 and a list of allowed ports.
+// NewSquid starts the HTTP proxy Squid for tests. It has a list of host names for 127.0.0.1 and a list of allowed
+// ports.
 func NewSquid(t testing.TB, hosts []string, ports ...string) *Squid {
 	t.Helper()
 	program := testenv.Program(t, "squid", "squid", "/usr/sbin")
@@ -378,7 +382,7 @@ http_access allow CONNECT known
 http_access deny all
 `
 
-// LogLines returns the lines of the proxy's access log.
+// LogLines returns the lines of the HTTP proxy's access log.
 func (s *Squid) LogLines() []string {
 	s.t.Helper()
 	data, err := os.ReadFile(filepath.Join(s.Dir, "access.log"))
@@ -388,7 +392,7 @@ func (s *Squid) LogLines() []string {
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
-// giveToUser changes the owner of a folder, so that a program can run as this user and use the folder.
+// giveToUser makes a user the owner of a folder. Then a program of this user can use the folder.
 func giveToUser(t testing.TB, dir, name string) {
 	t.Helper()
 	who := testenv.Value(user.Lookup(name))(t)

@@ -30,8 +30,8 @@ type Process struct {
 	done chan struct{}
 }
 
-// Launch starts a muster process with these arguments, and does not wait for it. The process is killed at the end of
-// the test, and if the test itself is killed.
+// Launch starts a muster process with the given arguments, without waiting. The process is killed at the end of the
+// test, and if the test itself is killed.
 func Launch(t testing.TB, env []string, args ...string) *Process {
 	t.Helper()
 	return LaunchCommand(t, env, append([]string{Binary()}, args...)...)
@@ -72,7 +72,7 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Log returns the standard output and error so far.
 func (p *Process) Log() string { return p.out.String() }
 
-// AwaitLog waits until the log has all these texts.
+// AwaitLog waits until the log has all given texts.
 func (p *Process) AwaitLog(texts ...string) {
 	p.t.Helper()
 	for _, text := range texts {
@@ -85,7 +85,7 @@ func (p *Process) AwaitLog(texts ...string) {
 	}
 }
 
-// Signal sends a signal.
+// Signal sends a signal, such as SIGTERM, to the process.
 func (p *Process) Signal(s syscall.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil {
@@ -120,8 +120,8 @@ func (p *Process) Wait(within time.Duration) int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// AwaitExit waits until the process ends by itself and fails the test unless it has the given exit code and log
-// texts.
+// AwaitExit waits until the process ends by itself. It fails the test unless the process has the given exit code and
+// log texts.
 func (p *Process) AwaitExit(code int, texts ...string) {
 	p.t.Helper()
 	if is := p.Wait(2 * time.Minute); is != code && (code != AnyFailure || is == 0) {
@@ -143,7 +143,7 @@ func (p *Process) Stop() {
 	}
 }
 
-// buffer collects the output of a process, for tests that read it while the process runs.
+// buffer collects the output of a process. Tests read the output while the process runs.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -156,14 +156,14 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// String returns the output so far.
+// String returns what the process has printed so far.
 func (b *buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
 }
 
-// tail returns the last lines of a text, for the messages of failed tests.
+// tail returns the last lines of a text, for the message of a failed test.
 func tail(text string, lines int) string {
 	all := bytes.Split([]byte(text), []byte("\n"))
 	return string(bytes.Join(all[max(0, len(all)-lines):], []byte("\n")))
@@ -208,8 +208,8 @@ func Main(m *testing.M) int {
 // Binary returns the path of the built muster binary.
 func Binary() string { return os.Getenv(binaryEnv) }
 
-// Root returns the folder of go.mod: the root of the source tree. Paths from the runtime would be wrong in a test
-// built with -trimpath.
+// Root returns the root of the source tree, which is the folder of go.mod. Paths from the runtime would be wrong in a
+// test built with -trimpath.
 func Root() string {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -240,8 +240,8 @@ const (
 	AnyFailure = -2 // any but 0
 )
 
-// Expect fails the test unless the command's exit code is code and its output contains the texts. A space in a text
-// also matches a line break.
+// Expect fails the test unless the command's exit code and output are right. The output must contain the texts. A
+// space in a text also matches a line break.
 func (r Result) Expect(code int, texts ...string) Result {
 	r.t.Helper()
 	if code != r.Code && code != AnyCode && (code != AnyFailure || r.Code == 0) {
@@ -266,7 +266,8 @@ func (r Result) ExpectNot(texts ...string) Result {
 	return r
 }
 
-// Contains reports whether a text contains another one, ignoring line breaks within it.
+// Contains reports whether a text contains another, even across line breaks. Line breaks within the other text are
+// ignored.
 func Contains(text, want string) bool {
 	return strings.Contains(text, want) || strings.Contains(strings.Join(strings.Fields(text), " "), want)
 }
@@ -293,14 +294,14 @@ func runCommand(t testing.TB, env []string, words ...string) Result {
 	return Result{cmd.ProcessState.ExitCode(), out.String(), errs.String(), t, words[1:]}
 }
 
-// Command returns a muster command that is not started yet, for tests that read its output while it runs. It ends
-// with the test.
+// Command returns a muster command, for a test to start. Tests read its output while the command runs. It ends with
+// the test.
 func Command(t testing.TB, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	return command(t.Context(), env, append([]string{Binary()}, args...))
 }
 
-// command returns a command with these environment variables and the PATH of the test process.
+// command returns a command with the given environment variables and the test process's PATH.
 func command(ctx context.Context, env, words []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	if words[0] == Binary() {
@@ -311,14 +312,14 @@ func command(ctx context.Context, env, words []string) *exec.Cmd {
 	return cmd
 }
 
-// Tracer is strace attached to a running process: it records system calls and can make them fail or stall.
+// Tracer is strace attached to a running process. It records system calls, and can make system calls fail or stall.
 type Tracer struct {
 	*Process
 	t    testing.TB
 	file string
 }
 
-// Trace attaches strace with these arguments to all threads of the process.
+// Trace attaches strace with the given arguments to all threads of the process.
 func (p *Process) Trace(args ...string) *Tracer {
 	p.t.Helper()
 	strace := testenv.Program(p.t, "strace", "strace")
@@ -334,8 +335,8 @@ func (p *Process) Trace(args ...string) *Tracer {
 	return x
 }
 
-// Detach detaches strace and returns the trace: a line per call, or two if other calls came between its start and
-// end.
+// Detach detaches strace and returns the trace. A call has one line, or two lines if other calls came between its
+// start and end.
 func (x *Tracer) Detach() []string {
 	x.t.Helper()
 	if !x.Ended() {

@@ -30,7 +30,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Server is a Muster server for tests: its data folder, its ports and, while it runs, its Process.
+// Server is a Muster server for tests. It has a data folder, ports and, while it runs, a Process.
 type Server struct {
 	*Process
 	t testing.TB
@@ -53,7 +53,7 @@ type Server struct {
 // password of the administrator of every server here.
 const password = "four plain test words"
 
-// NewServer returns a server with a new data folder and free ports; it starts no process.
+// NewServer returns a server with a new data folder and free ports. It starts no process.
 func NewServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func NewServer(t testing.TB, args ...string) *Server {
 	}
 }
 
-// StartServer starts a server, waits until readyz answers ok, and logs in.
+// StartServer starts a server, waits until the server is ready, and logs in.
 func StartServer(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := NewServer(t, args...)
@@ -82,7 +82,7 @@ func StartFleet(t testing.TB, f Fleet, args ...string) *Server {
 	return s
 }
 
-// Env returns the environment variables by which commands reach the server.
+// Env returns the environment variables for commands that connect to the server.
 func (s *Server) Env() []string {
 	return append([]string{"MUSTER_CONTEXT=" + s.Context}, s.Environ...)
 }
@@ -107,14 +107,14 @@ func (s *Server) Launch() {
 	s.Process = launch(s.t, s.Dir, s.Env(), append(append(words, Binary()), append(args, s.Args...)...))
 }
 
-// Start starts the process and waits until it is ready.
+// Start starts the process, and waits until the server is ready.
 func (s *Server) Start() {
 	s.t.Helper()
 	s.Launch()
 	s.WaitReady(40 * time.Second)
 }
 
-// WaitReady waits until readyz answers ok.
+// WaitReady waits until the server's page readyz answers ok.
 func (s *Server) WaitReady(within time.Duration) {
 	s.t.Helper()
 	Until(s.t, within, "the server is ready", func() (string, bool) {
@@ -126,7 +126,7 @@ func (s *Server) WaitReady(within time.Duration) {
 	})
 }
 
-// Ready returns the answer of /readyz, and whether the server is ready.
+// Ready returns the answer of the page /readyz, and whether the server is ready.
 func (s *Server) Ready() (string, bool) {
 	code, body, err := s.GetAdmin("/readyz")
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *Server) GetAdmin(path string) (int, string, error) {
 	return resp.StatusCode, string(body), err
 }
 
-// Metric returns the sum of a metric over all series whose labels contain these texts.
+// Metric returns the value of a metric, summed over the series whose labels contain given texts.
 func (s *Server) Metric(name string, labels ...string) float64 {
 	s.t.Helper()
 	_, body, err := s.GetAdmin("/metrics")
@@ -178,7 +178,7 @@ next:
 	return sum
 }
 
-// AwaitMetric waits until a metric's sum over the selected series reaches a value.
+// AwaitMetric waits until a metric's sum reaches a value. The sum is over the selected series.
 func (s *Server) AwaitMetric(least float64, name string, labels ...string) {
 	s.t.Helper()
 	Until(s.t, time.Minute, fmt.Sprintf("%s %v is at least %v", name, labels, least), func() (string, bool) {
@@ -187,10 +187,10 @@ func (s *Server) AwaitMetric(least float64, name string, labels ...string) {
 	})
 }
 
-// Pause suspends the server by SIGSTOP until Resume.
+// Pause suspends the server with the signal SIGSTOP until Resume.
 func (s *Server) Pause() { s.t.Helper(); s.Signal(syscall.SIGSTOP) }
 
-// Resume continues the server by SIGCONT.
+// Resume continues the suspended server with the signal SIGCONT.
 func (s *Server) Resume() { s.t.Helper(); s.Signal(syscall.SIGCONT) }
 
 // Try runs a muster command against the server and returns its exit code and output.
@@ -202,13 +202,13 @@ func (s *Server) Try(args ...string) Result {
 	return Run(s.t, s.Env(), args...)
 }
 
-// Login logs in and writes the commands' context file.
+// Login logs in to the server, and writes the context file for commands.
 func (s *Server) Login() {
 	s.t.Helper()
 	s.CLI("login", "https://"+s.Listen, "--ca", filepath.Join(s.Data, "pki", "ca.crt"), "--password-file", filepath.Join(filepath.Dir(s.Context), "password"))
 }
 
-// CLI runs a muster command against the server, and fails the test unless it succeeds.
+// CLI runs a muster command against the server, and fails the test unless the command succeeds.
 func (s *Server) CLI(args ...string) string {
 	s.t.Helper()
 	r := s.Try(args...)
@@ -218,7 +218,8 @@ func (s *Server) CLI(args ...string) string {
 	return r.Out
 }
 
-// AwaitOutput repeats a command (words separated by spaces) until it prints all texts.
+// AwaitOutput repeats a command until the command prints all given texts. The words of the command are separated by
+// spaces.
 func (s *Server) AwaitOutput(command string, texts ...string) (output string) {
 	s.t.Helper()
 	Until(s.t, 90*time.Second, fmt.Sprintf("muster %s prints %q", command, texts), func() (string, bool) {
@@ -229,7 +230,7 @@ func (s *Server) AwaitOutput(command string, texts ...string) (output string) {
 	return output
 }
 
-// Client returns an API client logged in as administrator and writes the commands' context file.
+// Client returns an API client of the administrator. It also writes the context file for commands.
 func (s *Server) Client() *client.Client {
 	s.t.Helper()
 	var c client.Context
@@ -260,7 +261,7 @@ func (s *Server) Authority() *pki.Authority {
 	return a
 }
 
-// Clone returns another test server on a copy of this server's data folder.
+// Clone returns another test server on a copy of the server's data folder.
 func (s *Server) Clone(t testing.TB) *Server {
 	t.Helper()
 	c := NewServer(t, s.Args...)
@@ -268,11 +269,11 @@ func (s *Server) Clone(t testing.TB) *Server {
 	return c
 }
 
-// Port returns a loopback address that no other test gets until this test ends. The port lies below the range from
-// which the kernel takes ports, and no other process can take it.
+// Port reserves a free port on loopback until the end of the test, and returns its address. The port lies below the
+// range from which the kernel takes ports, and no other process can take it.
 func Port(t testing.TB) string { t.Helper(); return testenv.Port(t) }
 
-// Fleet is the size of a simulated fleet: agents, checks and interval.
+// Fleet is the size of a simulated fleet. It has the numbers of agents and checks, and the interval of the checks.
 type Fleet struct {
 	Agents, Checks int
 	Interval       time.Duration
@@ -280,7 +281,7 @@ type Fleet struct {
 	Changes        float64 // share of results that change the status; default 0.02, negative: none
 }
 
-// Scenario returns a scenario that plays the fleet for a time.
+// Scenario returns a load scenario that simulates the fleet for a time.
 func (f Fleet) Scenario(duration time.Duration) *scenario.Scenario {
 	return scenario.Uniform{Agents: f.Agents, Checks: f.Checks, Interval: f.Interval, OutputBytes: f.OutputBytes, Changes: max(0, cmp.Or(f.Changes, 0.02)),
 		Steady: duration, Warmup: time.Second, Drain: time.Minute, Linger: 100 * time.Millisecond}.Scenario()
@@ -304,15 +305,15 @@ func (f Fleet) WriteScenario(t testing.TB, args ...string) string {
 	return path
 }
 
-// Prepare creates the nodes and checks of a simulated fleet in the data of the stopped server. More arguments name
-// its stores.
+// Prepare writes the nodes and checks of a simulated fleet into the data folder of the stopped server. The server is
+// stopped meanwhile. More arguments name its stores.
 func (s *Server) Prepare(f Fleet, args ...string) {
 	s.t.Helper()
 	s.CLI(append([]string{"load", "prepare", f.WriteScenario(s.t), "--data", s.Data}, args...)...)
 }
 
-// LoadConfig returns the configuration of a load run on this server, which compares the sent results with the
-// server's events.
+// LoadConfig returns the configuration of a load run on the test server. The load run compares the sent results with
+// the server's events.
 func (s *Server) LoadConfig(f Fleet, duration time.Duration) load.Config {
 	return load.Config{
 		Options: play.Options{Server: s.Plain, Scenario: f.Scenario(duration)}, Subject: load.Subject{Before: s.View()},
@@ -320,7 +321,7 @@ func (s *Server) LoadConfig(f Fleet, duration time.Duration) load.Config {
 	}
 }
 
-// LoadConfigTLS returns the configuration of a load run on this server with mutual TLS.
+// LoadConfigTLS returns the configuration of a load run on the test server with mutual TLS.
 func (s *Server) LoadConfigTLS(f Fleet, duration time.Duration) load.Config {
 	s.t.Helper()
 	cfg := s.LoadConfig(f, duration)
@@ -329,13 +330,14 @@ func (s *Server) LoadConfigTLS(f Fleet, duration time.Duration) load.Config {
 	return cfg
 }
 
-// View returns a reader of the server's event states, with which the load tester compares its sent results.
+// View returns a reader of the server's event states, for a load run. The load tester compares its sent results with
+// these states.
 func (s *Server) View() play.View { return play.HTTPView("http://" + s.Admin + "/debug/states") }
 
-// StateKey is the node id and check id of an event state, as the key of a map.
+// StateKey names the state of an event by the ids of node and check.
 type StateKey struct{ Node, Check uint64 }
 
-// States returns all event states of the server by node and check.
+// States returns all event states of the server, by node and check.
 func (s *Server) States() map[StateKey]observe.EventState {
 	s.t.Helper()
 	out := map[StateKey]observe.EventState{}

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Until polls a condition every 20 ms and fails the test if it does not become true in time. ok returns its last
-// observation for the message.
+// Until polls a condition every 20 ms, and fails the test after a time. The condition has to become true in time. ok
+// returns its last observation for the message.
 func Until(t testing.TB, within time.Duration, what string, ok func() (saw string, done bool)) {
 	t.Helper()
 	deadline := time.NewTimer(within)
@@ -35,7 +35,8 @@ func Until(t testing.TB, within time.Duration, what string, ok func() (saw strin
 // longOutagesEnv is the environment variable for long outages, as in production, in place of short ones.
 const longOutagesEnv = "MUSTER_TEST_LONG"
 
-// OutageDuration returns how long a simulated outage lasts: short, or long if MUSTER_TEST_LONG is set.
+// OutageDuration returns how long a simulated outage lasts, depending on MUSTER_TEST_LONG. It is long if
+// MUSTER_TEST_LONG is set.
 func OutageDuration(t testing.TB, short, long time.Duration) time.Duration {
 	t.Helper()
 	if os.Getenv(longOutagesEnv) != "" {
@@ -47,7 +48,7 @@ func OutageDuration(t testing.TB, short, long time.Duration) time.Duration {
 	return short
 }
 
-// LogFigure logs a measured number in the format that scripts/measure.sh reads.
+// LogFigure logs a measured number, in the form that scripts/measure.sh collects.
 func LogFigure(t testing.TB, format string, args ...any) {
 	t.Helper()
 	t.Logf("figure: %s", fmt.Sprintf(format, args...))

@@ -30,7 +30,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Options has all settings of the agent after command line, environment and settings file are merged.
+// Options has all settings of the agent, from command line, environment and settings file.
 type Options struct {
 	Agent      agent.Config
 	Config     string            // the file of settings
@@ -88,7 +88,7 @@ func parseFlags(args []string, getenv func(string) string, helpOut io.Writer, c 
 	return o, nil
 }
 
-// convertTexts converts the raw texts of flags and stores the values in the options; it returns all errors together.
+// convertTexts parses the raw texts of flags and stores the values in the options. It returns all errors together.
 func (w *rawValues) convertTexts(o *Options, getenv func(string) string) (errs []error) {
 	check := func(flag string, err error) {
 		if err != nil {
@@ -131,8 +131,9 @@ func (w *rawValues) convertTexts(o *Options, getenv func(string) string) (errs [
 	return errs
 }
 
-// fillFromEnvironment sets the flags that are missing on the command line: from environment variables, then from the
-// settings file. mustExist: a settings file that was named must exist, except for join, which writes it.
+// fillFromEnvironment sets the flags that are missing on the command line, from environment and settings file. It
+// takes the values from environment variables, then from the settings file. mustExist: a settings file that was named
+// must exist, except for join, which writes it.
 func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) string, mustExist bool) (errs []error) {
 	o.FlagValues = map[string]string{}
 	set.Visit(func(f *flag.Flag) { o.FlagValues[f.Name] = f.Value.String() })
@@ -163,7 +164,7 @@ func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) str
 	return errs
 }
 
-// Env has the surroundings of the agent's command line: program name, environment variables, input and outputs.
+// Env has the environment of the command line, such as environment variables, standard input and outputs.
 type Env struct {
 	Program  string // as it is typed: muster-agent, or muster agent
 	Getenv   func(string) string
@@ -186,13 +187,13 @@ func Main(ctx context.Context, args []string, env Env) int {
 	return model.ClassOf(err).Exit()
 }
 
-// exitCode is an error that ends the program with this exit code and prints no message.
+// exitCode is an error that ends the program with a certain exit code and without a message.
 type exitCode int
 
 // Error returns a text with the number of the exit code.
 func (e exitCode) Error() string { return fmt.Sprint("ends with ", int(e)) }
 
-// runSubcommand runs the subcommand that the first argument names, else the agent.
+// runSubcommand runs the subcommand in the first argument, or the agent if no subcommand is named.
 func runSubcommand(ctx context.Context, args []string, env Env) error {
 	if len(args) > 0 {
 		for _, c := range subcommands() {
@@ -288,8 +289,8 @@ func runProbe(ctx context.Context, words []string, out, errOut io.Writer) int {
 	return int(status)
 }
 
-// defaultConfig returns the default path of the settings file: /etc/muster/agent.env for root, else a file in the
-// user's folder.
+// defaultConfig returns the default path of the settings file. For root it is /etc/muster/agent.env, otherwise a file
+// in the user's folder.
 func defaultConfig(getenv func(string) string) string {
 	return pathForUser(getenv, "/etc/muster/agent.env", "XDG_CONFIG_HOME", ".config", "muster/agent.env")
 }
@@ -308,7 +309,7 @@ func pathForUser(getenv func(string) string, system, xdg, folder, name string) s
 	return filepath.Join(getenv("HOME"), folder, name)
 }
 
-// trustedCA returns the SHA-256 of the CA that --ca-hash or --ca-file names, or zero if neither is set.
+// trustedCA returns the SHA-256 of the CA in --ca-hash or --ca-file, or zero without both flags.
 func (w *rawValues) trustedCA() (sum [32]byte, err error) {
 	switch {
 	case w.caHash != "" && w.caFile != "":
@@ -338,8 +339,8 @@ func splitList(text string) []string {
 	return out
 }
 
-// allowedPrograms parses the list of programs that commands may run, or the file with that list: one entry a line, #
-// begins a comment line.
+// allowedPrograms parses the list of programs that commands may run. The argument is the list or, after @, the name of
+// a file with one entry a line. A line with # is a comment.
 func allowedPrograms(text string) (entries []string, err error) {
 	file, isFile := strings.CutPrefix(text, "@")
 	if !isFile {

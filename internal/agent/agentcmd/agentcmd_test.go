@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFlagsOverEnvironmentOverDefaults sets the same options in several places, and expects flags to win over the
-// environment, and both over defaults.
+// TestFlagsOverEnvironmentOverDefaults sets the same option in several places, and expects flags to win over the
+// environment. Both win over the default.
 func TestFlagsOverEnvironmentOverDefaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	testenv.NoError(t, os.WriteFile(file, []byte("mj1.x\n"), 0o600))
@@ -29,7 +29,7 @@ func TestFlagsOverEnvironmentOverDefaults(t *testing.T) {
 	}
 }
 
-// TestInvalidSettingsAreReportedTogether passes several invalid flags and expects each of them in one error.
+// TestInvalidSettingsAreReportedTogether passes several invalid flags and expects one error about all invalid flags.
 func TestInvalidSettingsAreReportedTogether(t *testing.T) {
 	_, err := Parse([]string{"--labels", "x", "--log-level", "loud", "--spool-size", "much", "what"}, func(string) string { return "" }, &bytes.Buffer{})
 	for _, want := range []string{"--labels", "--log-level", "--spool-size", `"what"`} {
@@ -39,8 +39,7 @@ func TestInvalidSettingsAreReportedTogether(t *testing.T) {
 	}
 }
 
-// TestUnknownFlagSuggestsTheNearest passes a misspelled flag, and expects a short error with the nearest flag,
-// without the list of all flags.
+// TestUnknownFlagSuggestsTheNearest passes a misspelled flag, and expects a short error with the nearest flag.
 func TestUnknownFlagSuggestsTheNearest(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
 		{"--stat-dir=x", "muster-agent: unknown flag --stat-dir\n  did you mean --state-dir? all settings: muster-agent --help\n"},
@@ -83,7 +82,8 @@ func emptyMachineEnv(t *testing.T, out, errOut *bytes.Buffer) Env {
 	return Env{Getenv: func(k string) string { return env[k] }, In: strings.NewReader(""), Out: out, Err: errOut}
 }
 
-// parseSettingsFile parses a command line with a settings file of this text and an empty environment.
+// parseSettingsFile parses command-line arguments together with a settings file of the given text. The environment
+// sets only MUSTER_CONFIG and MUSTER_NICE.
 func parseSettingsFile(t *testing.T, text string, args ...string) (*Options, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "agent.env")
@@ -92,8 +92,8 @@ func parseSettingsFile(t *testing.T, text string, args ...string) (*Options, err
 	return Parse(args, func(k string) string { return env[k] }, &bytes.Buffer{})
 }
 
-// TestSettingsFileIsReadAfterEnvironment reads settings from a file with comments and quotes; flags win over the
-// file.
+// TestSettingsFileIsReadAfterEnvironment reads settings from a file with comments and quotes. Flags and environment
+// variables win over the file.
 func TestSettingsFileIsReadAfterEnvironment(t *testing.T) {
 	o, err := parseSettingsFile(t, "# why\n\n MUSTER_NAME = web01 \nMUSTER_LABELS=\"env=prod,tier=1\"\r\nMUSTER_NICE=1\nMUSTER_AUDIT_ONLY=true\nMUSTER_LOG_LEVEL=debug", "--log-level", "warn")
 	testenv.NoError(t, err)
@@ -123,7 +123,7 @@ func TestInvalidSettingsFileIsRefused(t *testing.T) {
 	}
 }
 
-// TestChangedSettingsKeepOtherLines changes some settings in a file: comments and other lines stay.
+// TestChangedSettingsKeepOtherLines changes some settings in a file, and expects comments and other lines to stay.
 func TestChangedSettingsKeepOtherLines(t *testing.T) {
 	const before = "# mine\nMUSTER_NAME=a\nMUSTER_TOKEN=mj1.x\nMUSTER_NAME=b"
 	got := changeSettings(before, map[string]string{"MUSTER_NAME": " c", "MUSTER_TOKEN": "", "MUSTER_SERVER": "h:1", "MUSTER_NICE": ""})
@@ -155,7 +155,8 @@ func FuzzSettings(f *testing.F) {
 
 const referencePage = "../../../docs/reference/agent.md"
 
-// TestReferencePageIsUpToDate compares docs/reference/agent.md with the flags; make docs writes it with -update.
+// TestReferencePageIsUpToDate compares docs/reference/agent.md with the agent's flags. The command make docs rewrites
+// the page.
 func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, referencePage, Reference())
 }

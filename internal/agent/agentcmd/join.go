@@ -30,7 +30,7 @@ types muster node accept. Name the CA with --ca-hash or --ca-file, or compare th
 Takes the settings of the agent, too (muster-agent --help), and:
 `
 
-// joiner holds the flags and settings of one call of the subcommand join
+// joiner holds the flags and settings of one call of muster-agent join
 type joiner struct {
 	service, printUnit, keepToken bool // flags
 
@@ -45,7 +45,8 @@ func (j *joiner) declareFlags(set *flag.FlagSet) {
 	set.BoolVar(&j.keepToken, "keep-token", false, "store the token in the settings file, for machines that lose their disk and join at each start")
 }
 
-// runJoin runs join: it enrols the machine, writes the settings and, with --service, starts the systemd service.
+// runJoin runs the subcommand join. It enrols the machine, writes the settings and, with --service, starts the systemd
+// service.
 func (j *joiner) runJoin(ctx context.Context, o *Options, env Env) (err error) {
 	j.o, j.env = o, env
 	if len(o.Rest) > 0 {
@@ -84,7 +85,7 @@ func (j *joiner) runJoin(ctx context.Context, o *Options, env Env) (err error) {
 	return nil
 }
 
-// readToken returns the join token of an argument: the text itself, or the content of a file (@FILE).
+// readToken returns the join token in an argument. The argument is the token itself, or @ and the name of its file.
 func readToken(word string) (string, error) {
 	file, ok := strings.CutPrefix(word, "@")
 	if !ok {
@@ -97,8 +98,8 @@ func readToken(word string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// join asks the server to accept this machine, again and again until a person has accepted or refused it. With
-// --service it asks once, and the service continues.
+// join asks the server to accept the machine until a person has accepted or refused the machine. With --service it
+// asks once, and the service continues.
 func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 	announced := false
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
@@ -122,12 +123,13 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 	}
 }
 
-// printTrustedCA prints the hash of the server's CA so that a person can compare it, if the settings name no CA.
+// printTrustedCA prints the hash of the server's CA, if the settings name no CA. A person then compares it with the
+// hash on the server.
 func (j *joiner) printTrustedCA(ca [32]byte) {
 	fmt.Fprintf(j.env.Out, "No token and no --ca-hash: the agent trusts the CA that the server sent. Compare it on the server with muster node ca:\n\n  %s\n\n", pki.SumText(ca))
 }
 
-// printPending prints the key of this machine, and the commands that accept it on the server.
+// printPending prints the machine's key, and the server commands that accept the machine.
 func (j *joiner) printPending(p *pki.PendingError) {
 	fmt.Fprintf(j.env.Out, "Asked %s to accept this machine. Compare its key:\n\n  %s\n\nOn the server: muster node list --pending, then: muster node accept %s\n", p.Server, p.Key, p.Key[:16])
 	if !j.service {
@@ -135,7 +137,7 @@ func (j *joiner) printPending(p *pki.PendingError) {
 	}
 }
 
-// settingChanges returns the settings that join writes to the settings file; an empty value removes a line.
+// settingChanges returns the settings that join writes to the settings file. An empty value removes a line.
 func (j *joiner) settingChanges() map[string]string {
 	keep := map[string]string{}
 	for name, value := range j.o.FlagValues {
@@ -171,8 +173,8 @@ which belong to that node. For a machine that was cloned, or shall join another 
 run; settings stay. Takes --state-dir and --config as the agent does, and:
 `
 
-// identityReset holds the flags of one call of the subcommand reset-identity, which deletes the node's key and data
-// from this machine
+// identityReset holds the flags of one call of the subcommand reset-identity. The subcommand deletes the node's key
+// and data from the machine.
 type identityReset struct{ yes bool }
 
 // declareFlags declares the flags of the subcommand reset-identity.
@@ -180,7 +182,7 @@ func (r *identityReset) declareFlags(set *flag.FlagSet) {
 	set.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
 }
 
-// runReset runs reset-identity: it asks for confirmation and removes the data of the node.
+// runReset runs the subcommand reset-identity. It asks for confirmation and removes the data of the node.
 func (r *identityReset) runReset(_ context.Context, o *Options, env Env) error {
 	removed := false
 	err := agent.Reset(o.Agent.StateDir, func(id *pki.Identity, names []string) error {
@@ -207,7 +209,7 @@ func (r *identityReset) runReset(_ context.Context, o *Options, env Env) error {
 	return nil
 }
 
-// confirmReset asks the person at the terminal to confirm a reset; no answer means no.
+// confirmReset asks the person at the terminal to confirm a reset. No answer means no.
 func confirmReset(env Env, yes bool) error {
 	if yes {
 		return nil

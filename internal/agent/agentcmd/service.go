@@ -29,7 +29,8 @@ const (
 	packagedUnit    = "/usr/lib/systemd/system/" + unitName
 )
 
-// systemdService describes the agent's systemd unit: a system service for root, else a user service.
+// systemdService describes the agent's systemd unit. It is a system service for root, and a user service for other
+// users.
 type systemdService struct {
 	env            Env
 	root           string // folder that replaces / in tests; empty: /
@@ -40,7 +41,8 @@ type systemdService struct {
 	connectTimeout time.Duration
 }
 
-// newSystemdService returns the systemd service of this agent: a system service for root, else a user service.
+// newSystemdService returns the description of the agent's systemd service. It is a system service for root, and a
+// user service for other users.
 func newSystemdService(env Env, o *Options) *systemdService {
 	s := &systemdService{env: env, user: os.Geteuid() != 0, stateDir: o.Agent.StateDir, connectTimeout: 30 * time.Second}
 	s.program, _ = os.Executable()
@@ -67,7 +69,7 @@ func (s *systemdService) withConfig(command string) string {
 	return command + " --config " + s.config
 }
 
-// startHint returns the command that a person types after join to start the agent, with or without a systemd unit
+// startHint returns the command that starts the agent after join, for a message to the person.
 func (s *systemdService) startHint() string {
 	if fileExists(s.unitFile()) && s.config == "" {
 		return "\nStart the service:  " + s.commandForOwner("systemctl start muster-agent", "systemctl --user start muster-agent") + "\n"
@@ -103,7 +105,7 @@ func (s *systemdService) installedPath() string {
 	return "/usr/local/bin/" + name
 }
 
-// checkSystemd returns an error if systemd does not run on this machine or for this user.
+// checkSystemd returns an error if systemd does not run on the machine or for the user.
 func (s *systemdService) checkSystemd(ctx context.Context) error {
 	if _, err := os.Stat(s.root + "/run/systemd/system"); err != nil {
 		return model.Errorf(model.Unavailable, "--service needs systemd, which does not run here").
@@ -144,7 +146,7 @@ func (s *systemdService) writeUnit() error {
 			return err
 		}
 		if err := disk.WriteFile(disk.OS{}, filepath.Dir(file), filepath.Base(file), []byte(s.unitContent())); err != nil {
-			return fmt.Errorf("write unit %s: %w", file, err)
+			return fmt.Errorf("write systemd unit %s: %w", file, err)
 		}
 		if err := os.Chmod(file, 0o644); err != nil {
 			return err
@@ -154,8 +156,8 @@ func (s *systemdService) writeUnit() error {
 	return nil
 }
 
-// unitFile returns the path of the unit file: the package's file if it fits this service, else a file in /etc or the
-// user's folder.
+// unitFile returns the path of the agent's systemd unit file. It is the package's file if that fits the service,
+// otherwise a file in /etc or in the user's folder.
 func (s *systemdService) unitFile() string {
 	if s.user {
 		return filepath.Join(s.root+filepath.Dir(filepath.Dir(defaultConfig(s.env.Getenv))), "systemd", "user", unitName)
@@ -167,7 +169,7 @@ func (s *systemdService) unitFile() string {
 	return file
 }
 
-// fileExists reports whether a file exists at this path.
+// fileExists reports whether the named file exists.
 func fileExists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
@@ -204,7 +206,7 @@ func (s *systemdService) copyBinary() error {
 	return nil
 }
 
-// awaitConnection polls the status text of the unit until the agent reports that it is connected.
+// awaitConnection polls the unit's status text until the agent reports a connection to the server.
 func (s *systemdService) awaitConnection(ctx context.Context, joined bool) error {
 	deadline := time.NewTimer(s.connectTimeout)
 	defer deadline.Stop()
@@ -255,8 +257,7 @@ func (s *systemdService) withLastLogLines(ctx context.Context, err error) error 
 	return model.Errorf(model.Unavailable, "%w", err).WithHint("see %s", follow)
 }
 
-// commandForOwner returns one of two commands: the first if this is a system service, the second if it is a user's
-// service.
+// commandForOwner returns the command `machine` for a system-wide service, and `user` for a service of one user.
 func (s *systemdService) commandForOwner(machine, user string) string {
 	if s.user {
 		return user
@@ -272,7 +273,7 @@ func (s *systemdService) systemctl(ctx context.Context, words ...string) (string
 	return s.runCommand(ctx, "systemctl", words...)
 }
 
-// runCommand runs a command of systemd for at most two minutes, because a systemd that hangs must not block join.
+// runCommand runs a command of systemd for at most two minutes. A systemd that hangs must not block join.
 func (s *systemdService) runCommand(ctx context.Context, name string, words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// exampleServices returns three systemd services: a system service, one with special characters in its paths, and a
-// user service.
+// exampleServices returns three systemd services for tests. They are a system service, one with special characters in
+// its paths, and a user service.
 func exampleServices(program string) map[string]*systemdService {
 	env := Env{Program: "muster-agent", Getenv: os.Getenv}
 	return map[string]*systemdService{
@@ -47,7 +47,8 @@ func TestSystemdAcceptsTheUnit(t *testing.T) {
 	}
 }
 
-// TestUnitFileQuotesWordsOfExecStart expects blanks, quotes and percent signs in paths to be escaped in the unit.
+// TestUnitFileQuotesWordsOfExecStart expects blanks, quotes and percent signs in paths to be escaped in the systemd
+// unit.
 func TestUnitFileQuotesWordsOfExecStart(t *testing.T) {
 	unit := exampleServices("/usr/bin/muster")["other"].unitContent()
 	for _, want := range []string{
@@ -59,8 +60,8 @@ func TestUnitFileQuotesWordsOfExecStart(t *testing.T) {
 	}
 }
 
-// fakeSystemd puts a fake systemctl into PATH that records its arguments and prints the given status, and returns the root
-// folder
+// fakeSystemd puts a fake systemctl into PATH for a test, and returns the root folder. The fake program records its
+// arguments and prints the given status.
 func fakeSystemd(t *testing.T, status string) (root string, asked func() string) {
 	t.Helper()
 	root = t.TempDir()
@@ -109,8 +110,7 @@ func TestServiceInstallCopiesBinaryAndWritesUnit(t *testing.T) {
 	}
 }
 
-// TestServiceOfThePackageUsesItsUnit expects join --service to write no unit file to /etc if the package has
-// installed one.
+// TestServiceOfThePackageUsesItsUnit expects join --service to keep the package's unit file and write none to /etc.
 func TestServiceOfThePackageUsesItsUnit(t *testing.T) {
 	root, asked := fakeSystemd(t, "connected to a:1 as web01")
 	packaged, own := filepath.Join(root, packagedUnit), filepath.Join(root, "etc/systemd/system", unitName)
@@ -129,7 +129,7 @@ func TestServiceOfThePackageUsesItsUnit(t *testing.T) {
 	}
 }
 
-// TestPackagedUnitIsUpToDate compares the package's unit with the unit that join --service writes.
+// TestPackagedUnitIsUpToDate compares the package's systemd unit with the unit that join --service writes.
 func TestPackagedUnitIsUpToDate(t *testing.T) {
 	testenv.Golden(t, "../../../deploy/muster-agent.service", exampleServices(packagedProgram)["machine"].unitContent())
 }

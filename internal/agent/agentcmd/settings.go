@@ -26,8 +26,8 @@ type rawValues struct {
 	servers, labels, groups, level, format, spool, age, assets, allow, caHash, caFile, proxy, noProxy string
 }
 
-// agentFlags declares the settings of an agent: help, environment and docs/reference/agent.md are generated from
-// this list.
+// agentFlags declares the flags of the agent. The help, the environment variables and docs/reference/agent.md are
+// generated from this list.
 func agentFlags(o *Options, w *rawValues) *flag.FlagSet {
 	set := flag.NewFlagSet("muster-agent", flag.ContinueOnError)
 	set.StringVar(&w.servers, "server", "", "servers as host:port, comma separated, in order of preference (default: from the join)")
@@ -61,7 +61,7 @@ func agentFlags(o *Options, w *rawValues) *flag.FlagSet {
 	return set
 }
 
-// variableOfFlag returns the name of the environment variable that sets a flag, or "" if the flag has none.
+// variableOfFlag returns the environment variable for a flag, or "" if the flag has none.
 func variableOfFlag(f *flag.Flag) string {
 	switch f.Name {
 	case "probe", "version", "service", "print-unit", "keep-token", "yes":
@@ -72,7 +72,7 @@ func variableOfFlag(f *flag.Flag) string {
 	return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 }
 
-// printUsage prints the help of muster-agent: usage, flags and examples.
+// printUsage prints the help of muster-agent, with usage, flags and examples.
 func printUsage(set *flag.FlagSet, w io.Writer) {
 	fmt.Fprintln(w, "usage: muster-agent [flags]\n       muster-agent join [TOKEN] [flags]\n       muster-agent reset-identity [flags]\n       muster-agent --probe NAME [ARG=VALUE …]\n\nRuns the checks of this machine and reports to a Muster server. Every flag may be\ngiven as an environment variable, or in the file of settings: --state-dir is\nMUSTER_STATE_DIR.")
 	set.SetOutput(w)
@@ -148,14 +148,14 @@ Built-in checks: [probes](probes.md). Capacity and overflow of the agent's spool
 	return b.String()
 }
 
-// settingLine is one line of the settings file: a comment, or a name with its value.
+// settingLine is one line of the settings file with a setting's name and value.
 type settingLine struct {
 	name  string // MUSTER_STATE_DIR
 	value string
 	flag  *flag.Flag
 }
 
-// readSettings reads the settings file; the error lists every invalid line.
+// readSettings reads the settings file. The error lists every invalid line.
 func readSettings(path string, set *flag.FlagSet) ([]settingLine, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -215,7 +215,7 @@ func unquoteValue(s string) string {
 	return s
 }
 
-// quoteValue puts quotes around a value of the settings file if its characters need them.
+// quoteValue quotes a value of the settings file if its characters need quotes.
 func quoteValue(s string) string {
 	if s != strings.TrimSpace(s) || s != unquoteValue(s) {
 		return `"` + s + `"`
@@ -225,8 +225,8 @@ func quoteValue(s string) string {
 
 const settingsHead = "# Settings of muster-agent; see muster-agent --help\n"
 
-// changeSettings sets names to values in the text of a settings file, and removes names with an empty value. Other
-// lines stay.
+// changeSettings sets new values for the given settings in the text of a settings file. A name with an empty value is
+// removed. Other lines stay.
 func changeSettings(text string, change map[string]string) string {
 	text = cmp.Or(text, settingsHead)
 	done := map[string]bool{}
@@ -293,7 +293,7 @@ func subcommands() []subcommand {
 	}
 }
 
-// Commands returns a map from the name of each subcommand to its --help text.
+// Commands maps the name of each subcommand to its --help text.
 func Commands() map[string]string {
 	out := map[string]string{}
 	for _, c := range subcommands() {

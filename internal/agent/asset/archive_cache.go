@@ -56,14 +56,14 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Source is the download of an archive; it starts at byte From, which may be lower than requested. The reader closes
-// Body.
+// Source is the body of an archive's download, with the byte offset at which the body starts. From may be lower than
+// requested. The reader closes Body.
 type Source struct {
 	Body io.ReadCloser
 	From int64
 }
 
-// Cache is the agent's folder of extracted archives, each in a subfolder named by its SHA-512.
+// Cache is the agent's folder of extracted asset archives, each in a subfolder named by its SHA-512.
 type Cache struct {
 	cfg  Config
 	wake chan struct{}
@@ -73,8 +73,7 @@ type Cache struct {
 	changed  chan struct{} // closed and replaced when an entry changes
 }
 
-// cachedArchive is the state of one archive in the cache: whether a check needs it, whether it is extracted, and its
-// last error
+// cachedArchive is the state of one archive in the cache, such as wanted, ready or failed.
 type cachedArchive struct {
 	wanted          bool // a check needs the archive
 	ready           bool
@@ -88,7 +87,7 @@ type cachedArchive struct {
 	verifiedAt      time.Time
 }
 
-// Open opens the cache's folder and removes incomplete archives from it.
+// Open opens the cache's folder and deletes incomplete archives.
 func Open(cfg Config) (*Cache, error) {
 	cfg.Bytes = cmp.Or(cfg.Bytes, defaultBytes)
 	if cfg.Limits == (Limits{}) {
@@ -139,7 +138,8 @@ func folderBytes(dir string) (n int64) {
 	return n
 }
 
-// Want sets the list of archives that checks need: the cache downloads the missing ones, and may delete all others.
+// Want tells the cache which archives the checks need. The cache downloads the missing archives, and may delete all
+// others.
 func (c *Cache) Want(sums map[Sum]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +165,7 @@ func (c *Cache) Want(sums map[Sum]bool) {
 	pause.Wake(c.wake)
 }
 
-// RetryNow repeats failed downloads at once, because the agent is connected to a server again.
+// RetryNow repeats failed downloads immediately, because the agent is connected to a server again.
 func (c *Cache) RetryNow() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,7 +177,8 @@ func (c *Cache) RetryNow() {
 	pause.Wake(c.wake)
 }
 
-// fetchTime returns a random time for the download of a new archive. Random times spread the downloads of a fleet.
+// fetchTime returns the time at which to download a new archive, with a random delay. Random times spread the
+// downloads of a fleet.
 func (c *Cache) fetchTime() time.Time {
 	if c.cfg.NoDelay {
 		return time.Now()
@@ -185,15 +186,14 @@ func (c *Cache) fetchTime() time.Time {
 	return time.Now().Add(rand.N(fetchSpread))
 }
 
-// wakeWaitersLocked wakes the callers of Use that wait for this archive; the caller must hold the lock.
+// wakeWaitersLocked wakes all callers of Use, which wait for an archive. The caller must hold the lock.
 func (c *Cache) wakeWaitersLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
 }
 
-// Dir returns the folder with the extracted files of an archive, and fetches the archive first if it is missing.
-// While the archive is being fetched and has not failed yet, Dir waits until ctx ends. The error has the reason why
-// the archive is missing.
+// Dir returns the folder with an archive's extracted files, and first fetches a missing archive. While the archive is
+// being fetched and has not failed yet, Dir waits until ctx ends. The error has the reason why the archive is missing.
 func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
 	dir, done, err := c.Use(ctx, sum)
 	if err == nil {
@@ -202,7 +202,8 @@ func (c *Cache) Dir(ctx context.Context, sum Sum) (string, error) {
 	return dir, err
 }
 
-// Use returns the folder of an archive like Dir, and protects the archive from eviction until done is called.
+// Use returns the folder of an extracted archive, like Dir, and protects the archive from eviction. The cache keeps
+// the archive until done is called.
 func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err error) {
 	for {
 		c.verifyFolder(sum)
@@ -280,8 +281,8 @@ func (c *Cache) nextFetch() (Sum, time.Duration) {
 	return "", wait
 }
 
-// invalidArchive is the error for an archive that has the right hash but cannot be extracted. The cache does not
-// download such an archive again.
+// invalidArchive is the error for an archive with the right hash but content that cannot be extracted. The cache does
+// not download such an archive again.
 type invalidArchive struct{ error }
 
 // fetchArchive fetches and extracts one archive and records success or error in the cache.
@@ -325,9 +326,9 @@ func (c *Cache) fetchArchive(ctx context.Context, sum Sum) {
 	c.cfg.Log.Warn("cannot fetch an asset; the agent retries", "sha512", sum[:12], "in", time.Until(e.nextAttempt).Round(time.Second), "err", err)
 }
 
-// evictArchives removes the least recently used archives that no check needs and no command uses, until all fit
-// Config.Bytes. If the archives still do not fit, evictArchives removes the archive that has just arrived
-// (fresh; empty: none). The caller holds the lock.
+// evictArchives removes unused archives, the least recently used first, until all others fit Config.Bytes. An archive
+// is unused if no check needs it and no command runs from it. If the archives still do not fit, evictArchives removes
+// the archive that has just arrived (fresh; empty: none). The caller holds the lock.
 func (c *Cache) evictArchives(fresh Sum) {
 	for {
 		var all int64
@@ -469,7 +470,7 @@ func (c *Cache) freeSpace() (int64, error) {
 	return free - c.cfg.Reserve, err
 }
 
-// diskFullError returns the error of a download that would use the disk space that the agent keeps free.
+// diskFullError returns the error of a download that would fill the agent's disk reserve.
 func (c *Cache) diskFullError(free int64) error {
 	return fmt.Errorf("cannot extract the archive into %s: the disk has only %s free, and the agent reserves %s", c.cfg.Dir, model.Size(free), model.Size(c.cfg.Reserve))
 }

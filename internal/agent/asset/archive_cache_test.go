@@ -41,7 +41,7 @@ func newAssetServer(t *testing.T) *assetServer {
 	return &assetServer{t: t, dir: filepath.Join(t.TempDir(), "assets"), archives: map[Sum][]byte{}}
 }
 
-// addArchive puts an archive with one file of this text on the server and returns the archive's SHA-512
+// addArchive adds an archive with one file to the test server, and returns the archive's SHA-512.
 func (d *assetServer) addArchive(name, text string) Sum {
 	return d.storeArchive(makeTar(d.t, false, fileHeader(name, text)))
 }
@@ -54,7 +54,7 @@ func (d *assetServer) storeArchive(data []byte) Sum {
 	return sum
 }
 
-// open closes the cache and opens it again, as a restart of the agent does.
+// open closes the cache and opens a new one on the same folder, like an agent's restart.
 func (d *assetServer) open() {
 	d.t.Helper()
 	var err error
@@ -85,7 +85,7 @@ func (d *assetServer) requestCount() int {
 	return len(d.requestedOffsets)
 }
 
-// advanceClock advances the test clock and waits until the cache is idle. It is called in a bubble.
+// advanceClock advances the simulated clock and waits until the cache is idle. It is called in a bubble.
 func (d *assetServer) advanceClock(how time.Duration) {
 	time.Sleep(how)
 	synctest.Wait()
@@ -112,7 +112,7 @@ func (d *assetServer) requestFolder(sum Sum) (dir string, err error) {
 	return d.cache.Dir(ctx, sum)
 }
 
-// expectFile fails the test unless the archive's folder has a file with this text.
+// expectFile fails the test unless the archive's folder has the file with the given text.
 func (d *assetServer) expectFile(sum Sum, name, text string) {
 	d.t.Helper()
 	dir, err := d.requestFolder(sum)
@@ -122,7 +122,7 @@ func (d *assetServer) expectFile(sum Sum, name, text string) {
 	}
 }
 
-// waitForError fails the test unless the cache refuses an archive with an error that contains these words.
+// waitForError fails the test unless the cache refuses an archive with the expected error text.
 func (d *assetServer) waitForError(sum Sum, words string) {
 	d.t.Helper()
 	if dir, err := d.requestFolder(sum); err == nil || !strings.Contains(err.Error(), words) {
@@ -130,7 +130,7 @@ func (d *assetServer) waitForError(sum Sum, words string) {
 	}
 }
 
-// expectStoredFiles fails the test unless the cache's folder contains exactly the files with these names
+// expectStoredFiles fails the test unless the cache's folder contains exactly the given files.
 func (d *assetServer) expectStoredFiles(want ...string) {
 	d.t.Helper()
 	list, err := os.ReadDir(d.dir)
@@ -176,7 +176,8 @@ func (b brokenBody) Read(p []byte) (int, error) {
 // Close does nothing, because the download has no connection.
 func (brokenBody) Close() error { return nil }
 
-// hangingBody is the body of a download that returns some bytes and then blocks until its request is cancelled.
+// hangingBody is the body of a download that returns some bytes and then blocks. It blocks until its request is
+// cancelled.
 type hangingBody struct {
 	io.Reader
 	ctx context.Context
@@ -194,8 +195,8 @@ func (h hangingBody) Read(p []byte) (int, error) {
 // Close does nothing, because the download has no connection.
 func (hangingBody) Close() error { return nil }
 
-// TestInterruptedDownloadContinues interrupts a download, and expects the next attempt to continue at the last byte,
-// also after a restart.
+// TestInterruptedDownloadContinues interrupts a download, and expects the next attempt to continue at the last byte. A
+// restart in between changes nothing.
 func TestInterruptedDownloadContinues(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.addArchive("x", strings.Repeat("abc", 5000))
@@ -231,8 +232,8 @@ func TestInterruptedDownloadContinues(t *testing.T) {
 	})
 }
 
-// TestWrongArchiveIsRefused sends archives with a wrong SHA-512, a wrong part or too many bytes, and expects the
-// cache to discard each and retry later
+// TestWrongArchiveIsRefused sends archives with wrong content, and expects the cache to discard each and retry later.
+// The content has a wrong SHA-512, a wrong part or too many bytes.
 func TestWrongArchiveIsRefused(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.addArchive("x", "right")
@@ -268,8 +269,8 @@ func TestWrongArchiveIsRefused(t *testing.T) {
 	})
 }
 
-// TestInvalidArchiveLeavesNoFile downloads an archive with invalid content and expects no file on disk, and a retry
-// only after an hour.
+// TestInvalidArchiveLeavesNoFile downloads an archive with invalid content, and expects no file on disk. The next
+// attempt follows only after an hour.
 func TestInvalidArchiveLeavesNoFile(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		bomb := d.storeArchive(makeTar(d.t, true, fileHeader("x", strings.Repeat("\x00", 1<<18))))
@@ -298,8 +299,8 @@ func TestInvalidArchiveLeavesNoFile(t *testing.T) {
 	})
 }
 
-// TestManyRunsWaitForOneDownload requests two archives for several runs and expects that a hanging download delays
-// the other by at most 30 seconds.
+// TestManyRunsWaitForOneDownload lets several runs wait for a hanging download, and expects another archive to arrive
+// meanwhile.
 func TestManyRunsWaitForOneDownload(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		slow, quick := d.addArchive("x", "slow"), d.addArchive("x", "quick")
@@ -333,8 +334,8 @@ func TestManyRunsWaitForOneDownload(t *testing.T) {
 	})
 }
 
-// TestFullDiskIsReportedAndRetried fails the download with a full disk and expects the error, then the archive when
-// space is free again
+// TestFullDiskIsReportedAndRetried fails a download because the disk is full, and expects that error. When space is
+// free again, the archive must arrive.
 func TestFullDiskIsReportedAndRetried(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.addArchive("x", "text")
@@ -355,8 +356,8 @@ func TestFullDiskIsReportedAndRetried(t *testing.T) {
 	})
 }
 
-// TestUnusedAssetsAreEvicted exceeds the disk limit and expects the least recently used archives without a check to
-// be deleted first. Where checks need all others, the newest archive is missing.
+// TestUnusedAssetsAreEvicted exceeds the disk limit, and expects the least recently used archive to be deleted first.
+// Only archives without a check are deleted. Where checks need all others, the newest archive is missing.
 func TestUnusedAssetsAreEvicted(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		a, b, c, e := d.addArchive("x", strings.Repeat("a", 100)), d.addArchive("x", strings.Repeat("b", 100)), d.addArchive("x", strings.Repeat("c", 100)), d.addArchive("x", strings.Repeat("e", 100))
@@ -387,8 +388,8 @@ func TestUnusedAssetsAreEvicted(t *testing.T) {
 // sortedSums returns the SHA-512 sums of two archives in ascending order.
 func sortedSums(a, b Sum) []string { return []string{min(a, b), max(a, b)} }
 
-// TestDownloadOfUnneededAssetStops removes the check during the download and expects the download to stop and its
-// partial file to be deleted.
+// TestDownloadOfUnneededAssetStops removes the check during the download, and expects the download to stop. Its
+// partial file must be deleted.
 func TestDownloadOfUnneededAssetStops(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.addArchive("x", "text")
@@ -425,8 +426,8 @@ func TestDownloadOfUnneededAssetStops(t *testing.T) {
 	})
 }
 
-// TestLeftoversOfACrashAreRemoved opens a cache folder with incomplete archives and expects them deleted; files of
-// other programs stay.
+// TestLeftoversOfACrashAreRemoved opens a cache folder after a crash, and expects incomplete archives to be deleted.
+// Files of other programs stay.
 func TestLeftoversOfACrashAreRemoved(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		d.stop()

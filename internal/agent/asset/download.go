@@ -68,7 +68,7 @@ func (c *Cache) downloadArchive(ctx context.Context, sum Sum, f *os.File) error 
 	}
 }
 
-// verifySum computes the SHA-512 of a file, and returns an error unless it is the expected one.
+// verifySum computes the SHA-512 of a file, and returns an error if the hash is unexpected.
 func verifySum(f *os.File, sum Sum) (size int64, err error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return 0, err
@@ -91,7 +91,7 @@ const listHead = "muster asset list 1\n"
 // maxListed is the longest list in bytes that is read.
 const maxListed = 64 << 20
 
-// fileListLine returns the line of one file, link or folder in an archive's file list. Of a folder it has only the
+// fileListLine returns the line for one file, link or folder in an archive's file list. Of a folder it has only the
 // name: a program may add files, such as compiled ones.
 func fileListLine(name string, info fs.FileInfo) string {
 	switch mode := info.Mode(); {
@@ -104,7 +104,7 @@ func fileListLine(name string, info fs.FileInfo) string {
 	}
 }
 
-// writeList writes the file list of an archive's folder, with size, mode and time of each file.
+// writeList writes the file list of an extracted archive, with each file's size, mode and time.
 func writeList(dir string) error {
 	var b bytes.Buffer
 	b.WriteString(listHead)

@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Limits has the limits for extracting one archive: bytes, ratio of extracted to compressed bytes, and number of
-// files.
+// Limits has the limits for extracting one archive. The limits are the bytes, the ratio of extracted to compressed
+// bytes, and the number of files.
 type Limits struct {
 	Bytes int64 // of all files
 	Free  int64 // of all files, allowed for the smallest archive …
@@ -29,7 +29,7 @@ type Limits struct {
 	Files int   // files, folders and links
 }
 
-// DefaultLimits returns the default limits of an archive: the size and number of its files.
+// DefaultLimits returns the default limits for the size and number of an archive's files.
 func DefaultLimits() Limits {
 	return Limits{Bytes: 2 << 30, Free: 64 << 20, Ratio: 100, Files: 100_000}
 }
@@ -41,9 +41,9 @@ const (
 	maxListBytes = 256 // in the list of a zip file, of each file that there may be
 )
 
-// Extract unpacks a tar, tar.gz, tar.bz2 or zip archive of `size` bytes into the empty folder root, and returns the
-// total size of the extracted files in bytes. An invalid archive is refused as a whole, with its fault; the caller
-// then removes the content of root. Files are synced. Of a file's mode only the execute bit counts.
+// Extract unpacks a tar or zip archive into the empty folder root, and returns the extracted bytes. The tar archive
+// may be compressed by gzip or bzip2. An invalid archive is refused as a whole, with its fault; the caller then
+// removes the content of root. Files are synced. Of a file's mode only the execute bit counts.
 func Extract(root *os.Root, archive io.ReaderAt, size int64, limits Limits) (bytes int64, err error) {
 	x := &extraction{root: root, limits: limits, dirs: map[string]bool{".": true}}
 	x.maxBytes = min(limits.Bytes, max(limits.Free, limits.Ratio*size))
@@ -53,7 +53,7 @@ func Extract(root *os.Root, archive io.ReaderAt, size int64, limits Limits) (byt
 	return x.bytes, x.verifyLinksAndSync()
 }
 
-// extraction is the state of one call of Extract: its limits, and the files, folders and links extracted so far
+// extraction is the state of one call of Extract. It has the limits and what is extracted so far.
 type extraction struct {
 	root     *os.Root
 	limits   Limits
@@ -64,7 +64,7 @@ type extraction struct {
 	links    []string        // symbolic links, verified at the end
 }
 
-// unpackArchive detects the format of an archive by its first bytes and unpacks it.
+// unpackArchive detects the format of an archive by its first bytes, and unpacks the archive.
 func (x *extraction) unpackArchive(archive io.ReaderAt, size int64) error {
 	head := make([]byte, 6)
 	n, err := archive.ReadAt(head, 0)
@@ -90,7 +90,7 @@ func (x *extraction) unpackArchive(archive io.ReaderAt, size int64) error {
 	return x.unpackTar(whole)
 }
 
-// archiveMember is one file, folder or link in a tar or zip file: name, mode, size and link target
+// archiveMember is one file, folder or link in a tar or zip archive.
 type archiveMember struct {
 	name string
 	mode fs.FileMode // of an ordinary file, folder or symbolic link; any other is refused
@@ -133,7 +133,7 @@ func (x *extraction) unpackTar(r io.Reader) error {
 	}
 }
 
-// unpackZip extracts a zip file, and refuses one with a too long list of files.
+// unpackZip extracts a zip archive, unless its list of files is too long.
 func (x *extraction) unpackZip(archive io.ReaderAt, size int64) error {
 	list := &boundedReaderAt{ReaderAt: archive, remaining: int64(x.limits.Files)*maxListBytes + 128<<10}
 	z, err := zip.NewReader(list, size)
@@ -155,7 +155,7 @@ func (x *extraction) unpackZip(archive io.ReaderAt, size int64) error {
 	return nil
 }
 
-// boundedReaderAt is an io.ReaderAt that fails after a number of bytes, to limit the memory for a zip archive's list
+// boundedReaderAt is an io.ReaderAt that fails after a number of bytes. It limits the memory for a zip archive's list
 // of files.
 type boundedReaderAt struct {
 	io.ReaderAt
@@ -195,8 +195,7 @@ func (x *extraction) unpackZipFile(f *zip.File) error {
 	return x.addMember(m, nil)
 }
 
-// localPath returns the path at which an archive member is extracted, or an error if the path is outside the root
-// folder.
+// localPath returns the path to which an archive member is extracted. A path outside the root folder is an error.
 func localPath(name string) (string, error) {
 	switch {
 	case len(name) > maxNameBytes || strings.Count(name, "/") > maxDepth || slices.ContainsFunc(strings.Split(name, "/"), componentTooLong):
@@ -213,7 +212,7 @@ func localPath(name string) (string, error) {
 	return clean, nil
 }
 
-// addMember extracts one file, folder or link of the archive and checks the limits; r reads the content of a file.
+// addMember extracts one file, folder or link of the archive within the limits. r reads the content of a file.
 func (x *extraction) addMember(m archiveMember, r io.Reader) error {
 	kind := m.mode.Type()
 	if kind != 0 && kind != fs.ModeDir && kind != fs.ModeSymlink {
@@ -265,7 +264,7 @@ func (x *extraction) makeFolder(at string) error {
 	return memberError(at, x.root.Chmod(at, 0o755)) // independent of the umask
 }
 
-// writeFile writes a regular file and syncs it.
+// writeFile writes one regular file of the archive and syncs the file to disk.
 func (x *extraction) writeFile(at string, mode fs.FileMode, r io.Reader) error {
 	f, err := x.root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -288,7 +287,7 @@ func (x *extraction) writeFile(at string, mode fs.FileMode, r io.Reader) error {
 	return memberError(at, errors.Join(err, f.Close()))
 }
 
-// makeSymlink makes a symbolic link of the archive; verifyLinksAndSync later refuses links that lead outside the
+// makeSymlink makes a symbolic link of the archive. Later verifyLinksAndSync refuses links that lead outside the
 // folder.
 func (x *extraction) makeSymlink(at, target string) error {
 	if target == "" || len(target) > maxNameBytes || strings.ContainsAny(target, "\x00\\") || strings.HasPrefix(target, "/") ||

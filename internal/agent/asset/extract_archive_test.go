@@ -60,7 +60,7 @@ func linkHeader(kind byte, name, target string) tar.Header {
 	return tar.Header{Name: name, Typeflag: kind, Linkname: target}
 }
 
-// extractToTemp extracts an archive into a temporary folder and fails the test if a file outside that folder changed.
+// extractToTemp extracts an archive into a temporary folder, and fails the test if other files changed.
 func extractToTemp(t testing.TB, data []byte, limits Limits) (dir string, err error) {
 	t.Helper()
 	outer := t.TempDir()
@@ -147,11 +147,11 @@ func makeLongZip(t testing.TB, count int) []byte {
 	return b.Bytes()
 }
 
-// smallLimits returns limits low enough that the small archives of tests exceed them.
+// smallLimits returns limits that the small archives of tests exceed.
 func smallLimits() Limits { return Limits{Bytes: 1 << 20, Free: 100, Ratio: 2, Files: 10} }
 
-// TestInvalidArchivesAreRefused extracts invalid archives, archives beyond the limits and links out of the folder,
-// and expects an error with the reason for each.
+// TestInvalidArchivesAreRefused extracts invalid or too large archives, and expects an error with the reason. Links
+// out of the folder are refused, too.
 func TestInvalidArchivesAreRefused(t *testing.T) {
 	many := []tar.Header{}
 	for _, c := range "abcdefghijk" {
@@ -210,7 +210,8 @@ func TestInvalidArchivesAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzExtract extracts random archives and fails if a file lies outside the target folder or a limit is exceeded.
+// FuzzExtract extracts random archives, and fails if a file lies outside the target folder. Exceeded limits are
+// failures, too.
 func FuzzExtract(f *testing.F) {
 	f.Add(makeTar(f, false, fileHeader("bin/a", "x"), linkHeader(tar.TypeSymlink, "b", "bin/a"), linkHeader(tar.TypeLink, "c", "bin/a")))
 	f.Add(makeTar(f, false, linkHeader(tar.TypeSymlink, "a/b", ".."), linkHeader(tar.TypeSymlink, "x", "a/b/.."), fileHeader("../y", "")))

@@ -4,5 +4,5 @@ package asset
 
 import "os"
 
-// syncDir syncs a folder's file names to the disk; on Windows it does nothing, because NTFS journals them.
+// syncDir does nothing on Windows, because NTFS journals file names.
 func syncDir(*os.Root, string) error { return nil }

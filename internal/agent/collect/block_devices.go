@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// diskCounters returns the I/O counters of a block device from /proc/diskstats, or their sums over all devices if the
-// name is empty
+// diskCounters returns the I/O counters of a block device from /proc/diskstats. Without a name it returns the sums
+// over all devices.
 func (m *machine) diskCounters(name string) (sums [11]uint64, err error) {
 	text, err := m.read("/proc/diskstats")
 	if err != nil {
@@ -39,8 +39,8 @@ func (m *machine) diskCounters(name string) (sums [11]uint64, err error) {
 	return sums, nil
 }
 
-// deviceTraffic returns the function that collects vfs.dev.read or vfs.dev.write[DEVICE,ops|sps|operations|sectors].
-// column is the place of the operations among the counters.
+// deviceTraffic returns a function that collects the reads or writes of a block device. The items are vfs.dev.read and
+// vfs.dev.write[DEVICE,ops|sps|operations|sectors]. column is the place of the operations among the counters.
 func deviceTraffic(column int) measureFunc {
 	return func(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		name := k.Parameter(0, "all")
@@ -99,7 +99,7 @@ func discoverDevices(_ context.Context, m *machine, _ *Key) (item.Value, error) 
 	return jsonValue(rows)
 }
 
-// jsonValue encodes v as JSON and returns it as an item value
+// jsonValue encodes v as JSON and returns the text as an item value.
 func jsonValue(v any) (item.Value, error) {
 	text, err := json.Marshal(v)
 	return item.FromText(string(text)), err

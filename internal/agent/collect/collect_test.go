@@ -51,7 +51,7 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// testMachine writes simulated files of /proc into a temporary folder, and returns a machine that reads them.
+// testMachine writes simulated files of /proc into a temporary folder, as the root of a test machine.
 func testMachine(t *testing.T) string {
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -68,8 +68,8 @@ func testMachine(t *testing.T) string {
 	return root
 }
 
-// TestWheelCollectsItemsOfOneTimeTogether expects the values of items with the same due time in one message, again in
-// each interval, with a reason for each unsupported item.
+// TestWheelCollectsItemsOfOneTimeTogether expects one message with all items of the same due time. Each interval has a
+// message. An unsupported item has a reason.
 func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
 	root := testMachine(t)
 	keys := map[string]item.Value{
@@ -124,8 +124,8 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, "../../../docs/reference/keys.md", Reference())
 }
 
-// TestSilentItemDelaysNoOther starts a collector that never answers and expects a reason in place of its value, and
-// the values of all other items on time
+// TestSilentItemDelaysNoOther starts a collector that never answers, and expects all other items on time. The silent
+// item has a reason in place of a value.
 func TestSilentItemDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, runs, release := time.Now(), 0, make(chan struct{})
@@ -162,7 +162,7 @@ func TestSilentItemDelaysNoOther(t *testing.T) {
 	})
 }
 
-// TestSilentServersDelayNoDisk lets more web pages never answer than are collected at once, and expects the values of a file system on time.
+// TestSilentServersDelayNoDisk lets many web pages never answer, and expects a file system's values on time.
 func TestSilentServersDelayNoDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, runs := time.Now(), 0

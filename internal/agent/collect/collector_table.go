@@ -11,11 +11,12 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// measureFunc is a function that measures one item on this machine and returns its value. Kind None without error is
-// no value yet, such as the first of two that are compared.
+// measureFunc is a function that measures one item on the local machine and returns its value. Kind None without error
+// is no value yet, such as the first of two that are compared.
 type measureFunc func(ctx context.Context, m *machine, k *Key) (item.Value, error)
 
-// collector describes an item key that the agent can collect: its parameters, measuring function and documentation
+// collector describes how the agent collects one item key. It has the key's parameters, the measuring function and the
+// documentation.
 type collector struct {
 	parameters string // of the key, as in the reference page; empty: none
 	measure    measureFunc
@@ -39,8 +40,8 @@ func (c *collector) check(k *Key) error {
 // nameParameters are the parameters of net.dns.
 const nameParameters = "[server,name,A|AAAA|CNAME|MX|NS|PTR|SOA|SRV|TXT,seconds of a try,tries,udp|tcp]"
 
-// collectors returns the table of all collectors (functions that read the values of items), by the name in the item
-// key, such as system.cpu.util.
+// collectors returns the table of all functions that measure items. The key of the table is the name in the item key,
+// such as system.cpu.util.
 func collectors() map[string]collector {
 	return map[string]collector{
 		"agent.hostname": {"", hostname, "the host name of the machine", false},
@@ -126,7 +127,8 @@ func collectors() map[string]collector {
 	}
 }
 
-// Check returns the reason why agents of this version cannot collect an item key on any machine, or nil if they can.
+// Check returns an error if an item key is invalid, or unknown to agents of the present version. The error has the
+// reason.
 func Check(key string) error {
 	k, err := ParseKey(key)
 	if err != nil {

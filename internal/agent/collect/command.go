@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// runCommand collects the item system.run[COMMAND,wait]: the output of a shell command.
+// runCommand collects the item system.run[COMMAND,wait], the output of a shell command.
 func runCommand(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	command := k.Parameter(0, "")
 	if command == "" {

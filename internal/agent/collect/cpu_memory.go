@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// machine reads the values of items from this computer, and keeps the counters of the previous collection.
+// machine reads the values of items from the local computer. It keeps the counters of the previous collection.
 type machine struct {
 	root string // of /proc; empty: /
 	host string
@@ -26,8 +26,8 @@ type machine struct {
 	memory map[string][]float64 // counters of the last collection, by key, for collectors that compare two
 }
 
-// swapCounters stores the present counters of an item and returns the counters of its previous collection, or nil if there
-// was none.
+// swapCounters stores an item's new counters and returns the counters of its previous collection. The result is nil
+// after the first collection.
 func (m *machine) swapCounters(k *Key, now []float64) (before []float64) {
 	id := k.Name + " " + strings.Join(k.Parameters, ",")
 	m.mu.Lock()
@@ -57,12 +57,12 @@ func (m *machine) read(path string) (string, error) {
 	return string(data), err
 }
 
-// unknownMode returns the error for a parameter of an item key that has none of the allowed values.
+// unknownMode returns the error for an item key with a parameter outside the allowed values.
 func unknownMode(k *Key, i int, allowed ...string) error {
 	return fmt.Errorf("%s: the parameter %q is unknown; write one of %s", k.Name, k.Parameter(i, ""), strings.Join(allowed, ", "))
 }
 
-// uptime collects the item system.uptime, in seconds
+// uptime collects the item system.uptime, the seconds since the machine's start.
 func uptime(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	text, err := m.read("/proc/uptime")
 	if err != nil {
@@ -75,7 +75,7 @@ func uptime(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	return item.FromUnsigned(uint64(f)), nil
 }
 
-// cpuLoad collects the item system.cpu.load[all|percpu,avg1|avg5|avg15]: the load average.
+// cpuLoad collects the load average, the item system.cpu.load[all|percpu,avg1|avg5|avg15].
 func cpuLoad(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	text, err := m.read("/proc/loadavg")
 	if err != nil {
@@ -104,7 +104,8 @@ func cpuLoad(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromFloat(load), nil
 }
 
-// discoverCPUs collects system.cpu.discovery: the CPUs in Zabbix's JSON format for low-level discovery. A CPU without counters is offline.
+// discoverCPUs collects the item system.cpu.discovery, the list of CPUs for Zabbix's low-level discovery. A CPU
+// without counters is offline.
 func discoverCPUs(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	text, err := m.read("/proc/stat")
 	if err != nil {
@@ -132,7 +133,7 @@ func discoverCPUs(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	return jsonValue(list)
 }
 
-// cpuLines returns the counters in the cpu lines of /proc/stat: first the sum of all CPUs, then each CPU
+// cpuLines returns the counters in the cpu lines of /proc/stat. The first line is the sum of all CPUs.
 func (m *machine) cpuLines() (lines [][]float64, err error) {
 	text, err := m.read("/proc/stat")
 	if err != nil {
@@ -157,7 +158,7 @@ func (m *machine) cpuLines() (lines [][]float64, err error) {
 	return lines, nil
 }
 
-// cpuNumber collects the item system.cpu.num[online|max]: the number of CPUs. The kernel lists the CPUs that are
+// cpuNumber collects the item system.cpu.num[online|max], the number of CPUs. The kernel lists the CPUs that are
 // online.
 func cpuNumber(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	if mode := k.Parameter(0, "online"); mode != "online" && mode != "max" {
@@ -170,8 +171,8 @@ func cpuNumber(_ context.Context, m *machine, k *Key) (item.Value, error) {
 // cpuStates are the columns of /proc/stat.
 var cpuStates = []string{"user", "nice", "system", "idle", "iowait", "interrupt", "softirq", "steal"}
 
-// cpuUtil collects the item system.cpu.util[all|N,STATE]: the percentage of time since the last collection that the
-// CPU spent in a state
+// cpuUtil collects the item system.cpu.util[all|N,STATE], the CPU's percentage of time in a state. The percentage
+// counts the time since the last collection.
 func cpuUtil(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	lines, err := m.cpuLines()
 	if err != nil {
@@ -229,7 +230,8 @@ func (m *machine) meminfo() (map[string]float64, error) {
 	return info, nil
 }
 
-// memorySize collects the item vm.memory.size[MODE]: an amount of memory, such as total or available, in bytes.
+// memorySize collects the item vm.memory.size[MODE], an amount of memory in bytes. The mode is total, available and so
+// on.
 func memorySize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	info, err := m.meminfo()
 	if err != nil {
@@ -265,7 +267,7 @@ func memorySize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.Value{}, unknownMode(k, 0, "total", "free", "available", "pavailable", "used", "pused", "buffers", "cached", "active", "inactive", "slab", "anon")
 }
 
-// swapSize collects the item system.swap.size[,MODE]: an amount of swap space, such as free or used.
+// swapSize collects the item system.swap.size[,MODE], an amount of swap space such as free or used.
 func swapSize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	info, err := m.meminfo()
 	if err != nil {

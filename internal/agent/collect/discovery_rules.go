@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/prep"
 )
 
-// ruleRun is a discovery rule in operation: its compiled form, and the entities that it has found on this machine.
+// ruleRun is an agent's discovery rule with the things found so far, such as file systems.
 type ruleRun struct {
 	*discovery.Rule
 	unit   model.UnitID
@@ -20,9 +20,9 @@ type ruleRun struct {
 	state  *discovery.State
 }
 
-// newRules returns the discovery rules of a Template whose items the agent collects; a rule keeps the entities that
-// it had found before an edit of the Template. A rule that does not compile here, for example because of JavaScript,
-// has none: the server shows its items as waiting.
+// newRules returns the discovery rules of a Template whose items the agent collects. A rule keeps its entities when
+// the Template is edited. A rule that does not compile here, for example because of JavaScript, has none: the server
+// shows its items as waiting.
 func newRules(c *model.TemplateDefinition, values *model.MacroValues, before []*ruleRun) (list []*ruleRun) {
 	for i := range c.Rules {
 		d := &c.Rules[i]
@@ -69,8 +69,7 @@ func newRules(c *model.TemplateDefinition, values *model.MacroValues, before []*
 	return list
 }
 
-// update applies a new value of the item that a discovery rule depends on, and reports whether the rule now finds
-// other entities.
+// update passes a new value to a discovery rule, and reports whether the set of found things changes.
 func (r *ruleRun) update(value item.Value, at int64) bool {
 	for i, chain := range r.chains {
 		var err error
@@ -86,14 +85,15 @@ func (r *ruleRun) update(value item.Value, at int64) bool {
 	return true
 }
 
-// entityItem is an item of an entity that a discovery rule has found. Its key may be part of a command of the shell
-// only if plain is true.
+// entityItem is an item that a discovery rule made for one found thing, such as a file system. Its key may be part of
+// a command of the shell only if plain is true.
 type entityItem struct {
 	model.Item
 	plain bool
 }
 
-// items returns the items that the agent collects for the entities that the rule has found.
+// items returns the items for all things, such as file systems, that a discovery rule has found. Items that the server
+// computes are left out.
 func (r *ruleRun) items() (list []entityItem) {
 	for i := range r.state.Entities {
 		e := &r.state.Entities[i]
@@ -110,13 +110,14 @@ func (r *ruleRun) items() (list []entityItem) {
 	return list
 }
 
-// isPlain reports whether a text has no character that a shell interprets, so that it can stand in a command line.
+// isPlain reports whether a text has only characters without a meaning for the shell. Such a text can stand in a
+// command line.
 func isPlain(text string) bool {
 	return strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@%+=,-") == "" && !strings.HasPrefix(text, "-")
 }
 
-// updateRules passes the new values of a group of items to the discovery rules that depend on these items. If a rule
-// has found other entities, the wheel gets their items.
+// updateRules passes newly collected values to the discovery rules that read the values. If a rule has found other
+// entities, the wheel gets their items.
 func (w *Wheel) updateRules(g *group, answers []answer, at int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestWheelCollectsDiscoveredItems expects values of items for the interfaces that a discovery rule finds, soon after
-// it found them, and none for an interface that has disappeared.
+// TestWheelCollectsDiscoveredItems expects values for the network interfaces that a discovery rule finds. An interface
+// that disappears has no more values.
 func TestWheelCollectsDiscoveredItems(t *testing.T) {
 	root := testMachine(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 // diskUsage holds the size, free space and inodes of a file system, sizes in bytes
 type diskUsage struct{ total, free, used, inodes, inodesFree float64 }
 
-// fileSystemSize collects the item vfs.fs.size[PATH,MODE]: a file system's total, free or used bytes, or a percentage
+// fileSystemSize collects the item vfs.fs.size[PATH,MODE], a file system's size or use in bytes or percent.
 func fileSystemSize(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	path := k.Parameter(0, "")
 	if path == "" {
@@ -24,8 +24,7 @@ func fileSystemSize(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	return sizeOf(k, u.total, u.free, u.used)
 }
 
-// fileSystemInodes collects the item vfs.fs.inode[PATH,MODE]: a file system's total, free or used inodes, or a
-// percentage
+// fileSystemInodes collects the item vfs.fs.inode[PATH,MODE], a file system's number of inodes or their percentage.
 func fileSystemInodes(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	path := k.Parameter(0, "")
 	if path == "" {
@@ -43,8 +42,8 @@ func noPath(k *Key) error {
 	return fmt.Errorf("%s: the path is missing; write for example %s[/]", k.Name, k.Name)
 }
 
-// sizeOf returns the amount that the second parameter of an item key selects: total, free or used, or a percentage of
-// free or used.
+// sizeOf returns the total, free or used amount, as the second parameter of the item key selects. The amounts are
+// total, free and used, and the percentages of free and used.
 func sizeOf(k *Key, total, free, used float64) (item.Value, error) {
 	share := func(part float64) (item.Value, error) {
 		if used+free == 0 {

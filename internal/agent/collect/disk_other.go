@@ -4,7 +4,7 @@ package collect
 
 import "errors"
 
-// statfs returns an error: the variant for systems other than Linux, because the agent measures file systems on Linux only.
+// statfs returns an error, because the agent measures file systems on Linux only.
 func statfs(string) (diskUsage, error) {
 	return diskUsage{}, errors.New("the agent measures file systems on Linux only")
 }

@@ -45,7 +45,7 @@ func fileType(mode fs.FileMode) string {
 	return "other"
 }
 
-// typeSet parses a list of file types, such as "file,dir", in parameter i of an item key; an empty set means that the
+// typeSet parses a list of file types, such as "file,dir", in parameter i of an item key. The set is empty if the
 // parameter is empty.
 func typeSet(k *Key, i int) (map[string]bool, error) {
 	set := map[string]bool{}
@@ -63,7 +63,7 @@ func typeSet(k *Key, i int) (map[string]bool, error) {
 		}
 		for _, name := range names {
 			if !strings.Contains(" "+strings.Join(fileTypes, " ")+" ", " "+name+" ") {
-				return nil, fmt.Errorf("%s: unknown type %q; write some of all, dev, %s", k.Name, name, strings.Join(fileTypes, ", "))
+				return nil, fmt.Errorf("%s: unknown file type %q; expected one or more of all, dev, %s", k.Name, name, strings.Join(fileTypes, ", "))
 			}
 			set[name] = true
 		}
@@ -95,8 +95,7 @@ func (m *machine) openFile(k *Key) (*os.File, error) {
 	return os.Open(path)
 }
 
-// contextReader is an io.Reader of a file that fails when its context ends, so that a slow file does not block the
-// agent.
+// contextReader is a reader of a file that fails when its context ends. So a slow file does not block the agent.
 type contextReader struct {
 	ctx  context.Context
 	from io.Reader
@@ -110,7 +109,7 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.from.Read(p)
 }
 
-// fileExists collects the item vfs.file.exists[PATH,TYPES,EXCEPT]: 1 if a file of such a type exists, else 0
+// fileExists collects the item vfs.file.exists[PATH,TYPES,EXCEPT], 1 if a file of a permitted type exists, else 0.
 func fileExists(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	path, err := m.path(k)
 	if err != nil {
@@ -145,7 +144,7 @@ func fileExists(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromUnsigned(0), nil
 }
 
-// fileSize collects the item vfs.file.size[PATH,bytes|lines]
+// fileSize collects the item vfs.file.size[PATH,bytes|lines], the size of a file in bytes or lines.
 func fileSize(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	switch k.Parameter(1, "bytes") {
 	case "bytes":
@@ -177,7 +176,7 @@ func fileSize(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.Value{}, unknownMode(k, 1, "bytes", "lines")
 }
 
-// fileTime collects the item vfs.file.time[PATH,modify|access|change], in seconds since 1970
+// fileTime collects the item vfs.file.time[PATH,modify|access|change], a time of a file in seconds since 1970.
 func fileTime(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	path, err := m.path(k)
 	if err != nil {
@@ -196,7 +195,7 @@ func fileTime(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromUnsigned(uint64(at)), nil
 }
 
-// fileContents collects the item vfs.file.contents[PATH]: the text of a file
+// fileContents collects the item vfs.file.contents[PATH], the text of a file.
 func fileContents(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	f, err := m.openFile(k)
 	if err != nil {
@@ -213,8 +212,7 @@ func fileContents(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromText(strings.TrimRight(strings.ToValidUTF8(string(data), ""), "\r\n")), nil
 }
 
-// fileChecksum collects the items vfs.file.md5sum[PATH] and vfs.file.cksum[PATH,crc32|md5|sha256]: checksums of a
-// file
+// fileChecksum collects a file's checksum, the items vfs.file.md5sum[PATH] and vfs.file.cksum[PATH,crc32|md5|sha256].
 func fileChecksum(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	mode := k.Parameter(1, "crc32")
 	if k.Name == "vfs.file.md5sum" {
@@ -246,7 +244,7 @@ func fileChecksum(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromText(hex.EncodeToString(sum.Sum(nil))), nil
 }
 
-// posixChecksum computes the checksum that the program cksum(1) prints: a CRC over the bytes and their number.
+// posixChecksum computes the checksum that the program cksum(1) prints. It is a CRC over the bytes and their number.
 // hash/crc32 has the lowest bit first only.
 type posixChecksum struct {
 	crc    uint32
@@ -292,8 +290,8 @@ var posixTable = func() (table [256]uint32) {
 // maxFileLine bounds a line of a file that is searched, in bytes.
 const maxFileLine = 1 << 20
 
-// fileMatch collects vfs.file.regexp and vfs.file.regmatch[PATH,REGEXP,ENCODING,START,END]: the text in a file that
-// matches, or 1 if some text does.
+// fileMatch collects the text in a file that matches a regular expression (vfs.file.regexp). For
+// vfs.file.regmatch[PATH,REGEXP,ENCODING,START,END] the value is 1 if some text matches.
 func fileMatch(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	pattern := k.Parameter(1, "")
 	if pattern == "" {
@@ -339,8 +337,8 @@ func fileMatch(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromUnsigned(0), nil
 }
 
-// matchOutput replaces \0 in a template by the match of a regular expression, and \1 to \9 by its capture groups. An
-// empty template is the line.
+// matchOutput replaces \0 in a template by a regular expression's match, and \1 to \9 by its groups. An empty template
+// is the line.
 func matchOutput(template, line string, at []int) string {
 	if template == "" {
 		return line

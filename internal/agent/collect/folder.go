@@ -22,7 +22,8 @@ type folderWalk struct {
 	depth                           int // of folders below the first one; -1: all
 }
 
-// newFolderWalk parses the patterns, the depth and the excluded folders of a walk from the parameters of an item key
+// newFolderWalk reads the search settings of a folder walk from the parameters of an item key. The settings are the
+// name patterns, the depth and the excluded folders.
 func newFolderWalk(k *Key, depth, excludeFolder int) (w folderWalk, err error) {
 	for i, to := range map[int]**regexp.Regexp{1: &w.include, 2: &w.exclude, excludeFolder: &w.excludeFolder} {
 		if pattern := k.Parameter(i, ""); pattern != "" {
@@ -69,7 +70,7 @@ func (w *folderWalk) files(ctx context.Context, root string, each func(info fs.F
 	})
 }
 
-// folder returns the path and the file information of the folder that the first parameter of an item key names
+// folder returns the path and information of the folder in an item key's first parameter.
 func (m *machine) folder(k *Key) (string, fs.FileInfo, error) {
 	path, err := m.path(k)
 	if err != nil {
@@ -82,8 +83,8 @@ func (m *machine) folder(k *Key) (string, fs.FileInfo, error) {
 	return path, info, err
 }
 
-// folderSize collects the item vfs.dir.size[PATH,INCLUDE,EXCLUDE,apparent|disk,DEPTH,EXCLUDED FOLDERS]: the total
-// size of files, links and folders. A file with several names counts once.
+// folderSize collects the item vfs.dir.size, the total size of a folder's files, links and folders. The parameters are
+// [PATH,INCLUDE,EXCLUDE,apparent|disk,DEPTH,EXCLUDED FOLDERS]. A file with several names counts once.
 func folderSize(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	path, root, err := m.folder(k)
 	if err != nil {
@@ -122,7 +123,8 @@ func folderSize(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromUnsigned(sum), err
 }
 
-// folderCount collects vfs.dir.count[PATH,INCLUDE,EXCLUDE,TYPES,EXCEPT,DEPTH,LEAST SIZE,MOST SIZE,LEAST AGE,MOST AGE,EXCLUDED FOLDERS].
+// folderCount collects the item vfs.dir.count, the number of matching files below a folder. The parameters are
+// [PATH,INCLUDE,EXCLUDE,TYPES,EXCEPT,DEPTH,LEAST SIZE,MOST SIZE,LEAST AGE,MOST AGE,EXCLUDED FOLDERS].
 func folderCount(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	path, _, err := m.folder(k)
 	if err != nil {
@@ -160,8 +162,8 @@ func folderCount(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromUnsigned(count), err
 }
 
-// scaledNumber parses a number with a unit suffix, such as 10K (bytes) or 5m (seconds); the parameter units has the allowed
-// suffixes.
+// scaledNumber parses a number with a unit suffix, such as 10K (bytes) or 5m (seconds). The parameter units has the
+// allowed suffixes.
 func scaledNumber(text, units string) (int64, error) {
 	factors := map[byte]int64{'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40, 's': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
 	number, factor := text, int64(1)

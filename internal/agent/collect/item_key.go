@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Key is a parsed Zabbix item key, such as vfs.fs.size[/,free]: a name and its parameters
+// Key is a parsed Zabbix item key, such as vfs.fs.size[/,free], with a name and parameters.
 type Key struct {
 	Name       string
 	Parameters []string
 }
 
-// Parameter returns a parameter of the item key by index, or the default if it is missing or empty
+// Parameter returns a parameter of the item key by index. A missing or empty parameter has the given default.
 func (k *Key) Parameter(i int, otherwise string) string {
 	if i >= len(k.Parameters) || k.Parameters[i] == "" {
 		return otherwise
@@ -19,7 +19,7 @@ func (k *Key) Parameter(i int, otherwise string) string {
 	return k.Parameters[i]
 }
 
-// ParseKey parses an item key in Zabbix's syntax: name, or name[a,"b, c",[d,e]]
+// ParseKey parses an item key in Zabbix's syntax, such as name or name[a,"b, c",[d,e]].
 func ParseKey(text string) (k Key, err error) {
 	open := strings.IndexByte(text, '[')
 	if open < 0 {
@@ -47,8 +47,8 @@ func ParseKey(text string) (k Key, err error) {
 	}
 }
 
-// checkKeyName returns an error unless a text is a valid name of an item key: letters, digits, dots, underscores and
-// hyphens. _ -.
+// checkKeyName returns an error if an item key's name has an invalid character. Besides letters and digits, a name may
+// have the characters . _ -.
 func checkKeyName(name string) error {
 	for i := range len(name) {
 		if c := name[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
@@ -61,7 +61,8 @@ func checkKeyName(name string) error {
 	return nil
 }
 
-// cutParameter cuts the first parameter of an item key off a text, and returns it without quotes, and the rest of the text
+// cutParameter cuts the first parameter of an item key off a text. It returns the parameter without quotes, and the
+// rest of the text.
 func cutParameter(text string) (one, rest string, err error) {
 	text = strings.TrimLeft(text, " ")
 	switch {

@@ -40,13 +40,13 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Position is the read position of a log item. The spool stores it under the name of the item.
+// Position is the read position of a log item in its file. The spool stores it under the name of the item.
 type Position struct {
 	Name  string
 	Value []byte
 }
 
-// Wheel is the scheduler of items (metrics of Zabbix-style Templates): it collects each at its due times.
+// Wheel is the scheduler that collects each item (metric of a Zabbix-style Template) at its due times.
 type Wheel struct {
 	cfg        Config
 	collectors map[string]collector
@@ -86,7 +86,7 @@ type groupItem struct {
 	log       *logItem // nil: it has one value per collection
 }
 
-// logKey returns the key of the group's log item, or an empty text if the group has items of other kinds.
+// logKey returns the key of the group's log item, or "" for a group without a log item.
 func (g *group) logKey() string {
 	if len(g.items) > 0 && g.items[0].log != nil {
 		return g.items[0].log.key
@@ -103,15 +103,16 @@ func New(cfg Config) *Wheel {
 	}
 }
 
-// Set replaces the Templates whose items are collected, and the properties that give their macros values. A Template
-// that stays keeps its due times.
+// Set replaces the Templates whose items are collected, and the node properties for their macros. A Template that
+// stays keeps its due times.
 func (w *Wheel) Set(definitions []*model.TemplateDefinition, properties model.PropertyValues) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.replace(definitions, properties)
 }
 
-// replace replaces the groups of items and the discovery rules after a new assignment. Call it with the mutex.
+// replace replaces the groups of items and the discovery rules, when the server has assigned other Templates. Call it
+// with the mutex.
 func (w *Wheel) replace(definitions []*model.TemplateDefinition, properties model.PropertyValues) {
 	var groups []*group
 	var rules []*ruleRun
@@ -136,7 +137,7 @@ func (w *Wheel) replace(definitions []*model.TemplateDefinition, properties mode
 	pause.Wake(w.wake)
 }
 
-// newGroups divides the items of a Template, declared and discovered ones, into groups with equal intervals.
+// newGroups divides the items of a Template into groups with equal intervals. Declared and discovered items count.
 func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.PropertyValues) (groups []*group, rules []*ruleRun) {
 	set := c.PropertyMacros(properties)
 	values, macros := c.MacroValues(set), wire.EncodeMacros(set)
@@ -223,7 +224,8 @@ func (w *Wheel) Run(ctx context.Context) {
 	}
 }
 
-// takeDue returns a group of items that is due and schedules its next collection, or returns nil if none is due.
+// takeDue returns a group of items to collect now, and schedules its next collection. It returns nil if no group is
+// due.
 func (w *Wheel) takeDue() *group {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -252,7 +254,8 @@ func (w *Wheel) delay() time.Duration {
 	return max(delay, 0)
 }
 
-// collect measures the items of a group and passes their values to the spool in blocks of at most blockBytes bytes.
+// collect measures the items of a group and passes their values to the spool in blocks. A block has at most blockBytes
+// bytes.
 func (w *Wheel) collect(ctx context.Context, g *group) {
 	if g.logKey() != "" && g.items[0].fault == "" {
 		w.follow(ctx, g)
@@ -305,7 +308,7 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 	}
 }
 
-// measure measures all items of a group; collectors that may block run in parallel
+// measure measures all items of a group. Collectors that may block run in parallel.
 func (w *Wheel) measure(ctx context.Context, g *group) []answer {
 	answers := make([]answer, len(g.items))
 	var waiting sync.WaitGroup
@@ -329,7 +332,7 @@ const blockBytes = 256 << 10
 // maxText bounds one text, in bytes.
 const maxText = 64 << 10
 
-// cut truncates the text of an item value to maxText bytes; other values stay unchanged.
+// cut shortens the text of an item value to maxText bytes. Other values stay unchanged.
 func cut(v item.Value) item.Value {
 	if text := v.String(); v.Kind() == item.TextValue && len(text) > maxText {
 		return item.FromText(strings.ToValidUTF8(text[:maxText], ""))

@@ -16,12 +16,12 @@ import (
 // agentPing collects the item agent.ping, whose value is always 1.
 func agentPing(context.Context, *machine, *Key) (item.Value, error) { return item.FromUnsigned(1), nil }
 
-// agentVersion collects the item agent.version
+// agentVersion collects the item agent.version, the version of the agent.
 func agentVersion(context.Context, *machine, *Key) (item.Value, error) {
 	return item.FromText(version.Get().Version), nil
 }
 
-// hostname collects the items agent.hostname and system.hostname[host|shorthost,none|lower]
+// hostname collects the machine's host name, the items agent.hostname and system.hostname[host|shorthost,none|lower].
 func hostname(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	name := m.host
 	switch k.Parameter(0, "host") {
@@ -75,7 +75,7 @@ func kernelStat(name string) measureFunc {
 	}
 }
 
-// fields returns the fields of the first line in a file whose first field is this word
+// fields returns the fields of the first line in a file that begins with the given word.
 func (m *machine) fields(path, word string) ([]string, error) {
 	text, err := m.read(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func (m *machine) fields(path, word string) ([]string, error) {
 	return nil, fmt.Errorf("%s has no line %s", path, word)
 }
 
-// localTime collects the item system.localtime[utc|local]
+// localTime collects the item system.localtime[utc|local], the present time of the machine.
 func localTime(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	now := time.Now()
 	switch k.Parameter(0, "utc") {
@@ -101,7 +101,7 @@ func localTime(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.Value{}, unknownMode(k, 0, "utc", "local")
 }
 
-// uname collects the item system.uname: the kernel's name, release and architecture.
+// uname collects the item system.uname, the kernel's name, release and architecture.
 func uname(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	var parts []string
 	for _, name := range []string{"ostype", "hostname", "osrelease", "version"} {
@@ -115,13 +115,13 @@ func uname(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	return item.FromText(strings.Join(append(parts, arch), " ")), err
 }
 
-// architecture collects the item system.sw.arch
+// architecture collects the item system.sw.arch, the architecture of the machine.
 func architecture(context.Context, *machine, *Key) (item.Value, error) {
 	arch, err := machineArchitecture()
 	return item.FromText(arch), err
 }
 
-// operatingSystem collects the item system.sw.os[full|short|name]: the name and version of the operating system.
+// operatingSystem collects the item system.sw.os[full|short|name], the name and version of the operating system.
 func operatingSystem(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	path := ""
 	switch k.Parameter(0, "full") {
@@ -147,15 +147,16 @@ func operatingSystem(_ context.Context, m *machine, k *Key) (item.Value, error) 
 	return item.FromText(strings.TrimSpace(text)), err
 }
 
-// swapTraffic returns the function that collects system.swap.in or system.swap.out[all|DEVICE,pages|count|sectors].
-// pages is the counter of the kernel, column the place of the operations in /proc/diskstats.
+// swapTraffic returns a function that counts reads from swap (system.swap.in) or writes
+// (system.swap.out[all|DEVICE,pages|count|sectors]). pages is the counter of the kernel, column the place of the
+// operations in /proc/diskstats.
 func swapTraffic(pages string, column int) measureFunc {
 	return func(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		device, column := k.Parameter(0, "all"), column
 		switch k.Parameter(1, "pages") {
 		case "pages":
 			if device != "all" {
-				return item.Value{}, fmt.Errorf("%s: the kernel counts pages of all devices only; write count or sectors", k.Name)
+				return item.Value{}, fmt.Errorf("%s: the kernel counts pages only for all devices together; use the type count or sectors", k.Name)
 			}
 			fields, err := m.fields("/proc/vmstat", pages)
 			if err != nil {
@@ -192,7 +193,8 @@ func swapTraffic(pages string, column int) measureFunc {
 	}
 }
 
-// usersNumber collects the item system.users.num: the logged-in users in /run/utmp, or else the sessions of systemd
+// usersNumber collects the item system.users.num, the number of logged-in users. It counts the logins in /run/utmp, or
+// else the sessions of systemd.
 func usersNumber(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	if text, err := m.read("/run/utmp"); err == nil {
 		return item.FromUnsigned(countLogins([]byte(text), m.isRunning)), nil
@@ -221,7 +223,7 @@ func countLogins(data []byte, running func(pid uint32) bool) (count uint64) {
 	return count
 }
 
-// isRunning reports whether a process with this id exists
+// isRunning reports whether a process with the given id exists.
 func (m *machine) isRunning(pid uint32) bool {
 	_, err := m.read(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// logPosition is a read position in a log: a file of the log and the end of its last line that was read. The bytes before Offset identify the file, also after a rename; a copy of the file has them too.
+// logPosition is a read position in a log, as a file and an offset in that file. The offset is the end of the last
+// line that was read. The bytes before Offset identify the file, also after a rename; a copy of the file has them too.
 type logPosition struct {
 	Inode  uint64 `json:"inode,omitempty"`
 	Offset int64  `json:"offset"`
@@ -29,7 +30,7 @@ type logPosition struct {
 // maxTail is the most bytes before a position that identify the file.
 const maxTail = 256
 
-// decodeLogPosition decodes a position that the spool has stored; ok is false if the bytes are no valid position.
+// decodeLogPosition decodes a log's read position from the spool. ok is false if the bytes are no valid position.
 func decodeLogPosition(data []byte) (p logPosition, ok bool) {
 	if len(data) == 0 || json.Unmarshal(data, &p) != nil || p.Offset < 0 || p.Tail < 0 || p.Tail > min(p.Offset, maxTail) {
 		return logPosition{}, false
@@ -37,7 +38,7 @@ func decodeLogPosition(data []byte) (p logPosition, ok bool) {
 	return p, true
 }
 
-// encode encodes the position for the spool.
+// encode encodes the read position of a log for the spool.
 func (p *logPosition) encode() []byte {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -46,7 +47,7 @@ func (p *logPosition) encode() []byte {
 	return data
 }
 
-// logFile is one file of a log: the present one, or an earlier one after a rotation.
+// logFile is one file of a log, either the present file or an earlier file after a rotation.
 type logFile struct {
 	path  string
 	inode uint64 // zero: the system has none
@@ -54,8 +55,8 @@ type logFile struct {
 	mtime int64 // Unix ns
 }
 
-// isRotated reports whether a file is an earlier, uncompressed file of a log by its name: app.log.1 or app.log-20261129 for
-// app.log.
+// isRotated reports whether a file's name is that of an earlier log file after a rotation. For app.log, such names are
+// app.log.1 and app.log-20261129. Compressed files do not count.
 func isRotated(name, base string) bool {
 	rest, ok := strings.CutPrefix(name, base)
 	return ok && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "-")) && !slices.Contains([]string{".gz", ".xz", ".bz2", ".zst", ".swp"}, filepath.Ext(rest))
@@ -103,7 +104,7 @@ func (l *logItem) files() (list []logFile, err error) {
 	return list, nil
 }
 
-// has reports whether a file is the one that was read up to this position, by the bytes before the position's offset.
+// has reports whether a read position belongs to a file. It compares the bytes before the position's offset.
 func (p *logPosition) has(f *logFile) bool {
 	if f.size < p.Offset || p.Tail == 0 {
 		return f.size >= p.Offset && p.Offset == 0 && p.Inode != 0 && f.inode == p.Inode
@@ -117,7 +118,8 @@ func (p *logPosition) has(f *logFile) bool {
 	return err == nil && tail == p.Tail && sum == p.Sum
 }
 
-// tailSum returns a hash of the bytes before an offset of a file, and their number, at most `most`.
+// tailSum hashes the last bytes before a given offset of a file. It returns the number of hashed bytes, at most
+// `most`, and the hash.
 func tailSum(file io.ReaderAt, offset, most int64) (tail int64, sum uint64, err error) {
 	b := make([]byte, min(offset, most))
 	if _, err := file.ReadAt(b, offset-int64(len(b))); err != nil {
@@ -128,7 +130,7 @@ func tailSum(file io.ReaderAt, offset, most int64) (tail int64, sum uint64, err 
 	return int64(len(b)), h.Sum64(), nil
 }
 
-// find returns the index of the file in which reading continues after a position, and the offset in that file. A file that was cut short
+// find returns the file and the offset at which reading continues after a stored position. A file that was cut short
 // and has no copy begins anew; of one that is gone the next newer file follows.
 func (p *logPosition) find(list []logFile) (index int, offset int64) {
 	same := slices.IndexFunc(list, func(f logFile) bool { return p.Inode != 0 && f.inode == p.Inode })
@@ -158,7 +160,7 @@ func (p *logPosition) find(list []logFile) (index int, offset int64) {
 	return len(list), 0
 }
 
-// firstPlace returns the start of the first collection of a log item: a file and an offset in it.
+// firstPlace returns the file and the offset at which the first collection of a log item starts.
 func (l *logItem) firstPlace(list []logFile) (index int, offset int64, err error) {
 	switch {
 	case l.skip && len(list) > 0:
@@ -201,7 +203,7 @@ type logReader struct {
 	now    time.Time
 }
 
-// open opens the current file of the list; ok is false if the file has been replaced or shortened since the list was made.
+// open opens the current file of the list. ok is false if the file was replaced or shortened after the list was made.
 func (r *logReader) open() (ok bool, err error) {
 	f := &r.list[r.index]
 	if r.file, err = os.Open(f.path); err != nil {
@@ -221,7 +223,7 @@ func (r *logReader) open() (ok bool, err error) {
 	return true, nil
 }
 
-// close closes the open file.
+// close closes the open file of the log.
 func (r *logReader) close() {
 	if r.file != nil {
 		_ = r.file.Close()
@@ -232,8 +234,7 @@ func (r *logReader) close() {
 // maxLine bounds a line in bytes: a file without ends of lines has lines, too.
 const maxLine = 1 << 20
 
-// next returns the next complete line, or nil if the log has no complete line more. Of a line beyond maxText it returns the
-// begin.
+// next returns the next complete line of the log, or nil at the end. Of a line beyond maxText it returns the begin.
 func (r *logReader) next() (line []byte, err error) {
 	for r.index < len(r.list) {
 		if r.file == nil {
@@ -267,8 +268,8 @@ func (r *logReader) next() (line []byte, err error) {
 	return nil, nil
 }
 
-// isAbandoned reports whether programs no longer write to the open file of the log, because a later file of the log
-// already has lines.
+// isAbandoned reports whether programs no longer write to the open log file. A later file of the log then already has
+// lines.
 func (r *logReader) isAbandoned() bool {
 	written := func(f logFile) bool { return f.size > 0 }
 	return r.now.UnixNano()-r.list[r.index].mtime >= int64(switchAfter) && slices.ContainsFunc(r.list[r.index+1:], written)
@@ -299,7 +300,7 @@ func (r *logReader) unreadBytes() (bytes int64) {
 	return bytes - r.offset
 }
 
-// skipTo skips lines of the open file until at most this many bytes of the log are unread. It returns how many bytes it left
+// skipTo skips lines of the open file until only `most` bytes of the log are unread. It returns how many bytes it left
 // out.
 func (r *logReader) skipTo(most int64) (skipped int64, err error) {
 	skip := r.unreadBytes() - most

@@ -14,7 +14,7 @@ import (
 // linesPerBlock bounds the lines of one value block.
 const linesPerBlock = 1000
 
-// logCollection has the state of one collection of a log item: the reader, and the lines for the next block.
+// logCollection is the state of one collection of a log item, with its reader and unsent lines.
 type logCollection struct {
 	w         *Wheel
 	g         *group
@@ -47,7 +47,7 @@ func (w *Wheel) follow(ctx context.Context, g *group) {
 	}
 }
 
-// collect reads the new lines and passes them to the spool in blocks.
+// collect reads the new lines of a log and passes blocks of lines to the spool.
 func (c *logCollection) collect(ctx context.Context) error {
 	r, l := &c.reader, c.of
 	var err error
@@ -112,7 +112,7 @@ func (c *logCollection) collect(ctx context.Context) error {
 	return c.emit()
 }
 
-// add adds the text of the last read line to the block of values, and sends the block if it is full. Each line of a
+// add appends one line of the log to the block of unsent lines. A full block goes to the spool. Each line of a
 // collection is a nanosecond later than the one before it.
 func (c *logCollection) add(text string) error {
 	v := cut(item.FromText(text))
@@ -125,7 +125,7 @@ func (c *logCollection) add(text string) error {
 	return nil
 }
 
-// block returns the collected lines as one signal for the spool, and empties the collection.
+// block returns the collected lines as one message for the spool, and empties the collection.
 func (c *logCollection) block() *wire.Signal {
 	g := c.g
 	b := &wire.ValueBlock{Macros: g.macros, Rows: uint32(len(c.values))}
@@ -140,7 +140,7 @@ func (c *logCollection) block() *wire.Signal {
 	return &wire.Signal{Kind: wire.SignalValueBlock, Definition: g.definition, AtMs: uint64(c.startedAt.Milliseconds()), Body: wire.AppendValueBlock(nil, b)}
 }
 
-// emit passes the collected lines to the spool, together with the position after them.
+// emit passes the collected lines to the spool, together with the read position after the last line.
 func (c *logCollection) emit() error {
 	at, err := c.reader.position()
 	if err != nil {

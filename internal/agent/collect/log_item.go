@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// logItem is the parsed key of an item that follows a log: log, logrt, log.count or logrt.count.
+// logItem is the parsed key of an item that follows a log. Such items are log, logrt, log.count and logrt.count.
 type logItem struct {
 	key      string         // with the values of its macros
 	dir      string         // of the files
@@ -35,7 +35,7 @@ const (
 	maxLineRate     = 10_000
 )
 
-// isLogKey reports whether an item is a log item by its key; a log item may have any number of values per collection.
+// isLogKey reports whether an item key belongs to a log item. A log item may have any number of values per collection.
 func isLogKey(name string) bool {
 	return slices.Contains([]string{"log", "logrt", "log.count", "logrt.count"}, name)
 }
@@ -107,13 +107,12 @@ func parseLogItem(k *Key, text, root string) (*logItem, error) {
 	return l, nil
 }
 
-// noSingleValue always returns an error: a log item has many values, so Wheel.follow collects it and not a measuring
-// function.
+// noSingleValue returns an error, because a log item has many values. Wheel.follow collects log items.
 func noSingleValue(_ context.Context, _ *machine, k *Key) (item.Value, error) {
-	return item.Value{}, fmt.Errorf("%s has no single value", k.Name)
+	return item.Value{}, fmt.Errorf("log item %s has no single value, but one value for each new line", k.Name)
 }
 
-// value returns the value that a log item has for a line, and ok false if the line does not match the item's regular
+// value returns the value of a log item for one line. ok is false if the line does not match the item's regular
 // expression.
 func (l *logItem) value(line string) (text string, ok bool) {
 	if l.match == nil {
@@ -144,7 +143,8 @@ func cleanLine(line []byte) string {
 // positionName returns the name of a log item's read position in the spool.
 func positionName(unit model.UnitID, key string) string { return fmt.Sprintf("%d/%s", unit, key) }
 
-// PositionUnit returns the id of the Template in the key of a stored position, or zero if positionName did not make the key.
+// PositionUnit returns the Template's id, as read from the name of a log item's stored read position. The result is
+// zero if positionName did not make the name.
 func PositionUnit(name string) model.UnitID {
 	number, _, _ := strings.Cut(name, "/")
 	unit, _ := strconv.ParseUint(number, 10, 32)

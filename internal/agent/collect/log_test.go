@@ -76,7 +76,7 @@ func (m *logMachine) collect() {
 	m.wheel.collect(m.t.Context(), m.wheel.groups[0])
 }
 
-// write appends a text to a file and sets its time to the machine's clock.
+// write appends text to a file, and sets the file's modification time to the simulated clock.
 func (m *logMachine) write(name, text string) {
 	path := filepath.Join(m.root, name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -87,7 +87,7 @@ func (m *logMachine) write(name, text string) {
 	testenv.NoError(m.t, os.Chtimes(path, m.now, m.now))
 }
 
-// want fails the test unless exactly these values have arrived since its last call.
+// want fails the test unless exactly the given values have arrived since the last call of want.
 func (m *logMachine) want(values ...string) {
 	m.t.Helper()
 	for i := range max(len(m.values), len(values)) {
@@ -99,8 +99,9 @@ func (m *logMachine) want(values ...string) {
 	m.values = nil
 }
 
-// TestLogsAreFollowedAcrossRotation writes numbered lines, some in pieces, while it rotates the log by renaming and by copying and restarts
-// the agent at random, and expects each line once and in order. Each line arrives once and in order.
+// TestLogsAreFollowedAcrossRotation writes numbered lines while the log is rotated, and expects each line once. The
+// log is rotated by renaming and by copying, and the agent restarts at random times. Each line arrives once and in
+// order.
 func TestLogsAreFollowedAcrossRotation(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -241,8 +242,8 @@ func TestLogKeys(t *testing.T) {
 	}
 }
 
-// FuzzLogPosition decodes random bytes as a stored position, and expects an error or a valid position that is unchanged
-// after encoding and decoding.
+// FuzzLogPosition decodes random bytes as a stored position, and expects an error or a valid position. Encoding and
+// decoding must not change a valid position.
 func FuzzLogPosition(f *testing.F) {
 	f.Add((&logPosition{Inode: 7, Offset: 300, Tail: 256, Sum: 1, MtimeN: 5}).encode())
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -4,6 +4,6 @@ package collect
 
 import "runtime"
 
-// machineArchitecture returns the architecture of the program (GOARCH): the variant for systems other than
-// Linux, because only Linux tells the architecture of the machine.
+// machineArchitecture returns the architecture of the program (GOARCH), because only Linux tells the machine's
+// architecture.
 func machineArchitecture() (string, error) { return runtime.GOARCH, nil }

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// mount is a mounted file system: one line of /proc/mounts
+// mount is a mounted file system, read from one line of /proc/mounts.
 type mount struct{ path, kind, options string }
 
 // unescapeMount returns the path of a mount without the escapes of /proc/mounts.
@@ -29,8 +29,7 @@ func (m *machine) mounts() (list []mount, err error) {
 	return list, nil
 }
 
-// discoverFileSystems collects the item vfs.fs.discovery: the mounted file systems in Zabbix's JSON format for
-// low-level discovery
+// discoverFileSystems collects the item vfs.fs.discovery, the mounted file systems for Zabbix's low-level discovery.
 func discoverFileSystems(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	list, err := m.mounts()
 	if err != nil {
@@ -43,7 +42,7 @@ func discoverFileSystems(_ context.Context, m *machine, _ *Key) (item.Value, err
 	return jsonValue(rows)
 }
 
-// amounts has the total, free and used amount of a file system's bytes (or inodes) and the percentages, as JSON fields
+// amounts has a file system's total, free and used bytes (or inodes) with their percentages. Its JSON fields are those
 // of the item vfs.fs.get.
 type amounts struct {
 	Total uint64  `json:"total"`
@@ -59,8 +58,8 @@ type percent float64
 // MarshalJSON formats the percentage with six decimals
 func (p percent) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%.6f", float64(p)), nil }
 
-// newAmounts returns total, free and used amounts with the percentages of free and used. none is the free share of a
-// file system without a size.
+// newAmounts returns a file system's total, free and used amounts, with the percentages of free and used. none is the
+// free share of a file system without a size.
 func newAmounts(total, free, used, none float64) amounts {
 	a := amounts{uint64(total), uint64(free), uint64(used), percent(none), 0}
 	if free+used > 0 {
@@ -69,8 +68,8 @@ func newAmounts(total, free, used, none float64) amounts {
 	return a
 }
 
-// fileSystems collects the item vfs.fs.get: all mounted file systems with sizes and inodes, as JSON. It asks each
-// file system in turn: one that does not answer makes the item unsupported.
+// fileSystems collects the item vfs.fs.get, all mounted file systems with sizes and inodes, as JSON. It asks each file
+// system in turn: one that does not answer makes the item unsupported.
 func fileSystems(ctx context.Context, m *machine, _ *Key) (item.Value, error) {
 	list, err := m.mounts()
 	if err != nil {

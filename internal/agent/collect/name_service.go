@@ -26,8 +26,9 @@ var recordTypes = map[string]dnsmessage.Type{
 	"PTR": dnsmessage.TypePTR, "SOA": dnsmessage.TypeSOA, "SRV": dnsmessage.TypeSRV, "TXT": dnsmessage.TypeTXT,
 }
 
-// nameService collects the items net.dns[SERVER,NAME,TYPE,SECONDS,TRIES,udp|tcp]: 1 if the server has the record, else 0; net.dns.perf:
-// the seconds until its answer, 0 without one; net.dns.record: the records.
+// nameService collects the items net.dns, net.dns.perf and net.dns.record from a DNS server. The value of
+// net.dns[SERVER,NAME,TYPE,SECONDS,TRIES,udp|tcp] is 1 if the server has the record, else 0. The value of net.dns.perf
+// is the seconds until the answer, 0 without one. The value of net.dns.record is the records.
 func nameService(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	q, err := m.parseNameQuery(k)
 	if err != nil {
@@ -86,7 +87,7 @@ func (m *machine) parseNameQuery(k *Key) (q nameQuery, err error) {
 	}
 	q.wait, q.tries = time.Duration(seconds)*time.Second, int(tries)
 	if all := q.wait * time.Duration(tries); all >= itemTimeout { // else the item would be unsupported in place of 0
-		return q, fmt.Errorf("%s: all tries take %s, and an item has less than %s; write fewer tries or seconds", k.Name, all, itemTimeout)
+		return q, fmt.Errorf("%s: all tries take %s in total, but an item must end within %s; use fewer tries or a shorter time", k.Name, all, itemTimeout)
 	}
 	if q.network = k.Parameter(5, "udp"); q.network != "udp" && q.network != "tcp" {
 		return q, unknownMode(k, 5, "udp", "tcp")
@@ -94,7 +95,8 @@ func (m *machine) parseNameQuery(k *Key) (q nameQuery, err error) {
 	return q, nil
 }
 
-// nameServer returns the address of the DNS server of a key: its first parameter, or the first one in /etc/resolv.conf.
+// nameServer returns the address of the DNS server for an item key. It is the key's first parameter, or the first
+// server in /etc/resolv.conf.
 func (m *machine) nameServer(k *Key) (string, error) {
 	server := k.Parameter(0, "")
 	if server == "" {
@@ -114,7 +116,7 @@ func (m *machine) nameServer(k *Key) (string, error) {
 	}
 	address, err := netip.ParseAddr(server)
 	if err != nil {
-		return "", fmt.Errorf("%s: the DNS server %q is no IP address", k.Name, server)
+		return "", fmt.Errorf("%s: the DNS server %q is not an IP address", k.Name, server)
 	}
 	return netip.AddrPortFrom(address, 53).String(), nil
 }
@@ -138,8 +140,8 @@ func reverseName(address netip.Addr) string {
 // errNoRecords is the error about an answer without records of the type.
 var errNoRecords = errors.New("the server has no such record")
 
-// ask sends the question to the DNS server until it answers, and returns the records of the answer, each as NAME TYPE
-// VALUE.
+// ask sends the question to the DNS server until an answer comes. It returns the records of the answer, each as NAME
+// TYPE VALUE.
 func (q *nameQuery) ask(ctx context.Context) (records []string, err error) {
 	for range q.tries {
 		var answer dnsmessage.Message
@@ -159,7 +161,7 @@ func (q *nameQuery) ask(ctx context.Context) (records []string, err error) {
 // records returns the values of the records in a DNS answer that have the requested type.
 func (q *nameQuery) records(answer *dnsmessage.Message) (records []string, err error) {
 	if answer.RCode != dnsmessage.RCodeSuccess {
-		return nil, fmt.Errorf("%s answers %s", q.server, strings.TrimPrefix(answer.RCode.String(), "RCode"))
+		return nil, fmt.Errorf("DNS server %s answers %s", q.server, strings.TrimPrefix(answer.RCode.String(), "RCode"))
 	}
 	for i := range answer.Answers {
 		r := &answer.Answers[i]
@@ -206,7 +208,7 @@ func (q *nameQuery) try(ctx context.Context, network string) (answer dnsmessage.
 			return answer, nil
 		}
 		if network == "tcp" {
-			return answer, fmt.Errorf("%s sent no answer to the question", q.server)
+			return answer, fmt.Errorf("DNS server %s sent no answer to the question", q.server)
 		}
 	}
 }

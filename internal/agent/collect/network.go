@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// networkLine is one line of /proc/net/dev: an interface with its counters
+// networkLine is one line of /proc/net/dev, with the name and counters of a network interface.
 type networkLine struct {
 	name     string
 	counters []string // eight of receiving, eight of sending
@@ -31,7 +31,8 @@ func (m *machine) networkLines() (lines []networkLine, err error) {
 	return lines, nil
 }
 
-// networkLine returns the line of /proc/net/dev for the interface in the first parameter of an item key
+// networkLine returns the counters of a network interface from /proc/net/dev. The interface is the first parameter of
+// the item key.
 func (m *machine) networkLine(k *Key) ([]string, error) {
 	name := k.Parameter(0, "")
 	if name == "" {
@@ -49,7 +50,8 @@ func (m *machine) networkLine(k *Key) ([]string, error) {
 	return nil, err
 }
 
-// networkTraffic returns the function that collects net.if.in, net.if.out or net.if.total[INTERFACE,MODE]
+// networkTraffic returns a function that collects the received or sent traffic of a network interface. The items are
+// net.if.in, net.if.out and net.if.total[INTERFACE,MODE].
 func networkTraffic(in, out bool) measureFunc {
 	columns := map[string][]int{}
 	for i, name := range []string{"bytes", "packets", "errors", "dropped", "overruns", "frame", "compressed", "multicast"} {
@@ -86,7 +88,7 @@ func networkTraffic(in, out bool) measureFunc {
 	}
 }
 
-// networkCollisions collects the item net.if.collisions[INTERFACE]: the number of collisions on a network interface.
+// networkCollisions collects the item net.if.collisions[INTERFACE], the number of collisions on a network interface.
 func networkCollisions(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	counters, err := m.networkLine(k)
 	if err != nil {
@@ -95,8 +97,7 @@ func networkCollisions(_ context.Context, m *machine, k *Key) (item.Value, error
 	return unsignedField("/proc/net/dev", counters, 13)
 }
 
-// discoverInterfaces collects the item net.if.discovery: the network interfaces in Zabbix's JSON format for low-level
-// discovery
+// discoverInterfaces collects the item net.if.discovery, the network interfaces for Zabbix's low-level discovery.
 func discoverInterfaces(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	lines, err := m.networkLines()
 	rows := []map[string]string{}

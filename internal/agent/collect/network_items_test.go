@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// expectItem fails the test unless an item has this value, or an error that contains this text.
+// expectItem fails the test unless an item has the expected value or error text.
 func expectItem(t *testing.T, key, want, wantError string) {
 	t.Helper()
 	value, err := measureKey(t, key)
@@ -204,7 +204,7 @@ func TestNameService(t *testing.T) {
 	}
 	expectItem(t, "net.dns.record["+server+",nosuch.example.org]", "", "answers NameError")
 	for key, want := range map[string]string{
-		"net.dns[127.0.0.1]": "the name is missing", "net.dns[host,x]": "is no IP address", "net.dns[127.0.0.1,x,ANY]": "write one of A, AAAA", "net.dns[127.0.0.1,x,A,0]": "the seconds", "net.dns[127.0.0.1,x,A,,x]": "the tries", "net.dns[127.0.0.1,x,A,2,2]": "all tries take 4s",
+		"net.dns[127.0.0.1]": "the name is missing", "net.dns[host,x]": "is not an IP address", "net.dns[127.0.0.1,x,ANY]": "write one of A, AAAA", "net.dns[127.0.0.1,x,A,0]": "the seconds", "net.dns[127.0.0.1,x,A,,x]": "the tries", "net.dns[127.0.0.1,x,A,2,2]": "all tries take 4s",
 		"net.dns[127.0.0.1,x,A,,,sctp]": "write one of udp, tcp", "net.dns[127.0.0.1," + strings.Repeat("x", 300) + "]": "is not valid",
 	} {
 		expectItem(t, key, "", want)
@@ -214,8 +214,8 @@ func TestNameService(t *testing.T) {
 	}
 }
 
-// TestPings pings this machine with both protocols and an address without a machine, and expects values, or the reason where the kernel
-// refuses the sockets.
+// TestPings pings the local machine over IPv4 and IPv6, and expects replies. A silent address has no replies. If the
+// kernel refuses the sockets, the error must say so.
 func TestPings(t *testing.T) {
 	for i, target := range []string{"127.0.0.1", "::1"} {
 		conn, _, err := listenEcho(&pingFamilies[i])
@@ -246,8 +246,8 @@ func TestPings(t *testing.T) {
 	}
 }
 
-// TestRepliesOfOthersDoNotCount passes ICMP messages to a reader of replies, and expects at most one reply per request:
-// from the target, with the token, in time.
+// TestRepliesOfOthersDoNotCount passes ICMP messages to a reader of replies, and expects one valid reply per request.
+// A valid reply comes from the target, with the token, in time.
 func TestRepliesOfOthersDoNotCount(t *testing.T) {
 	now, target := time.Now(), &net.UDPAddr{IP: net.IPv4(192, 0, 2, 1)}
 	r := echoReader{of: &pingFamilies[0], target: netip.MustParseAddr("192.0.2.1"), token: "token", sent: []time.Time{now, now, {}}, answered: make([]bool, 3), timeout: time.Second}
@@ -280,7 +280,8 @@ func TestRepliesOfOthersDoNotCount(t *testing.T) {
 	}
 }
 
-// TestCommandItem runs commands of items by a function, as the agent passes it.
+// TestCommandItem collects items that run a command, and compares the output. A function of the test replaces the
+// shell.
 func TestCommandItem(t *testing.T) {
 	m := &machine{run: func(_ context.Context, command string) (string, error) { return "output of " + command + " \r\n", nil }}
 	for text, want := range map[string]string{"system.run[uptime]": "output of uptime", "system.run[uptime,wait]": "output of uptime", "system.run[uptime,nowait]": "", "system.run": ""} {

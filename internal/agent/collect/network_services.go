@@ -30,7 +30,7 @@ func truth(ok bool) item.Value {
 	return item.FromUnsigned(0)
 }
 
-// tcpPort collects the item net.tcp.port[ADDRESS,PORT]: 1 if the port accepts connections, else 0
+// tcpPort collects the item net.tcp.port[ADDRESS,PORT], with 1 if the port accepts connections and 0 otherwise.
 func tcpPort(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	port, err := portParameter(k, 1, "")
 	if err != nil {
@@ -53,7 +53,7 @@ var greetings = map[string]greeting{
 	"ssh": {"22", []string{"SSH-"}, false}, "tcp": {},
 }
 
-// askService connects to a service and checks its greeting; it returns nil if the service answers as expected.
+// askService connects to a service and checks its greeting. It returns nil if the service answers as expected.
 func askService(ctx context.Context, address string, g greeting) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -80,8 +80,8 @@ func askService(ctx context.Context, address string, g greeting) error {
 	return fmt.Errorf("%s sent the first line %q, expected %s", address, line, strings.Join(g.starts, " or "))
 }
 
-// tcpService collects the items net.tcp.service[SERVICE,ADDRESS,PORT] and net.tcp.service.perf, the response time in
-// seconds (0: no answer)
+// tcpService collects the items net.tcp.service[SERVICE,ADDRESS,PORT] and net.tcp.service.perf. The value of
+// net.tcp.service.perf is the response time in seconds, 0 without an answer.
 func tcpService(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	g, ok := greetings[k.Parameter(0, "")]
 	if !ok {
@@ -102,8 +102,8 @@ func tcpService(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.FromFloat(time.Since(began).Seconds()), nil
 }
 
-// socketListens returns the function that collects net.tcp.listen or net.udp.listen[PORT]. state is the socket's
-// state in /proc/net.
+// socketListens returns a function that collects net.tcp.listen or net.udp.listen[PORT]. The value is 1 if a program
+// listens on the port, else 0. state is the socket's state in /proc/net.
 func socketListens(protocol, state string) measureFunc {
 	return func(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		port, err := portParameter(k, 0, "")

@@ -62,7 +62,7 @@ func parsePing(k *Key) (p ping, err error) {
 	}
 	p.packets, p.bytes, p.interval, p.timeout = numbers[0], numbers[2], time.Duration(numbers[1])*time.Millisecond, time.Duration(numbers[3])*time.Millisecond
 	if all := time.Duration(p.packets-1)*p.interval + p.timeout; all >= itemTimeout {
-		return p, fmt.Errorf("%s: all packets take %s, expected less than %s", k.Name, all, itemTimeout)
+		return p, fmt.Errorf("%s: all packets take %s in total, expected less than %s", k.Name, all, itemTimeout)
 	}
 	option := 5
 	if k.Name == "icmppingsec" {
@@ -80,8 +80,9 @@ func parsePing(k *Key) (p ping, err error) {
 	return p, nil
 }
 
-// icmpPing collects the items icmpping: 1 if the target answers an echo request, else 0; icmppingloss: the share of requests without a
-// reply, in percent; icmppingsec: seconds until the replies, 0 without one.
+// icmpPing collects the items icmpping, icmppingloss and icmppingsec by ICMP echo requests. The value of icmpping is 1
+// if the target answers, else 0. The value of icmppingloss is the percentage of requests without a reply. The value of
+// icmppingsec is the seconds until the replies, 0 without one.
 func icmpPing(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	p, err := parsePing(k)
 	if err != nil {
@@ -100,8 +101,8 @@ func icmpPing(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.FromFloat(p.seconds(times)), nil
 }
 
-// seconds returns the least, average or greatest time of the replies, at least a tenth of a millisecond as in Zabbix,
-// or 0 without a reply.
+// seconds returns the least, average or greatest reply time of a ping, or 0 without a reply. As in Zabbix, a time is
+// at least a tenth of a millisecond.
 func (p *ping) seconds(times []time.Duration) float64 {
 	if len(times) == 0 {
 		return 0
@@ -114,7 +115,7 @@ func (p *ping) seconds(times []time.Duration) float64 {
 	return max(out, 100*time.Microsecond).Seconds()
 }
 
-// resolve returns the address of the target, of IPv4 if it has one.
+// resolve returns an IP address of the target, by preference an IPv4 address.
 func (p *ping) resolve(ctx context.Context) (netip.Addr, error) {
 	list, err := net.DefaultResolver.LookupNetIP(ctx, "ip", p.target)
 	if err != nil {
@@ -128,7 +129,8 @@ func (p *ping) resolve(ctx context.Context) (netip.Addr, error) {
 	return list[0], nil
 }
 
-// listenEcho opens a socket for echo requests: an unprivileged one if the kernel allows it, else a raw one.
+// listenEcho opens a socket for ICMP echo requests. It opens an unprivileged socket if the kernel allows one,
+// otherwise a raw socket.
 func listenEcho(of *pingFamily) (conn *icmp.PacketConn, datagram bool, err error) {
 	if conn, err = icmp.ListenPacket(of.datagram, of.address); err == nil {
 		return conn, true, nil
@@ -195,7 +197,7 @@ type echoReader struct {
 	buffer   []byte
 }
 
-// read reads replies until a time; last also ends the reading when each request has a reply.
+// read reads echo replies until the given deadline. With last, it also ends as soon as each request has a reply.
 func (r *echoReader) read(ctx context.Context, until time.Time, last bool) error {
 	if err := r.conn.SetReadDeadline(until); err != nil {
 		return err
@@ -217,7 +219,8 @@ func (r *echoReader) read(ctx context.Context, until time.Time, last bool) error
 	return nil
 }
 
-// addReply adds the time of a reply, if it is the first one to a request and arrives in time.
+// addReply records the time of a reply to an echo request. Only the first reply to a request counts, if it arrives in
+// time.
 func (r *echoReader) addReply(data []byte, from net.Addr, now time.Time) {
 	m, err := icmp.ParseMessage(r.of.protocol, data)
 	if err != nil || m.Type != r.of.reply {

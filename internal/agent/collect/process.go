@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// processFilter selects processes by name, user, state and command line; an empty field selects all
+// processFilter selects processes by name, user, state and command line. An empty field selects all.
 type processFilter struct {
 	name, uid, states string
 	commandLine       *regexp.Regexp
@@ -81,7 +81,7 @@ func (m *machine) isNamed(pid, name string, f *processFilter) bool {
 	return (f.name == "" || f.name == name || f.name == filepath.Base(program)) && (f.commandLine == nil || f.commandLine.MatchString(line))
 }
 
-// processNumber collects the item proc.num[NAME,USER,STATE,COMMAND LINE]: the number of matching processes
+// processNumber collects the item proc.num[NAME,USER,STATE,COMMAND LINE], the number of matching processes.
 func processNumber(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	states, ok := map[string]string{"all": "", "run": "R", "sleep": "S", "zomb": "Z", "disk": "D", "trace": "T"}[k.Parameter(2, "all")]
 	if !ok {
@@ -104,7 +104,7 @@ var processMemoryFields = map[string][]string{
 	"lck": {"VmLck"}, "lib": {"VmLib"}, "peak": {"VmPeak"}, "pin": {"VmPin"}, "pte": {"VmPTE"}, "stk": {"VmStk"}, "swap": {"VmSwap"},
 }
 
-// processMemory collects the item proc.mem[NAME,USER,MODE,COMMAND LINE,TYPE]: the memory of matching processes.
+// processMemory collects the item proc.mem[NAME,USER,MODE,COMMAND LINE,TYPE], the memory of matching processes.
 // Threads of the kernel have no memory of their own.
 func processMemory(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	kind := k.Parameter(4, "vsize")

@@ -12,8 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// withSecrets returns a collector that expands the secret macros of a key for each collection, and redacts the secrets in values and
-// errors. values has the values of the other macros, named the secrets in the key.
+// withSecrets returns a collector like `of` that also replaces secret macros in the item key. It expands them for each
+// collection, and redacts the secrets in values and errors. values has the values of the other macros, named the
+// secrets in the key.
 func (w *Wheel) withSecrets(of collector, values *model.MacroValues, named []model.DefinitionSecret) collector {
 	out := of
 	out.waits = true // a secret may be on the server

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestSecretMacros collects items with a secret in their keys, and expects that the agent finds the secret for each collection, that no
-// block has it, and that the other items do not wait for it.
+// TestSecretMacros collects items with a secret in their keys, and expects no secret in any message. The agent asks
+// for the secret at each collection. Other items do not wait for it.
 func TestSecretMacros(t *testing.T) {
 	root := testMachine(t)
 	testenv.NoError(t, os.MkdirAll(filepath.Join(root, "run"), 0o755))

@@ -20,8 +20,8 @@ const (
 	maxWaiting = 8
 )
 
-// slowCollectors runs collectors that may wait for a disk, a program or the network, each in its own goroutine with a
-// time limit.
+// slowCollectors runs collectors that may wait for a disk, a program or the network. Each runs in its own goroutine,
+// with a time limit.
 type slowCollectors struct {
 	local, network *semaphore.Weighted // slots: silent servers delay no disk
 
@@ -29,8 +29,7 @@ type slowCollectors struct {
 	pending map[string]*answer // by id: a collection that has not answered is not begun again
 }
 
-// answer is the result of a collector that runs in its own goroutine: the value of the item, or an error. done is
-// closed when it is there.
+// answer is the result of a collector in its own goroutine, a value or an error. done is closed when it is there.
 type answer struct {
 	done  chan struct{}
 	value item.Value

@@ -44,8 +44,8 @@ type certificateText struct {
 	SHA256 string `json:"sha256_fingerprint"`
 }
 
-// webCertificate collects the item web.certificate.get[HOST,PORT,ADDRESS]: the certificate of a TLS server as JSON, and whether it is valid
-// for the host now.
+// webCertificate collects the item web.certificate.get[HOST,PORT,ADDRESS], the certificate of a TLS server as JSON.
+// The JSON also says whether the certificate is valid for the host now.
 func webCertificate(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	host := k.Parameter(0, "")
 	if of, err := url.Parse(host); err == nil && of.Scheme == "https" {
@@ -75,8 +75,8 @@ func webCertificate(ctx context.Context, _ *machine, k *Key) (item.Value, error)
 	return item.FromText(string(text)), nil
 }
 
-// describeCertificate returns the description of the first certificate in a chain, with the fields that Zabbix agent 2
-// has. roots are the trusted authorities; nil: the system's.
+// describeCertificate describes the first certificate of a chain with the fields of Zabbix agent 2. roots are the
+// trusted authorities; nil: the system's.
 func describeCertificate(host string, chain []*x509.Certificate, roots *x509.CertPool, now time.Time) *certificateText {
 	c, out := chain[0], &certificateText{}
 	at := func(t time.Time) certificateTime {

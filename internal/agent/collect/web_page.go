@@ -68,12 +68,12 @@ func readPage(ctx context.Context, k *Key) (head, body []byte, err error) {
 		return nil, nil, err
 	}
 	if body, err = io.ReadAll(io.LimitReader(answer.Body, maxPage)); err != nil {
-		return nil, nil, fmt.Errorf("%s: read the page: %w", k.Name, err)
+		return nil, nil, fmt.Errorf("%s: read the web page: %w", k.Name, err)
 	}
 	return append(b.Bytes(), "\r\n"...), body, nil
 }
 
-// webPage collects the item web.page.get[HOST,PATH,PORT]: the page with its head.
+// webPage collects the item web.page.get[HOST,PATH,PORT], a web page with its HTTP header.
 func webPage(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	head, body, err := readPage(ctx, k)
 	if err != nil {
@@ -82,7 +82,7 @@ func webPage(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.FromText(strings.ToValidUTF8(string(append(head, body...)), "\uFFFD")), nil
 }
 
-// webPageTime collects the item web.page.perf[HOST,PATH,PORT]: the seconds until the page is there.
+// webPageTime collects the item web.page.perf[HOST,PATH,PORT], the seconds until a web page has arrived.
 func webPageTime(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	began := time.Now()
 	if _, _, err := readPage(ctx, k); err != nil {
@@ -91,8 +91,9 @@ func webPageTime(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.FromFloat(time.Since(began).Seconds()), nil
 }
 
-// webPageMatch collects the item web.page.regexp[HOST,PATH,PORT,REGEXP,LENGTH,OUTPUT]: the first match in the page with its head, or the
-// output with \0 to \9; an empty text if nothing matches.
+// webPageMatch collects the item web.page.regexp, the first match of a regular expression in a web page. The
+// parameters are [HOST,PATH,PORT,REGEXP,LENGTH,OUTPUT]. The output can name the match as \0 and its groups as \1 to
+// \9. Without a match the value is an empty text.
 func webPageMatch(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	if k.Parameter(3, "") == "" {
 		return item.Value{}, fmt.Errorf("%s: the regular expression is missing; write %s[HOST,PATH,PORT,REGEXP]", k.Name, k.Name)

@@ -33,7 +33,7 @@ func askZabbix(t *testing.T, program, key string) zabbixValue {
 	return zabbixValue{kind[0], value}
 }
 
-// measureKey returns the value that our agent measures for an item key on this machine
+// measureKey returns the value that Muster's agent measures for an item key on the local machine.
 func measureKey(t *testing.T, key string) (item.Value, error) {
 	t.Helper()
 	k, err := ParseKey(key)
@@ -50,9 +50,9 @@ func measureKey(t *testing.T, key string) (item.Value, error) {
 	return collectors()[k.Name].measure(ctx, &w.machine, &k)
 }
 
-// TestCollectorsAgreeWithZabbix measures each item key with our collectors and with Zabbix's agent on this machine,
-// and compares type, support and value. A number may differ by a share where it changes between the two measurements;
-// 1 compares types only.
+// TestCollectorsAgreeWithZabbix measures each item key with both agents, Muster's and Zabbix's, and compares the
+// values. Type and support must also agree. A number may differ by a share where it changes between the two
+// measurements; 1 compares types only.
 func TestCollectorsAgreeWithZabbix(t *testing.T) {
 	program, err := exec.LookPath("zabbix_agentd")
 	if err != nil {
@@ -101,8 +101,7 @@ func TestCollectorsAgreeWithZabbix(t *testing.T) {
 	}
 }
 
-// zabbixKeys returns the item keys that the test compares with Zabbix, each with the allowed relative difference of
-// numbers
+// zabbixKeys returns the item keys to compare with Zabbix, each with the allowed relative difference of numbers.
 func zabbixKeys(t *testing.T) map[string]float64 {
 	listener := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() })

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// containerRuntime returns the container runtime, from the same sources as systemd-detect-virt, or "" if the machine
-// is not a container.
+// containerRuntime returns the name of the container runtime, or "" if the machine is not a container. It reads the
+// same sources as systemd-detect-virt.
 func (t machineFS) containerRuntime() string {
 	release := t.firstLine("proc/sys/kernel/osrelease")
 	switch {
@@ -56,8 +56,8 @@ var firmwareVendors = [...]struct{ word, is string }{
 	{"Hyper-V", "hyper-v"}, {"Apple Virtualization", "apple"}, {"Google Compute Engine", "kvm"},
 }
 
-// hypervisor returns the name of the hypervisor that the machine runs on, or "" if there is none. Clock sources of
-// the kernel distinguish KVM, Hyper-V and Xen where the firmware names only QEMU, or nothing.
+// hypervisor returns the name of the machine's hypervisor, or "" if no hypervisor is found. Clock sources of the
+// kernel distinguish KVM, Hyper-V and Xen where the firmware names only QEMU, or nothing.
 func (t machineFS) hypervisor() string {
 	if strings.Contains(t.fileText("proc/xen/capabilities"), "control_d") {
 		return "none" // the machine's own system, beside its guests
@@ -125,12 +125,12 @@ func (t machineFS) hypervisorWithoutDMI() string {
 	return ""
 }
 
-// dmiField returns one field of the firmware's DMI tables, such as the vendor name, or "" if it is missing or
-// unreadable.
+// dmiField returns one field of the firmware's DMI tables, such as the vendor name. It returns "" if the field is
+// missing or unreadable.
 func (t machineFS) dmiField(field string) string { return t.firstLine("sys/class/dmi/id/" + field) }
 
-// setCloudFacts sets the facts about the cloud provider: name, region, instance. cloud-init has the most exact facts,
-// because it asked the provider at boot. The firmware names the provider, and of some also the instance.
+// setCloudFacts sets the facts about the cloud provider, such as name, region and instance. cloud-init has the most
+// exact facts, because it asked the provider at boot. The firmware names the provider, and of some also the instance.
 func (t machineFS) setCloudFacts(f map[string]string) {
 	if c, ok := decodeCloudInit([]byte(t.fileText("run/cloud-init/instance-data.json"))); ok {
 		f[Cloud], f[CloudInstance], f[CloudRegion], f[CloudZone], f[CloudType] = c.provider, c.cloudMachine, c.region, c.zone, c.machineType
@@ -181,7 +181,7 @@ func (t machineFS) firmwareCloud() (provider, instance, size string) {
 var serialClouds = [...][2]string{{"DigitalOcean", "digitalocean"}, {"Hetzner", "hetzner"}, {"Vultr", "vultr"}, {"UpCloud", "upcloud"},
 	{"Alibaba Cloud", "alibaba"}, {"Akamai", "akamai"}, {"Linode", "akamai"}}
 
-// cloudMachine has the facts about a machine in a cloud: provider, machine id, region, zone and type.
+// cloudMachine has the facts about a machine in a cloud, such as provider, region and type.
 type cloudMachine struct{ provider, cloudMachine, region, zone, machineType string }
 
 // providerNames maps cloud-init's names of providers to the facts' names.

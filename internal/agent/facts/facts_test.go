@@ -17,7 +17,7 @@ import (
 // machineFiles maps file paths to contents that were copied from a real machine, for tests.
 type machineFiles map[string]string
 
-// fileSystem returns an in-memory file system with these files.
+// fileSystem returns the test's files as an in-memory file system.
 func (m machineFiles) fileSystem() fstest.MapFS {
 	root := fstest.MapFS{}
 	for path, text := range m {
@@ -26,7 +26,7 @@ func (m machineFiles) fileSystem() fstest.MapFS {
 	return root
 }
 
-// newMeter returns a Meter of a simulated Linux machine with these files and four CPUs.
+// newMeter returns a Meter for a simulated Linux machine with the test's files and four CPUs.
 func (m machineFiles) newMeter() *Meter {
 	return New(MachineReader{Root: m.fileSystem(), CPUs: 4, OS: "linux", Arch: "amd64"})
 }
@@ -146,7 +146,8 @@ func TestARMVersionIsMeasured(t *testing.T) {
 	}
 }
 
-// TestAddressesAreGlobalAndSorted expects only global addresses, without loopback and link-local ones, sorted.
+// TestAddressesAreGlobalAndSorted expects only global addresses, in sorted order. Loopback and link-local addresses
+// are left out.
 func TestAddressesAreGlobalAndSorted(t *testing.T) {
 	var list []netip.Prefix
 	for _, p := range []string{"127.0.0.1/8", "::1/128", "fe80::1/64", "2001:db8::7/64", "192.0.2.7/24", "10.0.0.1/8", "169.254.1.1/16", "::ffff:192.0.2.7/120", "fd00::1/8"} {
@@ -157,8 +158,8 @@ func TestAddressesAreGlobalAndSorted(t *testing.T) {
 	}
 }
 
-// TestFQDNComesFromHostsOrResolver expects a DNS query only if /etc/hosts lacks the full name, and the previous
-// answer while DNS fails.
+// TestFQDNComesFromHostsOrResolver expects a DNS query only if /etc/hosts lacks the full name. While DNS fails, the
+// previous answer stays.
 func TestFQDNComesFromHostsOrResolver(t *testing.T) {
 	asked, answer := 0, "web01.example.com"
 	system := MachineReader{OS: "linux", Canonical: func(ctx context.Context, host string) (string, bool) {
@@ -196,7 +197,7 @@ func TestFQDNComesFromHostsOrResolver(t *testing.T) {
 	}
 }
 
-// TestLocalSystemHasItsFacts compares the measured facts of this machine with the output of uname and hostname.
+// TestLocalSystemHasItsFacts compares the facts of the local machine with the output of uname and hostname.
 func TestLocalSystemHasItsFacts(t *testing.T) {
 	got := New(LocalSystem()).Measure()
 	host, err := os.Hostname()
@@ -218,7 +219,8 @@ func TestLocalSystemHasItsFacts(t *testing.T) {
 
 const referencePage = "../../../docs/reference/facts.md"
 
-// TestReferencePageIsUpToDate compares docs/reference/facts.md with the facts; make docs writes it with -update.
+// TestReferencePageIsUpToDate compares docs/reference/facts.md with the list of facts. The command make docs rewrites
+// the page.
 func TestReferencePageIsUpToDate(t *testing.T) {
 	testenv.Golden(t, referencePage, Reference())
 }

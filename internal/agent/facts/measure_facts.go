@@ -92,7 +92,7 @@ then every 30 seconds at most. A node has at most 256 facts with 32 KiB.
 	return b.String()
 }
 
-// MachineReader reads the raw data of a machine: its files, network interfaces and host name.
+// MachineReader reads the raw data of a machine from files, network interfaces and the resolver.
 type MachineReader struct {
 	Root       fs.FS                                                 // the folder /
 	CPUs       int                                                   // usable by the agent
@@ -171,7 +171,7 @@ func cleanValue(value string) string {
 // maxAddresses bounds the addresses of one fact: container hosts have hundreds.
 const maxAddresses = 32
 
-// globalAddresses returns the machine's global addresses, without loopback and link-local ones.
+// globalAddresses returns the machine's global addresses, without loopback and link-local addresses.
 func globalAddresses(list []netip.Prefix) string {
 	var out []netip.Addr
 	for _, p := range list {
@@ -269,8 +269,8 @@ func withoutQuotes(v string) string {
 	return strings.NewReplacer(`\"`, `"`, `\\`, `\`, `\$`, `$`, "\\`", "`").Replace(v)
 }
 
-// Resolve queries DNS once for the machine's fully qualified name, if neither the host name nor /etc/hosts contains
-// the name. Later calls of Measure report the answer, which stays when the resolver fails.
+// Resolve asks DNS for the machine's full name, if neither host name nor /etc/hosts has one. Later calls of Measure
+// report the answer, which stays when the resolver fails.
 func (m *Meter) Resolve(ctx context.Context) {
 	t := machineFS{m.machine.Root}
 	host := m.hostName(t)

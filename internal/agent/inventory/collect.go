@@ -20,7 +20,7 @@ import (
 // DefaultDir is the default folder of scripts that print properties.
 const DefaultDir = "/etc/muster/inventory.d"
 
-// Machine has the parts of a computer from which an inventory is collected: its files, programs and network.
+// Machine has the files, programs and network of a computer, from which the inventory is collected.
 type Machine struct {
 	Root       fs.FS                            // the folder /
 	Facts      map[string]string                // of package facts
@@ -33,12 +33,12 @@ type Machine struct {
 	Warn func(message string)
 }
 
-// Local returns the Machine that the program runs on.
+// Local returns the Machine for the computer of the running program.
 func Local(facts map[string]string, runner *run.Runner, scriptsDir string, warn func(string)) *Machine {
 	return &Machine{Root: os.DirFS("/"), Facts: facts, Addresses: interfaceAddresses, SizeOf: fileSystemSize, Environ: os.Environ(), Runner: runner, ScriptsDir: scriptsDir, Warn: warn}
 }
 
-// Collect returns the inventory, sorted and within its bounds.
+// Collect returns the machine's inventory, sorted and of bounded size.
 func (m *Machine) Collect(ctx context.Context) []inventory.Entry {
 	programs, sockets := m.programs()
 	return inventory.Normalize(slices.Concat(
@@ -52,7 +52,7 @@ var watched = [...]string{
 	"usr/lib/sysimage/rpm/rpmdb.sqlite", "usr/lib/sysimage/rpm/Packages.db", "etc/passwd", "etc/group", "etc/hostname", "etc/os-release", "etc/systemd/system",
 }
 
-// Stamp returns a text that differs from an earlier one if packages, accounts, services or scripts may have changed: the
+// Stamp returns a text that changes when packages, accounts, services or scripts may have changed. The text has the
 // times and sizes of their files.
 func (m *Machine) Stamp() string {
 	var b strings.Builder
@@ -73,7 +73,7 @@ func (m *Machine) Stamp() string {
 // maxFileBytes is the number of bytes that are read of a file.
 const maxFileBytes = 32 << 20
 
-// text returns the content of a file, or "" if it cannot be read.
+// text returns the content of a file, or "" if the file cannot be read.
 func (m *Machine) text(name string) string {
 	f, err := m.Root.Open(name)
 	if err != nil {
@@ -105,7 +105,7 @@ func (m *Machine) exists(name string) bool {
 	return err == nil
 }
 
-// pairs returns an inventory entry with name and value for each value that is not empty.
+// pairs returns one inventory entry for each name with a value that is not empty.
 func pairs(section inventory.Section, values map[string]string) (list []inventory.Entry) {
 	for name, value := range values {
 		if value != "" {
@@ -258,7 +258,7 @@ func (m *Machine) scripts() (list []string) {
 	return list
 }
 
-// userNames returns a function that returns the name of the user with an id, or the id.
+// userNames returns a function that looks up the user's name for a user id. For an unknown id it returns the id.
 func (m *Machine) userNames() func(id string) string {
 	names := map[string]string{}
 	for line := range strings.Lines(m.text("etc/passwd")) {

@@ -16,7 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// newTestMachine returns a machine whose root is an empty folder, and a function that writes a file or, from "-> TARGET", a link.
+// newTestMachine returns a machine with an empty root folder, and a function that writes its files. A content "->
+// TARGET" makes a link.
 func newTestMachine(t *testing.T) (m *Machine, write func(name, content string)) {
 	t.Helper()
 	root, scripts := t.TempDir(), t.TempDir()
@@ -173,8 +174,8 @@ func TestRPMPackages(t *testing.T) {
 	}
 }
 
-// FuzzDecodeProperties decodes random bytes as the output of a script, and expects an error or entries that a server
-// accepts.
+// FuzzDecodeProperties decodes random bytes as a script's output, and expects an error or valid entries. A valid entry
+// is one that a server accepts.
 func FuzzDecodeProperties(f *testing.F) {
 	f.Add([]byte(`{"rack": "b7", "n": 1.50, "": "x", "o": {"a": null}}`))
 	f.Fuzz(func(t *testing.T, output []byte) {

@@ -2,7 +2,7 @@ package inventory
 
 import "golang.org/x/sys/unix"
 
-// fileSystemSize returns the size of a mounted file system in bytes, or zero if it is unknown.
+// fileSystemSize returns the size of a mounted file system in bytes. The size is zero if it is unknown.
 func fileSystemSize(path string) uint64 {
 	var s unix.Statfs_t
 	if unix.Statfs(path, &s) != nil {

@@ -2,5 +2,5 @@
 
 package inventory
 
-// fileSystemSize returns zero: the variant for systems other than Linux, because the agent reads this size on Linux only.
+// fileSystemSize returns zero, because the agent reads the size of file systems on Linux only.
 func fileSystemSize(string) uint64 { return 0 }

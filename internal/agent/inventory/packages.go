@@ -117,8 +117,7 @@ func firstLine(output []byte) string {
 // maxProperties bounds the properties of all scripts.
 const maxProperties = 1000
 
-// custom returns the inventory entries that the operator's scripts print: each script prints a JSON object of
-// properties.
+// custom returns the inventory entries from the operator's scripts. Each script prints a JSON object of properties.
 func (m *Machine) custom(ctx context.Context) (list []inventory.Entry) {
 	for _, script := range m.scripts() {
 		r := m.Runner.Run(ctx, run.Command{Argv: []string{script}, Timeout: scriptTimeout, MaxOutput: 64 << 10})
@@ -139,7 +138,8 @@ func (m *Machine) custom(ctx context.Context) (list []inventory.Entry) {
 	return list
 }
 
-// decodeProperties decodes the output of a script: texts as they are, other values as JSON; sorted by name.
+// decodeProperties decodes a script's output to inventory entries, sorted by name. Texts stay as they are, other
+// values become JSON.
 func decodeProperties(output []byte) (list []inventory.Entry, err error) {
 	var object map[string]json.RawMessage
 	if err := json.Unmarshal(output, &object); err != nil {

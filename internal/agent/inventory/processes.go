@@ -92,8 +92,8 @@ func (m *Machine) services() (list []inventory.Entry) {
 // youngProcess is the minimum age of a listed program in seconds: a younger one may be the command of a check.
 const youngProcess = 60
 
-// programs returns the inventory entries of the running programs, one per program and user, and a map from the inode of
-// each socket to its program. Threads of the kernel are left out.
+// programs returns the inventory entries of the running programs, one for each program and user. The map sockets has
+// the program of each socket, by the socket's inode. Threads of the kernel are left out.
 func (m *Machine) programs() (list []inventory.Entry, sockets map[string]string) {
 	sockets = map[string]string{}
 	uptime, _ := strconv.ParseFloat(strings.Split(m.word("proc/uptime"), " ")[0], 64)
@@ -137,8 +137,8 @@ func (m *Machine) programs() (list []inventory.Entry, sockets map[string]string)
 	return list, sockets
 }
 
-// ports returns the inventory entries of the listening ports, with the names of their programs where the agent may read
-// them.
+// ports returns the inventory entries of the listening ports, with the names of their programs. A name is missing
+// where the agent may not read it.
 func (m *Machine) ports(sockets map[string]string) (list []inventory.Entry) {
 	firstClient := 32768 // ports from here on are clients' that listen for answers
 	if f := strings.Fields(m.word("proc/sys/net/ipv4/ip_local_port_range")); len(f) == 2 {
@@ -164,7 +164,7 @@ func (m *Machine) ports(sockets map[string]string) (list []inventory.Entry) {
 	return list
 }
 
-// socketAddress parses an address of /proc/net/tcp, such as 0100007F:1F90, whose hexadecimal words have the machine's
+// socketAddress parses a hexadecimal address of /proc/net/tcp, such as 0100007F:1F90. Its words have the machine's
 // byte order.
 func socketAddress(text string) (address netip.Addr, port int, ok bool) {
 	host, portText, _ := strings.Cut(text, ":")

@@ -17,8 +17,8 @@ import (
 // the definition alone.
 type DecodeDefinition = func(id model.DefinitionID, data []byte) (*model.Definition, error)
 
-// Assignment is the list of checks and Templates that the node runs, after the agent has verified the server's
-// signature. It is immutable.
+// Assignment is the list of checks and Templates for one node, with a verified signature of the server. It is
+// immutable.
 type Assignment struct {
 	Generation  wire.Generation
 	Hash        [32]byte
@@ -38,10 +38,10 @@ var (
 	ErrStaleGeneration = errors.New("the assignment is older than the present assignment")
 )
 
-// Apply verifies the signature of the server's assignment message and returns this assignment with the changes in the
-// message. It verifies the signature, which covers node, generation and hash, before anything else, and at the end
-// computes the hash of all definitions and properties. A definition that decode cannot read stays in the assignment,
-// as received, and is refused alone. h may be nil. With an empty key the signature is not verified.
+// Apply verifies the server's message about the assignment (list of checks), and applies the changes in the message.
+// It verifies the signature, which covers node, generation and hash, before anything else, and at the end computes the
+// hash of all definitions and properties. A definition that decode cannot read stays in the assignment, as received,
+// and is refused alone. h may be nil. With an empty key the signature is not verified.
 func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.PublicKey, decode DecodeDefinition) (*Assignment, error) {
 	if len(key) > 0 && !ed25519.Verify(key, wire.SignedBytes(node, a.Generation, a.Hash), a.Signature) {
 		return nil, ErrBadSignature
@@ -91,15 +91,15 @@ func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.Publi
 	return next, nil
 }
 
-// refuse records that the agent cannot run a definition (a compiled check or Template), with the reason. AssignmentStatus
-// has room for MaxRefused.
+// refuse records the reason why the agent cannot run a definition (a compiled check or Template). AssignmentStatus has
+// room for MaxRefused.
 func (h *Assignment) refuse(definition model.DefinitionID, reason string) {
 	if len(h.Refused) < wire.MaxRefused {
 		h.Refused = append(h.Refused, wire.RefusedDefinition{Definition: definition, Reason: reason})
 	}
 }
 
-// Message returns the whole assignment as one signed message, as the agent stores it on disk.
+// Message returns the whole assignment (list of checks) as one signed message, in the agent's storage format.
 func (h *Assignment) Message() *wire.Assignment {
 	a := &wire.Assignment{Generation: h.Generation, Hash: h.Hash, Properties: h.Properties, HasProperties: true, ProxyChecks: h.ProxyChecks, HasProxyChecks: !h.ProxyChecks.Empty(), Signature: h.Signature}
 	for _, c := range h.Definitions {

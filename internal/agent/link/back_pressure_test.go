@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// TestPaceDelaysBatchesUnderBackPressure expects the agent to collect results for longer before it sends them while
-// the server asks for back-pressure (slower sending).
+// TestPaceDelaysBatchesUnderBackPressure expects the agent to send results later while the server asks for
+// back-pressure. The agent then collects more results for each batch.
 func TestPaceDelaysBatchesUnderBackPressure(t *testing.T) {
 	const usual, at = 500 * time.Millisecond, 100 * time.Second
 	for _, c := range []struct {
@@ -56,8 +56,8 @@ func TestPaceDelaysBatchesUnderBackPressure(t *testing.T) {
 	}
 }
 
-// TestBackPressureKeepsTheFleetSpread sends BackPressure to 4,000 agents at once, and expects a steady rate of
-// messages at the server, without pauses or peaks.
+// TestBackPressureKeepsTheFleetSpread slows down 4,000 agents at the same time, and expects a steady rate of messages.
+// The server must see neither pauses nor peaks.
 func TestBackPressureKeepsTheFleetSpread(t *testing.T) {
 	const agents, every, usual = 4000, 125 * time.Millisecond, 500 * time.Millisecond
 	random := rand.New(rand.NewPCG(1, 1)).Float64
@@ -90,8 +90,8 @@ func TestBackPressureKeepsTheFleetSpread(t *testing.T) {
 	t.Log(came)
 }
 
-// playBackPressure simulates an agent that has a result every 100 ms while the server asks for back-pressure, and
-// returns the times at which it sends frames
+// playBackPressure simulates an agent under the server's back-pressure, and returns the times of its messages. The
+// agent has a result every 100 ms.
 func playBackPressure(t *testing.T, slow *wire.BackPressure) (came []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()

@@ -44,7 +44,7 @@ type Config struct {
 	hasDefaults bool // defaults are filled in
 }
 
-// Shared has buffer pools that all sessions of one process share, for a load tester with many simulated agents.
+// Shared has buffer pools for all sessions of one process. A load tester with many simulated agents needs them.
 type Shared struct {
 	ws     wsconn.Buffers
 	frames sync.Pool // *[]byte, for frames on their way out
@@ -90,8 +90,8 @@ func (c *Config) withDefaults() *Config {
 	return c
 }
 
-// Complete returns a copy of the configuration with defaults for unset fields; many sessions of a process can share
-// it.
+// Complete returns a copy of the session's settings with defaults for unset fields. Many sessions of a process can
+// share the copy.
 func (c Config) Complete() *Config { return c.withDefaults() }
 
 // Handler is the interface that receives the server's messages in a session. Messages and their slices are valid

@@ -73,7 +73,7 @@ func DialTLS(ctx context.Context, dial pki.Dial, config *tls.Config, addr string
 	return conn, err
 }
 
-// tlsHandshake makes a TLS handshake with the server at addr; without a TLS configuration it returns nc unchanged.
+// tlsHandshake makes a TLS handshake with the server at addr. Without a TLS configuration it returns nc unchanged.
 func tlsHandshake(ctx context.Context, nc net.Conn, config *tls.Config, addr string) (net.Conn, error) {
 	if config == nil {
 		return nc, nil
@@ -82,8 +82,8 @@ func tlsHandshake(ctx context.Context, nc net.Conn, config *tls.Config, addr str
 	return conn, conn.HandshakeContext(ctx)
 }
 
-// withServerName returns the TLS configuration with the host of addr as server name (SNI), because load balancers
-// choose a server by this name.
+// withServerName returns a TLS configuration with the host of addr as server name (SNI). Load balancers choose a
+// server by this name.
 func withServerName(config *tls.Config, addr string) *tls.Config {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || config.ServerName != "" || net.ParseIP(host) != nil {
@@ -120,7 +120,7 @@ func NewDialer(lookup func(string) string) pki.Dial {
 	}
 }
 
-// CheckProxy returns an error if the URL of an HTTP proxy is invalid; the error does not contain the password. An
+// CheckProxy returns an error if the URL of an HTTP proxy is invalid. The error does not contain the password. An
 // address without a scheme is http. An empty one is valid: no proxy.
 func CheckProxy(proxy string) error {
 	if proxy == "" {
@@ -183,7 +183,7 @@ func openTunnel(nc net.Conn, user *url.Userinfo, addr string) (status int, err e
 	return response.StatusCode, nil
 }
 
-// noProxyHint returns a hint for the operator: the variable NO_PROXY lets the agent connect without the proxy.
+// noProxyHint returns the hint to connect without the proxy, by the variable NO_PROXY.
 func noProxyHint(addr string) string { return "or connect without it: NO_PROXY=" + model.HostOf(addr) }
 
 // proxyUnreachable returns the error of an unreachable proxy, without its password, with a hint.
@@ -230,7 +230,7 @@ func (u *untrustedServerError) Error() string { return u.err.Error() }
 // Unwrap returns the error of the certificate check.
 func (u *untrustedServerError) Unwrap() error { return u.err }
 
-// explainConnect returns the error of a failed connection or TLS handshake with a hint for the operator.
+// explainConnect adds a hint for the operator to the error of a failed connection or TLS handshake.
 func explainConnect(addr string, err error) error {
 	var u *untrustedServerError
 	if errors.As(err, &u) {
@@ -253,8 +253,8 @@ func explainConnect(addr string, err error) error {
 	return fmt.Errorf("open a session with the server %s: %w", addr, err)
 }
 
-// explainUnreachable returns an error with a hint if err means that the server is unreachable, or nil if it means
-// something else.
+// explainUnreachable returns an error with a hint if err means that the server is unreachable. For other errors it
+// returns nil.
 func explainUnreachable(addr string, err error) error {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "dial" {

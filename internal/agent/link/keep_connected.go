@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Source is the agent's queue on disk (spool) of signals to send: numbered messages such as results. Run calls its
-// methods from one goroutine at a time, except Acked (from the reader) and Notify.
+// Source is the agent's queue of unsent results on disk, the spool. Its signals are numbered messages, such as
+// results. Run calls its methods from one goroutine at a time, except Acked (from the reader) and Notify.
 type Source interface {
 	// Streams and Backlog fill Hello.
 	Streams() []wire.StreamRange
@@ -35,8 +35,8 @@ type Source interface {
 	Acked(ack *wire.Ack)
 }
 
-// Events has the functions by which Run tells the agent that a session starts or ends, and that messages of the
-// server have arrived. Run calls one at a time.
+// Events has the functions by which Run tells the agent about sessions and messages of the server. Run calls one at a
+// time.
 type Events interface {
 	Connected(server string, w *wire.Welcome)
 	Disconnected(server string, err error)
@@ -46,7 +46,7 @@ type Events interface {
 	Reply(s *Session, x *wire.Exchange)
 }
 
-// Outbox is a queue of messages to the server that bypass the spool, such as the output of requested runs
+// Outbox is a queue of messages to the server outside the spool, such as outputs of requested runs.
 type Outbox[T any] interface {
 	// Ready has a value after a message was added; call Next until it returns false.
 	Ready() <-chan struct{}
@@ -54,7 +54,7 @@ type Outbox[T any] interface {
 	Next(maxBytes int) (message T, ok bool)
 }
 
-// RunConfig has the settings of Run: servers, delays and callbacks, in addition to the session's Config.
+// RunConfig has the settings of Run, such as servers, delays and callbacks. Config has the settings of each session.
 type RunConfig struct {
 	Config
 	Servers []string // the agent's own, host:port in order of preference
@@ -81,13 +81,13 @@ type RunConfig struct {
 	RetryNow <-chan struct{}
 }
 
-// Backoff computes the random, exponentially growing delays between connection attempts.
+// Backoff computes the delays between connection attempts, which are random and grow exponentially.
 type Backoff struct {
 	First, Max time.Duration // defaults 1 s, 60 s
 }
 
-// Run keeps the agent connected: it opens a session and reopens lost ones until ctx ends. It returns early only for a
-// refusal that forbids a retry (*RefusedError with RetryMs zero).
+// Run keeps the agent connected until ctx ends. It opens a session and reopens lost sessions. It returns early only
+// for a refusal that forbids a retry (*RefusedError with RetryMs zero).
 func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error {
 	r := &sessionRunner{
 		cfg: cfg, base: cfg.Config.withDefaults(), source: source, Events: events,
@@ -125,7 +125,8 @@ func Run(ctx context.Context, cfg RunConfig, source Source, events Events) error
 	}
 }
 
-// delayAfter returns the delay before connection attempt n+1, after err. stop: there is no further attempt.
+// delayAfter returns the delay before the next connection attempt, after n attempts and the last error. stop: there is
+// no further attempt.
 func (b Backoff) delayAfter(err error, n int, random float64) (delayAfter time.Duration, stop bool) {
 	span := min(cmp.Or(b.Max, time.Minute), cmp.Or(b.First, time.Second)<<min(n, 16))
 	delayAfter = time.Duration(random * float64(span))
@@ -143,8 +144,8 @@ func (b Backoff) delayAfter(err error, n int, random float64) (delayAfter time.D
 	return delayAfter, false
 }
 
-// serverOrder returns the servers in the order of connection attempts: first those in the last Welcome, then those in
-// the settings.
+// serverOrder returns the servers in the order of connection attempts. The servers of the last message Welcome come
+// first, then those in the settings.
 func (r *sessionRunner) serverOrder() []string {
 	isListed := func(server string) bool { return slices.Contains(r.welcomeServers, server) }
 	return slices.Concat(r.welcomeServers, slices.DeleteFunc(slices.Clone(r.cfg.Servers), isListed))
@@ -156,8 +157,8 @@ const defaultHomeAfter = 10 * time.Minute
 // errPreferredAnswers ends a session because the first server of the order answers again.
 var errPreferredAnswers = errors.New("the preferred server is available again")
 
-// watchPreferred tests periodically whether the preferred server can be reached again, and then sends a value on the
-// channel preferred.
+// watchPreferred tests periodically whether the preferred server can be reached again. It then sends a value on the
+// channel `preferred`.
 func (r *sessionRunner) watchPreferred(ctx context.Context, server string, preferred chan<- struct{}) {
 	for {
 		if pause.For(ctx, time.Duration((0.5+r.randomShare())*float64(r.cfg.HomeAfter))) != nil {
@@ -196,14 +197,14 @@ const (
 	maxSlow   = 5 * time.Minute
 )
 
-// Pace computes for how long the agent collects results before it sends a batch; this is longer while the server asks
+// Pace computes how long the agent collects results before sending a batch. The time is longer while the server asks
 // for back-pressure. Times count from any start of the owner's clock. The zero Pace is the usual one. It is not safe
 // for concurrent use.
 type Pace struct{ linger, first, until time.Duration }
 
-// ApplyBackPressure stores a BackPressure message of the server, received at now; the newest message replaces earlier
-// ones. share is a random number from 0 to 1: the first batch after a usual pace leaves after this share of the
-// linger, because all agents get the message at once and would send together.
+// ApplyBackPressure stores the server's newest request to send results later. It replaces earlier requests; `now` is
+// the time of arrival. share is a random number from 0 to 1: the first batch after a usual pace leaves after this
+// share of the linger, because all agents get the message at once and would send together.
 func (p *Pace) ApplyBackPressure(now time.Duration, m *wire.BackPressure, share float64) {
 	if m.LingerMs == 0 || m.LastsMs == 0 { // the usual pace again
 		*p = Pace{}
@@ -216,11 +217,10 @@ func (p *Pace) ApplyBackPressure(now time.Duration, m *wire.BackPressure, share 
 	p.until = now + min(time.Duration(m.LastsMs)*time.Millisecond, maxSlow)
 }
 
-// Slow reports whether the server's back-pressure is active, in which case urgent results are delayed too.
+// Slow reports whether the server's back-pressure is active. Urgent results then wait too.
 func (p *Pace) Slow(now time.Duration) bool { return p.lingerAt(now) > 0 }
 
-// lingerAt returns for how long a result that arrived at this time waits for more results before the batch is sent,
-// under back-pressure.
+// lingerAt returns how long a result waits for further results in the same batch, under back-pressure.
 func (p *Pace) lingerAt(arrival time.Duration) time.Duration {
 	return max(0, p.linger-max(0, arrival-p.until)/wire.BackPressureEasing)
 }
@@ -246,8 +246,8 @@ type statsSchedule struct {
 	first bool // no Stats were sent in this session
 }
 
-// newStatsSchedule returns the schedule of Stats messages in a new session; the first is due at a random time, so
-// that a fleet does not send at once.
+// newStatsSchedule returns the schedule of Stats messages (the agent's counters) in a new session. The first is due at
+// a random time, so that a fleet does not send at once.
 func (r *sessionRunner) newStatsSchedule(now time.Time) statsSchedule {
 	return statsSchedule{now.Add(time.Second + time.Duration(r.randomShare()*float64(statsDelay-time.Second))), true}
 }
@@ -257,7 +257,8 @@ func (a statsSchedule) due(now time.Time, batchSent bool) bool {
 	return (batchSent || a.first) && !now.Before(a.at)
 }
 
-// wakeTime returns the time of the session's first Stats message (the agent's counters), or other if that is earlier.
+// wakeTime returns the given time, or the due time of the session's first Stats message if earlier. Stats has the
+// agent's counters.
 func (a statsSchedule) wakeTime(other time.Time) time.Time {
 	if !a.first {
 		return other
@@ -265,7 +266,7 @@ func (a statsSchedule) wakeTime(other time.Time) time.Time {
 	return earlierTime(other, a.at)
 }
 
-// sendStats sends the agent's counters when they are due.
+// sendStats sends the agent's counters to the server if the message Stats is due.
 func (r *sessionRunner) sendStats(s *Session, next *statsSchedule, now time.Time, batchSent bool) error {
 	if !next.due(now, batchSent) {
 		return nil

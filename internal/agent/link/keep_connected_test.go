@@ -27,7 +27,7 @@ import (
 // TestMain runs the tests of the package and fails if a goroutine still runs at the end.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// scriptedServer is a test server that runs a list of functions: the first for the first connection, and so on.
+// scriptedServer is a test server that runs the next function of a list for each connection.
 type scriptedServer struct {
 	t     *testing.T
 	l     net.Listener
@@ -48,7 +48,7 @@ func startServer(t *testing.T, steps ...func(*serverConn)) *scriptedServer {
 	return startServerAt(t, "127.0.0.1:0", steps...)
 }
 
-// startServerAt starts a scripted test server at an address: the first connection runs the first function, and so on
+// startServerAt starts a scripted test server at an address. Each connection runs the next function of the list.
 func startServerAt(t *testing.T, address string, steps ...func(*serverConn)) *scriptedServer {
 	l, err := net.Listen("tcp", address)
 	testenv.NoError(t, err)
@@ -142,15 +142,14 @@ func (p *serverConn) ackBatches(receive func(*wire.Batch)) {
 	}
 }
 
-// sendAck acknowledges all messages of the agent with sequence numbers up to last.
+// sendAck acknowledges all messages of the agent up to a sequence number.
 func (p *serverConn) sendAck(last uint64) {
 	p.writeFrame(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: testStream, Last: last}}}))
 }
 
 var testStream = wire.StreamKey{Stream: 9}
 
-// memorySource is a test's queue of signals to send (numbered messages such as results), in memory instead of on
-// disk.
+// memorySource is a test's queue of numbered messages such as results, in memory instead of on disk.
 type memorySource struct {
 	mu              sync.Mutex
 	first           uint64 // number of signals[0]
@@ -203,7 +202,7 @@ func (s *memorySource) Resume(last []wire.StreamLast) error {
 	return nil
 }
 
-// dropThrough drops all messages with sequence numbers up to last.
+// dropThrough drops all messages up to a sequence number.
 func (s *memorySource) dropThrough(last uint64) {
 	for s.first <= last && len(s.signals) > 0 {
 		s.first++
@@ -226,7 +225,7 @@ func (s *memorySource) Next(b *wire.Batch, _, most int) (bool, error) {
 	return true, nil
 }
 
-// Unsent returns the number of unsent messages, and whether one of them must be sent at once.
+// Unsent returns the number of unsent messages, and whether an urgent message must be sent immediately.
 func (s *memorySource) Unsent() (int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +235,7 @@ func (s *memorySource) Unsent() (int, bool) {
 // Notify returns the channel that receives a value when a message for the server is added.
 func (s *memorySource) Notify() <-chan struct{} { return s.notify }
 
-// Keepalive appends a keepalive message and counts it.
+// Keepalive appends a keepalive message to the queue and counts the keepalives.
 func (s *memorySource) Keepalive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -255,7 +254,7 @@ func (s *memorySource) Acked(ack *wire.Ack) {
 	}
 }
 
-// ignoredEvents implements Events with methods that ignore every message, for tests
+// ignoredEvents is a test's implementation of Events whose methods ignore every message
 type ignoredEvents struct{}
 
 // Connected ignores the start of a session.
@@ -264,7 +263,7 @@ func (ignoredEvents) Connected(string, *wire.Welcome) {}
 // Disconnected ignores the end of a session.
 func (ignoredEvents) Disconnected(string, error) {}
 
-// Assigned ignores the assignment.
+// Assigned ignores the assignment (list of checks).
 func (ignoredEvents) Assigned(*Session, *Assignment) {}
 
 // RunNow ignores the request for a run.
@@ -276,7 +275,7 @@ func (ignoredEvents) RoundRobinRuns(*Session, *wire.RoundRobinRuns) {}
 // Reply ignores the server's answer to a request.
 func (ignoredEvents) Reply(*Session, *wire.Exchange) {}
 
-// startRun starts Run (which keeps an agent connected) and returns the channel with the error that ends it.
+// startRun starts Run, the loop of sessions, and returns a channel with its final error.
 func startRun(t *testing.T, source Source, change func(*RunConfig), servers ...string) chan error {
 	cfg := RunConfig{Servers: servers, Hello: func() wire.Hello { return wire.Hello{} }, Linger: 50 * time.Millisecond,
 		Backoff: Backoff{First: 5 * time.Millisecond, Max: 20 * time.Millisecond}}
@@ -291,7 +290,7 @@ func startRun(t *testing.T, source Source, change func(*RunConfig), servers ...s
 	return end
 }
 
-// waitAck waits until the server has acknowledged all signals up to this sequence number
+// waitAck waits until the server has acknowledged all messages up to the given sequence number.
 func (s *memorySource) waitAck(t *testing.T, want uint64) {
 	t.Helper()
 	for last := uint64(0); last < want; {
@@ -303,8 +302,8 @@ func (s *memorySource) waitAck(t *testing.T, want uint64) {
 	}
 }
 
-// TestOrdinaryResultsWaitAndShareOneBatch expects ordinary results to wait for others and share one batch, and urgent ones to
-// be sent at once.
+// TestOrdinaryResultsWaitAndShareOneBatch expects ordinary results to share one batch, and urgent results to leave
+// immediately.
 func TestOrdinaryResultsWaitAndShareOneBatch(t *testing.T) {
 	got := make(chan *wire.Batch, 10)
 	s := startServer(t, func(p *serverConn) {
@@ -328,8 +327,8 @@ func TestOrdinaryResultsWaitAndShareOneBatch(t *testing.T) {
 	}
 }
 
-// TestBatchKeepsTimesFromBeforeReboot sends a batch whose clock is ahead of the boot clock, because it has a signal from before a reboot, and one
-// whose clock is behind.
+// TestBatchKeepsTimesFromBeforeReboot expects each batch to have the later of two times, the spool's clock and the
+// boot clock. A batch with a signal from before a reboot has a later clock.
 func TestBatchKeepsTimesFromBeforeReboot(t *testing.T) {
 	for nowMs, want := range map[uint64]uint64{3_600_000: 3_600_000, 4000: 5000} {
 		got := make(chan *wire.Batch, 1)
@@ -372,8 +371,8 @@ func TestUnacknowledgedBatchesAreResent(t *testing.T) {
 	source.waitAck(t, 3)
 }
 
-// TestOutputLongerThanAFrameIsCut sends a result longer than the server's maximum frame and expects a shortened
-// result, and the next result unchanged.
+// TestOutputLongerThanAFrameIsCut sends a result above the server's maximum size, and expects a shortened result. The
+// next result must be unchanged.
 func TestOutputLongerThanAFrameIsCut(t *testing.T) {
 	got := make(chan wire.Signal, 10)
 	s := startServer(t, func(p *serverConn) {
@@ -433,7 +432,7 @@ func TestRefusalWithoutRetryEndsRun(t *testing.T) {
 	}
 }
 
-// TestSilentSessionSendsKeepalives expects keepalive signals in a session without results.
+// TestSilentSessionSendsKeepalives expects keepalive messages in a session without results.
 func TestSilentSessionSendsKeepalives(t *testing.T) {
 	s := startServer(t, func(p *serverConn) {
 		p.answerHello(wire.Welcome{KeepaliveMs: 30})
@@ -449,7 +448,7 @@ func TestSilentSessionSendsKeepalives(t *testing.T) {
 }
 
 // TestFullWindowWaitsForAcknowledgement limits the unacknowledged bytes to one batch, and expects the second batch
-// only after the acknowledgement of the first.
+// only after an acknowledgement.
 func TestFullWindowWaitsForAcknowledgement(t *testing.T) {
 	step := make(chan struct{})
 	s := startServer(t, func(p *serverConn) {
@@ -470,8 +469,8 @@ func TestFullWindowWaitsForAcknowledgement(t *testing.T) {
 	source.waitAck(t, 2)
 }
 
-// TestBackoffGrowsAndHonoursTheServersRetry expects delays between connection attempts that double up to a maximum,
-// and are never shorter than the server's RetryMs.
+// TestBackoffGrowsAndHonoursTheServersRetry expects delays between connection attempts to double up to a maximum. No
+// delay is shorter than the server's RetryMs.
 func TestBackoffGrowsAndHonoursTheServersRetry(t *testing.T) {
 	b := Backoff{First: time.Second, Max: time.Minute}
 	for _, c := range []struct {
@@ -547,8 +546,8 @@ func TestDialerSendsCredentialsToTheProxyAndHonoursNoProxy(t *testing.T) {
 	}
 }
 
-// TestStatsAreSentSoonAfterEachSessionOpens expects a Stats message soon after each session opens, with byte counters
-// that do not restart at zero
+// TestStatsAreSentSoonAfterEachSessionOpens expects a Stats message (the agent's counters) soon after each session
+// opens. The byte counters do not restart at zero.
 func TestStatsAreSentSoonAfterEachSessionOpens(t *testing.T) {
 	received := make(chan wire.Stats, 100)
 	s := startServer(t, func(p *serverConn) {
@@ -574,8 +573,8 @@ func TestStatsAreSentSoonAfterEachSessionOpens(t *testing.T) {
 	}
 }
 
-// TestLaterStatsAreSentTogetherWithABatch expects the first Stats message (the agent's counters) soon after the
-// session opens, and each later one together with a batch of results.
+// TestLaterStatsAreSentTogetherWithABatch expects the first Stats message (the agent's counters) after some seconds,
+// and later messages only with batches. Each later message leaves together with a batch of results.
 func TestLaterStatsAreSentTogetherWithABatch(t *testing.T) {
 	r := &sessionRunner{cfg: RunConfig{Rand: func() float64 { return 0.5 }}}
 	opened := time.Now()

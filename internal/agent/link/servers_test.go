@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// TestServersOfWelcomeAreTriedBeforeConfiguredOnes expects the agent to try the servers in the last message Welcome
-// first, then the servers in its settings.
+// TestServersOfWelcomeAreTriedBeforeConfiguredOnes expects the agent to try the servers in Welcome before the servers
+// in its settings. Welcome is the server's first message in a session.
 func TestServersOfWelcomeAreTriedBeforeConfiguredOnes(t *testing.T) {
 	for _, c := range []struct{ welcome, own, want []string }{
 		{nil, []string{"a:1", "b:1"}, []string{"a:1", "b:1"}},
@@ -29,7 +29,7 @@ func TestServersOfWelcomeAreTriedBeforeConfiguredOnes(t *testing.T) {
 	}
 }
 
-// awaitReceive waits for a value of the channel, and fails the test with this text after a minute.
+// awaitReceive waits for a value of the channel, and fails the test after a minute.
 func awaitReceive(t *testing.T, came <-chan struct{}, what string) {
 	t.Helper()
 	select {
@@ -81,7 +81,7 @@ func TestSessionReturnsToThePreferredServer(t *testing.T) {
 }
 
 // TestSessionMovesToTheServerThatWelcomeNamesFirst names another server first in the message Welcome, and expects the
-// agent to move its session there.
+// session to move.
 func TestSessionMovesToTheServerThatWelcomeNamesFirst(t *testing.T) {
 	home := make(chan struct{}, 10)
 	better := startServer(t, func(p *serverConn) {
@@ -118,7 +118,7 @@ func TestInvalidProxyIsAnErrorWithoutItsPassword(t *testing.T) {
 // ignoredMessages is a Handler that ignores every message of the server.
 type ignoredMessages struct{ ignoredEvents }
 
-// OpenedSession ignores the start of a session.
+// OpenedSession ignores the start of the agent's session.
 func (ignoredMessages) OpenedSession(*Session, *wire.Welcome) {}
 
 // Acked ignores the acknowledgement.
@@ -130,8 +130,8 @@ func (ignoredMessages) BackPressure(*Session, *wire.BackPressure) {}
 // ServerStops ignores the announced stop of the server.
 func (ignoredMessages) ServerStops(*Session, time.Duration, string) {}
 
-// FuzzServer sends random frames from the server to an agent's session and expects no panic and no assignment without
-// a valid signature.
+// FuzzServer sends random frames from the server to an agent's session, and expects no panic. No assignment without a
+// valid signature may be accepted.
 func FuzzServer(f *testing.F) {
 	agent, server := net.Pipe()
 	f.Cleanup(func() { agent.Close(); server.Close() })

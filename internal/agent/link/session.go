@@ -44,7 +44,7 @@ type Session struct {
 	unacked        int            // bytes of unackedBatches
 }
 
-// unackedBatch holds the last sequence number and the size in bytes of a batch that the server has not acknowledged
+// unackedBatch has the last sequence number and the bytes of an unacknowledged batch of results.
 type unackedBatch struct {
 	wire.StreamKey
 	last uint64
@@ -58,8 +58,8 @@ var (
 	ErrSessionEnded = errors.New("session has ended")
 )
 
-// LeavingError is the error of Session.Read after the server has announced that it stops, with the delay before the
-// next connection attempt.
+// LeavingError is the error of a session that ended because the server stops. It has the delay before the next
+// connection attempt.
 type LeavingError struct {
 	Retry  time.Duration
 	Reason string
@@ -68,7 +68,7 @@ type LeavingError struct {
 // Error returns the server's reason for the end of the session.
 func (e *LeavingError) Error() string { return "server ended the session: " + e.Reason }
 
-// Open opens a session with the server at addr (host:port): it sends Hello and reads Welcome. The error is a
+// Open opens a session with the server at addr (host:port). It sends Hello and reads Welcome. The error is a
 // *RefusedError where the server answers Refuse. Open fills in hello's Protocol, Node, Generation and Assignment (of
 // held; nil: none), and Session where it is zero.
 func Open(ctx context.Context, cfg *Config, addr string, hello *wire.Hello, held *Assignment, h Handler) (*Session, error) {
@@ -126,7 +126,7 @@ func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wir
 	return s.readWelcome()
 }
 
-// readWelcome reads the server's answer to Hello: Welcome or Refuse.
+// readWelcome reads the server's answer to Hello, either Welcome or Refuse.
 func (s *Session) readWelcome() error {
 	for {
 		op, frame, err := s.conn.Read(wire.MaxFrame)
@@ -161,7 +161,7 @@ func (s *Session) readWelcome() error {
 	}
 }
 
-// decodeRefuse converts the server's message Refuse (it refuses the session) to an error.
+// decodeRefuse converts the server's message Refuse, the refusal of a session, to an error.
 func decodeRefuse(body []byte) error {
 	e := new(RefusedError)
 	if err := e.Refuse.Decode(body); err != nil {
@@ -261,8 +261,8 @@ func (s *Session) handleAck(body []byte) error {
 	return nil
 }
 
-// handleAssignment applies the server's assignment message and answers with the resulting assignment version. After a
-// message that cannot be applied the answer has the old hash, and the server sends the whole.
+// handleAssignment applies the server's change of the assignment (list of checks) and answers with the resulting
+// version. After a message that cannot be applied the answer has the old hash, and the server sends the whole.
 func (s *Session) handleAssignment(body []byte) error {
 	var a wire.Assignment
 	if err := a.Decode(body); err != nil {
@@ -293,8 +293,7 @@ func (s *Session) handleAssignment(body []byte) error {
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendAssignmentStatus(dst, &status) })
 }
 
-// Assignment returns the current assignment (checks and Templates) of the session, or nil if the server has sent none
-// yet.
+// Assignment returns the session's current assignment (checks and Templates), or nil before the first assignment.
 func (s *Session) Assignment() *Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -304,9 +303,8 @@ func (s *Session) Assignment() *Assignment {
 // MaxBatch returns the size in bytes of the largest batch that the server accepts.
 func (s *Session) MaxBatch() int { return s.maxFrame }
 
-// Send encodes and sends one batch of results, with the time of sending; a later time in the batch stays, because signals from before a
-// reboot can be older than the boot. After ErrWindowFull send it again when Acked
-// was called.
+// Send encodes and sends one batch of results, with the time of sending. A later time in the batch stays, because
+// signals from before a reboot can be older than the boot. After ErrWindowFull send it again when Acked was called.
 func (s *Session) Send(b *wire.Batch) error {
 	b.NowMs = max(b.NowMs, s.cfg.BootMs())
 	last := b.First + uint64(len(b.Signals)) - 1
@@ -319,8 +317,8 @@ func (s *Session) Send(b *wire.Batch) error {
 	return s.SendFrame(b.StreamKey, last, *buf)
 }
 
-// SendFrame sends a batch that the caller has encoded after wsconn.Headroom free bytes; `last` is the batch's last sequence
-// number. SendFrame overwrites the frame.
+// SendFrame sends a batch of results that the caller has encoded. The first wsconn.Headroom bytes of the frame must be
+// free, and `last` is the batch's last sequence number. SendFrame overwrites the frame.
 func (s *Session) SendFrame(key wire.StreamKey, last uint64, frame []byte) error {
 	size := len(frame) - wsconn.Headroom
 	if size > s.maxFrame {
@@ -363,8 +361,8 @@ func (s *Session) writeMessage(encode func([]byte) []byte) error {
 // outputWindow bounds the bytes of RunOutputs in flight: results on a slow connection wait for no more.
 const outputWindow = 64 << 10
 
-// outputWindowOpen reports whether the agent may send more output of requested runs, because the unacknowledged
-// output is below the limit.
+// outputWindowOpen reports whether the agent may send more output of requested runs. Too much unacknowledged output
+// closes the window.
 func (s *Session) outputWindowOpen() bool { return s.outputBytes.Load() < outputWindow }
 
 // SendRunOutput sends a piece of a requested run's output. Send pending results first.
@@ -389,7 +387,7 @@ func (s *Session) closeAfterError(err error) error {
 	return fmt.Errorf("%w: %w", ErrSessionEnded, err)
 }
 
-// Exchange sends a request that not every server knows, such as one for secrets.
+// Exchange sends a request of a kind that older servers do not know, such as for secrets.
 func (s *Session) Exchange(x *wire.Exchange) error {
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendExchange(dst, x) })
 }
@@ -399,7 +397,7 @@ func (s *Session) Stats(x *wire.Stats) error {
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendStats(dst, x) })
 }
 
-// Sent returns the number of bytes in all frames that this session has sent, counted before TLS.
+// Sent returns the number of bytes that the session has sent, counted before TLS.
 func (s *Session) Sent() uint64 { return s.sentBytes.Load() }
 
 // Tick sends a ping after silence and closes a session whose server does not answer. Call it every few seconds.
@@ -433,5 +431,5 @@ func (s *Session) Bye(reason string) {
 	s.conn.CloseWrite(byeTimeout)
 }
 
-// Close closes the connection at once, so that Read returns.
+// Close closes the connection immediately, so that Read returns.
 func (s *Session) Close() { s.conn.Close() }

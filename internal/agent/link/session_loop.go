@@ -22,7 +22,7 @@ const (
 	frameFull  = 200             // signals that fill a frame: it is sent at once
 )
 
-// sessionRunner keeps the agent connected: it opens one session after another and handles the server's messages.
+// sessionRunner keeps the agent connected and handles the server's messages. It opens one session after another.
 type sessionRunner struct {
 	cfg    RunConfig
 	base   *Config
@@ -205,7 +205,7 @@ func (r *sessionRunner) sendRequests(s *Session) error {
 	}
 }
 
-// sendFacts sends facts, labels and groups if they differ from those that the session has sent.
+// sendFacts sends the machine's facts, labels and groups if the server has older values.
 func (r *sessionRunner) sendFacts(s *Session) error {
 	now := r.cfg.Facts()
 	if maps.Equal(now.Facts, r.facts.Facts) && maps.Equal(now.Labels, r.facts.Labels) && slices.Equal(now.Groups, r.facts.Groups) {
@@ -215,8 +215,8 @@ func (r *sessionRunner) sendFacts(s *Session) error {
 	return s.SendFacts(&now)
 }
 
-// sendTime returns the latest time to send the next batch, from the arrival time of the oldest unsent result, or zero
-// if nothing is unsent. slowed reports back-pressure, which delays urgent signals, too.
+// sendTime returns the latest time to send the next batch of results. The time depends on the arrival of the oldest
+// unsent result; zero means that nothing is unsent. slowed reports back-pressure, which delays urgent signals, too.
 func (r *sessionRunner) sendTime(now, oldest time.Time) (due time.Time, slowed bool) {
 	r.paceMu.Lock()
 	defer r.paceMu.Unlock()
@@ -226,8 +226,8 @@ func (r *sessionRunner) sendTime(now, oldest time.Time) (due time.Time, slowed b
 	return due, r.pace.Slow(now.Sub(r.startedAt))
 }
 
-// setPace applies the server's message BackPressure (send more slowly) and wakes the goroutine that sends results.
-// slowed: it was under back-pressure before.
+// setPace applies the server's message BackPressure (send more slowly) and wakes the sending goroutine. slowed: it was
+// under back-pressure before.
 func (r *sessionRunner) setPace(m *wire.BackPressure) (slowed bool) {
 	now := r.base.Now().Sub(r.startedAt)
 	r.paceMu.Lock()
@@ -264,8 +264,7 @@ func (r *sessionRunner) sendBatches(s *Session) (sent bool, err error) {
 // runOutputBytes is the longest output in one RunOutput, so that results wait for one piece at most.
 const runOutputBytes = 16 << 10
 
-// sendRunOutputs sends output of requested runs until too many bytes of it are unacknowledged. Urgent results go
-// first.
+// sendRunOutputs sends output of requested runs until too much output is unacknowledged. Urgent results go first.
 func (r *sessionRunner) sendRunOutputs(s *Session) error {
 	for r.cfg.RunOutputs != nil && s.outputWindowOpen() {
 		ran, ok := r.cfg.RunOutputs.Next(min(runOutputBytes, s.MaxBatch()-frameRoom))
@@ -287,7 +286,7 @@ func (r *sessionRunner) sendRunOutputs(s *Session) error {
 // frameRoom is the longest head of a frame in bytes: the frame without the body of its signal.
 const frameRoom = 256
 
-// shortenResult shortens a result that exceeds the server's maximum frame: it drops the extra fields first, then the
+// shortenResult shortens a result above the server's maximum message size. It drops the extra fields first, then the
 // end of the output. Such a result was spooled before the limit was known, and would block all later signals.
 func shortenResult(b *wire.Batch, most int) {
 	if len(b.Signals) != 1 || len(b.Signals[0].Body) <= most || b.Signals[0].Kind != wire.SignalResult {
@@ -335,7 +334,7 @@ func (r *sessionRunner) BackPressure(_ *Session, m *wire.BackPressure) {
 	r.base.Log.Log(context.Background(), level, "back-pressure: the server asks for fewer, larger batches", "lingerMs", m.LingerMs, "lastsMs", m.LastsMs, "reason", m.Reason)
 }
 
-// ServerStops logs that the server ends the session because it stops.
+// ServerStops logs that the server ends the session because of its own stop.
 func (r *sessionRunner) ServerStops(_ *Session, retry time.Duration, reason string) {
 	r.base.Log.Info("the server ended the session", "retry", retry, "reason", reason)
 }

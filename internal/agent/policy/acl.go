@@ -13,20 +13,21 @@ import (
 	rules "github.com/muster-fleet/muster/internal/policy"
 )
 
-// fileACL is the method that requires a file or folder to have certain entries in its access control list.
+// fileACL is the policy method for certain entries in the access control list of a file or folder.
 type fileACL struct {
 	runner *run.Runner
 	*model.FileACLMethod
 }
 
-// check compares the entries of the path's access control list, as getfacl prints them, with the declared ones.
+// check compares the entries of the path's access control list with the declared entries. The program getfacl prints
+// the list.
 func (m *fileACL) check(ctx context.Context) (string, error) {
 	if !filepath.IsAbs(m.Path) {
 		return "", fmt.Errorf("the path %q is not absolute", m.Path)
 	}
 	for _, entry := range m.Entries {
 		if !rules.IsACLEntry(entry) {
-			return "", fmt.Errorf("%q is no entry of an access control list", entry)
+			return "", fmt.Errorf("%q is not an entry of an access control list", entry)
 		}
 	}
 	code, output, err := runProgram(ctx, m.runner, "getfacl", "--absolute-names", "--omit-header", "--no-effective", "--", m.Path)

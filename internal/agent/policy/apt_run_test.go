@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// aptNode returns a node with the real apt and dpkg of this machine, whose packages are in a folder. Its repository has the package
-// muster-probe in two versions.
+// aptNode returns a test node with the machine's real apt and dpkg. Its packages are in a folder. Its repository has
+// the package muster-probe in two versions.
 func aptNode(t *testing.T) *testNode {
 	for _, program := range []string{"apt-get", "dpkg", "dpkg-deb", "dpkg-query"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -62,8 +62,8 @@ DPkg::Options { "--root=$N/tree"; "--force-not-root"; "--log=$N/log/dpkg.log"; }
 	return n
 }
 
-// TestAptRuns installs, replaces and removes a package by the real apt and dpkg, and expects an error while another program holds the
-// lock of dpkg.
+// TestAptRuns installs, replaces and removes a package by the real apt and dpkg. While another program holds the lock
+// of dpkg, it expects an error.
 func TestAptRuns(t *testing.T) {
 	n := aptNode(t)
 	expect := func(enforce bool, method, status, message string) {

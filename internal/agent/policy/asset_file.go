@@ -35,7 +35,7 @@ func (r *directiveRun) readAsset(ctx context.Context, m *model.FileContentMethod
 	return template.Expand(r.values)
 }
 
-// readWithin reads a file in a folder. It follows no link out of the folder.
+// readWithin reads a regular file inside the given folder. It follows no link out of the folder.
 func readWithin(folder, name string) ([]byte, error) {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -48,11 +48,11 @@ func readWithin(folder, name string) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("it is no regular file")
+		return nil, fmt.Errorf("the file is not a regular file")
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("it is larger than %s", model.Size(maxFile))
+		err = fmt.Errorf("the file is larger than %s", model.Size(maxFile))
 	}
 	return data, err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// cron is the method that requires a file in /etc/cron.d with one job to exist, or not to exist.
+// cron is the policy method for one job in /etc/cron.d, which must exist or not exist.
 type cron struct {
 	*Executor
 	*model.CronMethod
@@ -23,10 +23,10 @@ var cronName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // path returns the path of the job's file in /etc/cron.d.
 func (m *cron) path() string { return filepath.Join(cmp.Or(m.CronFolder, "/etc/cron.d"), m.Name) }
 
-// file returns the method that keeps the content of the job's file.
+// file returns the policy method that writes or removes the job's file in /etc/cron.d.
 func (m *cron) file() (method, error) {
 	if !cronName.MatchString(m.Name) {
-		return nil, fmt.Errorf("%q is no name of a file that cron reads", m.Name)
+		return nil, fmt.Errorf("%q is not a file name that cron reads", m.Name)
 	}
 	if m.State == "absent" {
 		return &fileAbsent{m.path()}, nil
@@ -47,7 +47,7 @@ func (m *cron) check(ctx context.Context) (string, error) {
 	return file.check(ctx)
 }
 
-// apply writes or removes the job's file in /etc/cron.d; cron notices it within a minute.
+// apply writes or removes the job's file in /etc/cron.d. The cron service notices a change within a minute.
 func (m *cron) apply(ctx context.Context) error {
 	file, err := m.file()
 	if err != nil {

@@ -32,7 +32,7 @@ func readRegular(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file, but %s", path, kindOf(info))
+		return nil, fmt.Errorf("%s is not a regular file, but %s", path, kindOf(info))
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -59,8 +59,9 @@ func kindOf(info fs.FileInfo) string {
 	return "a special file"
 }
 
-// writeAtomically replaces the content of a file: after a power cut the file has the old content or the new one. A link
-// stays, and so do mode and owner of an existing file. newMode is the mode of a new one; zero: newFileMode.
+// writeAtomically replaces the content of a file in one step. After a power cut the file has the old content or the
+// new one. A link stays, and so do mode and owner of an existing file. newMode is the mode of a new one; zero:
+// newFileMode.
 func writeAtomically(path string, data []byte, newMode fs.FileMode) (err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -122,7 +123,7 @@ func splitLines(data []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
 }
 
-// joinLines returns the content of a file with these lines, each with a line end.
+// joinLines returns the content of a file from its lines, each with a line end.
 func joinLines(lines []string) []byte {
 	if len(lines) == 0 {
 		return nil
@@ -130,7 +131,7 @@ func joinLines(lines []string) []byte {
 	return []byte(strings.Join(lines, "\n") + "\n")
 }
 
-// fileContent is the method that requires a file to have exactly the declared content.
+// fileContent is the policy method that requires a file to have exactly the declared content.
 type fileContent struct {
 	*model.FileContentMethod
 	newMode fs.FileMode
@@ -146,7 +147,7 @@ func (m *fileContent) content(ctx context.Context) (string, error) {
 	return m.fetch(ctx)
 }
 
-// check compares the file's content with the declared one, and names the first line that differs.
+// check compares the file's content with the declared content, and names the first different line.
 func (m *fileContent) check(ctx context.Context) (string, error) {
 	content, err := m.content(ctx)
 	if err != nil {
@@ -184,7 +185,7 @@ func (m *fileContent) apply(ctx context.Context) error {
 	return writeAtomically(m.Path, []byte(content), m.newMode)
 }
 
-// filePresent is the method that requires a file to exist, with any content.
+// filePresent is the policy method that requires a file to exist, with any content.
 type filePresent struct{ path string }
 
 // check checks that the path is an existing file.
@@ -218,7 +219,7 @@ func checkKind(path, kind string, is func(fs.FileMode) bool) (string, error) {
 	return "", nil
 }
 
-// fileAbsent is the method that requires a file not to exist.
+// fileAbsent is the policy method that requires a file not to exist.
 type fileAbsent struct{ path string }
 
 // check checks that nothing exists at the path.
@@ -244,7 +245,7 @@ func (m *fileAbsent) apply(context.Context) error {
 	return os.Remove(m.path)
 }
 
-// directory is the method that requires a folder to exist.
+// directory is the policy method that requires a folder to exist.
 type directory struct{ path string }
 
 // check checks that the path is an existing folder.
@@ -252,16 +253,16 @@ func (m *directory) check(context.Context) (string, error) {
 	return checkKind(m.path, "a folder", fs.FileMode.IsDir)
 }
 
-// apply creates the folder and all missing folders above it.
+// apply creates the folder with all missing parent folders.
 func (m *directory) apply(context.Context) error { return os.MkdirAll(m.path, 0o755) }
 
-// fileLines is the method that requires a file to contain certain lines, or not to contain them.
+// fileLines is the policy method for lines that a file must contain, or must not contain.
 type fileLines struct {
 	*model.FileLinesMethod
 	newMode fs.FileMode
 }
 
-// check returns the lines that the file lacks, or the lines that it must not contain.
+// check returns the missing lines, or the forbidden lines, of the file.
 func (m *fileLines) check(context.Context) (string, error) {
 	data, err := readRegular(m.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -308,13 +309,13 @@ func (m *fileLines) apply(context.Context) error {
 	return writeAtomically(m.Path, joinLines(lines), m.newMode)
 }
 
-// fileKeyValue is the method that requires a file to have one setting, a key with its value.
+// fileKeyValue is the policy method that requires a file to have one setting, a key with its value.
 type fileKeyValue struct {
 	*model.FileKeyValueMethod
 	newMode fs.FileMode
 }
 
-// value returns the value in a line that sets the key; ok is false for any other line.
+// value returns the value in a line that sets the key. ok is false for any other line.
 func (m *fileKeyValue) value(line string) (value string, ok bool) {
 	rest, ok := strings.CutPrefix(strings.TrimSpace(line), m.Key)
 	if !ok {
@@ -336,7 +337,7 @@ func (m *fileKeyValue) separator() string {
 	return m.Separator
 }
 
-// check compares the value in each line that sets the key with the declared one.
+// check compares the value in each line with the key against the declared value.
 func (m *fileKeyValue) check(context.Context) (string, error) {
 	data, err := readRegular(m.Path)
 	if errors.Is(err, fs.ErrNotExist) {

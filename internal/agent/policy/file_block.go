@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// fileBlock is the method that requires a file to contain a block of lines between two marker lines.
+// fileBlock is the policy method that requires a block of lines between two marker lines in a file.
 type fileBlock struct {
 	*model.FileBlockMethod
 	newMode fs.FileMode
@@ -24,7 +24,7 @@ func (m *fileBlock) marks() (begin, end string) {
 	return comment + " BEGIN " + m.Name, comment + " END " + m.Name
 }
 
-// find returns the lines of the file and the indexes of the marker lines; begin is -1 if the file has no such block. A
+// find returns the lines of the file and the indexes of the marker lines. begin is -1 if the file has no such block. A
 // block without an end is an error: nobody knows which lines belong to it.
 func (m *fileBlock) find() (lines []string, begin, end int, err error) {
 	data, err := readRegular(m.Path)
@@ -38,7 +38,7 @@ func (m *fileBlock) find() (lines []string, begin, end int, err error) {
 	}
 	length := slices.Index(lines[begin:], last)
 	if length < 0 {
-		return nil, 0, 0, fmt.Errorf("%s has the line %q, but not %q after it: add that line", m.Path, first, last)
+		return nil, 0, 0, fmt.Errorf("%s has the first line %q of the block, but no last line %q after it: add the last line", m.Path, first, last)
 	}
 	return lines, begin, begin + length, nil
 }
@@ -79,7 +79,7 @@ func (m *fileBlock) apply(context.Context) error {
 		begin, end = len(lines), len(lines)-1
 	}
 	if slices.ContainsFunc(m.content(), func(line string) bool { return line == first || line == last }) {
-		return fmt.Errorf("the content has a mark of the block itself: %s", strings.Join([]string{first, last}, ", "))
+		return fmt.Errorf("the content contains a line that marks the start or end of the block: %s", strings.Join([]string{first, last}, ", "))
 	}
 	return writeAtomically(m.Path, joinLines(slices.Concat(lines[:begin], block, lines[end+1:])), m.newMode)
 }

@@ -11,14 +11,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// fileIni is the method that requires an ini file to have a setting, a key with its value, in a section.
+// fileIni is the policy method for one setting, a key with its value, in an ini file.
 type fileIni struct {
 	*model.FileIniMethod
 	newMode fs.FileMode
 }
 
-// section finds the section among the lines of the file: from is the index after its header, until the index of the
-// next header. ok is false where the file has no such section.
+// section returns the line range of the section in the ini file. The range begins after the section's header and ends
+// before the next header. ok is false where the file has no such section.
 func (m *fileIni) section(lines []string) (from, until int, ok bool) {
 	header := func(line string) bool {
 		line = strings.TrimSpace(line)
@@ -37,13 +37,13 @@ func (m *fileIni) section(lines []string) (from, until int, ok bool) {
 	return from, until, true
 }
 
-// value returns the value in a line that sets the key; ok is false for any other line.
+// value returns the value in a line that sets the key. ok is false for any other line.
 func (m *fileIni) value(line string) (value string, ok bool) {
 	key, value, ok := strings.Cut(line, "=")
 	return strings.TrimSpace(value), ok && strings.TrimSpace(key) == m.Key
 }
 
-// check compares the value in each line of the section that sets the key with the declared one.
+// check compares the key's value in each line of the section with the declared value.
 func (m *fileIni) check(context.Context) (string, error) {
 	if strings.ContainsAny(m.Section+m.Key+m.Value, "\r\n") {
 		return "", fmt.Errorf("section, key or value of %s has a line break", m.Path)
@@ -74,8 +74,8 @@ func (m *fileIni) check(context.Context) (string, error) {
 	return "", nil
 }
 
-// apply replaces the lines of the section that set the key, or adds one after the section's last line that is not
-// empty.
+// apply replaces the section's lines with the key, or adds such a line. A new line follows the section's last line
+// that is not empty.
 func (m *fileIni) apply(context.Context) error {
 	data, err := readRegular(m.Path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFullDiskKeepsTheOldFile repairs a file on a full file system, and expects an error, the unchanged old file, and
-// the other components to run.
+// TestFullDiskKeepsTheOldFile repairs a file on a full disk, and expects an error and the unchanged file. The other
+// components must run.
 func TestFullDiskKeepsTheOldFile(t *testing.T) {
 	n := newTestNode(t)
 	testenv.NoError(t, os.MkdirAll(n.path("small"), 0o755))

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// httpAnswer is the method that requires a URL to answer as declared.
+// httpAnswer is the policy method that requires a URL to answer as declared.
 type httpAnswer struct{ *model.HTTPMethod }
 
 // Bounds of an answer.
@@ -22,7 +22,7 @@ const (
 	maxAnswer   = 1 << 20
 )
 
-// check requests the URL and compares the answer with the declared one. No answer is a difference: the service is not
+// check requests the URL and compares the answer with the declaration. No answer is a difference: the service is not
 // as declared.
 func (m *httpAnswer) check(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, httpTimeout)

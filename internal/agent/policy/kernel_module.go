@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// kernelModule is the method that requires a kernel module to be loaded now and at each start, or not to be loaded.
+// kernelModule is the policy method for a kernel module that must be loaded, or must not. It applies now and at each
+// start of the machine.
 type kernelModule struct {
 	*Executor
 	*model.KernelModuleMethod
@@ -26,7 +27,7 @@ var moduleName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // loaded reports whether the kernel has the module, loaded or built in. The kernel writes - in a name as _.
 func (m *kernelModule) loaded() (bool, error) {
 	if !moduleName.MatchString(m.Name) {
-		return false, fmt.Errorf("%q is no name of a kernel module", m.Name)
+		return false, fmt.Errorf("%q is not the name of a kernel module", m.Name)
 	}
 	folder := cmp.Or(m.SysModule, "/sys/module")
 	if _, err := os.Stat(folder); err != nil {
@@ -39,14 +40,15 @@ func (m *kernelModule) loaded() (bool, error) {
 	return err == nil, err
 }
 
-// boot returns the method that keeps the module's line in the file of modules to load at each start.
+// boot returns the method for the module's line in the boot configuration. The kernel loads the modules in this file
+// at each start.
 func (m *kernelModule) boot() *fileLines {
 	return &fileLines{FileLinesMethod: &model.FileLinesMethod{
 		Path: filepath.Join(cmp.Or(m.ModulesFolder, "/etc/modules-load.d"), "60-muster.conf"), Lines: []string{m.Name}, Absent: m.State == "absent",
 	}}
 }
 
-// check compares the state of the module, and the file that loads it at each start.
+// check compares the module's state with the declaration, now and for the next start of the machine.
 func (m *kernelModule) check(ctx context.Context) (string, error) {
 	loaded, err := m.loaded()
 	switch {

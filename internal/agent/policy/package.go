@@ -43,8 +43,8 @@ type packageProgram struct {
 // packages.
 var packageManagers = []packageManager{aptManager, rpmManager, apkManager}
 
-// packagePresence is the method that requires a package to be installed, perhaps in a certain version, or not to be
-// installed.
+// packagePresence is the policy method for a package that must be installed, or must not. It may require a certain
+// version.
 type packagePresence struct {
 	runner *run.Runner
 	*model.PackageMethod
@@ -68,7 +68,7 @@ func findProgram(r *run.Runner, names ...string) (string, bool) {
 	return "", false
 }
 
-// manager returns the package manager of this machine, such as apt.
+// manager returns the machine's package manager, such as apt.
 func (m *packagePresence) manager() (*packageManager, error) {
 	for i := range packageManagers {
 		if _, ok := findProgram(m.runner, packageManagers[i].database); ok {
@@ -81,7 +81,7 @@ func (m *packagePresence) manager() (*packageManager, error) {
 // check asks the package database for the state and version of the package.
 func (m *packagePresence) check(ctx context.Context) (string, error) {
 	if !packageName.MatchString(m.Name) || !packageVersion.MatchString(m.Version) {
-		return "", fmt.Errorf("%q is no name and version of a package", strings.TrimSpace(m.Name+" "+m.Version))
+		return "", fmt.Errorf("%q is not a name and version of a package", strings.TrimSpace(m.Name+" "+m.Version))
 	}
 	manager, err := m.manager()
 	if err != nil {
@@ -121,7 +121,7 @@ func (m *packagePresence) apply(ctx context.Context) error {
 	}
 	name, ok := findProgram(m.runner, names...)
 	if !ok {
-		return fmt.Errorf("the machine has %s, but not %s", manager.database, strings.Join(names, ", "))
+		return fmt.Errorf("the machine has %s to list packages, but not %s to install packages", manager.database, strings.Join(names, ", "))
 	}
 	program := manager.programs[slices.Index(names, name)]
 	args, of := program.install, m.Name

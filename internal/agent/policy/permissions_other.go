@@ -10,16 +10,16 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// copyOwner does nothing: the variant for systems other than Unix, where files have no numeric owner.
+// copyOwner does nothing, because files have numeric owners only on Unix.
 func copyOwner(string, fs.FileInfo) error { return nil }
 
-// filePermissions is the method that requires a file or folder to have a certain mode, owner and group.
+// filePermissions is the policy method for a certain mode, owner and group of a file or folder.
 type filePermissions struct{ *model.FilePermissionsMethod }
 
-// check returns an error, because only Unix has these permissions.
+// check returns an error, because file modes and owners exist only on Unix.
 func (*filePermissions) check(context.Context) (string, error) {
 	return "", errors.New("filePermissions works on Unix alone")
 }
 
-// apply returns an error, because only Unix has these permissions.
+// apply returns an error, because file modes and owners exist only on Unix.
 func (*filePermissions) apply(context.Context) error { return errors.ErrUnsupported }

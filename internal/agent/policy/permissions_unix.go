@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// copyOwner gives a new file the owner and group of the file that it replaces.
+// copyOwner gives a new file the owner and group of the replaced file.
 func copyOwner(path string, of fs.FileInfo) error {
 	stat, ok := of.Sys().(*syscall.Stat_t)
 	if !ok || int(stat.Uid) == os.Geteuid() && int(stat.Gid) == os.Getegid() {
@@ -26,17 +26,17 @@ func copyOwner(path string, of fs.FileInfo) error {
 	return os.Chown(path, int(stat.Uid), int(stat.Gid))
 }
 
-// filePermissions is the method that requires a file or folder to have a certain mode, owner and group.
+// filePermissions is the policy method for a certain mode, owner and group of a file or folder.
 type filePermissions struct{ *model.FilePermissionsMethod }
 
-// declaredOwner returns the declared mode bits and the numbers of the declared user and group; -1 for each that is not
-// declared.
+// declaredOwner returns the declared mode and the ids of the declared user and group. Each one that is not declared is
+// -1.
 func (m *filePermissions) declaredOwner() (mode, uid, gid int, err error) {
 	mode, uid, gid = -1, -1, -1
 	if m.Mode != "" {
 		bits, err := strconv.ParseUint(m.Mode, 8, 32)
 		if err != nil || bits > 0o7777 {
-			return 0, 0, 0, fmt.Errorf("%q is no mode in octal", m.Mode)
+			return 0, 0, 0, fmt.Errorf("%q is not an octal file mode", m.Mode)
 		}
 		mode = int(bits)
 	}
@@ -63,7 +63,7 @@ func (m *filePermissions) declaredOwner() (mode, uid, gid int, err error) {
 	return mode, uid, gid, err
 }
 
-// numberOf returns the id of a user or group; text is its number or its name.
+// numberOf returns the id of a user or group from its number or name.
 func numberOf(text, kind string, lookup func(string) (string, error)) (int, error) {
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return int(n), nil
@@ -86,7 +86,7 @@ func unixBits(mode fs.FileMode) int {
 	return bits
 }
 
-// check compares the mode, owner and group of the path with the declared ones. It follows links.
+// check compares the path's mode, owner and group with the declaration. It follows links.
 func (m *filePermissions) check(context.Context) (string, error) {
 	mode, uid, gid, err := m.declaredOwner()
 	if err != nil {
@@ -122,7 +122,7 @@ func (m *filePermissions) check(context.Context) (string, error) {
 	return m.Path + " has " + strings.Join(wrong, ", "), nil
 }
 
-// apply sets owner and group, and then the mode, because a change of owner drops bits of it.
+// apply sets owner and group, and then the mode. A change of the owner would drop bits of the mode.
 func (m *filePermissions) apply(context.Context) error {
 	mode, uid, gid, err := m.declaredOwner()
 	if err != nil {

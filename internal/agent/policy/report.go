@@ -8,8 +8,8 @@ import (
 	rules "github.com/muster-fleet/muster/internal/policy"
 )
 
-// conditionReport is the method that reports non-compliance unless a condition over earlier components and facts is
-// true.
+// conditionReport is the policy method that reports non-compliance if a condition is false. The condition reads
+// earlier components and facts.
 type conditionReport struct {
 	scope *rules.Scope
 	*model.ReportMethod

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Executor runs directives on this machine. Its fields do not change while a directive runs.
+// Executor runs directives (policy rules) on the local machine. Its fields do not change while a directive runs.
 type Executor struct {
 	Runner  *run.Runner
 	Facts   func() map[string]string
@@ -37,8 +37,8 @@ type Executor struct {
 	UserRoot       string // folder with etc/passwd and etc/group; default /
 }
 
-// method checks and repairs one declared property of the node, such as a file's content or an installed package. A
-// component of a directive has one method.
+// method checks and repairs one declared property of the node, such as a file's content. A component of a directive
+// has one method.
 type method interface {
 	// check returns the difference between node and declaration; "" if there is none. It changes nothing on the node.
 	// An error means that the state of the node is unknown.
@@ -56,10 +56,10 @@ const (
 	maxFile        = 16 << 20 // of a file that is compared
 )
 
-// Run runs a directive once and returns its report. values has the node's properties. waived reports whether a Waiver covers a
-// component now: such a component is only audited, and Waived where it does not comply. A run that takes longer than the
-// directive's time-out ends: components that it did not reach stay missing. ok is false if ctx ended: such a run reports
-// nothing.
+// Run runs a directive (policy rule) once and returns its report. values has the node's properties. waived reports
+// whether a Waiver covers a component now: such a component is only audited, and Waived where it does not comply. A
+// run that takes longer than the directive's time-out ends: components that it did not reach stay missing. ok is false
+// if ctx ended: such a run reports nothing.
 func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values model.PropertyValues, waived func(component string) bool) (report wire.Report, ok bool) {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
@@ -95,8 +95,8 @@ func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values
 	}, ctx.Err() == nil
 }
 
-// directiveRun is the state of one run of a directive on this node: its variables, and the statuses and messages so
-// far.
+// directiveRun is the state of one run of a directive (policy rule) on the node. It has the variables, and the
+// statuses and messages so far.
 type directiveRun struct {
 	*Executor
 	definition  *model.DirectiveDefinition
@@ -111,8 +111,8 @@ type directiveRun struct {
 	ended       string
 }
 
-// newHider returns a Hider of secret values and of each of their lines, because a message may contain one line of a
-// file.
+// newHider returns a Hider, which redacts secret values and their single lines in messages. A message may contain one
+// line of a file.
 func newHider(secrets map[string]string) *hide.Hider {
 	var words []string
 	for _, value := range secrets {
@@ -124,7 +124,7 @@ func newHider(secrets map[string]string) *hide.Hider {
 	return hide.New(words)
 }
 
-// addMessage adds the message of a component to the report, as far as the report has room.
+// addMessage adds a component's message to the report, as long as the report has room.
 func (r *directiveRun) addMessage(position int, message string) {
 	message = strings.ToValidUTF8(strings.TrimSpace(string(r.hider.Redact([]byte(message)))), "\uFFFD")
 	if message == "" || len(r.exceptions) == wire.MaxReportExceptions || r.size > maxReportTexts {
@@ -135,7 +135,8 @@ func (r *directiveRun) addMessage(position int, message string) {
 	r.exceptions = append(r.exceptions, wire.ReportException{Position: uint32(position), Message: message})
 }
 
-// evaluate runs one component: it checks the node and, in enforce mode, repairs a difference and checks again.
+// evaluate checks one component of a policy directive and, in enforce mode, repairs a difference. After a repair it
+// checks again.
 func (r *directiveRun) evaluate(ctx context.Context, c *model.Component, enforce bool) (status rules.Status, message string) {
 	if c.When != "" {
 		condition, err := rules.ParseCondition(c.When)
@@ -189,12 +190,12 @@ func (r *directiveRun) evaluate(ctx context.Context, c *model.Component, enforce
 	return rules.Repaired, difference
 }
 
-// secretMethod is a method that reads a secret, so that its messages must not show the difference. Its difference has
-// no text of the file: parts of a secret may stand in it.
+// secretMethod is a method with a secret, so its messages must not show the difference. Its difference has no text of
+// the file: parts of a secret may stand in it.
 type secretMethod struct{ method }
 
-// check compares the node with the declaration. It does not report how they differ, because the difference may contain
-// a secret.
+// check compares the node with the declaration by the wrapped method, without showing the difference. It does not
+// report how they differ, because the difference may contain a secret.
 func (m secretMethod) check(ctx context.Context) (string, error) {
 	difference, err := m.method.check(ctx)
 	if difference != "" {
@@ -203,7 +204,8 @@ func (m secretMethod) check(ctx context.Context) (string, error) {
 	return difference, err
 }
 
-// newMethod returns the method of a component with its expanded arguments. newMode is the mode of a file that it makes.
+// newMethod returns the policy method that a component of a directive uses, with its arguments expanded. newMode is
+// the mode of a file that it makes.
 func (r *directiveRun) newMethod(m *model.Method, newMode fs.FileMode) method {
 	switch {
 	case m.FileContent != nil && m.FileContent.Asset != "":

@@ -22,14 +22,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testNode is a temporary folder that stands for a machine, with an executor of directives.
+// testNode is a temporary folder that stands for a machine, with an executor of policy directives.
 type testNode struct {
 	t *testing.T
 	Executor
 	folder string
 }
 
-// newTestNode returns an empty folder whose programs are fakes for dpkg, apt and systemd, which keep their state in files.
+// newTestNode returns a test node in an empty folder, with fake programs for dpkg, apt and systemd. The fakes keep
+// their state in files.
 func newTestNode(t *testing.T) *testNode {
 	n := &testNode{t: t, folder: t.TempDir()}
 	bin := filepath.Join(n.folder, "bin")
@@ -68,7 +69,8 @@ func (n *testNode) read(name string) string {
 	return string(data)
 }
 
-// directive compiles methods to a directive; $N in their arguments stands for the test node's folder.
+// directive compiles methods to a directive (policy rule) for tests. In their arguments, $N stands for the test node's
+// folder.
 func (n *testNode) directive(enforce bool, methods string) *model.DirectiveDefinition {
 	n.t.Helper()
 	var technique model.TechniqueSpec
@@ -94,7 +96,7 @@ func (n *testNode) run(enforce bool, methods string) (statuses, messages string)
 	return statusText(&r), exceptionText(&r)
 }
 
-// notWaived returns false, because no Waiver covers a component in these tests.
+// notWaived returns false, because the tests have no Waiver (permitted exception).
 func notWaived(string) bool { return false }
 
 // statusText returns the statuses of a report, separated by commas.
@@ -115,7 +117,8 @@ func exceptionText(r *wire.Report) string {
 	return b.String()
 }
 
-// sysvPrograms returns the function that gives a node an init script and this program for start links, in place of systemd.
+// sysvPrograms returns a function that gives a test node an init script in place of systemd. The argument names the
+// program for start links.
 func sysvPrograms(links string) func(n *testNode) {
 	return func(n *testNode) {
 		n.write("bin/service", "#!/bin/sh\ncase $2 in start) : >"+n.folder+"/running;; stop) /bin/rm "+n.folder+"/running;; status) [ -e "+n.folder+"/running ] || exit 3;; esac\n")
@@ -127,8 +130,8 @@ func sysvPrograms(links string) func(n *testNode) {
 	}
 }
 
-// TestMethodsAuditRepairAndKeep runs each method on a node that is not as declared: audit reports and changes nothing,
-// enforce repairs, and the next run finds nothing to do.
+// TestMethodsAuditRepairAndKeep runs each method in audit mode and then twice in enforce mode, and compares the
+// statuses. The audit reports and changes nothing, enforce repairs, and the next run finds nothing to do.
 func TestMethodsAuditRepairAndKeep(t *testing.T) {
 	for name, c := range map[string]struct {
 		method, audit string // the message of the audit has this
@@ -366,14 +369,13 @@ func TestMethodsAuditRepairAndKeep(t *testing.T) {
 	}
 }
 
-// TestFailuresAreToldApart expects the status "could not check" for a component whose check failed, and "error" for a
-// component whose repair failed.
+// TestFailuresAreToldApart expects "could not check" after a failed check, and "error" after a failed repair.
 func TestFailuresAreToldApart(t *testing.T) {
 	n := newTestNode(t)
 	n.write("dpkg/held", "installed 1.0")
 	n.write("open", "# BEGIN x\nline\n")
 	for _, c := range []struct{ method, audit, enforce, message string }{
-		{`"fileContent": {"path": "$N/bin", "content": "x"}`, "could not check", "could not check", "is no regular file, but a folder"},
+		{`"fileContent": {"path": "$N/bin", "content": "x"}`, "could not check", "could not check", "is not a regular file, but a folder"},
 		{`"fileContent": {"path": "$N/no/f", "content": "x"}`, "non-compliant", "error", "the repair failed: open "},
 		{`"filePresent": {"path": "$N/bin"}`, "non-compliant", "error", "is a folder, not a file"},
 		{`"fileAbsent": {"path": "$N/bin"}`, "non-compliant", "error", "fileAbsent removes files only"},
@@ -391,13 +393,13 @@ func TestFailuresAreToldApart(t *testing.T) {
 		{`"fileIni": {"path": "$N/f.ini", "key": "a", "value": "1\n2"}`, "could not check", "could not check", "line break"},
 		{`"symlink": {"path": "$N/bin", "target": "/"}`, "non-compliant", "error", "symlink replaces links only"},
 		{`"cron": {"name": "a.b", "schedule": "@daily", "command": "true"}`, "could not check", "could not check", "no name of a file that cron reads"},
-		{`"kernelModule": {"name": "../x"}`, "could not check", "could not check", "is no name of a kernel module"},
+		{`"kernelModule": {"name": "../x"}`, "could not check", "could not check", "is not the name of a kernel module"},
 		{`"user": {"name": "-x"}`, "could not check", "could not check", "is no name of a user"},
-		{`"timer": {"name": "../x", "calendar": "daily", "command": "true"}`, "could not check", "could not check", "is no name of a timer"},
-		{`"fileACL": {"path": "$N/none", "entries": ["user:{{ .props.place }}:r-x,other::rwx"]}`, "could not check", "could not check", "is no entry of an access control list"},
+		{`"timer": {"name": "../x", "calendar": "daily", "command": "true"}`, "could not check", "could not check", "is not a valid name of a timer"},
+		{`"fileACL": {"path": "$N/none", "entries": ["user:{{ .props.place }}:r-x,other::rwx"]}`, "could not check", "could not check", "is not an entry of an access control list"},
 		{`"http": {"url": "http://127.0.0.1:1/"}`, "non-compliant", "error", "http only checks"},
 		{`"sysctl": {"key": "no.such.key", "value": "1"}`, "could not check", "could not check", "no such file"},
-		{`"sysctl": {"key": "..", "value": "1"}`, "could not check", "could not check", "is no kernel parameter"},
+		{`"sysctl": {"key": "..", "value": "1"}`, "could not check", "could not check", "is not a kernel parameter"},
 	} {
 		methods := `{"component": "a", ` + c.method + `}`
 		status, messages := n.run(false, methods)
@@ -420,8 +422,8 @@ func TestFailuresAreToldApart(t *testing.T) {
 	}
 }
 
-// TestConditionsSkipComponents runs components with conditions, and expects those whose condition is false to be
-// skipped.
+// TestConditionsSkipComponents runs components with conditions, and expects the run to skip components with a false
+// condition.
 func TestConditionsSkipComponents(t *testing.T) {
 	n := newTestNode(t)
 	methods := `{"component": "file", "fileContent": {"path": "$N/f", "content": "x"}},
@@ -439,8 +441,8 @@ func TestConditionsSkipComponents(t *testing.T) {
 	}
 }
 
-// TestAgentForbidsChanges runs an enforcing directive with an agent whose settings forbid changes, and expects the
-// agent only to audit.
+// TestAgentForbidsChanges runs an enforcing policy directive on an agent that forbids changes, and expects only an
+// audit.
 func TestAgentForbidsChanges(t *testing.T) {
 	n := newTestNode(t)
 	c := n.directive(true, `{"component": "a", "filePresent": {"path": "$N/f"}}`)
@@ -457,8 +459,8 @@ func TestAgentForbidsChanges(t *testing.T) {
 	}
 }
 
-// TestWaivedComponentsAreOnlyAudited runs an enforcing directive with waived components, and expects them to be audited
-// and not repaired, and conditions to see them as neither changed nor ok nor failed.
+// TestWaivedComponentsAreOnlyAudited runs an enforcing policy directive with waived components, and expects only
+// audits of the waived components. For conditions such a component is neither changed nor ok nor failed.
 func TestWaivedComponentsAreOnlyAudited(t *testing.T) {
 	n := newTestNode(t)
 	n.Enforce = true
@@ -476,8 +478,8 @@ func TestWaivedComponentsAreOnlyAudited(t *testing.T) {
 	}
 }
 
-// TestRunEndsAtItsTimeout runs a directive that exceeds its timeout, and expects no status for the components that were
-// not checked to their end.
+// TestRunEndsAtItsTimeout runs a policy directive beyond its timeout, and expects no status for the unchecked
+// components.
 func TestRunEndsAtItsTimeout(t *testing.T) {
 	n := newTestNode(t)
 	c := n.directive(false, `{"component": "a", "filePresent": {"path": "$N/bin/apt-get"}}, {"component": "slow", "command": {"check": "exec sleep 60"}}, {"component": "c", "filePresent": {"path": "$N"}}`)
@@ -493,7 +495,7 @@ func TestRunEndsAtItsTimeout(t *testing.T) {
 	}
 }
 
-// TestReportsAreBounded expects the report of a directive with many long messages to fit into a protocol frame.
+// TestReportsAreBounded expects the report of a policy directive with many long messages to fit into a protocol frame.
 func TestReportsAreBounded(t *testing.T) {
 	r := directiveRun{}
 	for i := range wire.MaxComponents {
@@ -529,8 +531,8 @@ func TestHTTPComparesAnswers(t *testing.T) {
 	}
 }
 
-// TestAccessControlListsRun sets and removes entries of access control lists with the programs of Debian's package acl,
-// and compares the statuses.
+// TestAccessControlListsRun changes access control lists with the real setfacl, and compares the statuses. The
+// programs are those of Debian's package acl.
 func TestAccessControlListsRun(t *testing.T) {
 	testenv.Program(t, "setfacl", "acl")
 	n := newTestNode(t)
@@ -555,8 +557,7 @@ func TestAccessControlListsRun(t *testing.T) {
 	}
 }
 
-// TestReportsOfConditions runs reports of conditions on a component of their block and on facts, and compares the
-// statuses.
+// TestReportsOfConditions runs the method "report" with conditions on components and facts, and compares the statuses.
 func TestReportsOfConditions(t *testing.T) {
 	n := newTestNode(t)
 	const methods = `{"component": "b", "block": [
@@ -574,7 +575,8 @@ func TestReportsOfConditions(t *testing.T) {
 	}
 }
 
-// TestLoopsAndBlocksRun runs a block for each element of a list, with conditions inside the block and over it.
+// TestLoopsAndBlocksRun runs a block of components for each element of a list, and compares the statuses. The block
+// and its components have conditions.
 func TestLoopsAndBlocksRun(t *testing.T) {
 	n := newTestNode(t)
 	n.Enforce = true
@@ -601,8 +603,8 @@ func TestLoopsAndBlocksRun(t *testing.T) {
 	}
 }
 
-// TestPowerCutLeavesAWholeFile kills a process that replaces a file again and again, and expects the file always to
-// have the old or the new content as a whole.
+// TestPowerCutLeavesAWholeFile kills a process during the replacement of a file, and expects whole content. It is the
+// old or the new content.
 func TestPowerCutLeavesAWholeFile(t *testing.T) {
 	contents := []string{strings.Repeat("a", 1<<20), strings.Repeat("b", 1<<19)}
 	if path := os.Getenv("MUSTER_TEST_WRITE"); path != "" {
@@ -635,8 +637,8 @@ func TestPowerCutLeavesAWholeFile(t *testing.T) {
 	}
 }
 
-// TestUsersAndGroupsRun runs the methods for users and groups with the programs of Debian's package passwd, on copies
-// of /etc/passwd and /etc/group, and compares the statuses.
+// TestUsersAndGroupsRun runs the methods for users and groups on copies of /etc/passwd and /etc/group. The programs
+// are those of Debian's package passwd.
 func TestUsersAndGroupsRun(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Skip(t, "useradd needs root", "run the tests as root")
@@ -679,8 +681,8 @@ func TestUsersAndGroupsRun(t *testing.T) {
 	}
 }
 
-// TestPackageManagersAreRecorded installs, replaces and removes a package with programs that answer as rpm with dnf, rpm with zypper, and
-// apk do, and compares their arguments.
+// TestPackageManagersAreRecorded changes packages with fakes of dnf, zypper and apk, and compares the arguments of the
+// calls.
 func TestPackageManagersAreRecorded(t *testing.T) {
 	const rpm = "#!/bin/sh\n[ $1 = -q ] || exit 9\ncat $D/$5 2>/dev/null || { echo package $5 is not installed; exit 1; }\n"
 	const change = "#!/bin/sh\necho \"$*\" >>$D/log\nfor of; do :; done\nname=${of%%$SEP[0-9]*}\ncase \"$*\" in *remove*|*del*) rm $D/$name; exit;; esac\n" +
@@ -742,7 +744,7 @@ func TestPackageManagersAreRecorded(t *testing.T) {
 	}
 }
 
-// TestPackagesOfThisMachineAreRead audits packages with the real dpkg of this machine.
+// TestPackagesOfThisMachineAreRead audits packages with the machine's real dpkg, and compares the statuses.
 func TestPackagesOfThisMachineAreRead(t *testing.T) {
 	testenv.Program(t, "dpkg-query", "dpkg")
 	n := newTestNode(t)
@@ -753,8 +755,8 @@ func TestPackagesOfThisMachineAreRead(t *testing.T) {
 	}
 }
 
-// TestModesOfComponents runs components with policy modes of their own, and expects the modes of node and agent to
-// restrict them to audits.
+// TestModesOfComponents expects a component's own policy mode to win over the directive's mode. If the agent forbids
+// changes, it only audits.
 func TestModesOfComponents(t *testing.T) {
 	const methods = `{"component": "own", "filePresent": {"path": "$N/own"}},
 		{"component": "block", "mode": "audit", "block": [{"component": "audited", "filePresent": {"path": "$N/audited"}}]},
@@ -777,8 +779,9 @@ func TestModesOfComponents(t *testing.T) {
 	}
 }
 
-// TestSecretsAreNotShown runs file methods that read secrets, and expects the values in files that only their owner reads, and in no
-// report, also of a file with one line of an old secret. A secret without a value stops its components alone.
+// TestSecretsAreNotShown runs file methods with secrets, and expects the secrets in no report. Only the owner can read
+// the written files. The report of a file with one line of an old secret hides that line, too. A secret without a
+// value stops its components alone.
 func TestSecretsAreNotShown(t *testing.T) {
 	const key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqh\nkiG9w0BAQEFAASC\n-----END KEY-----"
 	n := newTestNode(t)
@@ -828,8 +831,8 @@ func TestSecretsAreNotShown(t *testing.T) {
 	run(true, "repaired, repaired, repaired, repaired, could not check, success")
 }
 
-// TestFilesOfAssets compares files on the node with files of an asset's archive, also as templates, and expects paths
-// outside the archive to be refused.
+// TestFilesOfAssets runs a policy directive with files of an asset's archive, and compares the files on the node.
+// Templates are expanded. Paths outside the archive must be refused.
 func TestFilesOfAssets(t *testing.T) {
 	n := newTestNode(t)
 	n.Enforce = true

@@ -14,13 +14,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// runProgram runs a system program and returns its exit code and output; the error says why it did not run to its end.
+// runProgram runs a system program and returns its exit code and output. The error says why the program did not end
+// normally.
 func runProgram(ctx context.Context, r *run.Runner, argv ...string) (code int, output string, err error) {
 	return runCommand(ctx, r, run.Command{Argv: argv, Env: map[string]string{"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}})
 }
 
-// runCommand runs a command of a component and returns its exit code and output; the error says why it did not run to
-// its end.
+// runCommand runs a component's command and returns its exit code and output. The error says why the command did not
+// end normally.
 func runCommand(ctx context.Context, r *run.Runner, c run.Command) (code int, output string, err error) {
 	c.AdHoc, c.MaxOutput = true, 16<<10
 	out := r.Run(ctx, c)
@@ -37,7 +38,8 @@ func runCommand(ctx context.Context, r *run.Runner, c run.Command) (code int, ou
 // lastLine returns the last line of a command's output.
 func lastLine(output string) string { return output[strings.LastIndexByte(output, '\n')+1:] }
 
-// service is the method that requires a systemd service to be running or stopped, and to be enabled or disabled.
+// service is the policy method for a systemd service that must run or be stopped. It can also require the service to
+// be enabled or disabled.
 type service struct {
 	runner *run.Runner
 	*model.ServiceMethod
@@ -51,7 +53,7 @@ var (
 	disabledStates = []string{"disabled", "masked", "masked-runtime", "not-found"}
 )
 
-// check asks systemd whether the service is running and enabled, as far as that is declared.
+// check asks systemd whether the service is running and enabled, and compares the answers with the declaration.
 func (m *service) check(ctx context.Context) (string, error) {
 	var wrong []string
 	for _, of := range []struct {
@@ -80,7 +82,7 @@ func (m *service) check(ctx context.Context) (string, error) {
 	return strings.Join(wrong, "; "), nil
 }
 
-// apply starts or stops the service, and enables or disables it.
+// apply starts or stops the service, and enables or disables the service.
 func (m *service) apply(ctx context.Context) error {
 	verbs := map[string]string{"running": "start", "stopped": "stop", "enabled": "enable", "disabled": "disable"}
 	for _, want := range []string{m.Boot, m.State} {
@@ -98,7 +100,7 @@ func (m *service) apply(ctx context.Context) error {
 	return nil
 }
 
-// sysctl is the method that requires a kernel parameter to have a value now and at each start.
+// sysctl is the policy method for a certain value of a kernel parameter, now and at each start.
 type sysctl struct {
 	*Executor
 	*model.SysctlMethod
@@ -107,12 +109,13 @@ type sysctl struct {
 // path returns the path of the kernel parameter in /proc/sys.
 func (m *sysctl) path() (string, error) {
 	if m.Key == "" || strings.ContainsAny(m.Key, "/\x00") || strings.Contains(m.Key, "..") {
-		return "", fmt.Errorf("%q is no kernel parameter", m.Key)
+		return "", fmt.Errorf("%q is not a kernel parameter", m.Key)
 	}
 	return filepath.Join(cmp.Or(m.ProcSys, "/proc/sys"), strings.ReplaceAll(m.Key, ".", "/")), nil
 }
 
-// check compares the present value of the kernel parameter with the declared one, ignoring differences of white space.
+// check compares the kernel parameter's present value with the declared value. Differences of white space do not
+// count.
 func (m *sysctl) check(context.Context) (string, error) {
 	path, err := m.path()
 	if err != nil {
@@ -129,7 +132,7 @@ func (m *sysctl) check(context.Context) (string, error) {
 	return fmt.Sprintf("%s is %s, not %s", m.Key, is, m.Value), nil
 }
 
-// apply writes the value to the kernel, and then to the file that sets it at each start.
+// apply writes the value to the kernel, and then to the file for the next start.
 func (m *sysctl) apply(ctx context.Context) error {
 	path, err := m.path()
 	if err != nil {
@@ -144,7 +147,7 @@ func (m *sysctl) apply(ctx context.Context) error {
 	return kept.apply(ctx)
 }
 
-// command is the method that checks and repairs the node by declared commands.
+// command is the policy method that checks and repairs the node by declared commands.
 type command struct {
 	runner *run.Runner
 	*model.CommandMethod

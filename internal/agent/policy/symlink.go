@@ -13,10 +13,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// symlink is the method that requires a symbolic link to exist with a certain target.
+// symlink is the policy method that requires a symbolic link to exist with a certain target.
 type symlink struct{ *model.SymlinkMethod }
 
-// check compares the target of the symbolic link with the declared one.
+// check compares the symbolic link's target with the declared target.
 func (m *symlink) check(context.Context) (string, error) {
 	if !filepath.IsAbs(m.Path) {
 		return "", fmt.Errorf("the path %q is not absolute", m.Path)
@@ -37,7 +37,8 @@ func (m *symlink) check(context.Context) (string, error) {
 	return fmt.Sprintf("%s leads to %s, not %s", m.Path, target, m.Target), nil
 }
 
-// apply makes the link beside its path and renames it. It replaces no other kind of file.
+// apply makes the new link beside its path, and then renames the link. So no moment lacks a link. It replaces no other
+// kind of file.
 func (m *symlink) apply(context.Context) error {
 	if info, err := os.Lstat(m.Path); err == nil && info.Mode()&fs.ModeSymlink == 0 {
 		return fmt.Errorf("%s is %s: symlink replaces links only", m.Path, kindOf(info))

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// sysvService is the state of a service with a System V init script, on machines without systemctl.
+// sysvService is the policy method for a service with a System V init script, on machines without systemctl.
 type sysvService struct {
 	*Executor
 	*model.ServiceMethod
@@ -24,7 +24,7 @@ var sysvName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.+-]*$`)
 // for a dead service.
 var sysvUnknown = regexp.MustCompile(`unrecognized service|does not exist`)
 
-// newService returns the method for services that fits this machine: for systemd or for System V.
+// newService returns the method for services of systemd, or of System V if the machine has no systemctl.
 func (r *directiveRun) newService(m *model.ServiceMethod) method {
 	if _, ok := findProgram(r.Runner, "systemctl"); ok {
 		return &service{r.Runner, m}
@@ -34,11 +34,11 @@ func (r *directiveRun) newService(m *model.ServiceMethod) method {
 	return &sysvService{r.Executor, &of}
 }
 
-// check calls the init script, whose exit code tells the state by the Linux Standard Base, and compares the start links
-// of the run levels 2 to 5.
+// check asks the init script for the service's state, and compares the start links with the declaration. The exit code
+// tells the state by the Linux Standard Base. The links are those of the run levels 2 to 5.
 func (m *sysvService) check(ctx context.Context) (string, error) {
 	if !sysvName.MatchString(m.Name) {
-		return "", fmt.Errorf("%q is no name of an init script", m.Name)
+		return "", fmt.Errorf("%q is not a valid name of an init script", m.Name)
 	}
 	var wrong []string
 	if m.State != "" {
@@ -47,7 +47,7 @@ func (m *sysvService) check(ctx context.Context) (string, error) {
 			return "", err
 		}
 		if code > 3 || code > 0 && sysvUnknown.MatchString(output) {
-			return "", fmt.Errorf("service %s status: exit code %d: %s", m.Name, code, lastLine(output))
+			return "", fmt.Errorf("the command service %s status failed with exit code %d: %s", m.Name, code, lastLine(output))
 		}
 		if is := map[bool]string{true: "running", false: "stopped"}[code == 0]; is != m.State {
 			wrong = append(wrong, fmt.Sprintf("service %s is %s, not %s", m.Name, is, m.State))
@@ -65,7 +65,7 @@ func (m *sysvService) check(ctx context.Context) (string, error) {
 	return strings.Join(wrong, "; "), nil
 }
 
-// apply enables or disables the service by chkconfig or update-rc.d, and starts or stops it.
+// apply enables or disables the service by chkconfig or update-rc.d, and starts or stops the service.
 func (m *sysvService) apply(ctx context.Context) error {
 	var commands [][]string
 	if m.Boot != "" {

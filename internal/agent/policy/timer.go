@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// timer is the method that requires a systemd timer NAME.timer with its service NAME.service to exist, or not to exist.
+// timer is the policy method for a systemd timer with its service, which must exist or not exist.
 type timer struct {
 	*Executor
 	*model.TimerMethod
@@ -20,10 +20,10 @@ type timer struct {
 // timerName matches names of units without a suffix.
 var timerName = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,200}$`)
 
-// files returns the methods that keep the files of the timer and its service.
+// files returns the methods that write or remove the unit files of the timer and its service.
 func (m *timer) files() ([]method, error) {
 	if !timerName.MatchString(m.Name) {
-		return nil, fmt.Errorf("%q is no name of a timer", m.Name)
+		return nil, fmt.Errorf("%q is not a valid name of a timer", m.Name)
 	}
 	if strings.ContainsAny(m.Calendar+m.TimerMethod.User+m.Command, "\r\n") {
 		return nil, fmt.Errorf("the timer %s has a line break", m.Name)
@@ -42,12 +42,12 @@ func (m *timer) files() ([]method, error) {
 	}, nil
 }
 
-// running returns the method that keeps the timer running and enabled.
+// running returns the method that requires the timer to be running and enabled.
 func (m *timer) running() *service {
 	return &service{m.Runner, &model.ServiceMethod{Name: m.Name + ".timer", State: "running", Boot: "enabled"}}
 }
 
-// check compares the files of the timer and its service, and the state of the timer, with the declared ones.
+// check compares the timer's unit files and state with the declaration.
 func (m *timer) check(ctx context.Context) (string, error) {
 	files, err := m.files()
 	if err != nil {
@@ -64,7 +64,7 @@ func (m *timer) check(ctx context.Context) (string, error) {
 	return m.running().check(ctx)
 }
 
-// apply writes the files and starts the timer, or stops it and removes them.
+// apply writes the unit files and starts the timer, or stops the timer and removes the files.
 func (m *timer) apply(ctx context.Context) error {
 	files, err := m.files()
 	if err != nil {

@@ -14,10 +14,11 @@ import (
 // accountName matches names of users and groups that useradd and groupadd accept.
 var accountName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
 
-// account returns the fields of a user in /etc/passwd or of a group in /etc/group, or nil if it does not exist.
+// account returns the fields of a user in /etc/passwd, or of a group in /etc/group. It returns nil if the user or
+// group does not exist.
 func (x *Executor) account(file, name string) ([]string, error) {
 	if !accountName.MatchString(name) {
-		return nil, fmt.Errorf("%q is no name of a user or group", name)
+		return nil, fmt.Errorf("%q is not a valid name of a user or group", name)
 	}
 	fields := map[string]int{"passwd": 7, "group": 4}[file]
 	data, err := readRegular(filepath.Join(cmp.Or(x.UserRoot, "/"), "etc", file))
@@ -45,13 +46,14 @@ func (x *Executor) runAccountProgram(ctx context.Context, name string, args ...s
 	return err
 }
 
-// localUser is the method that requires a user to exist in /etc/passwd with the declared fields, or not to exist.
+// localUser is the policy method for a user in /etc/passwd. The user must exist with the declared fields, or not
+// exist.
 type localUser struct {
 	*Executor
 	*model.UserMethod
 }
 
-// check compares the user's fields in /etc/passwd with the declared ones.
+// check compares the user's fields in /etc/passwd with the declared fields.
 func (m *localUser) check(context.Context) (string, error) {
 	found, err := m.account("passwd", m.Name)
 	switch {
@@ -98,7 +100,7 @@ func (m *localUser) apply(ctx context.Context) error {
 	}
 	if found == nil && m.Group == "" {
 		if of, err := m.account("group", m.Name); err != nil || of != nil {
-			return cmp.Or(err, fmt.Errorf("a group %s exists, but no such user: write group: %s to make it the user's", m.Name, m.Name))
+			return cmp.Or(err, fmt.Errorf("a group %s exists without a user of that name: declare group: %s to make it the new user's group", m.Name, m.Name))
 		}
 	}
 	var args []string
@@ -113,13 +115,13 @@ func (m *localUser) apply(ctx context.Context) error {
 	return m.runAccountProgram(ctx, "usermod", append(args, m.Name)...)
 }
 
-// localGroup is the method that requires a group to exist in /etc/group, or not to exist.
+// localGroup is the policy method that requires a group to exist in /etc/group, or not to exist.
 type localGroup struct {
 	*Executor
 	*model.UserGroupMethod
 }
 
-// check compares the group in /etc/group with the declared one.
+// check compares the group in /etc/group with the declared group.
 func (m *localGroup) check(context.Context) (string, error) {
 	found, err := m.account("group", m.Name)
 	switch {

@@ -42,7 +42,8 @@ func (e *Env) statfs(ctx context.Context, path string) (diskUsage, error) {
 	}
 }
 
-// runDisk reports the free space of file systems: those in the argument path, else all local ones.
+// runDisk reports the free space of the file systems that the probe's argument `path` lists. Without that argument it
+// reports all local file systems.
 func runDisk(ctx context.Context, env *Env, a argValues, r *report) error {
 	paths := a.list("path")
 	if len(paths) == 0 {
@@ -70,8 +71,8 @@ func runDisk(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// judgeDisk adds one file system to the report, with a status by its free space, its free inodes and the predicted
-// days until it is full.
+// judgeDisk adds one file system to the report, with a status by its free space and inodes. The predicted days until
+// it is full also count.
 func judgeDisk(env *Env, a argValues, r *report, path string, u diskUsage) {
 	space := a.freeThresholdsOf("warn", "crit")
 	status := space.status(u.avail, u.total)
@@ -98,7 +99,7 @@ func judgeDisk(env *Env, a argValues, r *report, path string, u diskUsage) {
 	}
 }
 
-// excludedByDefault reports whether the disk probe skips a type of file system by default, such as tmpfs or NFS.
+// excludedByDefault reports whether the disk probe skips a type of file system, such as tmpfs or NFS.
 func excludedByDefault(fstype string) bool {
 	switch fstype {
 	case "proc", "sysfs", "devtmpfs", "devpts", "tmpfs", "ramfs", "cgroup", "cgroup2", "securityfs", "debugfs",
@@ -151,7 +152,7 @@ func runFile(_ context.Context, env *Env, a argValues, r *report) error {
 	pattern := a.text("path")
 	paths, err := filepath.Glob(env.pathBelowRoot(pattern))
 	if err != nil {
-		return fmt.Errorf("invalid pattern in argument path %q: %v", pattern, err)
+		return fmt.Errorf("invalid pattern %q in the argument path: %v", pattern, err)
 	}
 	if _, err := os.Lstat(env.pathBelowRoot(pattern)); err == nil && len(paths) == 0 {
 		paths = []string{env.pathBelowRoot(pattern)} // a name that looks like a pattern

@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// runLoad reports the load averages over 1, 5 and 15 minutes, per CPU if asked for, with a status by thresholds.
+// runLoad reports the load averages over 1, 5 and 15 minutes, with a status by thresholds. With perCPU, the thresholds
+// count for each CPU.
 func runLoad(_ context.Context, env *Env, a argValues, r *report) error {
 	warn, errWarn := parseLoadThresholds(a.list("warn"))
 	crit, errCrit := parseLoadThresholds(a.list("crit"))
@@ -48,7 +49,7 @@ func runLoad(_ context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// parseLoadThresholds parses the load thresholds for 1, 5 and 15 minutes; a single number applies to all three.
+// parseLoadThresholds parses the load thresholds for 1, 5 and 15 minutes. A single number applies to all three.
 func parseLoadThresholds(list []string) (v [3]float64, err error) {
 	if len(list) != 1 && len(list) != 3 {
 		return v, fmt.Errorf("invalid load threshold %q: expected one number or three, such as 4, 2, 1.5", strings.Join(list, ", "))
@@ -62,7 +63,7 @@ func parseLoadThresholds(list []string) (v [3]float64, err error) {
 	return v, nil
 }
 
-// cpus counts the CPUs of the machine, also those that this process may not use.
+// cpus counts all CPUs of the machine. CPUs that the agent may not use count, too.
 func (e *Env) cpus() int {
 	data, _ := e.read("/proc/stat")
 	n := 0
@@ -88,8 +89,8 @@ func freeSwap(info map[string]float64) (avail, total float64) {
 	return info["SwapFree"], info["SwapTotal"]
 }
 
-// freeProbe returns a probe that compares the free amount of memory or swap in /proc/meminfo with thresholds. word is
-// the amount in the help of its arguments.
+// freeProbe returns a probe that compares the free memory or swap in /proc/meminfo with thresholds. word is the amount
+// in the help of its arguments.
 func freeProbe(name, summary, word, warn, crit string, amount func(info map[string]float64) (avail, total float64)) Probe {
 	return Probe{
 		Name: name, Summary: summary,
@@ -137,7 +138,7 @@ func (e *Env) meminfo() (map[string]float64, error) {
 	return info, nil
 }
 
-// runProcesses counts processes, and zombies among them, by program name.
+// runProcesses counts the processes of a program or of the whole machine, and all zombies.
 func runProcesses(ctx context.Context, env *Env, a argValues, r *report) error {
 	dir, err := os.Open(env.pathBelowRoot("/proc"))
 	if err != nil {
@@ -187,8 +188,8 @@ func runProcesses(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// isProgram reports whether a process is an instance of the program with this name. It compares the program's name
-// with comm, the kernel's name of the process (at most 15 bytes), then with the first word of the command line.
+// isProgram reports whether a process runs the program with the given name. It compares the program's name with comm,
+// the kernel's name of the process (at most 15 bytes), then with the first word of the command line.
 func (e *Env) isProgram(pid, comm, name string) bool {
 	if comm == name {
 		return true

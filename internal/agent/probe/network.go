@@ -96,7 +96,8 @@ func statusInList(list []string, status int) (bool, error) {
 	return false, nil
 }
 
-// runTCP connects to an address, and compares the response time and, if asked for, the answer with the expected ones.
+// runTCP connects to an address, and reports the response time and the server's answer. It compares both with the
+// expectations in the arguments.
 func runTCP(ctx context.Context, env *Env, a argValues, r *report) error {
 	address := a.text("address")
 	began := env.now()
@@ -135,7 +136,7 @@ func runTCP(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// judgeLatency adds a response time to the report and compares it with its thresholds.
+// judgeLatency adds a response time to the report, with a status by the thresholds.
 func judgeLatency(a argValues, r *report, took time.Duration, what string) {
 	most := a.thresholdsOf("warn", "crit", rangeAtMost)
 	r.addFinding(most.status(took.Seconds()), "%s in %s", what, ageText(took))
@@ -159,8 +160,8 @@ func runCert(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// runCertAddress reports when the certificate of a TLS server expires and, with verify, whether it is valid for its
-// host.
+// runCertAddress reports when the certificate of a TLS server expires. With verify, it also reports whether the
+// certificate is valid for its host.
 func runCertAddress(ctx context.Context, env *Env, a argValues, r *report, address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -198,8 +199,7 @@ func runCertAddress(ctx context.Context, env *Env, a argValues, r *report, addre
 	return nil
 }
 
-// judgeExpiry adds the expiry date of a certificate to the report, with a status by the warning and critical
-// thresholds.
+// judgeExpiry adds a certificate's expiry date to the report, with a status by the thresholds.
 func judgeExpiry(env *Env, a argValues, r *report, warnArg, critArg string, cert *x509.Certificate) {
 	left := cert.NotAfter.Sub(env.now())
 	name := cmp.Or(cert.Subject.CommonName, "serial "+cert.SerialNumber.Text(16))
@@ -257,7 +257,7 @@ func firstToExpire(certs []*x509.Certificate) *x509.Certificate {
 	return slices.MinFunc(certs, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 }
 
-// loadRoots reads the CA certificates of a PEM file; an empty name means the system's CAs.
+// loadRoots reads the CA certificates of a PEM file. Without a file name, the system's CAs count.
 func loadRoots(env *Env, file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil // http and x509 then use the system's roots

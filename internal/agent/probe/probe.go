@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Probe describes one built-in check: name, arguments and run function.
+// Probe describes one built-in check with its name, arguments and function.
 type Probe struct {
 	Name    string
 	Summary string
@@ -28,7 +28,7 @@ type Probe struct {
 	run     func(ctx context.Context, env *Env, a argValues, r *report) error // an error makes the result UNKNOWN
 }
 
-// Env is the machine as a probe sees it: root folder, clock, network and the agent's counters, which tests replace.
+// Env is the machine for a probe, with root folder, clock, network and the agent's counters. Tests replace its fields.
 // Zero fields have sensible defaults.
 type Env struct {
 	Root          string                                 // folder before /proc, /sys, /run and /boot in paths: for tests
@@ -62,7 +62,7 @@ func (e *Env) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	return d.DialContext(ctx, network, addr)
 }
 
-// Find returns the probe with this name; the error for an unknown name suggests the nearest one.
+// Find returns the probe with the given name. The error for an unknown name suggests the nearest name.
 func Find(name string) (Probe, error) {
 	var names []string
 	for _, p := range All() {
@@ -115,7 +115,7 @@ func Run(ctx context.Context, env *Env, name string, values map[string]string) (
 	return r.statusAndOutput()
 }
 
-// unsupportedError adds to an error that the probe does not support this operating system.
+// unsupportedError adds to an error that the probe does not support the operating system.
 func unsupportedError(err error) error {
 	return fmt.Errorf("the probe is not possible on %s: %w", runtime.GOOS, err)
 }
@@ -148,7 +148,7 @@ const (
 	Regexp   Type = "regexp"   // RE2
 )
 
-// Arg describes one argument of a probe: name, type, default and help.
+// Arg describes one argument of a probe by name, type, default and help.
 type Arg struct {
 	Name    string
 	Type    Type
@@ -181,7 +181,7 @@ func (f freeThreshold) usedRange(total float64) *model.Range {
 	return &model.Range{End: max(0, float64(int64(total-left)))}
 }
 
-// argValues has the arguments of a probe's run by name; an argument without a value is absent.
+// argValues has the values of a probe's arguments, by name. An argument without a value is absent.
 type argValues map[string]any
 
 // text returns the value of an argument that is a text.
@@ -193,10 +193,11 @@ func (a argValues) list(name string) []string { v, _ := a[name].([]string); retu
 // bool returns the value of a yes-or-no argument.
 func (a argValues) bool(name string) bool { v, _ := a[name].(bool); return v }
 
-// size returns the value of an argument in bytes; ok is false if it has no value.
+// size returns the value of an argument in bytes. ok is false if the argument has no value.
 func (a argValues) size(name string) (int64, bool) { v, ok := a[name].(int64); return v, ok }
 
-// regexp returns the value of an argument that is a regular expression, or nil if it has no value.
+// regexp returns the value of an argument that is a regular expression. It returns nil for an argument without a
+// value.
 func (a argValues) regexp(name string) *regexp.Regexp { v, _ := a[name].(*regexp.Regexp); return v }
 
 // freeThresholdsOf returns the warning and critical thresholds for a minimum free amount, such as 10% or 5GiB.
@@ -223,8 +224,8 @@ func (a argValues) thresholdsOf(warn, crit string, bound func(float64) *model.Ra
 	return thresholds{level(warn), level(crit)}
 }
 
-// parseArguments parses the arguments of a probe, with defaults for missing ones. With lint, it skips values that
-// contain a variable.
+// parseArguments parses the arguments of a probe, and sets defaults for missing arguments. With lint, it skips values
+// that contain a variable.
 func (p Probe) parseArguments(values map[string]string, lint bool) (argValues, []error) {
 	a := argValues{}
 	var errs []error
@@ -264,7 +265,7 @@ func (p Probe) parseArguments(values map[string]string, lint bool) (argValues, [
 	return a, errs
 }
 
-// parseValue parses the text of an argument to a value of this type.
+// parseValue parses the text of an argument to a value of the argument's type.
 func (t Type) parseValue(text string) (any, error) {
 	switch t {
 	case List:

@@ -20,7 +20,7 @@ type report struct {
 	perf     []byte
 }
 
-// reportLine is one line of a report: a status and a text.
+// reportLine is one line of a probe's report, with a status and a text.
 type reportLine struct {
 	status model.Status
 	text   string
@@ -40,7 +40,7 @@ func (r *report) addFinding(status model.Status, format string, a ...any) {
 	r.findings = append(r.findings, reportLine{status, strings.ReplaceAll(fmt.Sprintf(format, a...), "|", "/")})
 }
 
-// addPerformanceData adds one value to the performance data (the numbers behind the bar) of the report. An unknown
+// addPerformanceData adds one value to the report's performance data (the numbers after the vertical bar). An unknown
 // bound is NaN.
 func (r *report) addPerformanceData(label string, value float64, unit string, l thresholds, low, high float64) {
 	if len(r.perf) > 0 {
@@ -78,7 +78,7 @@ func (r *report) statusAndOutput() (model.Status, []byte) {
 	return r.status, []byte(b.String())
 }
 
-// thresholds holds the warning and critical ranges of one measured value; a nil range is not checked
+// thresholds holds the warning and critical ranges of one measured value. A nil range is not checked.
 type thresholds struct{ warn, crit *model.Range }
 
 // status returns OK, WARNING or CRITICAL for a value.
@@ -120,7 +120,7 @@ func rangeAtLeast(v float64) *model.Range { return &model.Range{Start: v, End: m
 // rangeAround returns the range of values from -v to v, for a threshold.
 func rangeAround(v float64) *model.Range { return &model.Range{Start: -v, End: v} }
 
-// noBound returns NaN: it stands for a missing minimum or maximum in performance data.
+// noBound returns NaN, for a missing minimum or maximum in performance data.
 func noBound() float64 { return math.NaN() }
 
 // bytesText formats a size in bytes for people, such as 1.0 MiB.
@@ -200,8 +200,8 @@ const (
 	minTrend    = time.Hour // shorter trends are not extrapolated
 )
 
-// Memory has the values that a probe remembers from run to run of one check, such as the previous counters for a rate.
-// The zero value is ready.
+// Memory has the values that a probe remembers between the runs of one check. Such a value is the previous counter for
+// a rate. The zero value is ready.
 type Memory struct {
 	mu            sync.Mutex
 	trends        map[string]*trend
@@ -209,7 +209,7 @@ type Memory struct {
 	counters      map[string]uint64
 }
 
-// lock locks the memory and returns the function that unlocks it.
+// lock locks the memory and returns the function that unlocks the memory.
 func (m *Memory) lock() (unlock func()) {
 	m.mu.Lock()
 	if m.trends == nil {
@@ -226,16 +226,16 @@ func (m *Memory) counterGrowth(counter string, now uint64) uint64 {
 	return now - before
 }
 
-// trend has samples of a free amount over time, such as free disk space, to predict when nothing will be left. The
-// probe extrapolates them to the time at which nothing is free.
+// trend has samples of a free amount over time, such as free disk space. The probe extrapolates them to the time at
+// which nothing is free.
 type trend struct {
 	sampleTimes []time.Duration // of each sample, since the time zero
 	freeAmounts []float64       // the amount of each sample
 	zero        time.Time       // of the first sample
 }
 
-// daysUntilUsedUp adds a sample of a free amount, such as disk space, and extrapolates the days until nothing is
-// free. ok is false in the first hour, and where the amount does not shrink.
+// daysUntilUsedUp adds a sample of a free amount, and predicts the days until nothing is left. The amount is for
+// example disk space. ok is false in the first hour, and where the amount does not shrink.
 func (m *Memory) daysUntilUsedUp(key string, now time.Time, left float64) (days float64, ok bool) {
 	defer m.lock()()
 	t := m.trends[key]
@@ -271,8 +271,8 @@ func (m *Memory) daysUntilUsedUp(key string, now time.Time, left float64) (days 
 	return left / -perDay, true
 }
 
-// markCallStarted records the start of a system call that may hang, such as statfs on a dead NFS mount. It returns
-// false while an earlier call of the same kind hangs.
+// markCallStarted records the start of a system call that may hang. Such a call is statfs on a dead NFS mount. It
+// returns false while an earlier call of the same kind hangs.
 func (m *Memory) markCallStarted(what string) bool {
 	defer m.lock()()
 	if m.hangingMounts[what] {
@@ -282,7 +282,7 @@ func (m *Memory) markCallStarted(what string) bool {
 	return true
 }
 
-// markCallEnded records that the system call of markCallStarted has returned.
+// markCallEnded records that a system call has returned, after markCallStarted recorded its start.
 func (m *Memory) markCallEnded(what string) {
 	defer m.lock()()
 	delete(m.hangingMounts, what)

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// assertProbe runs a probe and fails the test unless it returns this status and these parts of the output.
+// assertProbe runs a probe and fails the test unless status and output are as expected.
 func assertProbe(t *testing.T, env *Env, name string, args map[string]string, status model.Status, parts ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -45,7 +45,7 @@ func argMap(pairs ...string) map[string]string {
 	return m
 }
 
-// machineWithFiles returns an Env whose root folder contains these files.
+// machineWithFiles returns a simulated machine (Env) with the given files in its root folder.
 func machineWithFiles(t *testing.T, files map[string]string) *Env {
 	t.Helper()
 	root := t.TempDir()
@@ -57,8 +57,7 @@ func machineWithFiles(t *testing.T, files map[string]string) *Env {
 	return &Env{Root: root}
 }
 
-// TestMemorySwapAndLoadThresholds runs the memory, swap and load probes on simulated /proc files and expects the
-// status by the thresholds.
+// TestMemorySwapAndLoadThresholds runs the memory, swap and load probes on simulated files, and compares the statuses.
 func TestMemorySwapAndLoadThresholds(t *testing.T) {
 	env := machineWithFiles(t, map[string]string{
 		"/proc/meminfo": "MemTotal:       1000 kB\nMemFree:  10 kB\nMemAvailable:    80 kB\nSwapTotal: 100 kB\nSwapFree: 10 kB\n",
@@ -89,8 +88,8 @@ func TestProcessesAreCountedByName(t *testing.T) {
 	assertProbe(t, env, "processes", argMap("warn", "10:"), model.Warning, "4 processes")
 }
 
-// TestRebootIsPendingForANewerKernel runs the reboot probe and expects a pending reboot only if an installed kernel
-// is newer than the running one.
+// TestRebootIsPendingForANewerKernel runs the reboot probe, and expects a pending reboot only after a kernel update.
+// An installed kernel is then newer than the running kernel.
 func TestRebootIsPendingForANewerKernel(t *testing.T) {
 	judge := func(env *Env, running string) string {
 		r := &report{name: "reboot"}
@@ -169,8 +168,8 @@ func TestFileAgeAndSizeAreComparedWithThresholds(t *testing.T) {
 	assertProbe(t, env, "file", nil, model.Unknown, "probe file needs the argument path")
 }
 
-// TestTCPAnswerIsComparedWithExpectation runs the TCP probe against a test server and expects the status to follow
-// from the server's answer
+// TestTCPAnswerIsComparedWithExpectation runs the TCP probe against a test server, and compares the status for each
+// answer.
 func TestTCPAnswerIsComparedWithExpectation(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	testenv.NoError(t, err)
@@ -196,8 +195,8 @@ func TestTCPAnswerIsComparedWithExpectation(t *testing.T) {
 	assertProbe(t, &Env{}, "tcp", argMap("address", "127.0.0.1:1"), model.Critical, "refused")
 }
 
-// TestHTTPAnswerAndCertificateAreComparedWithThresholds runs the HTTP probe against a test server and expects the
-// status to follow from HTTP status, body, redirects and certificate
+// TestHTTPAnswerAndCertificateAreComparedWithThresholds runs the HTTP probe against a test server, and compares the
+// probe's status. HTTP status, body, redirects and certificate decide about it.
 func TestHTTPAnswerAndCertificateAreComparedWithThresholds(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -260,8 +259,8 @@ func TestDiskProbeTurnsCriticalOnAFullDisk(t *testing.T) {
 	assertProbe(t, &Env{}, "disk", argMap("path", dir+"/none"), model.Unknown, "no such file")
 }
 
-// TestDiskProbeReadsLocalMounts runs the disk probe on a simulated mount table and expects only local file systems in
-// the output. The probe leaves out bind mounts, network and virtual file systems.
+// TestDiskProbeReadsLocalMounts runs the disk probe on a simulated mount table, and expects only local file systems.
+// The probe leaves out bind mounts, network and virtual file systems.
 func TestDiskProbeReadsLocalMounts(t *testing.T) {
 	env := machineWithFiles(t, map[string]string{"/proc/self/mountinfo": `22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
 23 22 8:1 /x /mnt/bind rw - ext4 /dev/sda1 rw
@@ -280,8 +279,8 @@ func TestDiskProbeReadsLocalMounts(t *testing.T) {
 	}
 }
 
-// TestAgentProbeReportsSpoolAndCounters runs the probe "agent" and expects counters and spool size in its output, and
-// WARNING for a full spool.
+// TestAgentProbeReportsSpoolAndCounters runs the probe "agent", and expects the agent's counters and spool size. A
+// full spool (log of unsent results) must give WARNING.
 func TestAgentProbeReportsSpoolAndCounters(t *testing.T) {
 	self := AgentCounters{Unacknowledged: 3, SpoolBytes: 1 << 20, SpoolMost: 32 << 20, Runs: 70, Late: 2}
 	offset := time.Duration(0)
@@ -369,8 +368,8 @@ func TestLintFindsFaultsOfArguments(t *testing.T) {
 	}
 }
 
-// TestProbesPageIsUpToDate compares docs/reference/probes.md with the table of probes; go test -update writes the
-// page.
+// TestProbesPageIsUpToDate compares docs/reference/probes.md with the table of probes. The command go test -update
+// rewrites the page.
 func TestProbesPageIsUpToDate(t *testing.T) {
 	path := "../../../docs/reference/probes.md"
 	want := ReferencePage()
@@ -387,8 +386,8 @@ func BenchmarkDisk(b *testing.B) {
 	}
 }
 
-// FuzzArgs passes random arguments to every probe. Lint must accept the arguments that the probe accepts, and no
-// others.
+// FuzzArgs passes random arguments to every probe, and expects Lint and the probe to agree. Lint must accept the
+// arguments that the probe accepts, and no others.
 func FuzzArgs(f *testing.F) {
 	for _, value := range []string{"", "10%", "5GiB", "-1", "1e400", "NaN", "~:10", "@1:2", "30s", "true", "a,b,,c", "(", "(?i)x", "{{ .props.x }}", "101%"} {
 		f.Add("warn", value)

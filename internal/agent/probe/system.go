@@ -30,7 +30,7 @@ func runReboot(_ context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// judgeReboot adds a line to the report if the machine needs a reboot, such as for a newer kernel.
+// judgeReboot reports a needed reboot of the machine, for example for a newer kernel.
 func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 	for _, flag := range []string{"/run/reboot-required", "/var/run/reboot-required"} {
 		if _, err := os.Stat(env.pathBelowRoot(flag)); err != nil {
@@ -115,8 +115,8 @@ func runSystemd(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// judgeFailedUnits adds each failed systemd unit to the report: WARNING if the check names units and this is none of
-// them, else CRITICAL
+// judgeFailedUnits adds each failed systemd unit to the report. The status is WARNING if the check names units and the
+// failed unit is not among them, else CRITICAL.
 func judgeFailedUnits(a argValues, r *report, listing string) {
 	failed := 0
 	for line := range strings.Lines(listing) {
@@ -145,7 +145,7 @@ func offsetText(offset time.Duration) string {
 	return ageText(offset) + " ahead"
 }
 
-// runClock reports the offset of the machine's clock from an NTP server, else from the Muster server, else by the
+// runClock reports how far the machine's clock is off. It asks an NTP server, else the Muster server, else the
 // kernel's estimate.
 func runClock(ctx context.Context, env *Env, a argValues, r *report) error {
 	offset, by, ok := time.Duration(0), "", false

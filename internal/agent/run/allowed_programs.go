@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Allow is the list of programs that may run on this machine (setting --allow-commands). No server can add to it. A
-// nil Allow allows all. It is immutable.
+// Allow is the list of programs that may run on the machine (setting --allow-commands). No server can add to it. A nil
+// Allow allows all. It is immutable.
 //
 // Of a program with arguments only the program is checked: its absolute path, or its name as the agent's
 // own PATH resolves it. The arguments are free: do not list programs that run other programs (sh, env,
@@ -27,8 +27,8 @@ type Allow struct {
 // envEntry begins an entry that is the pattern of a variable's name.
 const envEntry = "env:"
 
-// ParseAllow parses the list of allowed programs, of which each is a PATTERN, a whole shell line (with a blank in
-// it), or env:PATTERN. It returns nil for an empty list.
+// ParseAllow parses the list of allowed programs. An entry is a PATTERN, a whole shell line (with a blank in it), or
+// env:PATTERN. It returns nil for an empty list.
 func ParseAllow(entries []string) (*Allow, error) {
 	if len(entries) == 0 {
 		return nil, nil
@@ -54,9 +54,9 @@ func ParseAllow(entries []string) (*Allow, error) {
 	return a, nil
 }
 
-// checkAllowed resolves the path of a command's program, and returns an error text unless the program is in the list
-// of allowed ones. ownPath is the agent's PATH: a check's own PATH must not change the program that a name resolves
-// to.
+// checkAllowed finds the path of a command's program, and refuses programs outside the list of allowed programs. The
+// refusal is an error text. ownPath is the agent's PATH: a check's own PATH must not change the program that a name
+// resolves to.
 func (a *Allow) checkAllowed(c Command, ownPath string) (_ Command, refused string) {
 	if a == nil {
 		return c, ""
@@ -117,8 +117,8 @@ func matchesAny(patterns []string, name string) bool {
 	})
 }
 
-// splitPlainLine splits a shell line into words if it uses no shell syntax besides quotes, so that it can run without
-// a shell. It returns false for any other line.
+// splitPlainLine splits a shell line without shell syntax into words. Quotes are permitted. Such a line can run
+// without a shell. It returns false for any other line.
 func splitPlainLine(line string) (words []string, ok bool) {
 	const signs = "_@%+:,./-"
 	word, in := "", false

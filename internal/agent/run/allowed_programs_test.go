@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestAllowAdmitsOnlyListedPrograms runs programs that are listed as allowed and others, and expects the agent's
-// PATH, not the check's, to decide which file a name means.
+// TestAllowAdmitsOnlyListedPrograms runs allowed and other programs, and expects only the allowed programs to run. The
+// agent's PATH, not the check's, decides which file a name means.
 func TestAllowAdmitsOnlyListedPrograms(t *testing.T) {
 	dir, evil := t.TempDir(), t.TempDir()
 	script := func(path, text string) {

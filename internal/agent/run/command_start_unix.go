@@ -19,7 +19,7 @@ const rootDir = "/"
 
 var programSuffixes = [...]string{""}
 
-// shellArgv returns the program and arguments that run a shell line: /bin/sh -c, or cmd.exe on Windows.
+// shellArgv returns the program and arguments for a shell line, with /bin/sh -c.
 func shellArgv(line string) []string {
 	if strings.TrimSpace(line) == "" {
 		return nil
@@ -39,7 +39,7 @@ func executable(file string) error {
 	return nil
 }
 
-// setUser prepares the command to run in its own process group, and as another user if runAs asks for one.
+// setUser prepares the command to run as another user, if runAs names one.
 func setUser(cmd *exec.Cmd, runAs string) error {
 	if runAs == "" {
 		return nil
@@ -70,7 +70,7 @@ func setUser(cmd *exec.Cmd, runAs string) error {
 	return nil
 }
 
-// homeOf returns HOME, USER and LOGNAME of a user as environment variables; on Windows it returns nothing.
+// homeOf returns HOME, USER and LOGNAME of a user as environment variables.
 func homeOf(name string) []string {
 	who, err := user.Lookup(name)
 	if err != nil {
@@ -93,7 +93,7 @@ func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 // setNice sets the nice value of a process group.
 func setNice(pid, nice int) { _ = unix.Setpriority(unix.PRIO_PGRP, pid, nice) }
 
-// signalOf returns the signal that ended a process; ok is false if it exited normally.
+// signalOf returns the signal that ended a process. ok is false if the process exited normally.
 func signalOf(state *os.ProcessState) (name string, number int, ok bool) {
 	status, isUnix := state.Sys().(syscall.WaitStatus)
 	if !isUnix || !status.Signaled() {

@@ -22,13 +22,13 @@ func shellArgv(line string) []string {
 	return []string{"cmd.exe", "/C", line}
 }
 
-// executable returns an error unless the file exists: Windows has no execute permission.
+// executable returns an error if the file does not exist. Windows has no execute permission.
 func executable(file string) error {
 	_, err := os.Stat(file)
 	return err
 }
 
-// setUser puts the command into its own process group, and refuses to run it as another user.
+// setUser starts the command in a new process group, and returns an error if runAs names a user. Windows has no runAs.
 func setUser(cmd *exec.Cmd, runAs string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 	if runAs != "" {
@@ -37,24 +37,24 @@ func setUser(cmd *exec.Cmd, runAs string) error {
 	return nil
 }
 
-// homeOf returns nothing: commands keep the agent's home, because runAs is not possible on Windows.
+// homeOf returns nothing on Windows, because commands cannot run as another user.
 func homeOf(string) []string { return nil }
 
-// terminateGroup kills one process: the variant for Windows, where processes have neither groups nor SIGTERM.
+// terminateGroup kills one process, because Windows has neither process groups nor SIGTERM.
 func terminateGroup(pid int) error {
 	killGroup(pid)
 	return nil
 }
 
-// killGroup kills one process: the variant for Windows, where processes have no groups.
+// killGroup kills one process, because Windows has no process groups.
 func killGroup(pid int) {
 	if p, err := os.FindProcess(pid); err == nil {
 		_ = p.Kill()
 	}
 }
 
-// setNice does nothing: the variant for Windows, where processes have no nice value.
+// setNice does nothing, because Windows processes have no nice value.
 func setNice(int, int) {}
 
-// signalOf returns no signal: the variant for Windows, where no signal ends a process.
+// signalOf returns no signal, because Windows ends no process by a signal.
 func signalOf(*os.ProcessState) (string, int, bool) { return "", 0, false }

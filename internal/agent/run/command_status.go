@@ -17,8 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// exitStatus is the result of a finished command: status, exit code, and the cause if the command did not exit
-// normally.
+// exitStatus is the result of a finished command, with status, exit code and cause of an abnormal end.
 type exitStatus struct {
 	status    model.Status
 	cause     string // printed before the output
@@ -33,8 +32,8 @@ func unknownStatus(cause string) exitStatus {
 	return exitStatus{status: model.Unknown, code: -1, cause: cause}
 }
 
-// judgeExit converts a command's exit code to a status by the conventions of Nagios plug-ins, with the cause if the
-// command did not exit normally
+// judgeExit converts a command's exit code to a status, as Nagios plug-ins do. It adds the cause if the command did
+// not exit normally.
 func (r *Runner) judgeExit(state *os.ProcessState, argv []string, c Command, path string, kept []byte) exitStatus {
 	v := unknownStatus("the end of the command is unknown: the agent did not see it")
 	if state == nil {
@@ -63,7 +62,7 @@ func (r *Runner) judgeExit(state *os.ProcessState, argv []string, c Command, pat
 	return v
 }
 
-// onNodeText returns the words " on NODE" with the name of this node, for error messages.
+// onNodeText returns the words " on NODE" with the node's name, for error messages.
 func (r *Runner) onNodeText() string {
 	if r.Node == nil {
 		return ""
@@ -71,7 +70,7 @@ func (r *Runner) onNodeText() string {
 	return " on " + r.Node()
 }
 
-// notFoundMessage returns the output of a check whose program does not exist or is not executable, with a hint.
+// notFoundMessage returns the output of a check whose program is missing or not executable. It has a hint.
 func (r *Runner) notFoundMessage(name, path string, err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		return name + ": found but not executable" + r.onNodeText()
@@ -110,8 +109,8 @@ func notFoundName(kept []byte) string {
 	return ""
 }
 
-// composeOutput joins the agent's error text, the command's output and the note about bytes that were cut, in at most
-// keep bytes. It cuts the output at the end of a character, and marks the cut.
+// composeOutput joins the agent's error text, the command's output and the note about cut bytes. The result has at
+// most keep bytes. It cuts the output at the end of a character, and marks the cut.
 func (v exitStatus) composeOutput(kept []byte, total uint64, keep int) (composeOutput []byte, cut uint64) {
 	body := bytes.TrimRight(kept, " \t\r\n")
 	whole := total == uint64(len(kept))
@@ -151,7 +150,7 @@ func (v exitStatus) composeOutput(kept []byte, total uint64, keep int) (composeO
 // cutMarkRoom is the longest line in an output that marks a cut, in bytes with its line break.
 const cutMarkRoom = 40
 
-// appendClean appends the output of a command as UTF-8: invalid bytes and zero bytes become U+FFFD, because databases
+// appendClean appends a command's output as valid UTF-8. Invalid bytes and zero bytes become U+FFFD, because databases
 // refuse them.
 func appendClean(dst, text []byte) []byte {
 	if utf8.Valid(text) && bytes.IndexByte(text, 0) < 0 {
@@ -160,7 +159,7 @@ func appendClean(dst, text []byte) []byte {
 	return append(dst, bytes.ReplaceAll(bytes.ToValidUTF8(text, []byte("\uFFFD")), []byte{0}, []byte("\uFFFD"))...)
 }
 
-// lookPath finds a program as a shell does: a name with a slash is a path, any other name is searched in the folders
+// lookPath finds a program as a shell does. A name with a slash is a path, any other name is searched in the folders
 // of the variable PATH.
 func lookPath(name, path string) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) {
@@ -232,7 +231,7 @@ func (o *outputBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// addBytes counts a piece of output, redacts secrets in it and keeps it up to the limit.
+// addBytes redacts secrets in a piece of output, counts its bytes and stores the piece.
 func (o *outputBuffer) addBytes(p []byte) {
 	o.total += uint64(len(p))
 	if o.hider != nil && o.maxKept > len(o.tail) {
@@ -241,8 +240,8 @@ func (o *outputBuffer) addBytes(p []byte) {
 	o.keepBytes(p)
 }
 
-// redactBytes redacts secrets in a piece of output and returns it without an end that may be the start of another
-// secret. A redacted secret counts with its replacement's length.
+// redactBytes redacts secrets in a piece of output. It holds back the end of the piece if a secret may start there. A
+// redacted secret counts with its replacement's length.
 func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
 	before := len(p) + o.hider.Buffered()
 	p = o.hider.Next(p, last)
@@ -250,14 +249,15 @@ func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
 	return p
 }
 
-// flushHider redacts and appends the last bytes of an output. The redaction holds them back: they may be the start of a secret.
+// flushHider appends the held-back last bytes of an output, with secrets redacted. The redaction holds them back: they
+// may be the start of a secret.
 func (o *outputBuffer) flushHider() {
 	if o.hider != nil && o.maxKept > len(o.tail) {
 		o.keepBytes(o.redactBytes(nil, true))
 	}
 }
 
-// keepBytes appends output up to the limit, and passes it on to the requesters of the run.
+// keepBytes stores output up to the limit, and passes the output on to the requesters of the run.
 func (o *outputBuffer) keepBytes(p []byte) {
 	if room := o.maxKept - len(o.tail); room > 0 {
 		p = p[:min(room, len(p))]

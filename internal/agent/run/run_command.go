@@ -23,7 +23,7 @@ const (
 	drainLimit = 256 << 20
 )
 
-// Command describes one command to run, with its environment and limits; either Shell or Argv is set.
+// Command describes one command to run, with its environment and limits. It has either Shell or Argv.
 type Command struct {
 	Shell     string   // by /bin/sh -c
 	Argv      []string // without a shell
@@ -40,7 +40,7 @@ type Command struct {
 	Stream func([]byte)
 }
 
-// Result describes one finished run of a command: status, output and duration
+// Result describes one finished run of a command, with status, output and duration.
 type Result struct {
 	Status   model.Status
 	Code     int    // the exit code; -1: none, or it was killed
@@ -70,8 +70,8 @@ type Runner struct {
 // Forks returns the number of commands that the Runner has started
 func (r *Runner) Forks() uint64 { return r.forks.Load() }
 
-// Run runs a command until it exits or its timeout kills it, and returns status and output. If ctx ends first, the
-// command ends as at a time-out, and the output has the cause of ctx.
+// Run runs a command until exit or timeout, and returns its status and output. If ctx ends first, the command ends as
+// at a time-out, and the output has the cause of ctx.
 func (r *Runner) Run(ctx context.Context, c Command) Result {
 	began := time.Now()
 	out := outputBuffer{maxKept: c.MaxOutput, stream: c.Stream, hider: hide.New(c.Hide)}
@@ -84,7 +84,7 @@ func (r *Runner) Run(ctx context.Context, c Command) Result {
 	return Result{Status: v.status, Code: v.code, Output: text, Cut: cut, Duration: time.Since(began), Note: strings.TrimSuffix(note, "\n"), UnstreamedBytes: out.total - uint64(len(out.tail)), Refused: v.refused}
 }
 
-// run runs a command and returns its status, exit code, and the cause if the command did not end normally.
+// run runs a command, and returns its status, exit code and cause of an abnormal end.
 func (r *Runner) run(ctx context.Context, c Command, out *outputBuffer) exitStatus {
 	env, path, own := r.environment(c)
 	if r.Allow != nil {
@@ -164,9 +164,9 @@ func (r *Runner) run(ctx context.Context, c Command, out *outputBuffer) exitStat
 	return v
 }
 
-// environment returns the agent's environment without its own variables, with the plug-in folders in
-// PATH and with the variables of the check. own is the PATH without the check's. Another user inherits
-// language and time zone only: other variables, such as a proxy's password, belong to the agent.
+// environment returns the environment of a check's command. It has the agent's environment without the agent's own
+// variables, the plug-in folders in PATH, and the variables of the check. own is the PATH without the check's. Another
+// user inherits language and time zone only: other variables, such as a proxy's password, belong to the agent.
 func (r *Runner) environment(c Command) (env []string, path, own string) {
 	base := r.Environ
 	if base == nil {
@@ -193,14 +193,14 @@ func (r *Runner) environment(c Command) (env []string, path, own string) {
 	return env, path, own
 }
 
-// isInheritedByOtherUsers reports whether a command that runs as another user inherits a variable of the agent:
-// language and time zone only.
+// isInheritedByOtherUsers reports whether another user's command inherits a variable of the agent. Only language and
+// time zone are inherited.
 func isInheritedByOtherUsers(kv string) bool {
 	name, _, _ := strings.Cut(kv, "=")
 	return name == "LANG" || name == "TZ" || strings.HasPrefix(name, "LC_")
 }
 
-// appendPathFolders appends to PATH the folders that it does not contain yet.
+// appendPathFolders appends folders to PATH, unless PATH already contains the folder.
 func appendPathFolders(path, more string) string {
 	have := strings.Split(path, string(os.PathListSeparator))
 	for _, dir := range strings.Split(more, ":") {

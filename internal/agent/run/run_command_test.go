@@ -91,8 +91,8 @@ func TestRunAsChangesTheUser(t *testing.T) {
 	}
 }
 
-// TestOutputIsCutAndMarked runs a command whose output exceeds the limit and expects a cut at a character, with the
-// count of cut bytes.
+// TestOutputIsCutAndMarked runs a command with too much output, and expects a cut at a whole character. The output
+// ends with the number of cut bytes.
 func TestOutputIsCutAndMarked(t *testing.T) {
 	got := newTestRunner().Run(t.Context(), Command{Shell: "printf 'é%.0s' $(seq 1000)", MaxOutput: 500})
 	if len(got.Output) > 500 || !utf8.Valid(got.Output) || !strings.HasSuffix(string(got.Output), "… [cut "+strconv.FormatUint(got.Cut, 10)+" bytes]") {
@@ -121,8 +121,8 @@ func TestHundredMegabytesOfOutputCostNoMemory(t *testing.T) {
 	}
 }
 
-// TestTimeoutKillsTheProcessGroup runs a command whose children ignore SIGTERM and expects all of them killed after
-// the timeout.
+// TestTimeoutKillsTheProcessGroup runs a command whose children ignore SIGTERM, and expects none alive after the
+// timeout.
 func TestTimeoutKillsTheProcessGroup(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	began := time.Now()
@@ -139,8 +139,8 @@ func TestTimeoutKillsTheProcessGroup(t *testing.T) {
 	awaitProcessEnd(t, pidFile)
 }
 
-// TestChildThatKeepsTheOutputOpenIsKilled expects a child process to be killed that outlives its command and keeps
-// the output pipe open.
+// TestChildThatKeepsTheOutputOpenIsKilled expects the death of a child process that outlives its command and keeps the
+// output pipe open.
 func TestChildThatKeepsTheOutputOpenIsKilled(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	began := time.Now()
@@ -154,7 +154,7 @@ func TestChildThatKeepsTheOutputOpenIsKilled(t *testing.T) {
 	awaitProcessEnd(t, pidFile)
 }
 
-// awaitProcessEnd waits until the process whose id is in a file has ended.
+// awaitProcessEnd waits until a process has ended. The process id is in a file.
 func awaitProcessEnd(t *testing.T, pidFile string) {
 	t.Helper()
 	data, err := os.ReadFile(pidFile)

@@ -17,8 +17,7 @@ import (
 
 var node = uuid.MustParse("6b1b36a5-2a4c-4d6c-8f0e-2f7f7b1f9a01")
 
-// testScheduler is a Scheduler under simulated time (testing/synctest); the test moves its wall clock and its boot
-// clock
+// testScheduler is a Scheduler under simulated time. The test moves its wall clock and its boot clock.
 type testScheduler struct {
 	*Scheduler
 	t             *testing.T
@@ -74,7 +73,7 @@ func (w *testScheduler) recordingJob(id model.CheckID, interval, takes time.Dura
 	}}
 }
 
-// setJobs schedules these checks.
+// setJobs replaces the test's scheduled checks by the given jobs.
 func (w *testScheduler) setJobs(jobs ...Job) {
 	w.t.Helper()
 	if err := w.Set(jobs); err != nil {
@@ -90,8 +89,8 @@ func (w *testScheduler) startTimes(id model.CheckID) []time.Duration {
 	return append([]time.Duration(nil), w.starts[id]...)
 }
 
-// TestCheckStartsSpreadAndKeepTheirPhase schedules 60 checks and expects their first runs spread over the interval,
-// and later runs exactly one interval apart.
+// TestCheckStartsSpreadAndKeepTheirPhase schedules 60 checks, and expects their first runs to spread over the
+// interval. Later runs follow exactly one interval apart.
 func TestCheckStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 4})
@@ -137,8 +136,8 @@ func TestCheckStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	})
 }
 
-// TestChecksKeepTheirPhaseAfterAgentRestart restarts the scheduler, and expects each check to start at the same
-// second of the minute as before.
+// TestChecksKeepTheirPhaseAfterAgentRestart restarts the scheduler, and expects each check at the same second of the
+// minute.
 func TestChecksKeepTheirPhaseAfterAgentRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		booted := time.Now()
@@ -158,8 +157,8 @@ func TestChecksKeepTheirPhaseAfterAgentRestart(t *testing.T) {
 	})
 }
 
-// TestRunsOfACheckDoNotOverlap schedules checks that last longer than their interval and expects no two runs of a
-// check at once, and at most MaxConcurrent runs.
+// TestRunsOfACheckDoNotOverlap runs checks that last longer than their interval, and expects no overlap. At most
+// MaxConcurrent checks may run at once.
 func TestRunsOfACheckDoNotOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 2})
@@ -195,8 +194,8 @@ func TestRunsOfACheckDoNotOverlap(t *testing.T) {
 	})
 }
 
-// TestWallClockJumpsDoNotTouchIntervals sets the wall clock forward and back: checks with an interval keep their
-// rhythm, cron checks follow the clock.
+// TestWallClockJumpsDoNotTouchIntervals sets the wall clock, and expects checks with an interval to keep their rhythm.
+// Cron checks follow the clock.
 func TestWallClockJumpsDoNotTouchIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
@@ -222,7 +221,8 @@ func TestWallClockJumpsDoNotTouchIntervals(t *testing.T) {
 	})
 }
 
-// TestCalendarRunsSpreadOverTheirSplay expects a run of a cron check at the offset of its node after each time, and no early first run.
+// TestCalendarRunsSpreadOverTheirSplay expects a cron check to run a fixed time after each cron time. The node decides
+// this offset. No first run is early.
 func TestCalendarRunsSpreadOverTheirSplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
@@ -244,8 +244,8 @@ func TestCalendarRunsSpreadOverTheirSplay(t *testing.T) {
 	})
 }
 
-// TestSleepOfTheMachineCausesNoBurstOfRuns suspends the machine for hours and expects the normal rate of runs
-// afterwards; missed runs are only counted.
+// TestSleepOfTheMachineCausesNoBurstOfRuns suspends the machine for hours, and expects the normal rate of runs
+// afterwards. Missed runs are only counted.
 func TestSleepOfTheMachineCausesNoBurstOfRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
@@ -266,8 +266,8 @@ func TestSleepOfTheMachineCausesNoBurstOfRuns(t *testing.T) {
 	})
 }
 
-// TestRunNowStartsAtOnceAndStopEndsRuns requests runs of daily checks and expects them at once; a stop of the
-// scheduler cancels running checks.
+// TestRunNowStartsAtOnceAndStopEndsRuns requests runs of daily checks, and expects each run to start immediately. A
+// stop of the scheduler cancels running checks.
 func TestRunNowStartsAtOnceAndStopEndsRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{Grace: 3 * time.Second})
@@ -290,7 +290,7 @@ func TestRunNowStartsAtOnceAndStopEndsRuns(t *testing.T) {
 	})
 }
 
-// TestRunAgainFollowsTheRun asks twice for another run of a running daily check, and expects one after the present run.
+// TestRunAgainFollowsTheRun asks twice for another run of a running check, and expects one more run.
 func TestRunAgainFollowsTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
@@ -329,8 +329,8 @@ func BenchmarkRunDue(b *testing.B) {
 	b.ReportMetric(float64(len(jobs)), "checks")
 }
 
-// TestPausedChecksDoNotRunButKeepTheirPhase pauses a check and expects only requested runs; afterwards the check runs
-// at the same offset within its interval as before
+// TestPausedChecksDoNotRunButKeepTheirPhase pauses a check, and expects only requested runs. After the pause, the
+// check runs at the same offset within its interval as before.
 func TestPausedChecksDoNotRunButKeepTheirPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{})
@@ -365,8 +365,8 @@ func TestPausedChecksDoNotRunButKeepTheirPhase(t *testing.T) {
 	})
 }
 
-// TestRunsForProxyNodesSpread expects different start times of one check for several proxy nodes (nodes without an
-// agent), and OnRequest checks to run only by RunNow
+// TestRunsForProxyNodesSpread runs one check for several proxy nodes (nodes without an agent), and expects different
+// start times. A check with OnRequest runs only by RunNow.
 func TestRunsForProxyNodesSpread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startScheduler(t, Config{MaxConcurrent: 8})

@@ -32,14 +32,14 @@ type Config struct {
 	Grace         time.Duration        // running commands may take this long to end at a stop; default 5 s
 }
 
-// Key identifies a scheduled check by its id and proxy node (none means this node).
+// Key identifies a scheduled check by its id and proxy node. Without a proxy node, the check is for the local node.
 type Key struct {
 	Check     model.CheckID
 	ProxyNode model.NodeID
 }
 
-// Job is one check to schedule: key, interval or cron expression, and the function that runs the check. A Job
-// replaces the former one with the same Key and keeps its phase.
+// Job is one check to schedule, with its times and the function for its run. A Job replaces the former one with the
+// same Key and keeps its phase.
 type Job struct {
 	Key
 	OnRequest bool          // only RunNow starts it
@@ -62,7 +62,7 @@ type Stats struct {
 	Jobs    int
 }
 
-// scheduledJob is a check in the schedule, with its next due time and whether it runs. Scheduler.mu guards it.
+// scheduledJob is a check in the schedule, with its next due time and run state. Scheduler.mu guards it.
 type scheduledJob struct {
 	job             Job
 	location        *time.Location // cron
@@ -113,12 +113,12 @@ func New(cfg Config) *Scheduler {
 	return s
 }
 
-// wallOffset returns the wall clock minus the boot clock, which changes only when the wall clock is set.
+// wallOffset returns the difference between wall clock and boot clock. It changes only when the wall clock is set.
 func (s *Scheduler) wallOffset() time.Duration {
 	return time.Duration(s.cfg.Now().UnixNano()) - s.cfg.Boot()
 }
 
-// Set replaces the list of scheduled checks by another one. Those whose id and times stay keep their next run; one
+// Set replaces the list of scheduled checks by a new list. Those whose id and times stay keep their next run; one
 // whose times changed keeps its phase; a run that is going on ends undisturbed.
 func (s *Scheduler) Set(jobs []Job) error {
 	locations := make([]*time.Location, len(jobs))
@@ -187,7 +187,7 @@ func (s *Scheduler) planNextRun(e *scheduledJob, now time.Duration) {
 	e.dueWall, e.due = next, now+next.Sub(wall)
 }
 
-// placeInHeap inserts a check into the heap of due times, or moves it after its due time has changed.
+// placeInHeap adds a check to the heap of due times, or moves the check after a change.
 func (s *Scheduler) placeInHeap(e *scheduledJob) {
 	if e.index >= 0 {
 		heap.Fix(&s.heap, e.index)
@@ -203,8 +203,8 @@ func (s *Scheduler) removeFromHeap(e *scheduledJob) {
 	}
 }
 
-// RunNow starts a check at once, in addition to its regular times. ok is false for an unknown check. A running check
-// is not started a second time.
+// RunNow starts a check immediately, in addition to its regular times. ok is false for an unknown check. A running
+// check is not started a second time.
 func (s *Scheduler) RunNow(check Key) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -216,7 +216,7 @@ func (s *Scheduler) RunNow(check Key) (ok bool) {
 	return ok
 }
 
-// RunAgain starts a check at once like RunNow, and a running check once more after its present run.
+// RunAgain starts a check immediately, or, if the check is running, once more after that run.
 func (s *Scheduler) RunAgain(check Key) {
 	s.mu.Lock()
 	if e := s.jobs[check]; e != nil {
@@ -249,7 +249,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 }
 
-// runDue queues the checks that are due and returns the delay until the next one.
+// runDue queues all checks that are due, and returns the delay until the next check is due.
 func (s *Scheduler) runDue() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -315,7 +315,7 @@ func (s *Scheduler) adjustToClockChange(now time.Duration) {
 	}
 }
 
-// enqueueJob adds a due check to the queue of checks that wait to start, unless the check already runs or waits.
+// enqueueJob queues a due check for its start, unless the check already runs or waits.
 func (s *Scheduler) enqueueJob(e *scheduledJob, due time.Duration) {
 	if e.runningOrQueued {
 		s.stats.Skipped++
@@ -344,7 +344,7 @@ func (s *Scheduler) startReady() {
 	}
 }
 
-// runJob runs one check, then starts the next waiting one.
+// runJob runs one check, and then starts the next check in the queue.
 func (s *Scheduler) runJob(e *scheduledJob, do func(context.Context), ctx context.Context) {
 	do(ctx)
 	s.mu.Lock()
@@ -361,7 +361,7 @@ func (s *Scheduler) runJob(e *scheduledJob, do func(context.Context), ctx contex
 	}
 }
 
-// stopRuns prevents further starts of checks, and cancels the running ones after Config.Grace
+// stopRuns prevents further starts of checks, and cancels running checks after Config.Grace.
 func (s *Scheduler) stopRuns(cancel context.CancelFunc) {
 	s.mu.Lock()
 	s.open = false
@@ -386,7 +386,7 @@ func (s *Scheduler) Stats() Stats {
 	return out
 }
 
-// phaseOf returns the offset of a check's runs within its interval, computed by a hash so that checks do not all
+// phaseOf returns the offset of a check's runs within its interval. The offset is a hash, so that checks do not all
 // start at the same time.
 func (s *Scheduler) phaseOf(k Key, interval time.Duration) time.Duration {
 	node := s.cfg.Node

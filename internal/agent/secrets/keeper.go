@@ -39,8 +39,9 @@ type Options struct {
 	Getenv func(string) (string, bool) // default os.LookupEnv
 }
 
-// Keeper finds the secrets that checks need: in the environment, in files, or on the server, which lends them for a
-// limited time (lease). Many goroutines may use one Keeper.
+// Keeper finds the secrets that checks need, on the machine or on the server. On the machine they are in the
+// environment or in files. The server lends each secret for a limited time (lease). Many goroutines may use one
+// Keeper.
 type Keeper struct {
 	o     Options
 	ready chan struct{}
@@ -53,7 +54,7 @@ type Keeper struct {
 	noSessionSince time.Time                 // end of the last session, or start of the agent
 }
 
-// leasedValue is the cached value of a secret, which is removed when its lease ends.
+// leasedValue is the cached value of a secret until its lease (time limit) ends.
 type leasedValue struct {
 	value string
 	timer *time.Timer
@@ -78,8 +79,8 @@ func New(o Options) *Keeper {
 	return &Keeper{o: o, ready: make(chan struct{}, 1), leasedValues: map[string]*leasedValue{}, requests: map[uint64]*secretRequest{}, noSessionSince: time.Now()}
 }
 
-// Find returns the secrets that a check or directive needs, as a map from environment variable, or parameter, to value. The error names the first
-// missing secret and has no part of any value.
+// Find returns the values of the secrets that a check or policy directive needs. The map's keys are environment
+// variables or parameters. The error names the first missing secret and has no part of any value.
 func (k *Keeper) Find(ctx context.Context, list []model.DefinitionSecret) (map[string]string, error) {
 	values := make(map[string]string, len(list))
 	var served []model.DefinitionSecret
@@ -119,7 +120,8 @@ func (k *Keeper) readLocal(s *model.DefinitionSecret) (value string, err error) 
 	return value, model.CheckSecretValue(value)
 }
 
-// readFile reads a secret from a file in the folder of secrets; symbolic links to files outside the folder are refused.
+// readFile reads a secret from a file in the folder of secrets. Symbolic links to files outside the folder are
+// refused.
 func (k *Keeper) readFile(name string) (string, error) {
 	root, err := os.OpenRoot(k.o.Dir)
 	if err != nil {
@@ -141,7 +143,7 @@ func (k *Keeper) readFile(name string) (string, error) {
 	return model.SecretOfFile(data), nil
 }
 
-// requestFromServer returns a map from the names of secrets of the server to their values, from the cache or by a request in the session.
+// requestFromServer returns the values of secrets from the cache, or requests the missing values from the server.
 func (k *Keeper) requestFromServer(ctx context.Context, list []model.DefinitionSecret) (map[string]string, error) {
 	found := make(map[string]string, len(list))
 	var missing []string
@@ -207,8 +209,7 @@ var (
 	errOldServer = errors.New("the server does not support secrets: update the server")
 )
 
-// unavailableLocked returns an error if the server cannot deliver secrets now, such as without a session, or nil if
-// it can.
+// unavailableLocked returns an error if the server cannot deliver secrets now, such as without a session.
 func (k *Keeper) unavailableLocked() error {
 	switch {
 	case k.hasSession && !k.serverAnswers:
@@ -255,7 +256,8 @@ func (k *Keeper) Next(int) (wire.Exchange, bool) {
 	return wire.Exchange{}, false
 }
 
-// Connected records that a session is open, and whether its server answers requests for secrets: waiting ones are sent.
+// Connected records the start of a session, and whether its server can deliver secrets. Waiting requests are then
+// sent.
 func (k *Keeper) Connected(serverAnswers bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -268,7 +270,7 @@ func (k *Keeper) Connected(serverAnswers bool) {
 	pause.Wake(k.ready)
 }
 
-// Disconnected records the end of a session: unanswered requests are sent again in the next one.
+// Disconnected records the end of a session. Unanswered requests are sent again in the next session.
 func (k *Keeper) Disconnected() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -280,7 +282,7 @@ func (k *Keeper) Disconnected() {
 	}
 }
 
-// Reply gives an answer of the server to the caller that waits for it.
+// Reply gives the server's secrets to the waiting caller.
 func (k *Keeper) Reply(x *wire.Exchange) {
 	if x.SecretsReply == nil {
 		return
@@ -302,7 +304,7 @@ func (k *Keeper) Reply(x *wire.Exchange) {
 	k.endRequestLocked(a, values, nil)
 }
 
-// keepValueLocked caches the value of a secret until its lease ends; the lock must be held.
+// keepValueLocked caches the value of a secret until its lease ends. The caller must hold the lock.
 func (k *Keeper) keepValueLocked(name, value string, lease time.Duration) {
 	if had := k.leasedValues[name]; had != nil {
 		had.timer.Stop()
@@ -318,7 +320,7 @@ func (k *Keeper) keepValueLocked(name, value string, lease time.Duration) {
 	k.leasedValues[name] = now
 }
 
-// Retain removes the cached secrets that no definition of the current assignment uses.
+// Retain removes the cached secrets that no check or directive of the current assignment uses.
 func (k *Keeper) Retain(definitions []*model.Definition) {
 	named := map[string]bool{}
 	for _, c := range definitions {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestSecretsInEnvironmentAndFolderAreRead reads secrets from variables and files; links out of the folder are
+// TestSecretsInEnvironmentAndFolderAreRead reads secrets from variables and files. Links out of the folder must be
 // refused.
 func TestSecretsInEnvironmentAndFolderAreRead(t *testing.T) {
 	dir := t.TempDir()
@@ -63,8 +63,7 @@ func replyToRequest(t *testing.T, k *Keeper, g wire.SecretValue) {
 	k.Reply(&wire.Exchange{ID: x.ID, SecretsReply: &wire.SecretsReply{Values: []wire.SecretValue{g}}})
 }
 
-// TestServerSecretIsKeptForItsLease requests a secret several times and expects a new request to the server only
-// after the lease has ended.
+// TestServerSecretIsKeptForItsLease requests a secret several times, and expects one request to the server per lease.
 func TestServerSecretIsKeptForItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := New(Options{})

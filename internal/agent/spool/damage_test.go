@@ -46,8 +46,8 @@ func TestDeletedFolderIsMadeAgainFromMemory(t *testing.T) {
 	}
 }
 
-// TestDeletedSpoolIsReported deletes the spool while the agent is stopped, and expects the new spool to report the
-// loss to the server
+// TestDeletedSpoolIsReported deletes the spool of a stopped agent, and expects the agent to report the loss. The spool
+// is the log of unsent results.
 func TestDeletedSpoolIsReported(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		clock, v := newManualClock(), newRecordingServer()
@@ -64,7 +64,7 @@ func TestDeletedSpoolIsReported(t *testing.T) {
 }
 
 // TestRestoredMachineStartsANewStream restores a virtual machine from an old snapshot, and expects a new stream of
-// sequence numbers, because the server already has higher ones.
+// sequence numbers. The server already has higher numbers of the old stream.
 func TestRestoredMachineStartsANewStream(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -84,8 +84,8 @@ func TestRestoredMachineStartsANewStream(t *testing.T) {
 	}
 }
 
-// TestRestoredSpoolAppliesNoSignalTwice restores the disk from a copy, restarts the agent several times, and expects
-// no result twice at the server. A gap reports doubtful numbers, and all other signals arrive once.
+// TestRestoredSpoolAppliesNoSignalTwice restores the disk from a copy, and expects no result twice at the server. The
+// agent restarts several times in between. A gap reports doubtful numbers, and all other signals arrive once.
 func TestRestoredSpoolAppliesNoSignalTwice(t *testing.T) {
 	for _, c := range []struct {
 		name      string
@@ -132,8 +132,8 @@ func TestRestoredSpoolAppliesNoSignalTwice(t *testing.T) {
 	}
 }
 
-// TestRestartsWithoutServerLoseNothing starts the agent several times without a server and expects all results later,
-// without a report of loss
+// TestRestartsWithoutServerLoseNothing restarts the agent several times without a server, and expects all results
+// later. Nothing may be reported as lost.
 func TestRestartsWithoutServerLoseNothing(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	made := 0
@@ -162,8 +162,8 @@ func TestRestartsWithoutServerLoseNothing(t *testing.T) {
 	}
 }
 
-// TestDamageOfTheLogLosesOneCommit damages the middle of the log while it is open and before a restart, and expects
-// only the results of one write (commit) to be lost.
+// TestDamageOfTheLogLosesOneCommit damages the middle of the log, and expects only one write (commit) to be lost. The
+// log is open, or the agent restarts.
 func TestDamageOfTheLogLosesOneCommit(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestDamageOfTheLogLosesOneCommit(t *testing.T) {
 	}
 }
 
-// damageFile changes one byte of a log file, in the longest write, so that its checksum is wrong.
+// damageFile changes one byte of a log file, inside a large write, so that the checksum is wrong.
 func damageFile(t *testing.T, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)

@@ -12,14 +12,14 @@ import (
 // lanes is the number of lanes of a stream.
 const lanes = 2
 
-// laneNumber identifies a signal (a message such as a result) by its lane (live or backlog) and its sequence number.
+// laneNumber identifies a message for the server by its sequence number and lane, live or backlog.
 type laneNumber struct {
 	lane   wire.Lane
 	number uint64
 }
 
-// indexEntries iterates over the entries of the spool's index for both lanes (live results and backlog), by ascending
-// sequence number. The loop must not add or drop entries.
+// indexEntries iterates over the spool's index of results, by ascending sequence number. It covers both lanes, live
+// results and backlog. The loop must not add or drop entries.
 func (s *Spool) indexEntries() iter.Seq2[laneNumber, *indexEntry] {
 	return func(yield func(laneNumber, *indexEntry) bool) {
 		for l := range s.lanes {
@@ -33,7 +33,7 @@ func (s *Spool) indexEntries() iter.Seq2[laneNumber, *indexEntry] {
 	}
 }
 
-// lossReason is the reason why a result was lost before the server stored it, such as its age.
+// lossReason is the reason why a result was lost before the server stored the result. An example is its age.
 type lossReason uint8
 
 const (
@@ -72,8 +72,8 @@ func (r lossReason) String() string {
 // budgetBytes returns how many bytes of the spool's disk limit a result uses.
 func (it *indexEntry) budgetBytes() int64 { return int64(it.size) + entryOverhead }
 
-// indexEntry describes the signal with one sequence number in the spool's in-memory index: its size, age and place in
-// the log.
+// indexEntry describes one stored signal (message for the server) in the spool's in-memory index. It has the signal's
+// size, age and place in the log.
 type indexEntry struct {
 	commit     uint64 // number of its commit in the log; zero: not yet durable
 	at         uint32 // time of the signal in seconds, see Spool.nowMs
@@ -85,17 +85,16 @@ type indexEntry struct {
 	logged     bool // the log has the record; of a lost number: it has the loss and size
 }
 
-// olderMayBeUnlogged reports whether the log on disk may still lack records of signals that are older than this one.
+// olderMayBeUnlogged reports whether messages older than an index entry may still be missing in the log on disk.
 func (it *indexEntry) olderMayBeUnlogged() bool { return !it.logged || it.lossReason != notLost }
 
-// signalOrigin is the type of a signal (such as result) and the check that produced it, by which lost signals are
-// counted.
+// signalOrigin is the kind of a message (such as result) and its check. Lost signals are counted by origin.
 type signalOrigin struct {
 	kind       wire.SignalKind
 	definition model.DefinitionID
 }
 
-// lane is one of the spool's two sequences of numbered results: live ones, or the backlog from a time without a
+// lane is one of the spool's two numbered sequences of results, live or backlog. The backlog is from a time without a
 // session. Numbers from firstUnacknowledged to first-1 are lost; frontReason is the cause, and counts has the lost
 // signals.
 type lane struct {
@@ -119,8 +118,7 @@ type lane struct {
 	recentBytes int
 }
 
-// lossGroup is the key by which lost results are counted: one report to the server covers all results with the same
-// key.
+// lossGroup is the key for counting lost results. One report to the server covers all results with the same key.
 type lossGroup struct {
 	signalOrigin
 	reason lossReason
@@ -131,22 +129,23 @@ func newLane() lane {
 	return lane{firstUnacknowledged: 1, first: 1, cursor: 1, reportingNumbers: map[lossGroup]uint64{}}
 }
 
-// nextNumber returns the sequence number that the next new signal gets.
+// nextNumber returns the next free sequence number of the lane (numbered sequence of results).
 func (l *lane) nextNumber() uint64 { return l.first + uint64(len(l.entries)) }
 
-// unacknowledged returns how many signals of the lane the server has not acknowledged.
+// unacknowledged returns how many messages of the lane the server has not acknowledged.
 func (l *lane) unacknowledged() uint64 { return l.nextNumber() - l.firstUnacknowledged }
 
-// entryOf returns the index entry (size, age, place in the log) of the signal with this sequence number.
+// entryOf returns the index entry of a message, with its size, age and place in the log. The argument is the signal's
+// sequence number.
 func (l *lane) entryOf(number uint64) *indexEntry { return &l.entries[number-l.first] }
 
-// containsNumber reports whether the lane (numbered sequence of results) has a signal with this sequence number
+// containsNumber reports whether the lane (numbered sequence of results) has a message with a given sequence number.
 func (l *lane) containsNumber(number uint64) bool {
 	return number >= l.first && number < l.nextNumber()
 }
 
-// serverIsAhead reports whether the server has higher sequence numbers than this spool ever sent, as after the
-// restore of an old disk copy
+// serverIsAhead reports whether the server has higher sequence numbers than the spool ever sent. The cause is the
+// restore of an old disk copy.
 func (l *lane) serverIsAhead(last uint64) bool {
 	for n := max(l.sent+1, l.first); n <= min(last, l.lastBeforeOpen) && n < l.nextNumber(); n++ {
 		if l.entryOf(n).lossReason == notLost {
@@ -156,7 +155,7 @@ func (l *lane) serverIsAhead(last uint64) bool {
 	return false
 }
 
-// addNumber appends a signal to the lane (numbered sequence of results) with the next sequence number.
+// addNumber appends a message to the lane (numbered sequence of results) under the next sequence number.
 func (l *lane) addNumber(it indexEntry, data []byte) {
 	l.entries = append(l.entries, it)
 	l.recent = append(l.recent, data)
@@ -166,7 +165,7 @@ func (l *lane) addNumber(it indexEntry, data []byte) {
 	}
 }
 
-// recentRecord returns the log record of a sequence number from memory, or nil if it is only on disk.
+// recentRecord returns the log record of a sequence number from memory. It returns nil if the record is only on disk.
 func (l *lane) recentRecord(number uint64) []byte {
 	start := l.nextNumber() - uint64(len(l.recent))
 	if number < start || number >= l.nextNumber() {
@@ -201,16 +200,15 @@ func (l *lane) dropRecentRecords(limit, hard int) (lost []uint64) {
 	return lost
 }
 
-// forgetOldestRecord removes the oldest record of the lane (sequence of numbered results) from memory, but not from
-// the index
+// forgetOldestRecord removes the lane's oldest record from memory, but not from the index.
 func (l *lane) forgetOldestRecord() {
 	l.recentBytes -= len(l.recent[0])
 	l.recent[0] = nil
 	l.recent = l.recent[1:]
 }
 
-// dropThrough removes all signals up to sequence number last, and returns how many bytes of the spool's disk limit
-// become free.
+// dropThrough removes all messages up to a given sequence number from the lane. It returns how many bytes of the
+// spool's disk limit become free.
 func (l *lane) dropThrough(last uint64) (bytes int64) {
 	if last < l.first {
 		l.firstUnacknowledged = max(l.firstUnacknowledged, min(last+1, l.first))
@@ -238,15 +236,15 @@ func (l *lane) dropThrough(last uint64) (bytes int64) {
 	return bytes
 }
 
-// endFrontGap deletes the counts of lost signals before the lane's first number, because the server has acknowledged
-// the report about them.
+// endFrontGap deletes the counts of messages lost at the lane's start, after the server's acknowledgement. A report
+// (Gap) had told the server about the loss.
 func (l *lane) endFrontGap() {
 	l.firstUnacknowledged, l.frontReason, l.counts = l.first, notLost, nil
 	l.cursor = max(l.cursor, l.first)
 }
 
-// collapseOldest removes the oldest n signals, which are all lost, from the index and adds them to the counts of lost
-// signals.
+// collapseOldest replaces the index entries of the oldest n messages by counts of lost messages. All of these signals
+// are lost.
 func (l *lane) collapseOldest(n int) {
 	if l.counts == nil {
 		l.counts = map[signalOrigin]uint64{}
@@ -261,7 +259,7 @@ func (l *lane) collapseOldest(n int) {
 	l.firstUnacknowledged, l.cursor, l.counts, l.frontReason = front, cursor, counts, why
 }
 
-// frontGap returns the report (Gap) to the server about the signals that were lost before the lane's first number
+// frontGap returns the report (Gap) to the server about messages lost before the lane's first number.
 func (l *lane) frontGap() *wire.Gap {
 	gap := &wire.Gap{Last: l.first - 1, Reason: l.frontReason.String()}
 	for of, n := range l.counts {
@@ -276,7 +274,7 @@ func (l *lane) frontGap() *wire.Gap {
 	return gap
 }
 
-// moveCursorBehind makes the signal after sequence number last the next one to send.
+// moveCursorBehind makes the message after the given sequence number the next message to send.
 func (l *lane) moveCursorBehind(last uint64) {
 	l.sent = max(l.sent, last)
 	for l.cursor = max(l.cursor, l.first); l.cursor <= last; l.cursor++ {
@@ -286,7 +284,7 @@ func (l *lane) moveCursorBehind(last uint64) {
 	}
 }
 
-// rewindCursor makes the first unacknowledged signal the next one to send, so that all unacknowledged ones are sent
+// rewindCursor makes the first unacknowledged message the next message to send. So all unacknowledged signals are sent
 // again.
 func (l *lane) rewindCursor() {
 	l.cursor, l.urgent = l.firstUnacknowledged, 0
@@ -297,8 +295,8 @@ func (l *lane) rewindCursor() {
 	}
 }
 
-// gapAt returns the report (Gap) to the server about consecutive lost signals with the same reason, from this
-// sequence number on
+// gapAt returns the report (Gap) to the server about messages lost from a given sequence number on. It covers
+// consecutive signals with the same reason.
 func (l *lane) gapAt(number uint64) *wire.Gap {
 	why := l.entryOf(number).lossReason
 	gap := &wire.Gap{Reason: why.String()}
@@ -325,8 +323,8 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 	return gap
 }
 
-// reportedLosses returns the origin and number of lost signals that the report about this sequence number contains. A
-// signal of an unknown definition counts as a result of the node's keepalive.
+// reportedLosses returns how many lost messages one index entry stands for, with their kind and check. A signal of an
+// unknown definition counts as a result of the node's keepalive.
 func (it *indexEntry) reportedLosses() (of signalOrigin, n uint32) {
 	if it.definition == 0 {
 		return signalOrigin{wire.SignalResult, keepaliveDefinition}, it.size
@@ -334,8 +332,9 @@ func (it *indexEntry) reportedLosses() (of signalOrigin, n uint32) {
 	return signalOrigin{it.kind, it.definition}, it.size
 }
 
-// markLost marks the signal with this sequence number as lost, with the reason. The newest lost number of a check
-// that is not sent yet reports all its losses. A number that was sent may be acknowledged, and reports its own loss.
+// markLost marks one message as lost, with the reason. The signal is the one with the sequence number `number`. The
+// newest lost number of a check that is not sent yet reports all its losses. A number that was sent may be
+// acknowledged, and reports its own loss.
 func (l *lane) markLost(number uint64, why lossReason) {
 	it := l.entryOf(number)
 	it.lossReason, it.commit, it.size, it.logged = why, 0, 0, false

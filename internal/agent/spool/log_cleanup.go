@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// maintainLog limits the size of the log on disk: it deletes old segments (files) and moves the few records in them
-// that are still needed. Where few old records prevent a cut, it appends them again.
+// maintainLog limits the size of the spool's log on disk. It deletes old segments (files) and moves the few records in
+// them that are still needed. Where few old records prevent a cut, it appends them again.
 func (s *Spool) maintainLog() {
 	if boot := s.opts.Clock.BootMs(); elapsedMs(boot, s.folderChecked) >= folderCheckEvery.Milliseconds() {
 		s.folderChecked = boot
@@ -69,7 +69,7 @@ func (s *Spool) reopen() {
 	s.saveState()
 }
 
-// cutLog deletes segments (files) of the log that have no needed record.
+// cutLog deletes segments (files) of the log without any needed record.
 func (s *Spool) cutLog() {
 	needed := s.stateAt
 	for _, it := range s.indexEntries() {
@@ -87,8 +87,7 @@ func (s *Spool) cutLog() {
 	s.cutSize = s.log.Stats().SizeBytes
 }
 
-// rewriteOldest copies the oldest records that are still needed to the end of the log, so that old segments (files)
-// can be deleted.
+// rewriteOldest copies the oldest needed records to the end of the log. The old segments (files) can then be deleted.
 func (s *Spool) rewriteOldest(bytes int64) {
 	var durable []laneNumber
 	for p, it := range s.indexEntries() {
@@ -115,7 +114,7 @@ const pageBytes = 128 << 10
 
 var errPageFull = errors.New("page is full")
 
-// loadRecord reads the log record of a signal, or returns nil if the record is missing or damaged.
+// loadRecord reads the log record of a message, or returns nil if the record is missing or damaged.
 func (s *Spool) loadRecord(p laneNumber) []byte {
 	ln := &s.lanes[p.lane]
 	if data := ln.recentRecord(p.number); data != nil {
@@ -152,7 +151,7 @@ func (s *Spool) loadRecord(p laneNumber) []byte {
 	return s.readAhead[token]
 }
 
-// budget returns how many bytes of disk signals may use: half of MaxBytes, because a rewrite of the log needs the
+// budget returns how many bytes of disk the queued messages may use, half of MaxBytes. A rewrite of the log needs the
 // other half.
 func (o *Options) budget() int64 { return o.MaxBytes / 2 }
 
@@ -184,7 +183,7 @@ func (s *Spool) evictExcess() {
 	s.logEvictions()
 }
 
-// evictSignal deletes one unsent result and stores the reason for its loss
+// evictSignal deletes one unsent result and records the reason for the loss
 func (s *Spool) evictSignal(p laneNumber, why lossReason) {
 	if it := s.lanes[p.lane].entryOf(p.number); it.lossReason == notLost {
 		s.bytes -= it.budgetBytes()
@@ -197,8 +196,8 @@ func (s *Spool) evictSignal(p laneNumber, why lossReason) {
 	}
 }
 
-// evictFairly deletes the oldest results of those checks that have the most data, until at most target bytes are
-// left. Every check keeps at most the same number of bytes; a check with more loses its oldest results.
+// evictFairly deletes the oldest results of the checks with the most data, until `target` bytes remain. Every check
+// keeps at most the same number of bytes; a check with more loses its oldest results.
 func (s *Spool) evictFairly(target int64) {
 	shares := map[model.DefinitionID]int64{}
 	for _, it := range s.indexEntries() {
@@ -232,7 +231,7 @@ func (s *Spool) evictFairly(target int64) {
 // maxGoneEntries is the largest number of items in one record.
 const maxGoneEntries = 4096
 
-// logEvictions writes to the log which results were deleted, so that their counts survive a restart
+// logEvictions records the deleted results in the log, so that their counts survive a restart.
 func (s *Spool) logEvictions() {
 	if s.stats.Evicted == s.evictionsLogged {
 		return
@@ -241,7 +240,8 @@ func (s *Spool) logEvictions() {
 	s.logLosses(false)
 }
 
-// logLosses writes a log record for each range of lost sequence numbers that the log does not have yet
+// logLosses writes a record for each range of lost sequence numbers to the log. With all false, it skips numbers that
+// the log already has.
 func (s *Spool) logLosses(all bool) {
 	match := func(it *indexEntry) bool { return it.lossReason != notLost && (all || !it.logged) }
 	for l := range s.lanes {

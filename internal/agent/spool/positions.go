@@ -18,14 +18,16 @@ type Position struct {
 	Value []byte
 }
 
-// storedPosition is a Position with the number of its change; of several with one name, the highest number is the newest.
+// storedPosition is a collector's read position with a change number. Of several positions with one name, the highest
+// number is the newest.
 type storedPosition struct {
 	change uint64
 	name   string
 	value  []byte
 }
 
-// positionSet has the newest position of each source, and the signals whose positions are not yet on disk.
+// positionSet has the newest read position of each source, such as a log file. It also has the signals whose positions
+// are not yet on disk.
 type positionSet struct {
 	change   uint64 // number of the newest change
 	byName   map[string]storedPosition
@@ -33,7 +35,7 @@ type positionSet struct {
 	newEpoch bool                // the state of the present epoch is not yet on disk
 }
 
-// setUnsynced records that a signal, whose record also has a position, is not yet on disk.
+// setUnsynced records that a message with a read position is not yet on disk.
 func (p *positionSet) setUnsynced(of laneNumber) {
 	if p.unsynced == nil {
 		p.unsynced = map[laneNumber]bool{}
@@ -41,7 +43,7 @@ func (p *positionSet) setUnsynced(of laneNumber) {
 	p.unsynced[of] = true
 }
 
-// add adds a position from the log to the set, unless the set has a newer position of the same source.
+// add adds a read position from the log to the set, unless the set has a newer position.
 func (p *positionSet) add(of storedPosition) {
 	if p.byName == nil {
 		p.byName = map[string]storedPosition{}
@@ -51,21 +53,21 @@ func (p *positionSet) add(of storedPosition) {
 	}
 }
 
-// next gives a new position the next change number and adds it to the set.
+// next numbers a new read position as the newest change, and adds the position to the set.
 func (p *positionSet) next(at *Position) storedPosition {
 	of := storedPosition{p.change + 1, at.Name, slices.Clone(at.Value)}
 	p.add(of)
 	return of
 }
 
-// append appends the encoded position to a log record.
+// append appends an encoded read position to a log record.
 func (of *storedPosition) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, of.change)
 	dst = append(binary.AppendUvarint(dst, uint64(len(of.name))), of.name...)
 	return append(binary.AppendUvarint(dst, uint64(len(of.value))), of.value...)
 }
 
-// decodePosition decodes a stored position at the start of data.
+// decodePosition decodes a stored read position at the start of data.
 func decodePosition(data []byte) (of storedPosition, rest []byte, ok bool) {
 	text := func() []byte {
 		size, n := binary.Uvarint(data)
@@ -86,7 +88,7 @@ func decodePosition(data []byte) (of storedPosition, rest []byte, ok bool) {
 	return of, data, ok
 }
 
-// record encodes all positions as a record of the log.
+// record encodes all read positions as one record of the log.
 func (p *positionSet) record(epoch uint64) []byte {
 	data := appendRecord(nil, recordPositions, epoch)
 	for _, of := range slices.SortedFunc(maps.Values(p.byName), func(a, b storedPosition) int { return cmp.Compare(a.change, b.change) }) {
@@ -95,8 +97,8 @@ func (p *positionSet) record(epoch uint64) []byte {
 	return data
 }
 
-// AppendWith adds a signal to the spool as Append does, together with the position that the collector has reached after
-// the signal's values. The spool sends the signal when both are on disk, or while the disk refuses.
+// AppendWith adds a message to the spool together with the collector's read position after that message. The spool
+// sends the signal when both are on disk, or while the disk refuses.
 func (s *Spool) AppendWith(signal *wire.Signal, at *Position) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +109,7 @@ func (s *Spool) AppendWith(signal *wire.Signal, at *Position) error {
 	return nil
 }
 
-// SetPosition stores a position without a signal. A crash within the next second may lose it.
+// SetPosition stores a collector's read position without a new message. A crash within the next second may lose it.
 func (s *Spool) SetPosition(at *Position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,28 +121,29 @@ func (s *Spool) SetPosition(at *Position) {
 	s.maintainLog()
 }
 
-// Position returns the value of the position with this name, or nil if there is none.
+// Position returns the stored read position with the given name, or nil if none is stored.
 func (s *Spool) Position(name string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.streamState.positions.byName[name].value
 }
 
-// KeepPositions removes the stored read positions of collectors that no longer exist: those whose names keep refuses.
+// KeepPositions removes the stored read positions of deleted collectors. These are the positions whose names `keep`
+// refuses.
 func (s *Spool) KeepPositions(keep func(name string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.streamState.positions.byName, func(name string, _ storedPosition) bool { return !keep(name) })
 }
 
-// awaitsDisk reports whether a signal must not be sent yet because its position, or the id of its stream, is not on disk: after a crash the
-// agent would read the same values again and send them twice. It does not wait for a disk that refuses.
+// awaitsDisk reports whether a message must wait until its read position is on disk. After a crash, the agent would
+// otherwise read the same values again and send them twice. It does not wait for a disk that refuses.
 func (p *positionSet) awaitsDisk(of laneNumber, log *journal.Log) bool {
 	_, awaits := p.unsynced[of]
 	return awaits && log.Stats().Blocked == nil
 }
 
-// noteSynced records that a signal is on disk, and wakes the session if it waits for that.
+// noteSynced records that a message is on disk, and wakes a waiting session.
 func (p *positionSet) noteSynced(of laneNumber, notify chan struct{}) {
 	switch _, awaits := p.unsynced[of]; {
 	case awaits && p.newEpoch:

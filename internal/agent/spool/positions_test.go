@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestPositionsLeaveOutAndRepeatNothing appends numbered lines, each with its read position, and cuts the power at any
-// time, also between a batch and its acknowledgement, and expects each line once at the server. After each start the
-// reader continues at its position. The server gets each line once.
+// TestPositionsLeaveOutAndRepeatNothing cuts the power while lines are read and sent, and expects each line once at
+// the server. Each line is spooled with its read position. After each start the reader continues at its position. The
+// server gets each line once.
 func TestPositionsLeaveOutAndRepeatNothing(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 1))

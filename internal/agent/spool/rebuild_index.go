@@ -22,7 +22,7 @@ const (
 	recordPositions  = 5 // epoch, then positions
 )
 
-// spooledSignal is a result or other signal with the boot time and wall-clock time of its arrival in the spool
+// spooledSignal is a result or other message with its boot time and wall-clock time.
 type spooledSignal struct {
 	signal wire.Signal
 	boot   uint64 // number of the boot whose clock AtMs is
@@ -31,7 +31,7 @@ type spooledSignal struct {
 	position storedPosition
 }
 
-// appendRecord encodes the header of a log record: its kind and numbers.
+// appendRecord encodes the header of a log record, its kind and numbers.
 func appendRecord(dst []byte, kind byte, numbers ...uint64) []byte {
 	dst = append(dst, kind)
 	for _, v := range numbers {
@@ -40,7 +40,7 @@ func appendRecord(dst []byte, kind byte, numbers ...uint64) []byte {
 	return dst
 }
 
-// appendSignalRecord encodes the log record of a signal with its lane (live or backlog), sequence number and times
+// appendSignalRecord encodes the log record of a message with its lane (live or backlog), sequence number and times
 func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h *spooledSignal) []byte {
 	kind := byte(recordSignal)
 	if h.position.change != 0 {
@@ -65,8 +65,8 @@ func appendLossRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, item
 	return dst
 }
 
-// streamState has the id of the spool's stream (its series of sequence numbers) and the next numbers, as stored in
-// the log.
+// streamState is the logged state of the spool's message sequence (stream), its id and next numbers. A stream is a
+// series of sequence numbers.
 type streamState struct {
 	epoch  uint64
 	stream wire.StreamID
@@ -81,14 +81,14 @@ type streamState struct {
 	positions positionSet
 }
 
-// append appends the stream state, encoded as a record of the spool's log, to dst.
+// append appends the state of the spool's message sequence (stream), encoded as a log record, to dst.
 func (st *streamState) append(dst []byte) []byte {
 	dst = appendRecord(dst, recordState, st.epoch, uint64(st.stream), st.boot,
 		st.first[0], st.next[0], st.first[1], st.next[1], st.unsent[0], st.unsent[1])
 	return append(dst, st.bootID...)
 }
 
-// logRecord is one decoded record of the spool's log; its type decides which fields are set.
+// logRecord is one decoded record of the spool's log. Its kind decides which fields are set.
 type logRecord struct {
 	kind        byte
 	epoch       uint64
@@ -245,7 +245,7 @@ func (s *Spool) recoverIndex() error {
 	return nil
 }
 
-// rebuildLane builds the index of one numbered sequence (live results or backlog) from the log; missing numbers count
+// rebuildLane builds the index of one numbered sequence (live results or backlog) from the log. Missing numbers count
 // as lost results.
 func (s *Spool) rebuildLane(l wire.Lane, list []recoveredNumber) {
 	ln := &s.lanes[l]

@@ -77,12 +77,12 @@ func (s *Spool) Resume(last []wire.StreamLast) error {
 	return nil
 }
 
-// renumber moves all results to a new stream with new sequence numbers, because the server already has higher ones,
-// such as after a restored disk. Sent signals that the server has are done; the others get numbers of the new stream.
-// The new state is written last, so that a crash leaves one stream or the other. Doubtful numbers were assigned
-// before the last start and not sent: after the rollback they may be assigned to other signals, or the original of
-// this copy may have sent them. No signal is applied twice: doubtful numbers count as acknowledged, and a gap reports
-// them.
+// renumber moves all results to a new stream (sequence of numbered messages), with new numbers. The reason is that the
+// server already has higher numbers, such as after a restored disk. Sent signals that the server has are done; the
+// others get numbers of the new stream. The new state is written last, so that a crash leaves one stream or the other.
+// Doubtful numbers were assigned before the last start and not sent: after the rollback they may be assigned to other
+// signals, or the original of this copy may have sent them. No signal is applied twice: doubtful numbers count as
+// acknowledged, and a gap reports them.
 func (s *Spool) renumber(at [lanes]uint64) error {
 	stream, err := newStreamID(s.opts.Rand)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 // Notify returns the channel that receives a value when a message for the server is appended.
 func (s *Spool) Notify() <-chan struct{} { return s.notify }
 
-// Unsent returns the number of unsent messages, and whether one of them must be sent at once.
+// Unsent returns the number of unsent messages, and whether an urgent message must be sent immediately.
 func (s *Spool) Unsent() (signals int, urgent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,8 +157,8 @@ func (s *Spool) Unsent() (signals int, urgent bool) {
 	return signals, urgent
 }
 
-// Next fills the batch b with the next unsent results, or with a report of lost ones; it returns false if all is sent
-// or no session is open. maxBytes bounds the outputs and a little for each signal; one signal is always given.
+// Next fills the batch b with the next unsent results, or with a report of lost results. It returns false if all is
+// sent or no session is open. maxBytes bounds the outputs and a little for each signal; one signal is always given.
 func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,8 +174,7 @@ func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
 	return false, nil
 }
 
-// fillBatch fills the batch b with the next unsent results of one lane, or with a report (Gap) if results before them
-// are lost
+// fillBatch fills the batch b with the lane's next unsent results, or with a report about lost results. Next calls it.
 func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) {
 	ln := &s.lanes[l]
 	*b = wire.Batch{StreamKey: s.streamKey(l), First: ln.cursor, NowMs: s.opts.Clock.BootMs(), Signals: b.Signals[:0]}
@@ -219,7 +218,7 @@ func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) 
 	ln.moveCursorBehind(number - 1)
 }
 
-// ageOf returns the age of a result in ms, by the boot clock, or by the wall clock if the machine has rebooted since
+// ageOf returns the age of a result in ms by the boot clock. If the machine has rebooted since, the wall clock counts.
 func (s *Spool) ageOf(h *spooledSignal, nowMs uint64) uint64 {
 	if h.boot == s.streamState.boot {
 		return uint64(elapsedMs(nowMs, h.signal.AtMs))
@@ -257,18 +256,18 @@ const (
 	maxRefusalCodes = 32
 )
 
-// refusalLog writes a log line about results that the server refused, at most once per error code and minute, with
-// their count. It has the last log line of each code.
+// refusalLog logs refused results at most once per error code and minute, with their count. It has the last log line
+// of each code.
 type refusalLog map[string]loggedRefusals
 
-// loggedRefusals has the time of the last log line about refused results, in ms of the boot clock, and the number
-// since then
+// loggedRefusals has the time of the last log line about refused results, and the count since then. The time is in ms
+// of the boot clock.
 type loggedRefusals struct {
 	at    uint64
 	since int
 }
 
-// report counts a result that the server refused, and logs the count at most once per error code and minute
+// report counts a refused result, and logs the count at most once per error code and minute.
 func (l refusalLog) report(log *slog.Logger, nowMs uint64, r *wire.RefusedSignal) {
 	c, logged := l[r.Code]
 	c.since++

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options has the settings of a Spool; zero values are the defaults.
+// Options has the settings of a Spool. Zero values are the defaults.
 type Options struct {
 	MaxBytes   int64         // on disk; half of it holds signals; default 64 MiB
 	MaxAge     time.Duration // of a signal; default 24 h
@@ -32,7 +32,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Clock reads the clocks of the agent's machine: boot id, time since boot and wall clock.
+// Clock reads the clocks of the agent's machine. They are the boot id, the time since boot and the wall clock.
 type Clock interface {
 	// BootMs is milliseconds since the machine's start, time asleep included: the
 	// clock of Signal.AtMs.
@@ -65,8 +65,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Spool is the agent's bounded log on disk of results and other signals that the server has not acknowledged. It is
-// safe for concurrent use.
+// Spool is the agent's log on disk of unacknowledged results and other messages for the server. Its size is bounded.
+// It is safe for concurrent use.
 type Spool struct {
 	opts    Options
 	dir     string
@@ -109,8 +109,8 @@ type Stats struct {
 	EvictedInventories uint64
 }
 
-// Open opens the spool in a folder, or makes one with a new random stream id. It repairs a damaged spool; lost
-// signals become a gap.
+// Open opens the spool in a folder, or makes a new spool with a random id. It repairs a damaged spool; lost signals
+// become a gap.
 func Open(dir string, o Options) (*Spool, error) {
 	o = o.withDefaults()
 	dir = filepath.Clean(dir)
@@ -164,13 +164,12 @@ func (s *Spool) Close() error {
 	return log.Close()
 }
 
-// reportEntry returns the index entry that reports a deleted spool, or one restored from an older copy, to the
-// server.
+// reportEntry returns the index entry that reports a deleted or restored spool to the server.
 func reportEntry(nowMs int64, why lossReason) indexEntry {
 	return indexEntry{at: wholeSeconds(nowMs), definition: keepaliveDefinition, lossReason: why}
 }
 
-// newStreamID returns a random stream id, never zero.
+// newStreamID returns a random id, never zero, for the spool's sequence of messages (stream).
 func newStreamID(random io.Reader) (wire.StreamID, error) {
 	var b [8]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -191,7 +190,8 @@ func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	return nil
 }
 
-// newestLane returns the lane that a new signal gets: live during a session and shortly after, else backlog.
+// newestLane returns the lane (numbered sequence) for a new message. It is live during a session and shortly after,
+// else backlog.
 func newestLane(s *Spool) wire.Lane {
 	if s.hasSession || elapsedMs(s.opts.Clock.BootMs(), s.offlineSince) < liveGrace.Milliseconds() {
 		return wire.Live
@@ -199,7 +199,7 @@ func newestLane(s *Spool) wire.Lane {
 	return wire.Backlog
 }
 
-// Keepalive appends a keepalive message if a session is open; without a session it does nothing
+// Keepalive appends a keepalive message if a session is open. Without a session it does nothing.
 func (s *Spool) Keepalive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,8 +212,8 @@ func (s *Spool) Keepalive() error {
 	return nil
 }
 
-// addSignal appends a signal to a lane (live or backlog) under the next sequence number, with the position up to which
-// its collector has read its source (at), if it has one.
+// addSignal appends a message to a lane (live or backlog) under the next sequence number. A collector's signal has its
+// read position (at), else at is nil.
 func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, at *Position, urgent bool) {
 	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
 	h := spooledSignal{signal: *signal, boot: s.streamState.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}
@@ -244,7 +244,7 @@ func elapsedMs(nowMs, atMs uint64) int64 {
 // wholeSeconds converts milliseconds to whole seconds, never negative.
 func wholeSeconds(ms int64) uint32 { return uint32(max(0, ms/1000)) }
 
-// storeEntries writes the results that are only in memory to the log, oldest first, until the log's queue is full.
+// storeEntries writes results that are only in memory to the log, oldest first. It stops when the log's queue is full.
 func (s *Spool) storeEntries() {
 	s.storeDelayed = false
 	defer func() {
@@ -273,7 +273,7 @@ func (s *Spool) storeEntries() {
 	}
 }
 
-// writeRecord appends one record to the log without waiting for the sync. Token zero: its position is not needed.
+// writeRecord appends one record to the log without waiting for the disk. Token zero: its position is not needed.
 func (s *Spool) writeRecord(data []byte, token uint64) error {
 	e := journal.Entry{Data: data, Token: token}
 	if token != 0 {
@@ -291,16 +291,16 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// tokenOf packs lane, epoch and sequence number of a signal into a token. The log returns the token when the record is on disk.
+// tokenOf packs a message's lane, epoch (run of the spool) and sequence number into one token. The log returns the
+// token when the record is on disk.
 func (s *Spool) tokenOf(p laneNumber) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }
 
-// logWaiter receives the log's reports about records that are on disk and writes that failed. Commits of an abandoned
-// log are ignored.
+// logWaiter receives the log's reports about finished and failed writes. Commits of an abandoned log are ignored.
 type logWaiter struct{ s *Spool }
 
-// Committed records that a signal's record is on disk, or that its write failed.
+// Committed records that a message's log record is on disk. Of a failed write it records nothing.
 func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	s := h.s
 	s.mu.Lock()
@@ -330,7 +330,8 @@ func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	}
 }
 
-// saveState writes the positions, the stream id and its first and next sequence numbers to the log. It returns false while the log's queue is full.
+// saveState writes the read positions, the stream id and its sequence numbers to the log. It returns false while the
+// log's queue is full.
 func (s *Spool) saveState() (queued bool) {
 	for l := range s.lanes {
 		s.streamState.first[l], s.streamState.next[l] = s.lanes[l].firstUnacknowledged, s.lanes[l].nextNumber()
@@ -343,7 +344,7 @@ func (s *Spool) saveState() (queued bool) {
 	return s.log.Append(s.endedContext, s.scratch...) == nil
 }
 
-// Offline records that the session with the server has ended, so that new results belong to the backlog.
+// Offline records the end of the session with the server. New results then belong to the backlog.
 func (s *Spool) Offline() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -364,7 +365,7 @@ func (s *Spool) Stats() Stats {
 	return st
 }
 
-// Holds reports whether the spool has a signal of a kind that is neither acknowledged nor lost.
+// Holds reports whether the spool has a message of the given kind, not yet acknowledged and not lost.
 func (s *Spool) Holds(kind wire.SignalKind) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -376,6 +377,6 @@ func (s *Spool) Holds(kind wire.SignalKind) bool {
 	return false
 }
 
-// nowMs returns the wall clock of Open plus the boot time since then, in ms, so that a jump of the wall clock changes
-// no age.
+// nowMs returns the present time in milliseconds, undisturbed by later changes of the wall clock. It is the wall clock
+// of Open plus the boot time since then.
 func (s *Spool) nowMs() int64 { return s.wallOffset + int64(s.opts.Clock.BootMs()) }

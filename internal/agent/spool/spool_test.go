@@ -42,12 +42,12 @@ func (h *manualClock) WallMs() int64 { return h.wall }
 // advance advances both clocks by ms milliseconds.
 func (h *manualClock) advance(ms uint64) { h.boot += ms; h.wall += int64(ms) }
 
-// newManualClock returns a test clock of a machine that has been running for a while since its first boot
+// newManualClock returns a test clock for a machine that has been running for a while.
 func newManualClock() *manualClock {
 	return &manualClock{boot: 1_000_000, id: "boot-1", wall: 1_700_000_000_000}
 }
 
-// openSpool opens a spool in an in-memory file system, which commits each write at once
+// openSpool opens a spool in an in-memory file system, which commits each write immediately
 func openSpool(t *testing.T, fs disk.FS, clock Clock, maxBytes int64) *Spool {
 	t.Helper()
 	s, err := Open("/spool", Options{FS: fs, Clock: clock, MaxBytes: maxBytes, Linger: -1})
@@ -55,8 +55,7 @@ func openSpool(t *testing.T, fs disk.FS, clock Clock, maxBytes int64) *Spool {
 	return s
 }
 
-// resultSignal encodes a check result with this output as a signal (a message to the server that gets a sequence
-// number)
+// resultSignal encodes a check result with the given output as a signal (numbered message for the server).
 func resultSignal(clock Clock, definition int, output string) *wire.Signal {
 	signal := wire.ResultSignal(wire.Signal{Definition: model.DefinitionID(definition), AtMs: clock.BootMs()},
 		wire.Result{Status: model.Status(definition % 4), DurationMs: 7, Output: []byte(output)})
@@ -110,7 +109,8 @@ func newRecordingServer() *recordingServer {
 	}
 }
 
-// resumeSpool starts a session of the spool and tells it the last sequence numbers that the test server has
+// resumeSpool starts a session between the spool and the test server. It tells the spool the server's last sequence
+// numbers.
 func (v *recordingServer) resumeSpool(t *testing.T, s *Spool) {
 	t.Helper()
 	var last []wire.StreamLast
@@ -120,7 +120,7 @@ func (v *recordingServer) resumeSpool(t *testing.T, s *Spool) {
 	testenv.NoError(t, s.Resume(last))
 }
 
-// receiveBatch receives one batch of at most maxSignals results; it returns false if the spool has nothing to send.
+// receiveBatch receives one batch of at most maxSignals results. It returns false if the spool has nothing to send.
 func (v *recordingServer) receiveBatch(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
 	t.Helper()
 	var b wire.Batch
@@ -173,8 +173,8 @@ func (v *recordingServer) drainSpool(t *testing.T, s *Spool) {
 	}
 }
 
-// expectSignals fails the test unless n results arrived, each once and without an unexplained gap in the sequence
-// numbers
+// expectSignals fails the test unless n results arrived, each once. Every missing sequence number must be explained by
+// a report of loss.
 func (v *recordingServer) expectSignals(t *testing.T, n int) {
 	t.Helper()
 	if v.unexplainedGaps != 0 {
@@ -214,8 +214,8 @@ func TestSpoolSendsInOrderAndDropsAcknowledgedSignals(t *testing.T) {
 	}
 }
 
-// TestSpooledBacklogSurvivesRestart restarts the agent with unacknowledged new and old results and expects each of
-// them once at the server
+// TestSpooledBacklogSurvivesRestart restarts the agent with unacknowledged results, and expects each result once at
+// the server.
 func TestSpooledBacklogSurvivesRestart(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -242,8 +242,8 @@ func TestSpooledBacklogSurvivesRestart(t *testing.T) {
 	v.expectSignals(t, 20)
 }
 
-// TestEvictionLeavesEachCheckTheSameShare fills the spool with results of a check that sends many and of one that
-// sends few, and expects the second check to lose none.
+// TestEvictionLeavesEachCheckTheSameShare fills the spool with a noisy and a quiet check, and expects only noisy
+// losses. The quiet check loses no result.
 func TestEvictionLeavesEachCheckTheSameShare(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 1<<20) // half of it holds signals
@@ -296,8 +296,7 @@ func TestEvictionLeavesEachCheckTheSameShare(t *testing.T) {
 	s.Close()
 }
 
-// TestOldSignalsAreEvicted keeps results beyond the maximum age and expects the spool to report them as lost with the
-// reason "too old"
+// TestOldSignalsAreEvicted keeps results beyond the maximum age, and expects a report of loss as "too old".
 func TestOldSignalsAreEvicted(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -335,8 +334,8 @@ func TestSignalAgesSurviveWallClockJumps(t *testing.T) {
 	v.expectSignals(t, 10)
 }
 
-// TestSignalAgesSurviveReboot reboots the machine, which resets the boot clock, and expects the ages of spooled
-// results to continue by the wall clock
+// TestSignalAgesSurviveReboot reboots the machine, and expects the ages of spooled results to continue. The boot clock
+// starts at zero again, so the wall clock counts.
 func TestSignalAgesSurviveReboot(t *testing.T) {
 	fs, clock := memfs.New(), newManualClock()
 	s := openSpool(t, fs, clock, 0)
@@ -358,8 +357,8 @@ func TestSignalAgesSurviveReboot(t *testing.T) {
 	}
 }
 
-// TestRolledBackDiskStartsANewStream restores the disk from an old copy and expects a new stream, because the server
-// already has higher sequence numbers
+// TestRolledBackDiskStartsANewStream restores the disk from an old copy, and expects a new stream of sequence numbers.
+// The server already has higher numbers of the old stream.
 func TestRolledBackDiskStartsANewStream(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -395,7 +394,8 @@ func TestRolledBackDiskStartsANewStream(t *testing.T) {
 	v.expectSignals(t, 56)
 }
 
-// TestDeletedSpoolStartsANewStream opens two new spools and expects different stream ids.
+// TestDeletedSpoolStartsANewStream opens two new spools and expects different ids of their message sequences
+// (streams).
 func TestDeletedSpoolStartsANewStream(t *testing.T) {
 	clock := newManualClock()
 	a, b := openSpool(t, memfs.New(), clock, 0), openSpool(t, memfs.New(), clock, 0)
@@ -406,8 +406,8 @@ func TestDeletedSpoolStartsANewStream(t *testing.T) {
 	}
 }
 
-// TestSignalsThatTheServerLostBecomeAGap restores the server from an old backup, and expects the agent to report the
-// acknowledged results that the server has lost (a gap).
+// TestSignalsThatTheServerLostBecomeAGap restores the server from an old backup, and expects the agent to report lost
+// results. The server had acknowledged these results.
 func TestSignalsThatTheServerLostBecomeAGap(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -427,8 +427,8 @@ func TestSignalsThatTheServerLostBecomeAGap(t *testing.T) {
 	}
 }
 
-// TestRefusedSignalIsDroppedAndCounted lets the server refuse one result and expects all others to arrive and the
-// refusal to be counted
+// TestRefusedSignalIsDroppedAndCounted lets the server refuse one result, and expects all others to arrive. The
+// refusal is counted.
 func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -447,8 +447,8 @@ func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 	}
 }
 
-// TestUnwritableDiskKeepsSignalsInMemory fills the disk, and expects new results to be kept in memory up to a limit,
-// and no caller to wait.
+// TestUnwritableDiskKeepsSignalsInMemory fills the disk, and expects new results to stay in memory up to a limit. No
+// caller may wait.
 func TestUnwritableDiskKeepsSignalsInMemory(t *testing.T) {
 	fs, clock, v := faultfs.New(memfs.New()), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -470,8 +470,8 @@ func TestUnwritableDiskKeepsSignalsInMemory(t *testing.T) {
 	s.Close()
 }
 
-// TestCrashAnywhereLosesNoSyncedSignal simulates a power failure at each disk operation and expects each synced
-// result exactly once at the server
+// TestCrashAnywhereLosesNoSyncedSignal simulates a power failure at each disk operation, and expects each synced
+// result exactly once.
 func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 	inner, clock := memfs.New(), newManualClock()
 	fs := faultfs.New(inner)
@@ -559,7 +559,7 @@ func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 	}
 }
 
-// TestSpoolMatchesModel compares the spool with a simple in-memory model over random operations: each result arrives
+// TestSpoolMatchesModel compares the spool with a simple in-memory model over random operations. Each result arrives
 // once and in order, or its loss is reported.
 func TestSpoolMatchesModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
@@ -654,8 +654,7 @@ func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 	}
 }
 
-// FuzzRecord decodes random bytes as a log record, encodes each accepted one and expects the same record after
-// another decoding
+// FuzzRecord decodes random bytes as a log record, and expects encoding and decoding to change nothing.
 func FuzzRecord(f *testing.F) {
 	clock := newManualClock()
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &spooledSignal{signal: *resultSignal(clock, 3, "output"), boot: 2, wallMs: 1}))

@@ -22,7 +22,8 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Options has the parts of the server that the admin listener shows: metrics, profiles, log level, settings.
+// Options has what the admin listener shows of the server, such as metrics and log level. It also has the open tasks,
+// the queues and the settings.
 type Options struct {
 	Gatherer prometheus.Gatherer
 	NotReady func() []string
@@ -50,8 +51,8 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-// LocalOnly is middleware for profiles, log, settings and states: it admits only programs of this machine that run as
-// root or as the server's user. Metrics and health need neither. A page in a browser is refused: its request has the
+// LocalOnly is middleware that admits only local programs of root or the server's user. It guards profiles, log,
+// settings and internal states. Metrics and health need neither. A page in a browser is refused: its request has the
 // name of another host, or a header with another origin. The listener's http.Server must have WithConn as its
 // ConnContext.
 func LocalOnly(next http.Handler) http.Handler {
@@ -77,8 +78,8 @@ func LocalOnly(next http.Handler) http.Handler {
 // clientCheckKey is the context key of the function that checks whether the client of a connection may read profiles.
 type clientCheckKey struct{}
 
-// WithConn stores in a connection's context a function that checks whether the client process runs as the server's
-// user or root. The check runs once per connection, at the first request that needs it.
+// WithConn stores in a connection's context a function that checks the client's user. The client process must run as
+// the server's user or as root. The check runs once per connection, at the first request that needs it.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, clientCheckKey{}, sync.OnceValue(func() *model.Error {
 		return checkClientUser(addrPort(c.RemoteAddr()), addrPort(c.LocalAddr()))
@@ -91,8 +92,8 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
 }
 
-// isLocalRequest reports whether a request comes from a program on this machine, not through a web page or a foreign
-// host name.
+// isLocalRequest reports whether a request comes from a program on the server's machine. A request of a web page or to
+// a foreign host name does not count.
 func isLocalRequest(r *http.Request) bool {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil || !peer.Addr().Unmap().IsLoopback() {

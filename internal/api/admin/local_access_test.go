@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestProfilesNeedALocalCaller requests profiles from local and remote addresses, by name and through browsers, and
-// expects only local programs to get them.
+// TestProfilesNeedALocalCaller requests profiles from local and remote addresses, and expects answers only for local
+// programs. Requests through browsers and to other host names are refused.
 func TestProfilesNeedALocalCaller(t *testing.T) {
 	h := LocalOnly(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	admitted := context.WithValue(t.Context(), clientCheckKey{}, func() *model.Error { return nil })

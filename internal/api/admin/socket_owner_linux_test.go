@@ -15,8 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestProfilesNeedTheServersUser requests profiles from processes of several users and expects only those of the
-// server's user to get them
+// TestProfilesNeedTheServersUser requests profiles as several users, and expects answers only for the server's user.
 func TestProfilesNeedTheServersUser(t *testing.T) {
 	s := httptest.NewUnstartedServer(LocalOnly(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	s.Config.ConnContext = WithConn

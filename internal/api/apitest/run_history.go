@@ -13,22 +13,23 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// runHistory is a history store with the directive runs of a test server, which are all in partition 0. The first
-// request fills it.
+// runHistory is the history of policy directive runs on a test server. All runs are in partition 0. The first request
+// fills it.
 type runHistory struct {
 	server *Server
 	store  *compliancelog.Store
 	once   sync.Once
 }
 
-// newRunHistory opens a store for the directive runs of a test; the end of the test closes the store.
+// newRunHistory opens a store for the runs of policy directives in a test. The store closes at the end of the test.
 func newRunHistory(r *Server) *runHistory {
 	store := testenv.Value(compliancelog.Open(r.T.Context(), filepath.Join(r.T.TempDir(), "compliance.db"), compliancelog.Options{Now: r.Now, Logger: slog.New(slog.DiscardHandler)}))(r.T)
 	r.T.Cleanup(func() { testenv.NoError(r.T, store.Close()) })
 	return &runHistory{server: r, store: store}
 }
 
-// written returns the history store. The first call writes all runs of the server to it.
+// written returns the history store, filled with all directive runs of the test server. The first call writes all runs
+// of the server to it.
 func (h *runHistory) written() *compliancelog.Store {
 	h.once.Do(func() {
 		var changes []compliancelog.Change
@@ -47,28 +48,30 @@ func (h *runHistory) written() *compliancelog.Store {
 	return h.store
 }
 
-// RunsAt returns the last runs of directives on a node up to a time, as compliance.History requires.
+// RunsAt returns the last runs of policy directives on a node up to a time. Interface compliance.History requires it.
 func (h *runHistory) RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]compliancelog.State, error) {
 	return h.written().At(ctx, compliancelog.Selection{Node: node}, at)
 }
 
-// Changes calls visit for each change of directive runs in a period, as compliance.History requires.
+// Changes calls visit for each change of runs of policy directives in a period. Interface compliance.History requires
+// it.
 func (h *runHistory) Changes(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
 	return h.written().Changes(ctx, compliancelog.Selection{Node: node}, since, until, visit)
 }
 
-// Entries calls visit for each change of a node's runs in a period, and for entries about its chain of signed runs, as
-// compliance.History requires.
+// Entries calls visit for each entry of a node's history of policy directive runs in a period. Entries are changes of
+// runs and signatures of the node's chain of runs. Interface compliance.History requires it.
 func (h *runHistory) Entries(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
 	return h.written().Entries(ctx, compliancelog.Selection{Node: node}, since, until, visit)
 }
 
-// Certificate returns the stored certificate with this hash (DER), or nil, as compliance.History requires.
+// Certificate returns the stored certificate with the given hash, in DER form, or nil. Interface compliance.History
+// requires it.
 func (h *runHistory) Certificate(ctx context.Context, sum compliancelog.CertificateSum) ([]byte, error) {
 	return h.written().Certificate(ctx, sum)
 }
 
-// HistoryBegin returns the time of the oldest stored entry, as compliance.History requires.
+// HistoryBegin returns the time of the oldest stored entry. Interface compliance.History requires it.
 func (h *runHistory) HistoryBegin(ctx context.Context) (time.Time, error) {
 	return h.written().OldestEntry(ctx)
 }

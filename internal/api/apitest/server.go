@@ -62,7 +62,7 @@ import (
 // Password is the password of the test server's administrator.
 const Password = "correct horse"
 
-// Server is a test server of the API with in-memory event state and stores, but without agents and journal files
+// Server is a test server of the API with all state in memory. It has no agents and no journal files.
 type Server struct {
 	T         testing.TB
 	Intent    *intent.Service
@@ -92,13 +92,13 @@ type Server struct {
 	BeforeAction    func() // runs after the API ordered an action and before the action is applied; may be nil
 }
 
-// valueStores has the test server's stores of item values: numbers and texts.
+// valueStores has the stores of item values in the test server, for numbers and for texts.
 type valueStores struct {
 	Series series.Store
 	Texts  *textlog.Store
 }
 
-// directiveRuns has the last runs of directives on the test server's nodes.
+// directiveRuns has the last runs of policy directives on the test server's nodes.
 type directiveRuns struct {
 	Runs       map[model.NodeID][]reducer.Run // in place of the runs that RecordReport recorded
 	Compliance *reducer.View
@@ -209,7 +209,8 @@ func (r *Server) Advance(d time.Duration) {
 	r.now = r.now.Add(d)
 }
 
-// RunDispatcher starts the dispatcher: it writes changes of events to history and notifies handlers
+// RunDispatcher starts the dispatcher, the part of the server that notifies handlers. It also writes changes of events
+// to history.
 func (r *Server) RunDispatcher() {
 	r.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -235,7 +236,7 @@ func (r *Server) AwaitHistory() {
 	testenv.NoError(r.T, r.Dispatcher.Recorded(ctx, at))
 }
 
-// emit passes changes of events to the dispatcher, which writes history and notifications, if the test runs one.
+// emit passes changes of events to the test's running dispatcher, for history and notifications.
 func (r *Server) emit(ts []event.Transition) {
 	if r.reacts.Load() {
 		r.Dispatcher.Emit(ts)
@@ -273,7 +274,7 @@ func (r *Server) connected(id model.NodeID) bool {
 	return ok
 }
 
-// SetSession sets the session data of a node in namespace default; nil means that the node is not connected.
+// SetSession sets the data of a node's agent session in namespace default. With nil, the node is not connected.
 func (r *Server) SetSession(node string, a *v1.AgentSession) {
 	r.T.Helper()
 	id := r.nodeID(model.DefaultNamespaceName, node)
@@ -294,7 +295,7 @@ func (r *Server) RolloutDriver() *rollout.Driver {
 	})
 }
 
-// runs returns the last run of each directive on a node.
+// runs returns the last run of each policy directive on a node.
 func (r *Server) runs(node model.NodeID) []reducer.Run {
 	if list, set := r.Runs[node]; set {
 		return list
@@ -302,7 +303,7 @@ func (r *Server) runs(node model.NodeID) []reducer.Run {
 	return r.Compliance.Runs(node)
 }
 
-// lastRun returns the last run of a directive on a node.
+// lastRun returns the last run of a policy directive on a node.
 func (r *Server) lastRun(node model.NodeID, directive model.UnitID) (reducer.Run, bool) {
 	list := r.runs(node)
 	at := slices.IndexFunc(list, func(run reducer.Run) bool { return run.Unit == directive })
@@ -312,7 +313,8 @@ func (r *Server) lastRun(node model.NodeID, directive model.UnitID) (reducer.Run
 	return list[at], true
 }
 
-// takeChanges returns the runs that changed since the last call, and all in Runs.
+// takeChanges returns the runs of policy directives that changed since the last call. Runs that the test has set are
+// always among them.
 func (r *Server) takeChanges(now time.Time) []reducer.RunChange {
 	list := r.Compliance.TakeChanges(now)
 	for node := range r.Runs {
@@ -352,7 +354,7 @@ func newJoinToken(keep pki.JoinToken) (pki.Token, pki.JoinToken, error) {
 	return pki.Token{Addresses: []string{"127.0.0.1:8443"}}, keep, nil
 }
 
-// DeclareNodes declares nodes with labels; each node id is computed from the node's name
+// DeclareNodes declares nodes with labels. Each node id is computed from the node's name.
 func (r *Server) DeclareNodes(namespace string, labels map[string]string, names ...string) {
 	r.T.Helper()
 	list := make([]intent.BulkNode, len(names))
@@ -363,14 +365,14 @@ func (r *Server) DeclareNodes(namespace string, labels map[string]string, names 
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 }
 
-// JoinNode declares a node with facts, as if it had enrolled with a join token
+// JoinNode declares a node with facts, like a node that enrolled with a join token.
 func (r *Server) JoinNode(name string, facts map[string]string) {
 	r.T.Helper()
 	r.JoinNodeWith(name, nil, model.NodeSpec{Facts: facts})
 }
 
-// JoinNodeWith declares a node with labels and a spec, as if it had enrolled with a join token; it replaces a node of
-// the same name
+// JoinNodeWith declares a node with labels and a spec, like a node that enrolled with a join token. It replaces a node
+// of the same name.
 func (r *Server) JoinNodeWith(name string, labels map[string]string, spec model.NodeSpec) {
 	r.T.Helper()
 	spec.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)).String()
@@ -457,8 +459,8 @@ func (r *Server) RecordResult(namespace, node, check string, status model.Status
 	r.T.Fatalf("node %s does not hold check %s", node, check)
 }
 
-// RecordReport applies a report of a directive run on a node to the in-memory event state; definition is the
-// directive's version.
+// RecordReport applies the report of one run of a policy directive to the in-memory event state. Parameter definition
+// is the version of the directive.
 func (r *Server) RecordReport(node model.NodeID, definition model.DefinitionID, report *wire.Report) {
 	r.T.Helper()
 	const now = 10_000_000 // of the agent's clock, in ms
@@ -527,7 +529,7 @@ func (r *Server) commit(node model.NodeID, record []byte) {
 	testenv.NoError(r.T, r.View.WaitApplied(ctx, c.At))
 }
 
-// explainedDirectory combines the directory of nodes and checks with the planner's explanations of assignments
+// explainedDirectory combines the planner's index of nodes and checks with explanations of assignments
 type explainedDirectory struct {
 	*directory.Directory
 	*plan.Inspector

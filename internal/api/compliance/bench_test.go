@@ -22,10 +22,12 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// BenchmarkReport measures a report about 12,000 nodes with 96 directives of 11 components each, of 325, by 157 policies, in 40 of 454
-// groups. Since the report before, runs of 4,000 directives on nodes have changed, as in a second of a fleet that changes all each five
-// minutes. The first refresh judges all. The refresh with a new version of the directory has policies placed again, without the planner's
-// search for their nodes. The refresh after an edit follows a changed directive that a third of the nodes have, each with a new assignment.
+// BenchmarkReport measures compliance reports about a fleet of 12,000 nodes. Each node has 96 of 325 directives, with
+// 11 components each, by 157 policies, and is in 40 of 454 groups. Since the report before, runs of 4,000 directives
+// on nodes have changed, as in a second of a fleet that changes all each five minutes. The first refresh judges all.
+// The refresh with a new version of the directory has policies placed again, without the planner's search for their
+// nodes. The refresh after an edit follows a changed directive that a third of the nodes have, each with a new
+// assignment.
 func BenchmarkReport(b *testing.B) {
 	f := newBenchFleet()
 	began := cpuTime()
@@ -76,8 +78,8 @@ func BenchmarkReport(b *testing.B) {
 
 const benchNodes, benchDirectives, benchOfNode, benchComponents = 12_000, 325, 96, 11
 
-// benchFleet is a fleet in memory for benchmarks: the last runs of directives on its nodes, and the sums of compliance
-// computed from them.
+// benchFleet is a fleet in memory for benchmarks of compliance reports. It has the last runs of directives on its
+// nodes, and the sums of compliance that follow.
 type benchFleet struct {
 	sums    *Sums
 	draft   *directory.Draft
@@ -86,7 +88,7 @@ type benchFleet struct {
 	random  *rand.Rand
 }
 
-// newBenchFleet returns a fleet whose directives have all run.
+// newBenchFleet returns a fleet whose policy directives have all run.
 func newBenchFleet() *benchFleet {
 	d, draft := directory.New()
 	f := &benchFleet{draft: draft, runs: map[model.NodeID][]reducer.Run{}, random: rand.New(rand.NewPCG(1, 2))}
@@ -155,24 +157,24 @@ func newBenchFleet() *benchFleet {
 	return f
 }
 
-// placedNodes is a directory for benchmarks that returns the nodes of each policy.
+// placedNodes replaces the planner's index in benchmarks, and returns the nodes of each policy.
 type placedNodes struct {
 	view.Directory
 	nodes map[*model.Targets][]model.NodeID
 }
 
-// Select returns the nodes that the test has set for these targets.
+// Select returns the nodes that the benchmark has set for the given targets of a policy.
 func (p placedNodes) Select(_ string, t *model.Targets) ([]model.NodeID, error) {
 	return p.nodes[t], nil
 }
 
-// UnitByName returns the id of a test directive by its name.
+// UnitByName returns the id of a policy directive of the test by its name.
 func (p placedNodes) UnitByName(_, _, name string) (id model.UnitID, ok bool) {
 	_, err := fmt.Sscanf(name, "directive%d", &id)
 	return id + 1000, err == nil
 }
 
-// codes returns random component codes, of which one in 30 is not compliant.
+// codes returns random component statuses, of which one in 30 is not compliant.
 func (f *benchFleet) codes() policy.Codes {
 	codes := policy.NewCodes(benchComponents)
 	for i := range benchComponents {
@@ -183,7 +185,8 @@ func (f *benchFleet) codes() policy.Codes {
 	return codes
 }
 
-// editDirective publishes a new version of a directive, with new assignments for its nodes, and returns the number of these nodes.
+// editDirective publishes a new version of a policy directive, with new assignments for its nodes. It returns the
+// number of nodes.
 func (f *benchFleet) editDirective() (nodes int) {
 	const id = model.UnitID(1000)
 	before := f.sums.declared.units[id]
@@ -205,7 +208,7 @@ func (f *benchFleet) editDirective() (nodes int) {
 	return nodes
 }
 
-// report changes the runs of directives on random nodes.
+// report changes the runs of policy directives on random nodes.
 func (f *benchFleet) report(n int) {
 	f.changes = f.changes[:0]
 	for range n {
@@ -216,7 +219,7 @@ func (f *benchFleet) report(n int) {
 	}
 }
 
-// cpuTime returns the CPU time that this process has used.
+// cpuTime returns the CPU time of the process so far.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for the own process

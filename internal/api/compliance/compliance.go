@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options has the parts of the server from which this package reads directives and their runs.
+// Options has the server parts from which the package reads policy directives and their runs.
 type Options struct {
 	// Runs returns the last runs of a node, ascending by directive.
 	Runs func(model.NodeID) []reducer.Run
@@ -33,7 +33,7 @@ type Options struct {
 	LastRun func(model.NodeID, model.UnitID) (reducer.Run, bool)
 	// Changes returns the runs that changed since its last call; its caller judges them at the time now.
 	Changes func(now time.Time) []reducer.RunChange
-	// Placements returns the present version of nodes, directives and groups.
+	// Placements returns the present snapshot of all nodes, directives and groups.
 	Placements func() directory.Placements
 	// Definition returns a definition by its id; nil: unknown.
 	Definition func(model.DefinitionID) *model.Definition
@@ -45,7 +45,7 @@ type Options struct {
 	Mode func(model.NodeID) model.NodeMode
 	// History answers about past runs.
 	History History
-	// Chain returns the chain of a node's signed runs.
+	// Chain returns the server's copy of the chain of a node's signed runs.
 	Chain func(model.NodeID) reducer.Chain
 	// CA returns the certificate of the server's CA (PEM).
 	CA func() string
@@ -55,7 +55,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// complianceRequest handles an HTTP request about compliance; its methods are the operations.
+// complianceRequest handles an HTTP request about compliance. Its methods are the operations of the API.
 type complianceRequest struct {
 	op.Request
 	judge
@@ -66,7 +66,7 @@ type complianceRequest struct {
 	directives []nodeDirective                  // of the last directivesOf
 }
 
-// Register adds the operations about compliance.
+// Register adds the API operations about compliance to the server.
 func Register(r *op.Routes, sums *Sums) {
 	at := op.NewOperationSet(r, func(q op.Request) *complianceRequest {
 		return &complianceRequest{Request: q, sums: sums, judge: judge{Options: sums.Options}}
@@ -77,8 +77,8 @@ func Register(r *op.Routes, sums *Sums) {
 	op.Handle(at, op.Get("complianceEvidence", "/api/v1/reports/compliance/evidence", "reports", "Get the history of the directive runs of a node with its signatures", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).evidence)
 }
 
-// unit returns the directive with an id, or nil if the id belongs to no directive. A list of the fleet asks for each a
-// thousand times.
+// unit returns the policy directive with the given id, or nil if no directive has that id. A list of the fleet asks
+// for each a thousand times.
 func (s *complianceRequest) unit(id model.UnitID) *directory.Unit {
 	unit, known := s.units[id]
 	if !known {
@@ -93,8 +93,8 @@ func (s *complianceRequest) unit(id model.UnitID) *directory.Unit {
 	return unit
 }
 
-// directivesOf returns the directives of a node, ascending by id, each with the statuses that count now. The list is valid until the
-// next call.
+// directivesOf returns the policy directives of a node, ascending by id, each with the statuses that count now. The
+// list is valid until the next call.
 func (s *complianceRequest) directivesOf(node model.NodeID) []nodeDirective {
 	if s.pastRuns != nil {
 		return s.pastRuns[node]
@@ -119,7 +119,7 @@ func (s *complianceRequest) directivesOf(node model.NodeID) []nodeDirective {
 	return s.directives
 }
 
-// listCompliance returns a page of directives on nodes.
+// listCompliance returns a page of policy directives on nodes.
 func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Node      string `query:"node" maxLength:"253" doc:"Of this node; needs namespace."`
@@ -200,7 +200,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	return op.Answer(v1.ComplianceList{Items: items, Next: next}), err
 }
 
-// show converts the state of a directive on a node to the API type Compliance, names in place of ids.
+// show converts the state of a policy directive on a node to the API type Compliance. Names replace the ids.
 func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	namespace, node, _ := s.Directory.NodeName(d.node)
 	counts, worst := d.counts()
@@ -259,8 +259,8 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	return out
 }
 
-// auditedComponent returns the first component that enforces by a mode of its own and that the agent only audited, or an empty
-// text if there is none.
+// auditedComponent returns the first component of a policy directive that the agent only audited instead of enforced.
+// Only a component whose own mode enforces counts; the text is empty without such a component.
 func auditedComponent(mode model.NodeMode, d *nodeDirective) string {
 	for i := range d.definition.Components {
 		c := &d.definition.Components[i]
@@ -271,7 +271,8 @@ func auditedComponent(mode model.NodeMode, d *nodeDirective) string {
 	return ""
 }
 
-// coveringWaiver returns the name of the first Waiver in a list that covers a component, or an empty text if none does.
+// coveringWaiver returns the name of the first Waiver (a permitted exception) that covers a component. Without such a
+// Waiver, the text is empty.
 func coveringWaiver(list []v1.ComplianceWaiver, component string) string {
 	i := slices.IndexFunc(list, func(w v1.ComplianceWaiver) bool {
 		return len(w.Components) == 0 || slices.Contains(w.Components, component)
@@ -282,8 +283,8 @@ func coveringWaiver(list []v1.ComplianceWaiver, component string) string {
 	return list[i].Name
 }
 
-// showOverridden converts a directive that has no effect on a node, because another one overrides it there, to the
-// API type.
+// showOverridden converts a policy directive that another directive overrides on a node to the API type. Such a
+// directive has no effect on the node.
 func (s *complianceRequest) showOverridden(id model.NodeID, o directory.Override) v1.Compliance {
 	namespace, node, _ := s.Directory.NodeName(id)
 	out := v1.Compliance{Namespace: namespace, Node: node, Directive: s.directiveName(namespace, o.Unit), Status: overridden, Counts: map[string]int{}}
@@ -299,7 +300,7 @@ func (s *complianceRequest) showOverridden(id model.NodeID, o directory.Override
 // overridden is the status of a directive that another one overrides. It counts nowhere.
 const overridden = "overridden"
 
-// statusNames returns the names of the statuses of a directive on a node.
+// statusNames returns the names of the statuses of a policy directive on a node.
 func statusNames() []string {
 	names := make([]string, policy.Statuses, policy.Statuses+1)
 	for i := range names {
@@ -316,8 +317,8 @@ func modeName(enforce bool) string {
 	return model.ModeAudit
 }
 
-// directiveName returns the name of a directive, preceded by the directive's namespace if that is not the namespace
-// of the request.
+// directiveName returns the name of a policy directive for an answer. If the directive is of another namespace than
+// the request, the name starts with that namespace.
 func (s *complianceRequest) directiveName(namespace string, id model.UnitID) string {
 	own, name, _ := s.Directory.SourceName(model.DirectiveSource(id))
 	if own != namespace {
@@ -376,8 +377,8 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 	return op.Answer(out), nil
 }
 
-// reportPast returns the compliance at a past time per policy, directive, node or group, and the total over the
-// included nodes.
+// reportPast returns the compliance at a past time per policy, directive, node or group. It also returns the total
+// over the included nodes.
 func (s *complianceRequest) reportPast(ctx context.Context, by string, included func(string) bool) (total row, rows map[rowName]*row, err error) {
 	policies, names, err := s.sums.present(ctx)
 	if err != nil {

@@ -17,8 +17,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestComponentsShowTheirModes reports runs of a directive that audits, with one component that enforces, and expects the mode of each
-// component by its status, and the reason if the agent audited a component that enforces. An unknown status is refused.
+// TestComponentsShowTheirModes reports runs of a policy directive that audits, and expects the API to show each
+// component's mode. One component enforces; if the agent only audited it, the answer must tell the reason. An unknown
+// status is refused.
 func TestComponentsShowTheirModes(t *testing.T) {
 	s := apitest.NewServer(t)
 	s.JoinNode("n1", nil)

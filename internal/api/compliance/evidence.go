@@ -66,7 +66,8 @@ func (s *complianceRequest) evidence(ctx context.Context, in *struct {
 	return op.Answer(e.out), nil
 }
 
-// evidenceOfNode collects the evidence of one node: runs, signatures and certificates.
+// evidenceOfNode collects the evidence about one node's runs of policy directives. It contains the runs, their
+// signatures and the certificates.
 type evidenceOfNode struct {
 	*complianceRequest
 	namespace    string
@@ -77,7 +78,7 @@ type evidenceOfNode struct {
 	sums         []compliancelog.CertificateSum // of certificates, in the order of their signatures
 }
 
-// add adds one entry of the history of directive runs to the evidence.
+// add adds one entry of the history of policy directive runs to the evidence.
 func (e *evidenceOfNode) add(c *compliancelog.Change) {
 	switch x := c.Seal; {
 	case x == nil:
@@ -105,7 +106,7 @@ func (e *evidenceOfNode) addSignature(x *compliancelog.Seal) {
 	}})
 }
 
-// addRun adds a run of a directive to the evidence.
+// addRun adds a run of a policy directive to the evidence.
 func (e *evidenceOfNode) addRun(c *compliancelog.Change) {
 	a := &c.After
 	run := &v1.EvidenceRun{Directive: e.directiveName(e.namespace, a.Unit), At: time.UnixMilli(a.Executed).UTC(), Enforced: a.Enforced, Ended: a.Ended}
@@ -122,7 +123,8 @@ func (e *evidenceOfNode) addRun(c *compliancelog.Change) {
 	e.out.Entries = append(e.out.Entries, v1.EvidenceEntry{Run: run})
 }
 
-// definitionHash adds a compiled directive to the evidence, unless it is there already, and returns its hash.
+// definitionHash adds a compiled policy directive to the evidence, and returns its hash. A directive of the evidence
+// is not added twice.
 func (e *evidenceOfNode) definitionHash(c *model.Definition, id model.DefinitionID, directive string) string {
 	if c == nil {
 		return fmt.Sprintf("unknown %d", id)
@@ -135,7 +137,8 @@ func (e *evidenceOfNode) definitionHash(c *model.Definition, id model.Definition
 	return hash
 }
 
-// addEnd adds the signature of the node's last run to the evidence, if no later run has continued the chain.
+// addEnd adds the signature of the node's last run to the evidence. It adds none if a later run has continued the
+// chain.
 func (e *evidenceOfNode) addEnd(end *reducer.Chain) {
 	if end.Number == 0 || end.Link != e.link {
 		return

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/compliancelog"
 )
 
-// History answers about past runs of directives; compliance.View implements it.
+// History answers questions about past runs of policy directives. Type compliance.View implements it.
 type History interface {
 	// RunsAt returns the last runs of a node, or of all nodes (zero), up to a time, ascending by node and directive.
 	RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]compliancelog.State, error)
@@ -27,16 +27,16 @@ type History interface {
 	HistoryBegin(ctx context.Context) (time.Time, error)
 }
 
-// AtTime is the query parameter `at`: the past time that a request asks about.
+// AtTime is the query parameter `at`, the past time about which a request asks.
 type AtTime struct {
 	At time.Time `query:"at" doc:"The last runs up to this time (RFC 3339), as they were reported; default now. Names, groups and policies are those of now."`
 }
 
-// pastRuns has, by node, the state of each directive in its last run up to a past time.
+// pastRuns has, by node, the state of each policy directive as of a past time.
 type pastRuns map[model.NodeID][]nodeDirective
 
-// prepare loads the data for a request about one node or all nodes: about the present the times at which directives were last
-// changed, about the past the runs up to that time.
+// prepare loads the data for a request about one node or all nodes. A request about the present needs the times of the
+// last changes of directives; a request about the past needs the runs until then.
 func (s *complianceRequest) prepare(ctx context.Context, of AtTime, namespace, node string) error {
 	if of.At.IsZero() {
 		begins, err := s.sums.declarationTimes(ctx)
@@ -73,7 +73,7 @@ func (s *complianceRequest) requireHistory(ctx context.Context, at time.Time) er
 		return err
 	}
 	if begin.IsZero() || at.Before(begin) {
-		e := model.Errorf(model.NotFound, "history has no directive runs at %s", at.UTC().Format(time.RFC3339))
+		e := model.Errorf(model.NotFound, "the history has no runs of policy directives at %s", at.UTC().Format(time.RFC3339))
 		if begin.IsZero() {
 			return e.WithHint("no node has reported a run yet: muster get compliance")
 		}
@@ -82,8 +82,8 @@ func (s *complianceRequest) requireHistory(ctx context.Context, at time.Time) er
 	return nil
 }
 
-// pastDirective returns the state of a directive on a node at a past time, or nil if no stored definition has the names of its
-// components.
+// pastDirective returns the state of a policy directive on a node at a past time. It returns nil if no stored
+// definition names the components of the run.
 func (s *complianceRequest) pastDirective(state *compliancelog.State) *nodeDirective {
 	definition := s.judge.Definition(state.Definition).AsDirective()
 	if definition == nil || len(definition.Components) != state.Components {
@@ -102,8 +102,8 @@ func (s *complianceRequest) pastDirective(state *compliancelog.State) *nodeDirec
 	return d
 }
 
-// overriddenOf returns the directives of a node that have no effect because others override them; for a past time it returns
-// none. History has no overridden directives of the past.
+// overriddenOf returns the policy directives of a node that other directives override. History has no overridden
+// directives of the past.
 func (s *complianceRequest) overriddenOf(node model.NodeID) []directory.Override {
 	if s.pastRuns != nil {
 		return nil
@@ -114,21 +114,22 @@ func (s *complianceRequest) overriddenOf(node model.NodeID) []directory.Override
 // maxReportDays bounds the days of a report.
 const maxReportDays = 400
 
-// daySums counts how components changed in one day: by drift, by a repair, by remediation, or by an intended change.
+// daySums counts the component changes of one day by cause. The causes are drift, repair, remediation and an intended
+// change.
 type daySums struct {
 	counts                                  policy.Counts // added and removed
 	drifted, repaired, remediated, intended int           // components
 	unfulfilled                             time.Duration // of remediated components, together
 }
 
-// component identifies a component of a directive on a node.
+// component identifies a component of a policy directive on a node.
 type component struct {
 	node     model.NodeID
 	unit     model.UnitID
 	position int
 }
 
-// dayReport computes the compliance report by day from the history of directive runs.
+// dayReport computes the compliance report by day, from the history of runs of policy directives.
 type dayReport struct {
 	since int64 // Unix ms
 	first policy.Counts
@@ -138,7 +139,7 @@ type dayReport struct {
 	definition func(model.DefinitionID) *model.Definition
 }
 
-// blocks returns the blocks of the directive version that a run belongs to.
+// blocks returns the component blocks in the version of a directive that a run was made with.
 func (r *dayReport) blocks(s *compliancelog.State) []model.Block {
 	d := r.definition(s.Definition).AsDirective()
 	if d == nil || len(d.Components) != s.Components {
@@ -228,7 +229,7 @@ func (s *complianceRequest) reportDays(ctx context.Context, in *struct {
 		since = begin
 	}
 	if since = since.UTC().Truncate(day); until.Sub(since) > maxReportDays*day {
-		return nil, model.Errorf(model.Invalid, "%d days are more than %d", until.Sub(since)/day, maxReportDays).WithHint("ask for a shorter period: since and until")
+		return nil, model.Errorf(model.Invalid, "the report would cover %d days, the limit is %d", until.Sub(since)/day, maxReportDays).WithHint("ask for a shorter period: since and until")
 	}
 	if begin.IsZero() || !since.Before(until) {
 		return op.Answer(v1.ComplianceDays{Items: []v1.ComplianceDay{}}), nil

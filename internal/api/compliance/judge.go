@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// judge decides the status of each component of directives on nodes, as of one time.
+// judge decides the status of each component of policy directives on nodes, as of one time.
 type judge struct {
 	Options
 	now    time.Time
@@ -24,7 +24,7 @@ type judge struct {
 	codes  []policy.Status                  // of all directives since reset
 }
 
-// reset starts a new list of directives as of a time, and overwrites the codes of the last list.
+// reset starts a new list of policy directives as of a time. The codes of the last list are overwritten.
 func (j *judge) reset(now time.Time) {
 	if !now.Equal(j.now) {
 		clear(j.due)
@@ -32,7 +32,7 @@ func (j *judge) reset(now time.Time) {
 	j.now, j.codes = now, j.codes[:0]
 }
 
-// nodeDirective is the state of one directive on one node.
+// nodeDirective is the state of one policy directive on one node.
 type nodeDirective struct {
 	node       model.NodeID
 	definition *model.DirectiveDefinition // as it is assigned
@@ -42,16 +42,17 @@ type nodeDirective struct {
 	until      time.Time                  // time alone changes no status until then; zero: never
 }
 
-// status returns the status of a component of the directive, as it counts now.
+// status returns the present status of a component of the policy directive.
 func (d *nodeDirective) status(position int) policy.Status { return d.codes[position] }
 
-// counts returns how many components of the directive have each status by the modes of its blocks, and the worst of these
-// statuses.
+// counts counts the components of the policy directive by status, and returns the worst status too. The modes of
+// blocks of components decide how a component counts.
 func (d *nodeDirective) counts() (counts policy.Counts, worst policy.Status) {
 	return policy.Sum(d.status, len(d.codes), d.definition.Blocks)
 }
 
-// directive returns the state of a directive on a node, computed from its last run; the run is nil if there was none.
+// directive returns the state of a policy directive on a node, computed from its last run. The run is nil for a
+// directive that has not run.
 func (j *judge) directive(node model.NodeID, unit *directory.Unit, run *reducer.Run) nodeDirective {
 	d := nodeDirective{node: node, definition: j.Version(unit, node).AsDirective(), run: run}
 	begin := j.begins[unit.ID]
@@ -67,8 +68,8 @@ func (j *judge) directive(node model.NodeID, unit *directory.Unit, run *reducer.
 	return d
 }
 
-// decide computes the statuses of a directive's components from its last run, and the end of their validity. begin is the time of the
-// directive's present assignment.
+// decide computes component statuses of a directive from its last run, and how long the statuses are valid. begin is
+// the time of the directive's present assignment.
 func (j *judge) decide(d *nodeDirective, begin time.Time) {
 	current := &policy.Expectation{Start: begin, Interval: d.definition.Interval, Heartbeat: d.definition.Heartbeat, LastDue: j.lastDue(d.definition)}
 	var run *policy.Run
@@ -115,8 +116,8 @@ func (j *judge) decide(d *nodeDirective, begin time.Time) {
 	d.until = j.horizon(current, run, decision)
 }
 
-// horizon returns the earliest time of a change that a decision makes by itself, with the same declarations, assignments and
-// runs, or zero if it never changes. It ignores the due times of calendars.
+// horizon returns the earliest time at which a decision about a policy directive changes without new data. The time is
+// zero if the decision never changes. It ignores the due times of calendars.
 func (j *judge) horizon(current *policy.Expectation, run *policy.Run, decision policy.Decision) (at time.Time) {
 	later := func(t time.Time) {
 		if !t.Before(j.now) && (at.IsZero() || t.Before(at)) {
@@ -139,8 +140,8 @@ func (j *judge) horizon(current *policy.Expectation, run *policy.Run, decision p
 	return at
 }
 
-// lastDue returns the last time of a directive's calendar whose runs must have ended by now, or zero if the directive
-// has an interval.
+// lastDue returns the newest due time of a directive whose run should be finished by now. The time is zero for a
+// directive with an interval.
 func (j *judge) lastDue(d *model.DirectiveDefinition) time.Time {
 	if d.Cron == "" {
 		return time.Time{}
@@ -162,8 +163,7 @@ func (j *judge) lastDue(d *model.DirectiveDefinition) time.Time {
 	return last
 }
 
-// keepUnchanged copies the statuses of the last run for those components whose declaration has not changed since that
-// run.
+// keepUnchanged copies statuses of the last run for components with an unchanged declaration.
 func keepUnchanged(d *nodeDirective, old *model.DirectiveDefinition) {
 	if !maps.Equal(old.Parameters, d.definition.Parameters) || !slices.Equal(old.Secrets, d.definition.Secrets) || !reflect.DeepEqual(old.Assets, d.definition.Assets) {
 		return

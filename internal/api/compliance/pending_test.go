@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestNewMemberIsPending adds a node to the group of a directive that was declared an hour ago, and expects the
-// directive to be pending on the node until its interval and five minutes have passed without a run.
+// TestNewMemberIsPending adds a node to the group of a policy directive, and expects the directive to be pending. It
+// stays pending on the node until its interval and five minutes have passed without a run.
 func TestNewMemberIsPending(t *testing.T) {
 	s := apitest.NewServer(t)
 	s.DeclareNodes("default", nil, "old", "new")

@@ -17,21 +17,22 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// slowDirectory is a directory whose method Select waits, as it does while the planner is busy.
+// slowDirectory replaces the planner's index in a test, and blocks in its method Select like a busy planner.
 type slowDirectory struct {
 	view.Directory
 	called, release chan struct{}
 }
 
-// Select tells the test about the call, waits until the test releases it, and selects no nodes.
+// Select tells the test about the call, and then waits for the test's permission to return. It selects no nodes.
 func (d slowDirectory) Select(string, *model.Targets) ([]model.NodeID, error) {
 	close(d.called)
 	<-d.release
 	return nil, nil
 }
 
-// TestDeclarationTimesWaitForNoPlanner asks for the times of declarations while a refresh waits for the planner, also with a newer version
-// of the directory. A refresh of that version, where policies select nothing else, does not ask the planner again.
+// TestDeclarationTimesWaitForNoPlanner asks for declaration times while a refresh waits for the planner, and expects
+// an immediate answer. A newer version of the directory changes nothing about that. A refresh of that version, where
+// policies select nothing else, does not ask the planner again.
 func TestDeclarationTimesWaitForNoPlanner(t *testing.T) {
 	d, draft := directory.New()
 	draft.Publish(1)
@@ -50,8 +51,9 @@ func TestDeclarationTimesWaitForNoPlanner(t *testing.T) {
 	testenv.NoError(t, s.refresh(t.Context()))
 }
 
-// TestEditJudgesOneDirective edits one of two directives on a node, which so gets another assignment, and expects the next refresh to judge only
-// that directive. Of a node with another assignment a refresh judges the directives in a roll-out, too.
+// TestEditJudgesOneDirective edits one of two policy directives, and expects the next refresh to judge only that
+// directive. The edit gives the node another assignment. Of a node with another assignment a refresh judges the
+// directives in a roll-out, too.
 func TestEditJudgesOneDirective(t *testing.T) {
 	d, draft := directory.New()
 	units := map[model.UnitID]*directory.Unit{}

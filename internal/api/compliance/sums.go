@@ -43,7 +43,7 @@ type Sums struct {
 	unplaced   map[string]string // logged errors of policies; the key is the policy's name
 }
 
-// declarations has the directives and policies that are declared in one version of the directory.
+// declarations has the directives and policies that are declared in one version of the planner's index.
 type declarations struct {
 	placements directory.Placements
 	units      map[model.UnitID]*directory.Unit
@@ -51,7 +51,7 @@ type declarations struct {
 	policies   []model.Resource
 }
 
-// placedNode is a node, the compliance of its directives, and the assignment behind these figures.
+// placedNode has a node with its assigned policy directives, and the compliance of each directive.
 type placedNode struct {
 	nodeTally
 	directory.PlacedNode
@@ -62,7 +62,7 @@ type placedNode struct {
 	deleted bool
 }
 
-// NewSums returns Sums that have computed nothing yet; their first refresh computes the compliance of all nodes.
+// NewSums returns compliance sums that are still empty. The first refresh computes the compliance of all nodes.
 func NewSums(o Options, stores view.Stores) *Sums {
 	return &Sums{stores: stores, judge: judge{Options: o}, tally: newTally(nil), nodes: map[model.NodeID]*placedNode{}, unplaced: map[string]string{}}
 }
@@ -78,15 +78,15 @@ func (s *Sums) Run(ctx context.Context) error {
 	return nil
 }
 
-// declarationTimes returns, for each directive, the time since which its declaration is unchanged. Nobody may change
-// the map.
+// declarationTimes returns, for each policy directive, the time since which its declaration is unchanged. Nobody may
+// change the map.
 func (s *Sums) declarationTimes(ctx context.Context) (map[model.UnitID]time.Time, error) {
 	declared, err := s.readDeclarations(ctx, s.Placements())
 	return declared.begins, err
 }
 
-// report returns the compliance per policy, directive, node or group, counted over the nodes of the included
-// namespaces, and the total of all these nodes.
+// report returns the compliance per policy, directive, node or group of the included namespaces. It also returns the
+// total of all their nodes.
 func (s *Sums) report(ctx context.Context, by string, included func(namespace string) bool) (total row, rows map[rowName]*row, err error) {
 	if err := s.refresh(ctx); err != nil {
 		return total, nil, err
@@ -97,8 +97,8 @@ func (s *Sums) report(ctx context.Context, by string, included func(namespace st
 	return total, rows, nil
 }
 
-// present returns the policies with their nodes and directives, and the names and groups of all nodes, as of the last
-// refresh.
+// present refreshes the sums, and returns all policies with their nodes and directives. It also returns the names and
+// groups of all nodes.
 func (s *Sums) present(ctx context.Context) (policies []*placedPolicy, names directory.Placements, err error) {
 	err = s.refresh(ctx)
 	s.mu.Lock()
@@ -109,8 +109,8 @@ func (s *Sums) present(ctx context.Context) (policies []*placedPolicy, names dir
 	return policies, s.placements, err
 }
 
-// refresh updates the sums for everything that changed since the last refresh: runs, declarations and assignments. An
-// error changes nothing.
+// refresh updates the sums for all runs, declarations and assignments to nodes since the last refresh. An error
+// changes nothing.
 func (s *Sums) refresh(ctx context.Context) error {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
@@ -193,8 +193,8 @@ func (s *Sums) refresh(ctx context.Context) error {
 	return nil
 }
 
-// judgeNode computes the counts of some directives of a node again and replaces the old counts; the directives are
-// given in ascending order.
+// judgeNode computes the counts of some policy directives of a node again, and replaces the old counts. The directives
+// are in ascending order.
 func (s *Sums) judgeNode(n *placedNode, directives []model.UnitID) {
 	var runs []reducer.Run
 	if n.all {
@@ -229,7 +229,7 @@ func (s *Sums) judgeNode(n *placedNode, directives []model.UnitID) {
 	s.tally.change(&n.nodeTally, pairs)
 }
 
-// compareCalendars adds the directives to changed whose calendar has another last due time than at the last refresh.
+// compareCalendars adds to `changed` each policy directive whose cron schedule came due since the last refresh.
 func (s *Sums) compareCalendars(changed map[model.UnitID]bool) {
 	calendars := map[model.DefinitionID]time.Time{}
 	for id, unit := range s.units {
@@ -248,8 +248,8 @@ func (s *Sums) compareCalendars(changed map[model.UnitID]bool) {
 	s.calendars = calendars
 }
 
-// readDeclarations returns the declarations of a version of the directory. It reads them only where directives or policies changed, and
-// never waits for the planner.
+// readDeclarations returns the directives and policies that are declared in one version of the planner's index. It
+// reads them only where directives or policies changed, and never waits for the planner.
 func (s *Sums) readDeclarations(ctx context.Context, placements directory.Placements) (declarations, error) {
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -269,8 +269,9 @@ func (s *Sums) readDeclarations(ctx context.Context, placements directory.Placem
 	return is, nil
 }
 
-// selectionDiffers reports whether policies may select other nodes or directives than at the last refresh, so that only such a change waits for
-// the planner. A condition on inventories may select others in each version of the directory.
+// selectionDiffers reports whether policies may select other nodes or directives than at the last refresh. Only then
+// must the refresh wait for the planner. A condition on inventories may select others in each version of the
+// directory.
 func (s *Sums) selectionDiffers(declared *declarations, placements directory.Placements) bool {
 	if !slices.EqualFunc(s.policies, declared.policies, func(a, b model.Resource) bool {
 		return a.Metadata.Namespace == b.Metadata.Namespace && a.Metadata.Name == b.Metadata.Name && reflect.DeepEqual(a.Spec, b.Spec) && !readsInventory(a.Spec.(*model.PolicySpec).Targets)
@@ -292,7 +293,8 @@ func readsInventory(t *model.Targets) bool {
 	return t != nil && (strings.Contains(t.Where, "inventory") || readsInventory(t.Except))
 }
 
-// placePolicies finds the nodes and directives of policies. A policy whose targets do not compile has none; the log says so once.
+// placePolicies finds, for each policy, the nodes and directives that belong to the policy. A policy whose targets do
+// not compile has none; the log says so once.
 func (s *Sums) placePolicies(policies []model.Resource) (placed []*placedPolicy) {
 	for i := range policies {
 		p, err := placePolicy(s.stores.Directory, policies[i].Metadata.Namespace, policies[i].Metadata.Name, policies[i].Spec.(*model.PolicySpec))
@@ -308,8 +310,8 @@ func (s *Sums) placePolicies(policies []model.Resource) (placed []*placedPolicy)
 	return placed
 }
 
-// declare takes over the declarations of a new version of the directory, and adds the directives that are declared
-// differently than before to changed.
+// declare stores the declared directives from a new version of the planner's in-memory index. It adds each directive
+// with another declaration to changed.
 func (s *Sums) declare(declared *declarations, changed map[model.UnitID]bool) {
 	for id, unit := range declared.units {
 		if s.units[id] != unit || !s.begins[id].Equal(declared.begins[id]) {
@@ -319,7 +321,7 @@ func (s *Sums) declare(declared *declarations, changed map[model.UnitID]bool) {
 	s.units, s.begins = declared.units, declared.begins
 }
 
-// placeNodes takes over the assignments and groups of all nodes from a new version of the directory.
+// placeNodes stores the assignments and groups of all nodes, from a new version of the planner's index.
 func (s *Sums) placeNodes(placements directory.Placements) {
 	s.placements = placements
 	for _, n := range s.nodes {
@@ -341,8 +343,8 @@ func (s *Sums) placeNodes(placements directory.Placements) {
 	}
 }
 
-// readDirectives finds the time since which each directive is declared as it is now: the last change of the directive, its technique or one
-// of its policies. It returns the policies, too.
+// readDirectives finds the time of the last change of each directive's declaration. A change of the directive, its
+// technique or one of its policies counts. It returns the policies, too.
 func readDirectives(ctx context.Context, stored view.Intent) (begins map[model.UnitID]time.Time, policies []model.Resource, err error) {
 	begins = map[model.UnitID]time.Time{}
 	techniques, directives := map[string]time.Time{}, map[string]model.UnitID{}
@@ -377,7 +379,7 @@ func readDirectives(ctx context.Context, stored view.Intent) (begins map[model.U
 	return begins, policies, nil
 }
 
-// policyNamed returns the policy with this name, with its nodes and directives.
+// policyNamed returns the policy with the given name, with its nodes and directives.
 func (s *complianceRequest) policyNamed(ctx context.Context, namespace, text string) (*placedPolicy, error) {
 	ns, name := model.SplitRef(cmp.Or(namespace, model.DefaultNamespaceName), text)
 	key := intent.Key{Kind: "Policy", Namespace: ns, Name: name}

@@ -28,8 +28,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestSumsEqualFullCount applies random operations, and expects the sums in each report to equal those counted from the
-// list of all directives on nodes.
+// TestSumsEqualFullCount applies random operations, and expects each report's sums to equal a full count. The test
+// counts from the list of all directives on nodes.
 func TestSumsEqualFullCount(t *testing.T) {
 	seeds := uint64(8)
 	if testing.Short() {
@@ -67,14 +67,14 @@ const randomTechniques = `
   {component: worst, reporting: worst-case-weighted-sum, block: [{component: d, filePresent: {path: /d}}, {component: e, filePresent: {path: /e}}, {component: f, filePresent: {path: /f}}]}]}}
 `
 
-// randomFleet is a test server whose declarations, nodes and directive runs change at random.
+// randomFleet is a test server whose declarations, nodes and runs of policy directives change at random.
 type randomFleet struct {
 	*apitest.Server
 	*rand.Rand
 	ran []assignedDefinition
 }
 
-// assignedDefinition is a compiled version of a directive that a node has now or had before.
+// assignedDefinition is a compiled version of a policy directive that a node has now or had before.
 type assignedDefinition struct {
 	node       model.NodeID
 	definition *model.DirectiveDefinition
@@ -186,7 +186,8 @@ func (f *randomFleet) restart() {
 	})
 }
 
-// report records the report of a run, of a directive version that the node has now or had before.
+// report records the report about one run of a policy directive. The directive's version is one that the node has now
+// or had before.
 func (f *randomFleet) report() string {
 	nodes := f.Directory.Nodes("")
 	node := nodes[f.IntN(len(nodes))]
@@ -233,14 +234,15 @@ func (f *randomFleet) get(path string, query url.Values, into any) {
 	testenv.NoError(f.T, json.NewDecoder(answer.Body).Decode(into))
 }
 
-// countedRow is a row of a report that the test has counted from the list of directives on nodes.
+// countedRow is a row of a report that the test itself has counted. The test counts from the list of directives on
+// nodes.
 type countedRow struct {
 	total policy.Counts
 	nodes map[string]*policy.Counts
 }
 
-// countAll counts the compliance by policy, directive, node or group from the list of directives on nodes; an empty
-// namespace means all.
+// countAll counts the compliance by policy, directive, node or group from the list of directives. With an empty
+// namespace, all nodes count.
 func (f *randomFleet) countAll(by, namespace string) map[string]*countedRow {
 	var list v1.ComplianceList
 	f.get("/api/v1/compliance", url.Values{"namespace": {namespace}, "limit": {"1000"}}, &list)
@@ -300,7 +302,7 @@ func (f *randomFleet) policiesOf(node model.NodeID, directive string) map[string
 	return found
 }
 
-// compare compares all reports of the server with the counts from the list of directives on nodes.
+// compare compares all reports of the server with the counts from the list of policy directives on nodes.
 func (f *randomFleet) compare(t *testing.T, done []string) {
 	t.Helper()
 	for _, by := range []string{"policy", "directive", "node", "group"} {
@@ -331,7 +333,7 @@ func (f *randomFleet) compare(t *testing.T, done []string) {
 	}
 }
 
-// differs returns how a counted row differs from the report's row, or an empty text if they are equal.
+// differs returns how a counted row differs from the report's row. The text is empty if both are equal.
 func (w *countedRow) differs(got v1.ComplianceSum) string {
 	for s, n := range w.total {
 		if got.Counts[policy.Status(s).String()] != n {
@@ -421,8 +423,8 @@ func TestSumsOfKnownCases(t *testing.T) {
 	expect("run of the changed definition", "n0 1 100.00 map[not applicable:1 repaired:1]; n1 1  map[pending:2]; all 2 100.00 map[not applicable:1 pending:2 repaired:1]; ")
 }
 
-// TestPolicyThatDoesNotCompile stores a policy whose targets do not compile, as another version may have done, and
-// expects the sums of all other policies to be right.
+// TestPolicyThatDoesNotCompile stores a policy with targets that do not compile, and expects right sums of all other
+// policies. Another version of the server may have stored such a policy.
 func TestPolicyThatDoesNotCompile(t *testing.T) {
 	f := &randomFleet{Server: apitest.NewServer(t)}
 	f.DeclareNodes("default", nil, "n0")

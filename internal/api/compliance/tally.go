@@ -21,13 +21,13 @@ type tally struct {
 	affected   []*policyTally                  // of one change
 }
 
-// directiveRow identifies the sums of one directive over the nodes of one namespace.
+// directiveRow identifies the sums of one policy directive over the nodes of one namespace.
 type directiveRow struct {
 	namespace string
 	directive model.UnitID
 }
 
-// nodeTally has the directives of one node, each with its counts.
+// nodeTally has the policy directives of one node, each with its counts.
 type nodeTally struct {
 	id        model.NodeID
 	namespace string
@@ -36,7 +36,7 @@ type nodeTally struct {
 	total     policy.Counts
 }
 
-// pair has the component counts of one directive on one node.
+// pair has the component counts of one policy directive on one node.
 type pair struct {
 	directive model.UnitID
 	until     uint32 // time alone changes no count until then, Unix s
@@ -64,7 +64,7 @@ func (p *placedPolicy) equal(o *placedPolicy) bool {
 	return p.namespace == o.namespace && p.name == o.name && slices.Equal(p.directives, o.directives) && p.nodes.Equals(o.nodes)
 }
 
-// row has the numbers of components by status, added up over nodes: one row of a report.
+// row is one row of a report with its numbers of components by status. The numbers are added up over nodes.
 type row struct {
 	total  policy.Counts
 	nodes  int
@@ -72,7 +72,7 @@ type row struct {
 	shared int   // such nodes
 }
 
-// add adds the counts of one node to the row, or subtracts them if sign is -1.
+// add adds the counts of one node to the row. With sign -1, it subtracts the counts.
 func (r *row) add(c *policy.Counts, sign int) {
 	r.nodes += sign
 	for i, n := range c {
@@ -84,7 +84,7 @@ func (r *row) add(c *policy.Counts, sign int) {
 	}
 }
 
-// merge adds the counts of another row to this one.
+// merge adds the counts of another row to the row.
 func (r *row) merge(o *row) {
 	r.total.Add(&o.total)
 	r.nodes, r.shares, r.shared = r.nodes+o.nodes, r.shares+o.shares, r.shared+o.shared
@@ -94,8 +94,8 @@ func (r *row) merge(o *row) {
 // any number of changes.
 const wholeShare = 1 << 32
 
-// share returns the share of components that are as declared; pending and waived ones do not count, and ok is false if
-// none counts.
+// share returns the share of components that are as declared. Pending and waived components do not count; ok is false
+// if none counts.
 func share(c *policy.Counts) (of int64, ok bool) {
 	fulfilled, total := int64(0), int64(0)
 	for s, n := range c {
@@ -113,14 +113,14 @@ func share(c *policy.Counts) (of int64, ok bool) {
 	return fulfilled * wholeShare / total, true
 }
 
-// newTally returns a tally of these policies, in which no node is counted yet.
+// newTally returns a tally of the given policies, in which no node is counted yet.
 func newTally(policies []*placedPolicy) *tally {
 	t := &tally{nodes: map[model.NodeID]*nodeTally{}, directives: map[directiveRow]*row{}}
 	t.place(policies)
 	return t
 }
 
-// place replaces the policies, and computes the sums of those that changed again.
+// place replaces the policies, and computes the sums of changed policies again.
 func (t *tally) place(policies []*placedPolicy) {
 	before := map[string]*policyTally{}
 	for _, p := range t.policies {
@@ -144,8 +144,8 @@ func (t *tally) place(policies []*placedPolicy) {
 	}
 }
 
-// add adds the counts of a node to the sums of the policy, or subtracts them if sign is -1, unless the node has none of
-// the policy's directives.
+// add adds the counts of a node to the sums of the policy. With sign -1, it subtracts the counts; a node without the
+// policy's directives does not count.
 func (p *policyTally) add(n *nodeTally, sign int) {
 	var sum policy.Counts
 	found := false
@@ -161,7 +161,8 @@ func (p *policyTally) add(n *nodeTally, sign int) {
 	}
 }
 
-// addTo adds counts of a node to the row with a key, or removes them (sign -1). It deletes a row without nodes.
+// addTo adds a node's component counts to the report row with the given key. With sign -1, it subtracts the counts. It
+// deletes a row without nodes.
 func addTo[K comparable](rows map[K]*row, key K, counts *policy.Counts, sign int) {
 	r := rows[key]
 	if r == nil {
@@ -173,7 +174,8 @@ func addTo[K comparable](rows map[K]*row, key K, counts *policy.Counts, sign int
 	}
 }
 
-// find returns the index of a directive among those of the node, or the index at which to insert it.
+// find returns the index of a policy directive among the node's directives. For a directive that the node lacks, it
+// returns the index at which to insert.
 func (n *nodeTally) find(directive model.UnitID) (int, bool) {
 	low, high := 0, len(n.pairs)
 	for low < high {
@@ -186,7 +188,8 @@ func (n *nodeTally) find(directive model.UnitID) (int, bool) {
 	return low, low < len(n.pairs) && n.pairs[low].directive == directive
 }
 
-// change replaces pairs of a node; a pair without counts is removed. It overwrites the list.
+// change replaces the counts of some policy directives on a node. A directive without counts is removed. It overwrites
+// the list.
 func (t *tally) change(n *nodeTally, list []pair) {
 	list = slices.DeleteFunc(list, func(p pair) bool {
 		at, found := n.find(p.directive)
@@ -224,7 +227,7 @@ func (t *tally) change(n *nodeTally, list []pair) {
 	t.add(n, list, 1)
 }
 
-// add adds the present counts of a node's directives to the sums, or subtracts them if sign is -1.
+// add adds the present counts of a node's policy directives to the sums. With sign -1, it subtracts the counts.
 func (t *tally) add(n *nodeTally, list []pair, sign int) {
 	for _, p := range list {
 		if at, found := n.find(p.directive); found {
@@ -250,14 +253,14 @@ func (t *tally) remove(n *nodeTally) {
 	delete(t.nodes, n.id)
 }
 
-// rowName identifies a row of a report: a policy, directive, group or node.
+// rowName identifies a row of a report, which is about a policy, directive, group or node.
 type rowName struct {
 	namespace, name string
 	directive       model.UnitID
 }
 
-// report returns the compliance per policy, directive, node or group, counted over the nodes of the included
-// namespaces, and the total of all these nodes.
+// report returns the compliance per policy, directive, node or group of the included namespaces. It also returns the
+// total of all their nodes.
 func (t *tally) report(by string, included func(namespace string) bool, names directory.Placements) (total row, rows map[rowName]*row) {
 	rows = map[rowName]*row{}
 	at := func(name rowName) *row {

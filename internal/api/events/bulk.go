@@ -27,7 +27,8 @@ const (
 	bulkTimeout = 45 * time.Second
 )
 
-// bulkVerb describes a verb that acts on many events: acknowledge, unacknowledge, resolve or delete.
+// bulkVerb describes a bulk action, one action on many events. The verbs are acknowledge, unacknowledge, resolve and
+// delete.
 type bulkVerb struct {
 	verb, summary string
 	need          access.Verb
@@ -35,7 +36,7 @@ type bulkVerb struct {
 	reasonToSkip func(*event.State) string
 }
 
-// bulkVerbs returns the verbs of bulk actions: acknowledge, unacknowledge, resolve and delete.
+// bulkVerbs returns the verbs of bulk actions on events. They are acknowledge, unacknowledge, resolve and delete.
 func bulkVerbs() []bulkVerb {
 	open := func(s *event.State) string {
 		if s.Problem == nil {
@@ -71,7 +72,8 @@ func registerBulk(at eventOperations) {
 	}
 }
 
-// bulkEvent is the node, check and status of one event that a bulk action (one action on many events) selects.
+// bulkEvent is one event that a bulk action on many events selects. It has the node, check, status and open problem of
+// the event.
 type bulkEvent struct {
 	node     model.NodeID
 	source   model.Source
@@ -80,7 +82,7 @@ type bulkEvent struct {
 	problem  string // id of the problem that was open when the events were selected; empty: none
 }
 
-// runBulkAction applies an action to all events that match a filter, and records it in the audit.
+// runBulkAction applies an action to all events that match a filter, and writes to the audit log.
 func (s *eventRequest) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.BulkRequest) (*op.Body[v1.BulkDone], error) {
 	action := wire.Action{Verb: v.verb, Note: in.Note, By: access.CallerOf(ctx).User}
 	if !in.Until.IsZero() {
@@ -133,7 +135,7 @@ func (s *eventRequest) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.Bu
 	return op.Answer(out), nil
 }
 
-// bulkOutcome formats the numbers of changed and skipped events of a bulk action for the audit
+// bulkOutcome formats the numbers of changed and skipped events of a bulk action for the audit log
 func bulkOutcome(out *v1.BulkDone) string {
 	text := fmt.Sprintf("%d of %d done", out.Done, out.Matched)
 	for i := range out.Skipped {
@@ -142,7 +144,7 @@ func bulkOutcome(out *v1.BulkDone) string {
 	return text
 }
 
-// describeSelection formats the filter of a bulk action for the audit, such as "node web01, status CRITICAL".
+// describeSelection formats the filter of a bulk action for the audit log, such as "node web01, status CRITICAL".
 func describeSelection(in *v1.BulkRequest) string {
 	var words []string
 	for _, one := range []struct{ name, value string }{{"node", in.Node}, {"check", in.Check}, {"group", in.Group}, {"status", in.Status}, {"labels", in.Selector}, {"where", in.Where}} {
@@ -181,7 +183,7 @@ func (s *eventRequest) selectEvents(ctx context.Context, v *bulkVerb, in *v1.Bul
 	return list, nil
 }
 
-// openProblemID returns the id of the open problem of an event, or "" if there is none.
+// openProblemID returns the id of an event's open problem, or "" without an open problem.
 func openProblemID(st *event.State) string {
 	if st.Problem == nil {
 		return ""
@@ -214,8 +216,8 @@ func (l *skippedEvents) addSkippedEvent(s *eventRequest, e bulkEvent, failed boo
 	}
 }
 
-// actOnEvents applies an action to events, a limited number in parallel, and returns the events that it did not
-// change
+// actOnEvents applies an action to events, a limited number in parallel. It returns the events that the action did not
+// change.
 func (s *eventRequest) actOnEvents(ctx context.Context, v *bulkVerb, list []bulkEvent, action wire.Action) []v1.BulkSkipped {
 	ctx, cancel := context.WithTimeout(ctx, bulkTimeout)
 	defer cancel()

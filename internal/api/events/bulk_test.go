@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// queryRecorder is a test replacement of the events in memory: it records the query and returns two events, the less
-// severe one first.
+// queryRecorder replaces the events in memory in a test, and records the query. It returns two events, the less severe
+// one first.
 type queryRecorder struct {
 	event.Reader
 	query event.Query
@@ -24,8 +24,8 @@ func (r *queryRecorder) List(_ context.Context, q event.Query) (event.Page, erro
 	return event.Page{States: []event.State{{Node: 1, Severity: model.Average}, {Node: 2, Severity: model.Disaster}}}, nil
 }
 
-// TestBulkActionListsEventsByNode expects a bulk action to read events in the order of nodes, so that it misses no
-// event whose severity changes meanwhile. The answer still shows the worst event first.
+// TestBulkActionListsEventsByNode expects a bulk action to read events in the order of nodes. A severity that changes
+// meanwhile then hides no event. The answer still shows the worst event first.
 func TestBulkActionListsEventsByNode(t *testing.T) {
 	reader := &queryRecorder{}
 	s := &eventRequest{Request: op.Request{View: view.New(view.Stores{Directory: oneNodeDirectory{}, Events: reader}, view.Live{})}}

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// oneNodeDirectory is a directory with one node, web01.
+// oneNodeDirectory replaces the planner's index in a test, with one node named web01.
 type oneNodeDirectory struct{ view.Directory }
 
 // NodeName returns the name of the only node.
@@ -34,7 +34,7 @@ func (oneNodeDirectory) SourceName(model.Source) (string, string, bool) {
 	return "default", "disk", true
 }
 
-// newOneNodeView returns the server's state as an API request sees it, with one node and no events.
+// newOneNodeView returns a view of the server's state with one node and no events.
 func newOneNodeView() *view.View {
 	return view.New(view.Stores{Directory: oneNodeDirectory{}, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }}, view.Live{})
 }

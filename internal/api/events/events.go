@@ -37,7 +37,7 @@ func registerEvents(at eventOperations) {
 	op.Handle(at, op.Delete("deleteEvent", one, "events", "Delete an event; the next result creates it again"), access.NeedOn(access.Change, "event"), (*eventRequest).deleteEvent)
 }
 
-// listEventsInput has the parameters of the list of events: filter, limit and page token.
+// listEventsInput has the filter, the limit and the page token of a list of events.
 type listEventsInput struct {
 	Filter
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
@@ -105,7 +105,7 @@ func (s *eventRequest) resolveEvent(ctx context.Context, in *struct {
 	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "resolve", Note: in.Body.Note})
 }
 
-// acknowledgeEvent acknowledges the open problem of an event, optionally until a time.
+// acknowledgeEvent acknowledges the open problem of an event, optionally with an end time.
 func (s *eventRequest) acknowledgeEvent(ctx context.Context, in *struct {
 	Path
 	Body v1.Acknowledgement
@@ -156,7 +156,7 @@ func (s *eventRequest) unacknowledgeEvent(ctx context.Context, in *struct {
 	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "unacknowledge", Note: in.Body.Note})
 }
 
-// findFailingEvent returns an event with an open problem, or an error that it has none.
+// findFailingEvent returns an event with an open problem. An event without an open problem is an error.
 func (s *eventRequest) findFailingEvent(ctx context.Context, in Path) (event.State, error) {
 	st, err := FindEvent(ctx, s.View, in)
 	if err == nil && st.Problem == nil {
@@ -177,7 +177,7 @@ func (s *eventRequest) deleteEvent(ctx context.Context, in *struct {
 	return nil, s.recordAction(ctx, &st, wire.Action{Verb: "delete", Note: in.Note})
 }
 
-// recordAction writes the caller's action on an event to the journal and waits until it is durable.
+// recordAction writes the caller's action on an event to the journal, and waits until the action is durable.
 func (s *eventRequest) recordAction(ctx context.Context, st *event.State, a wire.Action) error {
 	a.Check, a.Instance, a.By = st.Check, st.Instance, access.CallerOf(ctx).User
 	return s.Actions.Act(ctx, st.Node, a)
@@ -194,7 +194,7 @@ type Options struct {
 	Actions Actions
 }
 
-// eventRequest handles an HTTP request about events; its methods are the operations.
+// eventRequest handles an HTTP request about events. Its methods are the operations of the API.
 type eventRequest struct {
 	op.Request
 	Options
@@ -205,7 +205,7 @@ type eventRequest struct {
 // eventOperations is the set of operations about events.
 type eventOperations = op.OperationSet[*eventRequest]
 
-// Register adds the operations about events.
+// Register adds the API operations about events to the server.
 func Register(r *op.Routes, o Options) {
 	watches, open := op.NewUserQuota(r.Queues, "watches"), prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_api_watches", Help: "Number of open watches."})
 	r.Metrics.Register(open)
@@ -255,7 +255,7 @@ func NameEvent(v *view.View, st *event.State) (e v1.Event) {
 	return e
 }
 
-// sensuStateWord returns Sensu's word for the state of an event: passing, failing or flapping.
+// sensuStateWord returns Sensu's word for the state of an event, such as passing, failing or flapping.
 func sensuStateWord(st *event.State) string {
 	switch {
 	case st.Flapping:
@@ -271,8 +271,7 @@ func ShowProblem(v *view.View, p model.Problem, source string) *v1.OpenProblem {
 	return &v1.OpenProblem{Problem: p, Names: v1.NamesOf(p.Status, p.Severity), Source: ShowSource(p.Source, source), Holds: notification.ActiveHolds(v, &p)}
 }
 
-// unpackStatusHistory decodes the last statuses of an event, which are packed into the bits of a number, oldest
-// first.
+// unpackStatusHistory decodes the last statuses of an event, oldest first. They are packed into the bits of a number.
 func unpackStatusHistory(st *event.State) []int {
 	n := min(int(st.HistoryLen), model.HistoryDepth)
 	out := make([]int, n)
@@ -294,7 +293,7 @@ func listPipelineErrors(v *view.View, node model.NodeID, check model.CheckID) (n
 	return notes
 }
 
-// NameSource converts the source of a problem to the API type Source, with the name that it has now.
+// NameSource converts the source of a problem to the API type Source, with the present name.
 func NameSource(v *view.View, s model.Source) v1.Source {
 	_, name, _ := v.Directory.SourceName(s)
 	return ShowSource(s, name)

@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// limitToGroup restricts an event query to the member nodes of a group; an empty group name means no restriction.
+// limitToGroup restricts an event query to the members of a group. An empty group name means no restriction.
 func limitToGroup(ctx context.Context, v *view.View, q *event.Query, namespace, group string) (err error) {
 	if group == "" {
 		return nil
@@ -36,7 +36,7 @@ func limitToGroup(ctx context.Context, v *view.View, q *event.Query, namespace, 
 	return err
 }
 
-// Selection has the query parameters that select events: namespace, node, check and group.
+// Selection has the query parameters that select events by namespace, node, check and group.
 type Selection struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Node      string `query:"node" maxLength:"253"`
@@ -56,7 +56,7 @@ type Filter struct {
 // maxShownNamespaces is the greatest number of further namespaces whose events an answer counts.
 const maxShownNamespaces = 5
 
-// CountNamespaces counts the events of each namespace except one, sorted by the number of failing events
+// CountNamespaces counts the events of all namespaces except the given one, most failing events first
 func CountNamespaces(v *view.View, except string) (list []v1.NamespaceEvents) {
 	for id, c := range v.Events.CountsByNamespace() {
 		if name, ok := v.Directory.NamespaceName(id); ok && name != except && c.States > 0 {
@@ -138,7 +138,7 @@ func BuildQuery(ctx context.Context, v *view.View, in *Filter) (event.Query, err
 	return q, limitToGroup(ctx, v, &q, in.Namespace, in.Group)
 }
 
-// Path has the path parameters of one event: namespace, node and check.
+// Path has the namespace, node and check in the path of one event.
 type Path struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Node      string `path:"node" maxLength:"253"`
@@ -195,8 +195,8 @@ func firstResultText(v *view.View, node model.NodeID, source model.Source) strin
 	return "the check runs on this node, its first result is due within " + model.Duration(definition.Interval).String()
 }
 
-// FindSourceOn finds the check or trigger that an event path names: among those on the node, else in the node's
-// namespace.
+// FindSourceOn finds the check or trigger that an event path names. Sources on the node come before other sources of
+// its namespace.
 func FindSourceOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.Source, error) {
 	sources := slices.DeleteFunc(v.FindSourcesByName([]string{in.Namespace}, in.Check), func(source model.Source) bool {
 		_, ok := v.Events.Get(node, source) // of a trigger that its Template no longer has
@@ -300,8 +300,8 @@ func newConditionActivation(w *where.CompiledCondition, v *view.View) *condition
 	return x
 }
 
-// matchEvent reports whether the CEL condition is true for an event. An error of evaluation (an index out of range,
-// say) makes it false.
+// matchEvent reports whether a CEL condition is true for an event. An error of evaluation (an index out of range, say)
+// makes it false.
 func (x *conditionActivation) matchEvent(s *event.State) (bool, error) {
 	if x.state = s; x.readsNode {
 		x.node.Read(s.Node)
@@ -321,8 +321,8 @@ func (x *conditionActivation) ResolveName(name string) (any, bool) {
 	return x.node.ResolveName(name)
 }
 
-// checkNameOf returns the name of a check, and caches it for the request. Events of one check often follow each
-// other, so the function remembers the last name.
+// checkNameOf returns the name of a check for a CEL condition. Events of one check often follow each other, so the
+// function remembers the last name.
 func (x *conditionActivation) checkNameOf(source model.Source) string {
 	if x.source != source {
 		_, name, _ := x.directory.SourceName(source)

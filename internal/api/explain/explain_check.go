@@ -44,7 +44,7 @@ func (s *explainRequest) explainCheck(ctx context.Context, in *events.Path) (*op
 	return op.Answer(c.out), nil
 }
 
-// declarationLink returns the trace step about the last change of a resource: author, revision and reason.
+// declarationLink returns the trace step about the last change of a resource. It has the author, revision and reason.
 func (s *explainRequest) declarationLink(ctx context.Context, key intent.Key) (v1.Link, error) {
 	entries, err := s.Intent.Audit(ctx, intent.ChangeQuery{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Limit: 1}, true)
 	if err != nil || len(entries) == 0 {
@@ -62,8 +62,8 @@ func (s *explainRequest) declarationLink(ctx context.Context, key intent.Key) (v
 	return v1.Link{Name: "declared", Holds: true, Text: text, At: last.At}, nil
 }
 
-// traceBuilder builds the steps that muster why shows for a check on a node, from the declaration to the
-// notifications.
+// traceBuilder builds the steps by which muster why explains a check on a node. The steps go from the declaration to
+// the notifications.
 type traceBuilder struct {
 	*explainRequest
 	ctx         context.Context
@@ -79,14 +79,14 @@ type traceBuilder struct {
 	noAgent, stopped bool // no agent is connected; the agent was stopped on purpose
 }
 
-// addTraceLink adds a step with a name and a text to the trace; the parameter holds is false if this step is the
-// reason why nothing follows.
+// addTraceLink adds a step with a name and a text to the trace. Parameter holds is false if nothing follows because of
+// this step.
 func (c *traceBuilder) addTraceLink(name string, holds bool, format string, args ...any) *v1.Link {
 	c.out.Links = append(c.out.Links, v1.Link{Name: name, Holds: holds, Text: fmt.Sprintf(format, args...)})
 	return &c.out.Links[len(c.out.Links)-1]
 }
 
-// addAllLinks adds all steps of the trace, from the declared check to its notifications, and stops at a step that
+// addAllLinks adds all steps of the trace, from the declared check to its notifications. It stops at a step that
 // failed.
 func (c *traceBuilder) addAllLinks() error {
 	spec, err := c.addTargetLink()
@@ -182,7 +182,8 @@ func (c *traceBuilder) addMissingPropertyLinks() {
 // reachedLimitAge is the greatest age of a reached limit that counts as a reason.
 const reachedLimitAge = time.Hour
 
-// addReachedLimitLinks adds a trace step for each namespace limit that refused results of the node in the last hour
+// addReachedLimitLinks adds a trace step for each namespace limit that lately refused results of the node. Only the
+// last hour counts.
 func (c *traceBuilder) addReachedLimitLinks() {
 	for _, l := range c.Limits(c.out.Namespace) {
 		if l.Node == c.out.Node && c.Now().Sub(l.Last) < reachedLimitAge {
@@ -191,7 +192,7 @@ func (c *traceBuilder) addReachedLimitLinks() {
 	}
 }
 
-// addTargetLink adds a trace step that shows which of the check's targets selects the node. spec is nil for a
+// addTargetLink adds a trace step about the target of the check by which the node is selected. spec is nil for a
 // built-in check.
 func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	switch c.source.Kind {
@@ -247,8 +248,8 @@ var quietChecks = map[model.CheckID]string{
 	model.MetricsCheck:  "no Sensu agent sent metrics of this node without a check",
 }
 
-// addTemplateLink adds a trace step about the Template that contains the trigger: whether it applies to the node, and
-// its last change
+// addTemplateLink adds a trace step about the Template that contains the trigger. It tells whether the Template
+// applies to the node, and its last change.
 func (c *traceBuilder) addTemplateLink() error {
 	namespace, name, _ := c.Directory.SourceName(c.source)
 	c.targeted = c.Directory.RunsUnit(c.node, c.check)
@@ -262,7 +263,8 @@ func (c *traceBuilder) addTemplateLink() error {
 	return err
 }
 
-// addWaiverLinks adds a trace step for the directive's grace period, and for each Waiver that covers components of it on the node
+// addWaiverLinks adds trace steps for a directive's grace period and its Waivers (permitted exceptions). A Waiver
+// counts if it covers components of the directive on the node.
 func (c *traceBuilder) addWaiverLinks() error {
 	unit := c.Directory.SourceUnit(c.source)
 	if unit == nil || unit.Definition.AsDirective() == nil {
@@ -281,7 +283,8 @@ func (c *traceBuilder) addWaiverLinks() error {
 	return nil
 }
 
-// addRuleGroupLink adds a trace step about the RuleGroup that raises the alert: its rule, and its last change.
+// addRuleGroupLink adds a trace step about the rule and the RuleGroup that raise an alert. A second step tells the
+// last change of the RuleGroup.
 func (c *traceBuilder) addRuleGroupLink() error {
 	namespace, name, _ := c.Directory.SourceName(c.source)
 	unit := c.Directory.SourceUnit(c.source)
@@ -299,7 +302,7 @@ func (c *traceBuilder) addRuleGroupLink() error {
 	return err
 }
 
-// explainMissingResult adds the reason why the check has no result, such as a first run that is not due yet.
+// explainMissingResult returns the reason why a check has no result, such as an agent without a connection.
 func (c *traceBuilder) explainMissingResult(spec *model.CheckSpec) string {
 	for _, link := range c.out.Links {
 		if !link.Holds {
@@ -318,7 +321,8 @@ func (c *traceBuilder) explainMissingResult(spec *model.CheckSpec) string {
 	return "none: a new check runs within 10 seconds; the result arrives when it ends"
 }
 
-// explainMissingRun explains why a directive has no event on the node: its runs have made none, or the first run has not come.
+// explainMissingRun explains why a policy directive has no event on the node. Either its runs were compliant, or the
+// first run has not come.
 func (c *traceBuilder) explainMissingRun() string {
 	name := c.out.Node + "/" + strings.TrimSuffix(c.out.Check, ":"+model.ComplianceInstance)
 	unit := c.Directory.SourceUnit(c.source)
@@ -339,8 +343,8 @@ func explainMissingProblem(st *event.State, spec *model.CheckSpec) string {
 	return "none open: this status opens no problem"
 }
 
-// nextKeepaliveProblem returns the trace step about a keepalive that is OK: the time at which a problem opens if the agent
-// stays silent, or the reason why none does.
+// nextKeepaliveProblem returns the trace step about the possible next problem of a healthy keepalive. It tells when a
+// problem opens if the agent stays silent, or why none opens.
 func (c *traceBuilder) nextKeepaliveProblem() v1.Link {
 	link := v1.Link{Name: "problem", Holds: true}
 	node := c.Events.Summaries([]model.NodeID{c.node})[0]
@@ -379,8 +383,8 @@ func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 	return c.explainMissingDelivery(problem, list, routes)
 }
 
-// addDeliveryLink adds a trace step for a notification (delivery): whether the handler accepted it, or since when it
-// fails, with the answer and the time of the next attempt
+// addDeliveryLink adds a trace step about one notification to a handler. It tells whether the handler accepted, or
+// since when it fails, with its answer and the next attempt.
 func (c *traceBuilder) addDeliveryLink(d *history.Delivery) {
 	link := c.addTraceLink("notified", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
 	switch link.At = d.Ended; d.State {
@@ -403,7 +407,8 @@ func (c *traceBuilder) addDeliveryLink(d *history.Delivery) {
 	}
 }
 
-// handlerArgument returns the name of a handler as one writes it in a command, with -n outside namespace default.
+// handlerArgument returns a handler's name as an argument of a command. Outside namespace default, -n and the
+// namespace follow.
 func (c *traceBuilder) handlerArgument(h history.HandlerRef) string {
 	if h.Namespace == model.DefaultNamespaceName {
 		return h.Name
@@ -411,8 +416,8 @@ func (c *traceBuilder) handlerArgument(h history.HandlerRef) string {
 	return h.Name + " -n " + h.Namespace
 }
 
-// addUnsentOfLastProblem adds a trace step for each unsent notification about the event's last, closed problem, such
-// as the notification of its recovery
+// addUnsentOfLastProblem adds a trace step for each unsent notification about the event's last, closed problem. The
+// notification of the recovery can be among them.
 func (c *traceBuilder) addUnsentOfLastProblem() error {
 	last, err := c.History.Problems(c.ctx, history.ProblemQuery{Namespace: c.out.Namespace, NodeID: c.node, Check: c.out.Check, Limit: 1})
 	if err != nil || len(last) == 0 || last[0].Closed.IsZero() {
@@ -430,7 +435,7 @@ func (c *traceBuilder) addUnsentOfLastProblem() error {
 	return nil
 }
 
-// addEscalationLink adds a step about the next notification of a route, or the reason why the route sends none.
+// addEscalationLink adds a step about a route's next notification, or the reason why the route sends none.
 func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Escalation, deliveries []history.Delivery) {
 	ns, name := model.SplitRef("", e.Route)
 	to, ok := c.Routing.Route(route.Name{Namespace: ns, Name: name})
@@ -480,8 +485,7 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	}
 }
 
-// holdAt returns a reason why a message of a route about the problem waits now and still will when it is due, or nil
-// if there is none.
+// holdAt returns the reason why a route's message still waits at its due time, or nil.
 func (c *traceBuilder) holdAt(problem *model.Problem, routeName string, due time.Time) *v1.NotificationHold {
 	for _, h := range notification.ActiveHolds(c.View, problem) {
 		if (h.Until.IsZero() || h.Until.After(due)) && !h.Drop && (h.Kind != string(route.Muted) || h.By == routeName) {
@@ -499,8 +503,8 @@ func notifiedNames(list []history.NotifiedHandler) (names []route.Name) {
 	return names
 }
 
-// notifiedText describes which handlers of a route were notified, and names the previous route if the problem has
-// moved from one route to another. It returns false if a handler has accepted no message.
+// notifiedText describes which handlers of a route were notified. It names the previous route of a problem that has
+// moved to another route. It returns false if a handler has accepted no message.
 func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.Delivery) (text string, all bool) {
 	if len(e.Notified) == 0 {
 		return "nobody is notified", true
@@ -526,8 +530,8 @@ func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.
 	return strings.Join(parts, ", "), all
 }
 
-// unsentText describes why a handler has accepted none of the deliveries, or returns "" if it accepted one or has
-// none.
+// unsentText describes why a handler has accepted no notification of a problem. It returns "" if the handler accepted
+// one or got none.
 func unsentText(handler history.HandlerRef, deliveries []history.Delivery) (text string) {
 	for _, d := range deliveries {
 		switch {
@@ -545,8 +549,8 @@ func unsentText(handler history.HandlerRef, deliveries []history.Delivery) (text
 	return text
 }
 
-// explainMissingDelivery adds the reason why nobody is notified of a problem, or why a route that matches the problem
-// is not used.
+// explainMissingDelivery adds the reason why nobody is notified of a problem. It also tells why a matching route is
+// not used.
 func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries []history.Delivery, escalations []history.Escalation) error {
 	to, by := notification.Routes(c.View, route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), notification.Definition(c.View, c.node, c.source))
 	if to = slices.DeleteFunc(to, func(r *route.Route) bool {
@@ -587,7 +591,7 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 	return nil
 }
 
-// addMissingHandlerLinks adds a trace step for each handler that a route names but that does not exist
+// addMissingHandlerLinks adds a trace step for each handler of a route that does not exist.
 func (c *traceBuilder) addMissingHandlerLinks(names []route.Name) {
 	for _, name := range names {
 		if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
@@ -601,8 +605,7 @@ func holdReason(h *route.Hold) string {
 	return notification.ShowHolds([]route.Hold{*h})[0].Text()
 }
 
-// endHoldHint returns the command that ends the reason why notifications wait, such as a silence or a maintenance
-// window
+// endHoldHint returns the command that ends a cause of waiting notifications, such as a silence.
 func (c *traceBuilder) endHoldHint(h *route.Hold) string {
 	flag := ""
 	if h.By.Namespace != model.DefaultNamespaceName {
@@ -640,7 +643,7 @@ func handlerNames(refs []history.HandlerRef) (names []route.Name) {
 	return names
 }
 
-// shortName returns a handler or route name, without the namespace if it is the event's own.
+// shortName returns the name of a handler or route, without the event's own namespace.
 func (c *traceBuilder) shortName(n route.Name) string {
 	if n.Namespace == c.out.Namespace {
 		return n.Name
@@ -670,7 +673,7 @@ func (c *traceBuilder) firstStepsText(routes []*route.Route) string {
 	return strings.Join(parts, "; ")
 }
 
-// repetitionsText formats a number of repetitions: once, 2 times.
+// repetitionsText formats a number of repetitions, such as once or 2 times.
 func repetitionsText(n int) string {
 	if n == 1 {
 		return "once"
@@ -678,10 +681,10 @@ func repetitionsText(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// explainRequest handles the HTTP request of muster why; its methods are the operations.
+// explainRequest handles an HTTP request of muster why. Its methods are the operations of the API.
 type explainRequest struct{ op.Request }
 
-// Register adds the operations of muster why: they explain the state of a check or node.
+// Register adds the API operations of muster why, which explain the state of a check or node.
 func Register(r *op.Routes) {
 	at := op.NewOperationSet(r, func(q op.Request) *explainRequest { return &explainRequest{q} })
 	op.Handle(at, op.Get("whyNode", "/api/v1/why/{namespace}/{node}", "nodes", "The reasons for a node's groups and checks"), access.NeedOn(access.Read, "Node"), (*explainRequest).explainNode)

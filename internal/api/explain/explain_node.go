@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// explainNode answers muster why for a node: it lists why the node is in its groups and runs its checks.
+// explainNode answers muster why for a node, with the reasons for its groups and checks.
 func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Node      string `path:"node" maxLength:"253"`
@@ -52,7 +52,7 @@ func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// assignedChecksLink returns the trace step that lists the node's checks with the reasons why they are assigned.
+// assignedChecksLink returns the trace step with the node's checks and the reasons for their assignment.
 func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string) v1.Link {
 	link := v1.Link{Name: "checks", Text: "no checks: the targets of no check select this node; list checks: muster get checks"}
 	count, names, because := 0, map[string][]string{}, map[string][]v1.Link{}
@@ -132,7 +132,7 @@ func (s *explainRequest) agentLink(node model.NodeID) v1.Link {
 	return link
 }
 
-// sessionLinks returns trace steps about the agent's session: version, clock offset and restrictions.
+// sessionLinks returns trace steps about the agent's session, with version, clock offset and restrictions.
 func (s *explainRequest) sessionLinks(node model.NodeID) (under []v1.Link) {
 	a, ok := s.Agent(node)
 	if !ok {
@@ -148,11 +148,11 @@ func (s *explainRequest) sessionLinks(node model.NodeID) (under []v1.Link) {
 	return under
 }
 
-// notRunningReason returns the reason why an assigned check or Template does not run on the node, as a sentence.
+// notRunningReason describes in a sentence why an assigned check or Template does not run on the node.
 func notRunningReason(u v1.IdleUnit) string { return u.Name + " is not in force: " + u.Reason }
 
-// clockOffsetText formats how far the node's clock differs from the server's, for a sentence such as "its clock is 3s
-// ahead of the server's": the words "3s ahead of" or "3s behind".
+// clockOffsetText describes the difference between the clocks of node and server, such as "3s ahead of". The words
+// complete the sentence "its clock is 3s ahead of the server's".
 func clockOffsetText(off time.Duration) string {
 	if off > 0 {
 		return model.Duration(off.Round(time.Second)).String() + " ahead of"

@@ -31,7 +31,7 @@ const (
 	samplesEnd   = "/api/v1/write"
 )
 
-// Options has the parts of the server that receive alerts, samples and callbacks.
+// Options has the parts of the server that receive alerts, metric samples and callbacks.
 type Options struct {
 	// Secret reads the secret of a handler, with which its service signs callbacks; nil: no callbacks.
 	Secret func(context.Context, model.Secret) (string, error)
@@ -42,12 +42,12 @@ type Options struct {
 	Actions events.Actions
 }
 
-// IsInboundPath reports whether a path is for alerts, samples or callbacks of other systems.
+// IsInboundPath reports whether other systems send alerts, metric samples or callbacks to a URL path.
 func IsInboundPath(path string) bool {
 	return strings.HasPrefix(path, alertsPath) || strings.HasPrefix(path, callbackPath) || strings.HasPrefix(path, samplesPath) && strings.HasSuffix(path, samplesEnd)
 }
 
-// Register adds the paths on which other systems send alerts, samples and callbacks.
+// Register adds the URL paths to which other systems send alerts, metric samples and callbacks.
 func Register(r *op.Routes, o Options) {
 	if o.Secret != nil {
 		c := &callbackReceiver{Options: o, View: r.View(), logger: r.Logger}
@@ -63,16 +63,16 @@ func Register(r *op.Routes, o Options) {
 	}
 }
 
-// ignoreHeader returns an answer to an HTTP request without headers of its own.
+// ignoreHeader wraps a function that needs no HTTP header for callers with a header argument.
 func ignoreHeader(answer func(*http.Request, string) error) func(http.Header, *http.Request, string) error {
 	return func(_ http.Header, r *http.Request, address string) error { return answer(r, address) }
 }
 
-// limitInboundRequests is middleware that limits the concurrent requests, the time to send a body and the wrong
-// credentials of other systems. Valid credentials are never refused for guesses from the same address: a token or a
-// signature is cheap to check, and answer throttles expensive checks. A slow body takes no slot of API requests.
-// answer handles one request; if it returns nil, the response is an empty object. name is the reason of refusals in
-// the metrics.
+// limitInboundRequests is middleware that limits requests of other systems, such as alerts. It limits concurrent
+// requests, the time to send a body, and wrong credentials. Valid credentials are never refused for guesses from the
+// same address: a token or a signature is cheap to check, and answer throttles expensive checks. A slow body takes no
+// slot of API requests. answer handles one request; if it returns nil, the response is an empty object. name is the
+// reason of refusals in the metrics.
 func limitInboundRequests(r *op.Routes, name string, slots *queue.Slots, body time.Duration, answer func(header http.Header, r *http.Request, address string) error) http.Handler {
 	attempts := authlimit.New(r.View().Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
@@ -144,9 +144,9 @@ func (c *callbackReceiver) answerCallback(r *http.Request, address string) error
 	return err
 }
 
-// applyCallback applies the acknowledgement or closing of an incident (in a service such as PagerDuty) to its open
-// problems, and returns their number. A problem that is closed, or already has the state, is left alone, because
-// services echo our own notifications.
+// applyCallback applies the acknowledgement or closing of an incident to its open problems. The incident is in a
+// service such as PagerDuty; the result is the number of changed problems. A problem that is closed, or already has
+// the state, is left alone, because services echo our own notifications.
 func (c *callbackReceiver) applyCallback(ctx context.Context, by history.HandlerRef, call handler.Callback) (n int, err error) {
 	deliveries, err := c.History.Deliveries(ctx, call.Problem)
 	if err != nil {
@@ -180,9 +180,9 @@ func (c *callbackReceiver) applyCallback(ctx context.Context, by history.Handler
 	return n, nil
 }
 
-// isCurrentIncident reports whether an incident (in a service such as PagerDuty) is the newest one that was created
-// for a problem. When an acknowledgement ends, the service gets a new incident, and actions on the old incident no
-// longer count.
+// isCurrentIncident reports whether an incident is the newest incident of a problem. Services such as PagerDuty keep
+// incidents. When an acknowledgement ends, the service gets a new incident, and actions on the old incident no longer
+// count.
 func (c *callbackReceiver) isCurrentIncident(ctx context.Context, by history.HandlerRef, problem, incident string) (bool, error) {
 	rows, err := c.History.EscalationsOf(ctx, problem)
 	knows := false
@@ -197,7 +197,7 @@ func (c *callbackReceiver) isCurrentIncident(ctx context.Context, by history.Han
 	return !knows, err
 }
 
-// applyCallbackToProblem acknowledges or closes one problem as the callback says, unless it is already closed.
+// applyCallbackToProblem acknowledges or closes one problem as a callback says. A closed problem stays as it is.
 func (c *callbackReceiver) applyCallbackToProblem(ctx context.Context, id string, call handler.Callback) (did bool, err error) {
 	p, err := c.History.Problem(ctx, id)
 	if model.ClassOf(err) == model.NotFound {

@@ -14,20 +14,20 @@ import (
 	reducer "github.com/muster-fleet/muster/internal/pipeline/inventory"
 )
 
-// Options has the parts of the server from which this package reads inventories.
+// Options has the server parts from which the package reads inventories.
 type Options struct {
 	Inventories *reducer.View
 	// Collect asks the agent of a node to collect its inventory; false: the node has no session.
 	Collect func(model.NodeID) bool
 }
 
-// inventoryRequest handles an HTTP request about inventories; its methods are the operations.
+// inventoryRequest handles an HTTP request about inventories. Its methods are the operations of the API.
 type inventoryRequest struct {
 	op.Request
 	Options
 }
 
-// Register adds the operations about inventories.
+// Register adds the API operations about inventories to the server.
 func Register(r *op.Routes, o Options) {
 	at := op.NewOperationSet(r, func(q op.Request) *inventoryRequest { return &inventoryRequest{q, o} })
 	op.Handle(at, op.Get("getInventory", "/api/v1/nodes/{namespace}/{name}/inventory", "nodes", "Read the inventory of a node, or its changes since a time", model.NotFound), access.NeedOn(access.Read, "Node"), (*inventoryRequest).getInventory)

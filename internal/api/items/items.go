@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/textlog"
 )
 
-// Options has the parts of the server from which this package reads items (metrics of Templates).
+// Options has the server parts from which the package reads items, the metrics of Templates.
 type Options struct {
 	// Items returns the items of a node for which values came, by Template and key.
 	Items func(model.NodeID) []metric.ItemState
@@ -29,7 +29,8 @@ type Options struct {
 	Load func(most int) Load
 }
 
-// itemRequest handles an HTTP request about items (metrics of Templates); its methods are the operations.
+// itemRequest handles an HTTP request about items, the metrics of Templates. Its methods are the operations of the
+// API.
 type itemRequest struct {
 	op.Request
 	*operations
@@ -188,7 +189,8 @@ func (s *itemRequest) showItem(namespace, node string, i *metric.ItemState) v1.I
 	return out
 }
 
-// templateName returns the name of a Template: NAME, or NAMESPACE/NAME of another namespace than the node's. It is empty for a deleted Template.
+// templateName returns the name of a Template, with NAMESPACE/ for a Template of another namespace than the node's. It
+// is empty for a deleted Template.
 func (s *itemRequest) templateName(id model.UnitID, namespace string) string {
 	own, template, ok := s.Directory.SourceName(model.TriggerSource(id, ""))
 	if ok && own != namespace {

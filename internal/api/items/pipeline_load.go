@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
 )
 
-// Load has the counters of the pipeline of values, and the time of its workers.
+// Load has the load of the pipeline that processes item values.
 type Load struct {
 	Rate    float64 // raw values per second
 	Stages  []v1.ValueStage
@@ -21,8 +21,8 @@ type Load struct {
 // shownCosts is the number of items, of triggers and of nodes in an answer.
 const shownCosts = 20
 
-// showLoad returns the counters of each stage of the pipeline of values, the load of its workers, and the items, triggers and nodes
-// that take most time.
+// showLoad returns the load of the pipeline that processes item values. It has the counters of each stage, the load of
+// workers, and the most expensive items, triggers and nodes.
 func (s *itemRequest) showLoad(_ context.Context, _ *struct{}) (*op.Body[v1.ValueLoad], error) {
 	load := s.Load(shownCosts)
 	out := v1.ValueLoad{At: s.Now().UTC(), Rate: load.Rate, Stages: load.Stages, Workers: load.Workers, Costs: []v1.ValueCost{}}

@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/textlog"
 )
 
-// listTexts returns the newest text values of the selected nodes and items, as far as the caller may see the nodes.
+// listTexts returns the newest text values of the selected nodes and items. Nodes that the caller may not see are left
+// out.
 func (s *itemRequest) listTexts(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Node      string `query:"node" maxLength:"253" doc:"Of this node; needs namespace."`

@@ -31,19 +31,20 @@ const SearchTimeLimit = 200 * time.Millisecond
 // searchPageRows is the number of rows that a search reads from a store at a time.
 const searchPageRows = 500
 
-// Cursor is the position of a row in a sorted list: the next page of the list starts there. The zero Cursor is the
+// Cursor is the position of a row in a sorted list. The next page of the list starts there. The zero Cursor is the
 // beginning.
 type Cursor struct {
 	Number int64
 	ID     string
 }
 
-// TimeCursor returns the place (cursor) of a row in a list that is sorted by time and then by id.
+// TimeCursor returns the cursor (the position in a list) of a row with a time and an id. The list is sorted by time
+// and then by id.
 func TimeCursor(at time.Time, id int64) Cursor {
 	return Cursor{at.UnixNano(), strconv.FormatInt(id, 10)}
 }
 
-// Time returns the number in the cursor as a time: nanoseconds since 1970.
+// Time returns the number in the cursor as a time, counted in nanoseconds since 1970.
 func (c Cursor) Time() time.Time { return time.Unix(0, c.Number) }
 
 // IsZero reports whether the cursor is the start of a list.
@@ -74,7 +75,8 @@ func ParseCursor(place string) (c Cursor, err error) {
 	return c, nil
 }
 
-// PagedRows describes how to read one page of a list from a database: limit, page token, filter and read function.
+// PagedRows describes how to read one page of a list from a database. It has the limit, page token, filter and read
+// function.
 type PagedRows[R any] struct {
 	Limit  int     // rows of a page
 	After  string  // page token of the request
@@ -84,9 +86,9 @@ type PagedRows[R any] struct {
 	Cursor func(*R) Cursor
 }
 
-// ReadPage reads rows from a store until one page of rows matches the filter, and returns them with the next page
-// token. It returns the rows as show converts them, and the page token of the next page (empty: this page is the
-// last). show also returns the node of the row; 0: none.
+// ReadPage reads rows from a store until one page of rows matches the filter. It returns the rows as show converts
+// them, and the page token of the next page (empty: this page is the last). show also returns the node of the row; 0:
+// none.
 func ReadPage[R, Row any](v *view.View, l PagedRows[R], show func(*R) (model.NodeID, Row)) (rows []Row, next string, err error) {
 	var at Cursor
 	if l.After != "" {
@@ -186,7 +188,7 @@ type Period struct {
 	Until time.Time `query:"until" doc:"End of the period, exclusive."`
 }
 
-// Validate refuses a period that ends before it begins.
+// Validate refuses a period whose start is not before its end.
 func (p Period) Validate() error {
 	if !p.Since.IsZero() && !p.Until.IsZero() && !p.Since.Before(p.Until) {
 		return model.Errorf(model.Invalid, "since %s is not before until %s", p.Since.Format(time.RFC3339), p.Until.Format(time.RFC3339))
@@ -194,8 +196,8 @@ func (p Period) Validate() error {
 	return nil
 }
 
-// Complete sets a missing end of the period to now and a missing start to a default time before the end, and checks
-// that the start is before the end.
+// Complete fills in a missing start or end of a request's period. A missing end is now, and a missing start is a
+// default time before the end; the start must be before the end.
 func (p *Period) Complete(now time.Time, length time.Duration) error {
 	if p.Until.IsZero() || p.Until.After(now) {
 		p.Until = now
@@ -206,7 +208,7 @@ func (p *Period) Complete(now time.Time, length time.Duration) error {
 	return p.Validate()
 }
 
-// Where has the query parameter where: a CEL condition that selects rows of a list. (Types that inputs embed are
+// Where has the query parameter where, a CEL condition that selects rows of a list. (Types that inputs embed are
 // exported, because huma reads exported fields only.)
 type Where struct {
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items: row.name == \"ann\""`
@@ -218,8 +220,8 @@ type Labelled struct {
 	Where
 }
 
-// OfNode has the query parameters selector (compared with node labels) and where (a CEL condition), for lists whose
-// rows belong to nodes.
+// OfNode has the query parameters selector and where, for lists whose rows belong to nodes. The selector matches
+// labels of the node, and where is a CEL condition.
 type OfNode struct {
 	Selector string `query:"selector" maxLength:"4096" doc:"Current labels of the node: env=prod,tier!=db. Rows of deleted nodes do not match."`
 	Where    string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items, and node.*: row.check == \"disk\" && node.labels.env == \"prod\""`
@@ -300,9 +302,9 @@ func newFilter(v *view.View, l *where.Language, in OfNode) (*Filter, error) {
 	return f, nil
 }
 
-// Match reports whether a row matches the label selector and the CEL condition; id is the row's node, or 0. A field
-// that the row does not have makes the condition false, and so does a deleted node where labels or the node are asked
-// for.
+// Match reports whether a row matches the label selector and the CEL condition. Parameter id is the row's node, or 0.
+// A field that the row does not have makes the condition false, and so does a deleted node where labels or the node
+// are asked for.
 func (f *Filter) Match(id model.NodeID, row func() any) bool {
 	if f == nil {
 		return true
@@ -332,7 +334,7 @@ func (f *Filter) Match(id model.NodeID, row func() any) bool {
 	return err == nil && out == types.True
 }
 
-// Parent returns nil, because the CEL variables of a row have no outer scope.
+// Parent returns nil, because a row's variables in CEL have no outer scope.
 func (f *Filter) Parent() interpreter.Activation { return nil }
 
 // ResolveName returns the value of a variable for the row that the CEL condition is evaluated on
@@ -349,7 +351,7 @@ func (f *Filter) ResolveName(name string) (any, bool) {
 	return f.node.ResolveName(name)
 }
 
-// Nodes returns the nodes of a namespace whose labels match the selector; an empty namespace means all
+// Nodes returns the nodes of a namespace whose labels match the selector. An empty namespace means all.
 func (f *Filter) Nodes(v *view.View, namespace string) []model.NodeID {
 	if f == nil || !f.labels {
 		return v.Directory.Nodes(namespace)
@@ -369,8 +371,8 @@ type NodeReader struct {
 // NewNodeReader returns a reader of labels, facts and groups of the nodes that the caller may see.
 func NewNodeReader(v *view.View) *NodeReader { return &NodeReader{Node: where.NewNode(), view: v} }
 
-// Read loads labels, facts and groups of a node, so that a CEL condition can read them. It returns false where the
-// node does not exist; the condition then reads an empty node.
+// Read loads labels, facts and groups of a node for a CEL condition. It returns false where the node does not exist;
+// the condition then reads an empty node.
 func (r *NodeReader) Read(id model.NodeID) bool {
 	if id != 0 && r.id == id {
 		return true

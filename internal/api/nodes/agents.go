@@ -22,13 +22,13 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// registerAgents registers the list of agents.
+// registerAgents registers the API operation that lists agents.
 func registerAgents(at nodeOperations) {
 	op.Handle(at, op.Get("listAgents", "/api/v1/agents", "nodes", "List agents, oldest version first, then by trouble", model.NotFound), access.NeedOn(access.Read, "Node"), (*nodeRequest).listAgents)
 }
 
-// listAgents returns a page of agents, oldest version first and within a version those with the worst problems first;
-// it computes the state of every matching agent to sort them.
+// listAgents returns a page of agents, oldest version first. Within a version, agents with the worst problems come
+// first; to sort, the server computes the state of every matching agent.
 func (s *nodeRequest) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.Body[v1.AgentList], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (s *nodeRequest) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.B
 	return op.Answer(out), nil
 }
 
-// findNamedNode returns the node with this name, or nil if the request names no node.
+// findNamedNode returns the node with the given name, or nil if the request names no node.
 func (s *nodeRequest) findNamedNode(ctx context.Context, namespace, name string) ([]model.NodeID, error) {
 	if name == "" {
 		return nil, nil
@@ -118,7 +118,7 @@ type agentState struct {
 	spooling     bool
 }
 
-// agentStateOf returns the state of a node's agent; ok is false if the node has never had one.
+// agentStateOf returns the state of a node's agent. If the node never had an agent, ok is false.
 func (s *nodeRequest) agentStateOf(id model.NodeID, sum *event.Summary) (a agentState, ok bool) {
 	a.summary, a.id = sum, id
 	a.session, a.connected = s.Agent(id)
@@ -150,7 +150,7 @@ func (s *nodeRequest) agentStateOf(id model.NodeID, sum *event.Summary) (a agent
 // IsSpooling reports whether the agent's spool (its queue on disk) holds results that are older than a minute
 func IsSpooling(st *v1.AgentStats) bool { return st.OldestSeconds >= spoolingAfter.Seconds() }
 
-// showAgent converts the state of an agent to the API type Agent, with a text about each problem of the agent
+// showAgent converts the state of an agent to the API type Agent. The answer describes each problem of the agent.
 func (a *agentState) showAgent(s *nodeRequest) v1.Agent {
 	out := v1.Agent{ID: a.id, Version: a.version, Connected: a.connected, Stopped: a.summary.Stopped && !a.connected, LastHeartbeat: view.TimeOfNanoseconds(a.summary.LastHeartbeat)}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(a.id)
@@ -187,7 +187,8 @@ func (a *agentState) showAgent(s *nodeRequest) v1.Agent {
 	return out
 }
 
-// agentSortKey is the sort key of the list of agents: version, severity of the agent's problems, name.
+// agentSortKey is the sort key of the list of agents. Agents are sorted by version, severity of their problems, and
+// name.
 type agentSortKey struct {
 	version string
 	trouble int
@@ -214,14 +215,14 @@ func parseAgentSortKey(text string) (p agentSortKey, err error) {
 	return p, nil
 }
 
-// isWithinVersion reports whether a version begins with a version prefix: 1.2.3 begins with 1.2.
+// isWithinVersion reports whether a version begins with a version prefix, as 1.2.3 begins with 1.2.
 func isWithinVersion(version, wanted string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), strings.TrimPrefix(wanted, "v"))
 	return ok && (rest == "" || rest[0] == '.')
 }
 
-// compareVersions compares the numbers in versions: 0.9.1 is older than 0.10.0. Versions without a
-// leading number (dev) come after numbered ones, unknown versions last.
+// compareVersions compares the numbers in versions, so that 0.9.1 is older than 0.10.0. Versions without a leading
+// number (dev) come after numbered ones, unknown versions last.
 func compareVersions(a, b string) int {
 	if a == b {
 		return 0
@@ -266,13 +267,13 @@ func countLeadingDigits(text string) int {
 	return n
 }
 
-// registerStates registers the list of node states.
+// registerStates registers the API operation that lists node states.
 func registerStates(at nodeOperations) {
 	op.Handle(at, op.Get("listNodeStates", "/api/v1/nodestates", "nodes", "List nodes with their state, worst first", model.NotFound), access.NeedOn(access.Read, "Node"), (*nodeRequest).listNodeStates)
 }
 
-// listNodeStates returns a page of node states, worst first; it computes the state of every matching node to sort
-// them.
+// listNodeStates returns a page of node states, worst first. To sort, the server computes the state of every matching
+// node.
 func (s *nodeRequest) listNodeStates(ctx context.Context, in *v1.NodeFilter) (*op.Body[v1.NodeStateList], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
@@ -336,7 +337,7 @@ func (s *nodeRequest) listNodeStates(ctx context.Context, in *v1.NodeFilter) (*o
 	return op.Answer(out), nil
 }
 
-// buildNodeState returns the API type NodeState of a node: its events, session, groups and labels
+// buildNodeState returns the state of a node with its events, session, groups and labels.
 func (s *nodeRequest) buildNodeState(id model.NodeID, sum *event.Summary, withChecks bool) v1.NodeState {
 	facts := s.Directory.NodeFacts(id)
 	out := v1.NodeState{
@@ -365,7 +366,7 @@ func (s *nodeRequest) buildNodeState(id model.NodeID, sum *event.Summary, withCh
 	return out
 }
 
-// describeSystem formats operating system and processor of a machine: "debian 12 amd64".
+// describeSystem formats the operating system and processor of a machine, such as "debian 12 amd64".
 func describeSystem(facts map[string]string) string {
 	name := cmp.Or(facts["distribution"], facts["os"])
 	for _, more := range []string{facts["distributionVersion"], facts["arch"]} {
@@ -376,7 +377,7 @@ func describeSystem(facts map[string]string) string {
 	return name
 }
 
-// ReasonLinks converts the planner's explanations of an assignment to steps of a trace, as muster why shows them.
+// ReasonLinks converts the reasons for the assignment of a check to steps of muster why.
 func ReasonLinks(list []plan.Explanation) (out []v1.Link) {
 	for _, w := range list {
 		out = append(out, v1.Link{Holds: w.Lands, Text: w.Text, Steps: ReasonLinks(w.Steps)})
@@ -384,8 +385,8 @@ func ReasonLinks(list []plan.Explanation) (out []v1.Link) {
 	return out
 }
 
-// explainNodeOrigins returns the origins of a node's labels, groups and properties, or nil for the server's own node,
-// which is not declared.
+// explainNodeOrigins returns the origins of a node's labels, groups and properties. For the server's own node, which
+// nobody declares, it returns nil.
 func (s *nodeRequest) explainNodeOrigins(ctx context.Context, id model.NodeID, n *v1.NodeState) (*v1.NodeOrigins, error) {
 	r, err := s.Intent.Get(ctx, intent.Key{Kind: "Node", Namespace: n.Namespace, Name: n.Name})
 	if model.ClassOf(err) == model.NotFound {
@@ -425,7 +426,7 @@ func labelOrigins(list []plan.LabelOrigin) []v1.LabelOrigin {
 	return out
 }
 
-// nodeLimitUse returns the namespace's limits per node, each with the current use by this node
+// nodeLimitUse returns the namespace's limits per node, each with the present use by one node.
 func nodeLimitUse(of []v1.LimitUse, n *v1.NodeState, states uint64) (out []v1.LimitUse) {
 	for _, l := range of {
 		use := v1.LimitUse{Name: l.Name, Limit: l.Limit}

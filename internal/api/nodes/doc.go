@@ -22,7 +22,7 @@ type Options struct {
 	CA              func() v1.Authority // nil: none
 }
 
-// nodeRequest handles an HTTP request about nodes and agents; its methods are the operations.
+// nodeRequest handles an HTTP request about nodes and agents. Its methods are the operations of the API.
 type nodeRequest struct {
 	op.Request
 	Options
@@ -31,7 +31,7 @@ type nodeRequest struct {
 // nodeOperations is the set of operations about nodes.
 type nodeOperations = op.OperationSet[*nodeRequest]
 
-// Register adds the operations about nodes, agents, join tokens and enrolment.
+// Register adds the API operations about nodes, agents, join tokens and enrolment to the server.
 func Register(r *op.Routes, o Options) {
 	at := op.NewOperationSet(r, func(q op.Request) *nodeRequest { return &nodeRequest{q, o} })
 	registerStates(at)

@@ -96,7 +96,7 @@ func registerJoinTokens(at nodeOperations) {
 	op.Handle(at, op.Delete("deleteJoinToken", "/api/v1/jointokens/{id}", "nodes", "Delete a join token; nodes that joined with it stay"), access.NeedOn(access.Change, "jointoken"), (*nodeRequest).deleteJoinToken)
 }
 
-// getAuthority returns the server's CA certificate; the request needs no token.
+// getAuthority returns the certificate of the server's CA. The request needs no token.
 func (s *nodeRequest) getAuthority(context.Context, *op.NoParameters) (*op.Body[v1.Authority], error) {
 	if s.CA == nil {
 		return nil, model.Errorf(model.NotFound, "this server has no certificate authority (CA)")
@@ -146,7 +146,7 @@ func (s *nodeRequest) createJoinToken(ctx context.Context, in *struct{ Body v1.J
 	return s.newJoinToken(ctx, keep, r.ExpiresIn)
 }
 
-// newJoinToken creates a join token in the name of the caller; it expires after this many seconds, or never if
+// newJoinToken creates a join token in the name of the caller. The token expires after the given seconds, or never if
 // seconds is 0.
 func (s *nodeRequest) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds int64) (*op.Body[v1.JoinToken], error) {
 	if err := model.NoteError(keep.Note); err != nil {
@@ -233,7 +233,7 @@ func (s *nodeRequest) retireNodes(ctx context.Context, in *struct{ Body v1.NodeR
 	for _, ref := range in.Body.Nodes {
 		key := intent.Key{Kind: "Node", Namespace: cmp.Or(ref.Namespace, model.DefaultNamespaceName), Name: ref.Name}
 		if slices.Contains(keys, key) {
-			return nil, model.Errorf(model.Invalid, "the list of nodes names %s twice", key)
+			return nil, model.Errorf(model.Invalid, "the list of nodes contains %s twice", key)
 		}
 		if _, err := s.Intent.Get(ctx, key); err != nil {
 			return nil, s.ExplainNotFound(ctx, err, key)

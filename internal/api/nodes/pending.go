@@ -23,9 +23,9 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Pending is the list of machines that wait until a person accepts them as nodes. The list is in memory only: after a
-// restart the machines ask again. New machines are bounded in number, by network and in bytes; former nodes, which
-// prove their identity with a certificate, are bounded in number alone. Pending is safe for concurrent use.
+// Pending is the list of machines that wait for acceptance by a person. The list is in memory only: after a restart
+// the machines ask again. New machines are bounded in number, by network and in bytes; former nodes, which prove their
+// identity with a certificate, are bounded in number alone. Pending is safe for concurrent use.
 type Pending struct {
 	now         func() time.Time
 	capacity    int
@@ -38,7 +38,7 @@ type Pending struct {
 	overflow       uint64
 }
 
-// pendingMachine is a machine that waits for a person to accept it.
+// pendingMachine is a machine that waits for acceptance by a person.
 type pendingMachine struct {
 	key         string
 	request     pki.EnrolRequest // newest enrolment request of the machine
@@ -75,8 +75,8 @@ func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	return p
 }
 
-// Ask adds a machine that asks to join to the list of waiting machines, or refuses it if the list is full. again is
-// the time until it should ask again.
+// Ask adds a joining machine to the list of waiting machines, or refuses the machine. A full list is one reason. again
+// is the time until it should ask again.
 func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration, err error) {
 	if countRequestBytes(&request) > maxMachineBytes {
 		return 0, model.Errorf(model.TooLarge, "this machine's labels and facts have more than %d bytes", maxMachineBytes)
@@ -134,7 +134,7 @@ func (p *Pending) forgetSilentMachines(now time.Time) {
 	maps.DeleteFunc(p.machines, func(_ string, w *pendingMachine) bool { return now.Sub(w.last) > pendingTimeout })
 }
 
-// removeMachine removes a machine from the list of pending machines after a person accepted or refused it.
+// removeMachine removes an accepted or refused machine from the list of pending machines.
 func (p *Pending) removeMachine(key string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,8 +172,8 @@ func (p *Pending) Len() int {
 // nobody can make a key with the same beginning while one waits, and few enough to compare by eye.
 const minFingerprint = 16
 
-// findMachine returns the waiting machine with this name, or with a key that begins with this text. A name that two
-// machines have is an error.
+// findMachine returns the waiting machine with the given name or beginning of its key. A name that two machines have
+// is an error.
 func (p *Pending) findMachine(which string) (pendingMachine, error) {
 	digits := strings.ToLower(strings.TrimPrefix(which, "sha256:"))
 	var found []pendingMachine
@@ -263,8 +263,8 @@ func (s *nodeRequest) acceptPending(ctx context.Context, in *struct{ Body v1.Pen
 	return op.Answer(member), err
 }
 
-// acceptMachine enrols a waiting machine as a node, with the namespace, labels and groups that a join token would
-// give
+// acceptMachine enrols a waiting machine as a node. The node gets the namespace, labels and groups that a join token
+// would give.
 func (s *nodeRequest) acceptMachine(ctx context.Context, w *pendingMachine, token pki.JoinToken, named bool) (v1.Member, error) {
 	if err := s.RequireNamespace(ctx, token.Namespace); err != nil {
 		return v1.Member{}, err
@@ -280,8 +280,8 @@ func (s *nodeRequest) acceptMachine(ctx context.Context, w *pendingMachine, toke
 	return v1.Member{Name: member.Name, Namespace: member.Namespace, UID: member.UID.String(), Key: w.key}, nil
 }
 
-// acceptReturning accepts all pending machines whose certificate proves that they were nodes of this server before.
-// It leaves the others waiting, with the reason.
+// acceptReturning accepts all pending machines that prove to be former nodes of the server. Their certificate is the
+// proof. It leaves the others waiting, with the reason.
 func (s *nodeRequest) acceptReturning(ctx context.Context, in *struct{ Body v1.PendingReturning }) (*op.Body[v1.AcceptedMachines], error) {
 	out := v1.AcceptedMachines{Items: []v1.Member{}, NotAccepted: []v1.NotAccepted{}}
 	for _, w := range s.PendingMachines.listMachines() {
@@ -331,7 +331,7 @@ type wrongSecretThrottle struct {
 	lastShown map[secretAttempt]time.Time // time when a network last sent a secret
 }
 
-// secretAttempt identifies a wrong token or certificate by the network that sent it and its id.
+// secretAttempt identifies a wrong token or certificate by its sender's network and its id.
 type secretAttempt struct {
 	net    netip.Prefix
 	secret string // a name for the secret, never the secret itself
@@ -349,7 +349,7 @@ func newWrongSecretThrottle(now func() time.Time) *wrongSecretThrottle {
 	return &wrongSecretThrottle{Limiter: authlimit.New(now), now: now, lastShown: map[secretAttempt]time.Time{}}
 }
 
-// allowWrongSecret counts a wrong token or certificate and reports whether the network may try further ones.
+// allowWrongSecret counts a wrong token or certificate, and reports whether the network may try others.
 func (g *wrongSecretThrottle) allowWrongSecret(address, secret string) bool {
 	return secret != "" && g.isRepeatedSecret(secretAttempt{authlimit.Network(address), secret}) || g.Allow(address)
 }

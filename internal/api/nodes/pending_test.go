@@ -28,8 +28,7 @@ func newTestPending(t *testing.T, settings ...string) (p *Pending, list func() q
 // testFingerprint returns the fingerprint of the n-th test machine's public key, in hexadecimal digits.
 func testFingerprint(n int) string { return fmt.Sprintf("%064x", n) }
 
-// TestPendingMachinesAreBounded sends requests of 10,000 machines from one network, and expects only a limited number
-// of them to wait.
+// TestPendingMachinesAreBounded sends requests of 10,000 machines from one network, and expects only a few to wait.
 func TestPendingMachinesAreBounded(t *testing.T) {
 	p, info, pass := newTestPending(t, "pending=100")
 	refused := 0
@@ -57,8 +56,8 @@ func TestPendingMachinesAreBounded(t *testing.T) {
 	}
 }
 
-// TestFormerNodesHaveNoNetworkLimit expects all former nodes, which prove their identity by certificate, to wait for
-// acceptance without the limit per network
+// TestFormerNodesHaveNoNetworkLimit expects all former nodes to wait for acceptance, without a limit per network.
+// Their certificates prove that they are former nodes.
 func TestFormerNodesHaveNoNetworkLimit(t *testing.T) {
 	p, info, _ := newTestPending(t, "pending=100")
 	for n := range 100 {
@@ -93,8 +92,8 @@ func TestNewPendingMachinesAreThrottled(t *testing.T) {
 	}
 }
 
-// TestPendingMachinesAreFoundByNameOrKey finds waiting machines by name or by the beginning of the key, and expects
-// an error if several match.
+// TestPendingMachinesAreFoundByNameOrKey finds waiting machines by name or by the beginning of their key. If several
+// machines match, it expects an error.
 func TestPendingMachinesAreFoundByNameOrKey(t *testing.T) {
 	p, _, pass := newTestPending(t)
 	ask := func(key, name, whence string) time.Duration {
@@ -153,8 +152,7 @@ func TestAgentVersionsSortByNumber(t *testing.T) {
 	}
 }
 
-// FuzzAgentSortKey decodes random page tokens of the list of agents and expects an error, or the same token when
-// encoded again.
+// FuzzAgentSortKey decodes random page tokens of the list of agents, and expects an error or equal re-encoding.
 func FuzzAgentSortKey(f *testing.F) {
 	for _, text := range []string{"4 default/web01 1.2.3", "0 a ", "", "x y z", "1"} {
 		f.Add(text)

@@ -38,7 +38,7 @@ func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 	return ShowHolds(list)
 }
 
-// Routes returns the routes of a problem and the rule that selected them
+// Routes returns the routes of a problem and the rule by which the routes were selected.
 func Routes(v *view.View, m *route.Problem, c *model.CheckDefinition) ([]*route.Route, route.Choice) {
 	return route.Choose(v.Routing, v.Directory, m, c, m.Node.Namespace)
 }
@@ -63,7 +63,8 @@ type HoldCounter struct {
 	by      map[route.Name]int
 }
 
-// NewHoldCounter returns a HoldCounter. It reads the open problems only once per request.
+// NewHoldCounter returns a counter of the open problems that silences and maintenance windows hold back. It reads the
+// open problems only once per request.
 func NewHoldCounter(v *view.View) *HoldCounter { return &HoldCounter{View: v} }
 
 // Count returns the number of open problems whose notifications a silence or maintenance window stops now.
@@ -100,7 +101,8 @@ func SilenceActive(s *model.SilenceSpec, now time.Time) bool {
 // maxNamedNodes is the number of covered nodes that an answer names.
 const maxNamedNodes = 10
 
-// CoveredNodes counts the nodes of a namespace that a label selector matches, and returns the first names among them.
+// CoveredNodes counts the nodes of a namespace that a label selector matches, and returns the first names. It also
+// returns the number of all nodes.
 func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (covered, all int, first []string, err error) {
 	names, err := route.NodeFunc(namespace, selector)
 	if err != nil {
@@ -127,8 +129,8 @@ func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (cov
 	return covered, len(v.Directory.Nodes("")), first, nil
 }
 
-// Definition returns the check definition whose handlers, route and pipelines apply now to problems of a source on a
-// node, or nil if the source is unknown.
+// Definition returns the check definition that applies to problems of a check or trigger on a node. Its handlers,
+// route and pipelines count; it is nil for an unknown source.
 func Definition(v *view.View, node model.NodeID, source model.Source) *model.CheckDefinition {
 	if source.Check() == model.KeepaliveCheck {
 		return v.Directory.Keepalive(node)
@@ -142,8 +144,8 @@ func Definition(v *view.View, node model.NodeID, source model.Source) *model.Che
 	return nil
 }
 
-// ShowAffectedProblems converts the open problems that go to another route or handler list after a change of routes
-// to the API type AffectedProblems. Those of namespaces that the caller may not see are left out.
+// ShowAffectedProblems converts the open problems moved by a change of routes to the API type AffectedProblems. A
+// moved problem goes to another route or handler list. Those of namespaces that the caller may not see are left out.
 func ShowAffectedProblems(v *view.View, list []dispatch.AffectedProblems) (out []v1.AffectedProblems) {
 	for _, one := range list {
 		if _, ok := v.Directory.NamespaceByName(one.Handlers[0].Namespace); !ok {
@@ -158,7 +160,8 @@ func ShowAffectedProblems(v *view.View, list []dispatch.AffectedProblems) (out [
 	return out
 }
 
-// DeclaringResource returns the words "the node" or "the check": the resource that names the handlers of an event.
+// DeclaringResource returns "the node" for a keepalive event, and "the check" for any other event. They name the
+// resource that declares the handlers of an event.
 func DeclaringResource(check model.CheckID) string {
 	if check == model.KeepaliveCheck {
 		return "the node"

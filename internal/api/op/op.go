@@ -28,8 +28,8 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Options has the parts of the server that all API operations need: access control, audit, limits and metrics. A nil
-// Registry registers no metrics, a nil Logger logs nothing.
+// Options has the server parts that all API operations need, such as access control. Audit, limits and metrics are
+// others. A nil Registry registers no metrics, a nil Logger logs nothing.
 type Options struct {
 	View     *view.View // view that is bound to no namespace
 	Access   *access.Service
@@ -63,8 +63,8 @@ func NewRoutes(o Options) *Routes {
 	}
 }
 
-// View returns the server's state of all namespaces, for alerts and callbacks from other systems, which act for no
-// single caller.
+// View returns the server's state of all namespaces, for requests without a single caller. Alerts and callbacks from
+// other systems are such requests.
 func (r *Routes) View() *view.View { return r.unboundView }
 
 // Needs returns the permission that each API operation requires, keyed by operation id.
@@ -83,7 +83,8 @@ type OperationSet[R any] struct {
 	make func(Request) R
 }
 
-// NewOperationSet returns an empty set of operations; the function make creates the R that handles one request.
+// NewOperationSet returns an empty set of operations of one request type R. The function make creates the R for one
+// request.
 func NewOperationSet[R any](r *Routes, make func(Request) R) OperationSet[R] {
 	return OperationSet[R]{r, make}
 }
@@ -123,8 +124,8 @@ func Handle[R, I, O any](s OperationSet[R], o huma.Operation, need access.Need, 
 	})
 }
 
-// HandleRaw registers an API operation that reads the request body itself, with the permission that its callers need.
-// The OpenAPI document describes the operation like those of Handle.
+// HandleRaw registers an API operation that reads the request body itself. The operation names the permission that its
+// callers need. The OpenAPI document describes the operation like those of Handle.
 func HandleRaw[R any](s OperationSet[R], o huma.Operation, need access.Need, fn func(R, http.ResponseWriter, *http.Request) error) {
 	s.declareNeed(o.OperationID, need)
 	s.Huma.OpenAPI().AddOperation(&o)
@@ -209,8 +210,8 @@ func newOperation(method, id, path, tag, summary string, classes []model.Class) 
 	return o
 }
 
-// ChangesResources adds the HTTP errors that a change of resources can have, such as a conflict, to the description
-// of an operation.
+// ChangesResources adds the errors that a change of resources can return to an operation's description. A conflict is
+// such an error.
 func ChangesResources(o huma.Operation) huma.Operation {
 	for _, class := range []model.Class{model.Conflict, model.Limited, model.Guarded} {
 		o.Errors = append(o.Errors, class.HTTP())
@@ -218,7 +219,7 @@ func ChangesResources(o huma.Operation) huma.Operation {
 	return o
 }
 
-// Body is an answer of an API operation: a JSON body without special headers.
+// Body is the answer of an API operation with a JSON body and no special headers.
 type Body[T any] struct{ Body T }
 
 // Answer returns an API answer whose body is the value as JSON
@@ -239,8 +240,8 @@ type IDPath struct {
 	ID string `path:"id" maxLength:"253"`
 }
 
-// RequestLimiter limits expensive requests: two are processed at a time, some wait, and all others are refused. One user has a
-// share of the places.
+// RequestLimiter limits expensive requests of the API. Two are processed at a time, some wait, and all others are
+// refused. One user has a share of the places.
 type RequestLimiter struct {
 	routes  *Routes
 	running chan struct{}
@@ -270,7 +271,7 @@ func NewUserQuota(queues *queue.Registry, queueName string) *Quota[string] {
 	return NewQuota[string](max(1, int(capacity)/share), 0)
 }
 
-// Enter waits until the request may run; the caller must call leave at the end of the request. Enter refuses the
+// Enter waits until the request may run. The caller must call leave at the end of the request. Enter refuses the
 // request if the queue is full or ctx ends.
 func (t *RequestLimiter) Enter(ctx context.Context) (leave func(), refusal *model.Error) {
 	leaveBody, refusal := t.AwaitBody(ctx)
@@ -285,7 +286,7 @@ func (t *RequestLimiter) Enter(ctx context.Context) (leave func(), refusal *mode
 	return func() { ended(); leaveBody() }, nil
 }
 
-// AwaitBody waits until the server may read the request's body; the caller must call leave at the end of the request.
+// AwaitBody waits until the server may read the request's body. The caller must call leave at the end of the request.
 // The request takes no turn yet, so that a slow body delays nobody.
 func (t *RequestLimiter) AwaitBody(ctx context.Context) (leave func(), refusal *model.Error) {
 	c := access.CallerOf(ctx)
@@ -307,7 +308,7 @@ func (t *RequestLimiter) AwaitBody(ctx context.Context) (leave func(), refusal *
 	return func() { leaveBody(); t.slots.Leave(); leaveShare() }, nil
 }
 
-// Run waits until a request whose body has been read may run; the caller must call ended at its end.
+// Run waits until a request with a complete body may run. The caller must call ended at its end.
 func (t *RequestLimiter) Run(ctx context.Context) (ended func(), refusal *model.Error) {
 	select {
 	case t.running <- struct{}{}:
@@ -334,21 +335,21 @@ type Quota[K comparable] struct {
 	ended    chan struct{} // closed when a request leaves; nil: no caller waits
 }
 
-// NewQuota returns a Quota that permits `limit` concurrent requests per key and `total` requests overall (0: no
-// overall limit)
+// NewQuota returns a Quota with a limit of concurrent requests per key and overall. With total 0, there is no overall
+// limit.
 func NewQuota[K comparable](limit, total int) *Quota[K] {
 	return &Quota[K]{limit: limit, total: total, requests: map[K]int{}}
 }
 
-// Enter counts a running request of a key (such as a user) until leave is called; ok is false if the key has reached
-// its limit.
+// Enter counts a running request of a key, such as a user, until the caller calls leave. If the key has reached its
+// limit, ok is false.
 func (q *Quota[K]) Enter(key K) (leave func(), ok bool) {
 	leave, _ = q.enter(key)
 	return leave, leave != nil
 }
 
-// Wait counts a request of a key (such as a user) until leave is called, and blocks while the key has too many
-// requests. It returns the error of ctx.
+// Wait waits until a key, such as a user, may run another request, and counts the request. While the key has too many
+// requests, it blocks. It returns the error of ctx.
 func (q *Quota[K]) Wait(ctx context.Context, key K) (leave func(), err error) {
 	for {
 		leave, left := q.enter(key)
@@ -363,7 +364,7 @@ func (q *Quota[K]) Wait(ctx context.Context, key K) (leave func(), err error) {
 	}
 }
 
-// enter counts a request if the limits permit it, else returns a channel that is closed when another request ends
+// enter counts a request if the limits permit. Else it returns a channel that is closed when another request ends.
 func (q *Quota[K]) enter(key K) (leave func(), left <-chan struct{}) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -459,8 +460,8 @@ func (m *Metrics) Register(c ...prometheus.Collector) {
 // CountRefusal counts a refused request in the metrics, by reason.
 func (r *Routes) CountRefusal(reason string) { r.Metrics.refused.WithLabelValues(reason).Inc() }
 
-// RecordAction writes a person's action to the audit before the action is done. If RecordAction returns an error, the
-// caller must not act.
+// RecordAction writes a person's action to the audit log before the action is done. If RecordAction returns an error,
+// the caller must not act.
 func (q Request) RecordAction(ctx context.Context, action string) error {
 	if err := q.Intent.RecordRun(ctx, access.AuthorOf(ctx, action)); err != nil {
 		return q.recordFailedError(action, err)
@@ -469,8 +470,8 @@ func (q Request) RecordAction(ctx context.Context, action string) error {
 	return nil
 }
 
-// BeginAction writes the start of a longer action to the audit; the caller calls the returned function ended to add
-// its result.
+// BeginAction writes the start of a longer action to the audit log. Its caller calls the returned function ended to
+// add the result.
 func (q Request) BeginAction(ctx context.Context, action, picked, note string) (ended func(outcome string), err error) {
 	end, err := q.Intent.BeginRun(ctx, access.AuthorOf(ctx, action), picked, note)
 	if err != nil {
@@ -484,8 +485,8 @@ func (q Request) BeginAction(ctx context.Context, action, picked, note string) (
 	}, nil
 }
 
-// recordFailedError logs that the audit record cannot be written, and returns the error for the caller, whose action
-// is refused.
+// recordFailedError logs that the audit record cannot be written, and returns the caller's error. The action is
+// refused.
 func (q Request) recordFailedError(action string, err error) error {
 	q.Logger.Error("refused an action, because the server cannot record the action", "action", action, "err", err)
 	return model.Errorf(model.Unavailable, "%s failed: the server cannot write the audit record now", action).WithHint("see the reason in the server's log; try again")
@@ -497,8 +498,8 @@ func (q Request) logAction(ctx context.Context, action string) {
 	q.Logger.Info("action by hand", "user", c.User, "from", c.Address, "action", action)
 }
 
-// StillAllowed returns a function that reports whether the token of a long request still has the rights that it had
-// at the start.
+// StillAllowed returns a function that checks the rights of a long request's token again. It reports whether they
+// still are as at the start.
 func (r *Routes) StillAllowed(request *http.Request) func() bool {
 	token := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	c := access.CallerOf(request.Context())

@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// newHumaConfig returns the configuration of huma, the HTTP framework: errors by RFC 9457, no documentation pages.
+// newHumaConfig returns the configuration of huma, the HTTP framework. Errors have the form of RFC 9457, and
+// documentation pages are off.
 func newHumaConfig() huma.Config {
 	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	for _, t := range []reflect.Type{
@@ -51,7 +52,7 @@ func newHumaConfig() huma.Config {
 	return c
 }
 
-// schemaName returns the name of a Go type in the OpenAPI document, readable also for generic types.
+// schemaName returns the name of a Go type for the OpenAPI document. The names of generic types are readable, too.
 func schemaName(t reflect.Type, hint string) string {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()

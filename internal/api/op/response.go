@@ -21,7 +21,7 @@ type StatusRecorder struct {
 	Status int // 0: nothing is written
 }
 
-// WriteHeader records the HTTP status and passes it to the wrapped writer
+// WriteHeader records the HTTP status, and passes the status to the wrapped writer.
 func (r *StatusRecorder) WriteHeader(status int) {
 	r.Status = cmp.Or(r.Status, status)
 	r.ResponseWriter.WriteHeader(status)
@@ -81,8 +81,8 @@ func NewErrorAnswer(class model.Class, detail, hint string) *v1.Error {
 	}
 }
 
-// ErrorOf converts an error of an operation to the error for the caller; details of internal errors are only logged.
-// The cause of an internal error is logged and not shown.
+// ErrorOf converts an error of an operation to the error for the caller. The cause of an internal error is logged and
+// not shown.
 func (r *Routes) ErrorOf(operation string, err error) error {
 	var ready huma.StatusError
 	if errors.As(err, &ready) {
@@ -102,7 +102,7 @@ func (r *Routes) ErrorOf(operation string, err error) error {
 	return NewErrorAnswer(model.Internal, "internal error: see the server's log", "read the log, or run on the server: muster doctor --data DIR")
 }
 
-// WriteFailure writes the error of an operation that HandleRaw registered.
+// WriteFailure writes the error of an API operation as the answer. HandleRaw registered the operation.
 func (r *Routes) WriteFailure(w http.ResponseWriter, operation string, err error) {
 	if p := (*v1.Error)(nil); errors.As(r.ErrorOf(operation, err), &p) {
 		WriteErrorAnswer(w, p)
@@ -140,8 +140,8 @@ func TokenRefusalError(err error) *model.Error {
 	return model.Errorf(model.Unauthenticated, "the server cannot check the API token").WithHint("log in: muster login")
 }
 
-// convertHumaError converts an error of huma (the HTTP framework), such as a parameter out of range, to the API's
-// JSON error format.
+// convertHumaError converts an error of huma, the HTTP framework, to the API's JSON error format. A parameter out of
+// range is such an error.
 func convertHumaError(_ huma.Context, _ string, v any) (any, error) {
 	theirs, ok := v.(*huma.ErrorModel)
 	if !ok {
@@ -167,7 +167,7 @@ const StreamHeartbeatInterval = 15 * time.Second
 // streamWriteTimeout is the time for which a client may block one write before the server closes the stream.
 const streamWriteTimeout = 10 * time.Second
 
-// EventStream writes Server-Sent Events to one client; the server disconnects a client that blocks one write for
+// EventStream writes Server-Sent Events to one client. The server disconnects a client that blocks one write for
 // longer than streamWriteTimeout.
 type EventStream struct {
 	w       http.ResponseWriter
@@ -181,7 +181,8 @@ func NewEventStream(w http.ResponseWriter) *EventStream {
 	return &EventStream{w, http.NewResponseController(w)}
 }
 
-// Send writes one message with v as JSON; an empty type means the default type of Server-Sent Events.
+// Send writes one message of an event stream, with v as JSON. An empty kind means the default type of Server-Sent
+// Events.
 func (e *EventStream) Send(kind string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -193,10 +194,10 @@ func (e *EventStream) Send(kind string, v any) error {
 	return e.Write(kind + "data: " + string(data) + "\n\n")
 }
 
-// End sends the last message of the stream, with the reason why the server ends it.
+// End sends the last message of an event stream, with the reason for the end.
 func (e *EventStream) End(reason string) error { return e.Write("event: end\n: " + reason + "\n\n") }
 
-// Write writes a text as Server-Sent Events and flushes it to the client.
+// Write writes a text as Server-Sent Events, and flushes the text to the client.
 func (e *EventStream) Write(text string) error {
 	_ = e.control.SetWriteDeadline(time.Now().Add(streamWriteTimeout)) // not every writer has deadlines
 	defer e.control.SetWriteDeadline(time.Time{})                      // over HTTP/2 the deadline would end a stream to which nobody writes

@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// accountRequest handles an HTTP request about users, logins or tokens; its methods are the operations.
+// accountRequest handles an HTTP request about users, logins or tokens. Its methods are the operations of the API.
 type accountRequest struct {
 	op.Request
 	passwordAttempts *authlimit.Limiter // throttles passwords by network
@@ -32,7 +32,7 @@ type accountRequest struct {
 	joinTokens       intent.JoinTokens
 }
 
-// Register adds the operations about users, logins and tokens.
+// Register adds the API operations about users, logins and tokens to the server.
 func Register(r *op.Routes, tokens intent.JoinTokens) {
 	passwords := authlimit.New(r.View().Now)
 	logins := op.NewRequestLimiter(r, "logins", "login_queue", model.Errorf(model.Unavailable, "too many logins are in progress").WithHint("try again in a moment; tokens still work"))
@@ -53,8 +53,8 @@ func Register(r *op.Routes, tokens intent.JoinTokens) {
 	op.Handle(at, op.Post("changePassword", ownPasswordPath, "auth", "Change your password; your other sessions end"), access.NeedAnybody("user"), (*accountRequest).changePassword)
 }
 
-// limitPasswordAttempts calls check to compare a password, or returns an error if the caller's address sent too many
-// wrong passwords. attempts is a word for the error: logins or passwords.
+// limitPasswordAttempts calls `check`, which compares a password, within limits on attempts. If the caller's address
+// sent too many wrong passwords, it returns an error instead. attempts is a word for the error: logins or passwords.
 func (s *accountRequest) limitPasswordAttempts(ctx context.Context, attempts string, check func() error) error {
 	address := access.CallerOf(ctx).Address
 	leave, refusal := s.loginLimiter.Enter(ctx)
@@ -166,7 +166,8 @@ func (s *accountRequest) deleteUser(ctx context.Context, in *struct {
 	return op.Answer(showUser(u)), err
 }
 
-// changePassword changes the caller's own password, after a check of the old one that is throttled like a login.
+// changePassword changes the caller's own password after a check of the old password. That check is throttled like a
+// login.
 func (s *accountRequest) changePassword(ctx context.Context, in *struct{ Body v1.PasswordChange }) (*op.NoParameters, error) {
 	return nil, s.limitPasswordAttempts(ctx, "passwords", func() error {
 		return s.Access.ChangePassword(ctx, access.AuthorOf(ctx, "own password"), access.CallerOf(ctx).Token, in.Body.Old, in.Body.New)

@@ -25,7 +25,7 @@ type pastStatus struct {
 	changed time.Time
 }
 
-// pastEvent is an event of an existing or deleted node, with its status at a past time and its changes since then.
+// pastEvent is an event with its status at a past time and its changes since then. The node may be deleted.
 type pastEvent struct {
 	node                   model.NodeID
 	namespace, name, check string
@@ -45,7 +45,7 @@ func (s *problemRequest) eachStatusChange(ctx context.Context, q history.EntryQu
 	return s.eachEntry(ctx, q, historyPageRows)
 }
 
-// eachEntry iterates over the matching history entries, newest first, and reads them in pages.
+// eachEntry iterates over the matching history entries, newest first. It reads them in pages.
 func (s *problemRequest) eachEntry(ctx context.Context, q history.EntryQuery, rows int) iter.Seq2[*history.Entry, error] {
 	q.Limit = rows
 	return list.AllRows(rows, func(last *history.Entry) ([]history.Entry, error) {
@@ -95,8 +95,8 @@ func (s *problemRequest) readStatusAt(ctx context.Context, st *event.State, chec
 	return statusBefore(changes), changes, nil
 }
 
-// addFirstResults adds entries for first results to an event's status changes, because history does not record a
-// first result that is OK. changes are the changes after a time, oldest first.
+// addFirstResults adds entries for first results to an event's status changes. History does not record a first result
+// that is OK. changes are the changes after a time, oldest first.
 func addFirstResults(changes []history.Entry, since time.Time) (all []history.Entry) {
 	for i := range changes {
 		if e := &changes[i]; e.Since.After(since) {
@@ -118,7 +118,7 @@ func statusBefore(changes []history.Entry) pastStatus {
 	return pastStatus{hasData: true, status: changes[0].Previous, changed: changes[0].Since}
 }
 
-// readOutputAt returns the output that an event had at a past time, or "" if it is unknown.
+// readOutputAt returns the output of an event at a past time, or "" if unknown.
 func (s *problemRequest) readOutputAt(ctx context.Context, e *pastEvent, at time.Time) (string, error) {
 	if e.state != nil && !view.TimeOfNanoseconds(e.state.Received).After(at) {
 		return e.state.Output, nil
@@ -194,8 +194,8 @@ func (s *problemRequest) listAvailability(ctx context.Context, in *struct {
 	return op.Answer(out), err
 }
 
-// listPast returns a page of events with the status that each had at a past time, and the token of the next page.
-// show returns false for events that the list leaves out. Pages of deleted nodes come last.
+// listPast returns a page of events with each event's status at a past time. It also returns the token of the next
+// page. show returns false for events that the list leaves out. Pages of deleted nodes come last.
 func listPast[Row any](
 	ctx context.Context, s *problemRequest, in *PastSelection, at time.Time, limit int, after string, show func(*pastEvent) (Row, bool),
 ) (rows []Row, next string, err error) {
@@ -288,15 +288,15 @@ func addStatusSeconds(out *v1.Availability, spans []statusSpan) {
 // maxGroupEvents bounds the events of one answer: each one that changed costs a few milliseconds of history.
 const maxGroupEvents = 10_000
 
-// uptimeEdge is a point in time at which events become known, unknown, down or up, with the resulting differences of
-// the two counts.
+// uptimeEdge is a point in time at which the number of known or down events changes. Events become known, unknown,
+// down or up at that time.
 type uptimeEdge struct {
 	at             time.Time
 	withData, down int
 }
 
-// eachUptimeInterval calls fn for each interval of time with the number of events whose status is known in it, and
-// the number of down ones.
+// eachUptimeInterval calls fn for each time interval, with the numbers of known events and of down events. An event is
+// known where its status is known.
 func eachUptimeInterval(edges []uptimeEdge, fn func(from, until time.Time, known, down int)) {
 	slices.SortStableFunc(edges, func(a, b uptimeEdge) int { return a.at.Compare(b.at) })
 	known, down := 0, 0
@@ -308,13 +308,13 @@ func eachUptimeInterval(edges []uptimeEdge, fn func(from, until time.Time, known
 	}
 }
 
-// addUptimeSpan adds the start and the end of a time span in which one event's status is known; down is 1 if the
-// event was down
+// addUptimeSpan adds the start and the end of a time span in which an event's status is known. With down 1, the event
+// was down.
 func addUptimeSpan(edges []uptimeEdge, from, until time.Time, down int) []uptimeEdge {
 	return append(edges, uptimeEdge{from, 1, down}, uptimeEdge{until, -1, -down})
 }
 
-// nodeUptime collects the time intervals with all events of a node OK or WARNING.
+// nodeUptime collects the times at which all events of a node are OK or WARNING.
 type nodeUptime struct {
 	edges  []uptimeEdge
 	events int
@@ -362,7 +362,7 @@ func (s *problemRequest) listGroupAvailability(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// readNodeUptimes reads from history when each selected node was up and when it was down.
+// readNodeUptimes reads from history the times when each selected node was up or down.
 func (s *problemRequest) readNodeUptimes(ctx context.Context, filter *events.Filter, p list.Period) (map[model.NodeID]*nodeUptime, error) {
 	q, err := events.BuildQuery(ctx, s.View, filter)
 	if err != nil {

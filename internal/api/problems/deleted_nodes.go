@@ -32,7 +32,7 @@ func (s *problemRequest) newDeletedPageToken(behind list.Cursor) string {
 	return s.NewPageToken(deletedPagePrefix + behind.String())
 }
 
-// parseDeletedPageToken parses a page token for deleted nodes; ok is false if the token is of another kind.
+// parseDeletedPageToken parses a page token for deleted nodes. For a token of another kind, ok is false.
 func (s *problemRequest) parseDeletedPageToken(token string) (behind list.Cursor, ok bool) {
 	place, err := s.ParsePageToken(token)
 	if place, ok = strings.CutPrefix(place, deletedPagePrefix); !ok || err != nil {
@@ -42,8 +42,8 @@ func (s *problemRequest) parseDeletedPageToken(token string) (behind list.Cursor
 	return behind, err == nil
 }
 
-// listDeletedNodes returns a page of the selected nodes that were deleted since a time, newest first,
-// and the token of the next page.
+// listDeletedNodes returns a page of the selected nodes that were deleted since a time, newest first. It also returns
+// the token of the next page.
 func (s *problemRequest) listDeletedNodes(ctx context.Context, in *events.Selection, since time.Time, behind list.Cursor) (nodes []pastEvent, next string, err error) {
 	selector, err := directory.ParseSelector(in.Selector)
 	if err != nil {
@@ -124,7 +124,8 @@ func (s *problemRequest) eachDeletedEvent(ctx context.Context, in *events.Select
 	return next, nil
 }
 
-// eachLastStatusChange calls fn with the last status change of each check of a deleted node up to a time.
+// eachLastStatusChange calls fn with the last status change of each check of a deleted node. Only changes up to a
+// given time count.
 func (s *problemRequest) eachLastStatusChange(ctx context.Context, node model.NodeID, check string, at time.Time, fn func(*history.Entry)) error {
 	done := map[string]bool{}
 	for e, err := range s.eachStatusChange(ctx, history.EntryQuery{NodeID: node, Check: check, Before: at.Add(1)}) {

@@ -74,10 +74,11 @@ func (s *problemRequest) showProblem(p history.Problem) v1.Problem {
 		Check: p.Source.CommandName(p.SourceName)}
 }
 
-// problemRequest handles an HTTP request about problems, history or availability; its methods are the operations.
+// problemRequest handles an HTTP request about problems, history or availability. Its methods are the operations of
+// the API.
 type problemRequest struct{ op.Request }
 
-// Register adds the operations about problems, history and availability.
+// Register adds the API operations about problems, history and availability to the server.
 func Register(r *op.Routes) {
 	at := op.NewOperationSet(r, func(q op.Request) *problemRequest { return &problemRequest{q} })
 	op.Handle(at, op.Get("listProblems", "/api/v1/problems", "problems", "List problems, newest first"), access.NeedOn(access.Read, "problem"), (*problemRequest).listProblems)
@@ -137,8 +138,8 @@ func (s *problemRequest) listHistory(ctx context.Context, in *struct {
 	return op.Answer(v1.EntryList{Items: items, Next: next}), nil
 }
 
-// queryByNodeID replaces the node name in a history query by the node's id, to find entries from before a rename too.
-// false: no node has the name now.
+// queryByNodeID replaces the node name in a history query by the node's id. The id also finds entries from before a
+// rename. false: no node has the name now.
 func (s *problemRequest) queryByNodeID(q *history.EntryQuery) bool {
 	id, ok := s.Directory.NodeByName(q.Namespace, q.Node)
 	if ok {
@@ -147,7 +148,7 @@ func (s *problemRequest) queryByNodeID(q *history.EntryQuery) bool {
 	return ok
 }
 
-// listEntries returns a page of history entries; found is true if any entry exists, even one that the filter removes.
+// listEntries returns a page of history entries. If any entry exists, even one that the filter removes, found is true.
 func (s *problemRequest) listEntries(ctx context.Context, q history.EntryQuery, page list.PagedRows[history.Entry]) (items []v1.Entry, next string, found bool, err error) {
 	page.Read = func(behind list.Cursor, size int) (entries []history.Entry, err error) {
 		if q.Limit = size; !behind.IsZero() {

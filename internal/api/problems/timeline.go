@@ -146,7 +146,7 @@ func textOfOthers(count int) string {
 	return ""
 }
 
-// addSilences adds all silences that matched the problem to the timeline, including deleted ones.
+// addSilences adds all silences that matched the problem to the timeline. Deleted silences are included.
 func (t *timeline) addSilences(ctx context.Context) error {
 	rows, err := t.Rows.List(ctx, intent.ListQuery{Kind: "Silence"})
 	if err != nil {
@@ -173,8 +173,8 @@ func (t *timeline) addSilences(ctx context.Context) error {
 	return nil
 }
 
-// addSilence adds the start and the end of a silence to the timeline, if the silence matched the problem. created may
-// be zero, where the time is unknown; ended is the time of the deletion, or zero.
+// addSilence adds the start and end of a silence to the timeline of a problem. A silence that did not match the
+// problem is left out. created may be zero, where the time is unknown; ended is the time of the deletion, or zero.
 func (t *timeline) addSilence(key intent.Key, body []byte, created, ended time.Time) {
 	r, err := t.Kinds.DecodeResource(body)
 	if err != nil {

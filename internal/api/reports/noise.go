@@ -26,7 +26,7 @@ const (
 	maxWeeks      = 100                 // bounds the weeks of one report
 )
 
-// noiseReport builds one noise report: which checks and routes page people too often.
+// noiseReport builds one noise report about checks and routes that page people too often.
 type noiseReport struct {
 	*reportRequest
 	ctx            context.Context
@@ -45,14 +45,14 @@ type checkNoise struct {
 	lengths []time.Duration
 }
 
-// acknowledgedSource is the node and the source (the check or trigger) of an acknowledged problem, as the key of a
-// map.
+// acknowledgedSource is the map key of an acknowledged problem. It has the node and the source, which is a check or
+// trigger.
 type acknowledgedSource struct {
 	node   model.NodeID
 	source model.Source
 }
 
-// reportNoise returns the noise report: which checks and routes page people too often.
+// reportNoise returns the noise report about checks and routes that page people too often.
 func (s *reportRequest) reportNoise(ctx context.Context, in *ReportInput) (*op.Body[v1.Noise], error) {
 	if err := s.completePeriod(ctx, in, oldSilenceAge); err != nil {
 		return nil, err
@@ -84,7 +84,7 @@ func (s *reportRequest) reportNoise(ctx context.Context, in *ReportInput) (*op.B
 	return op.Answer(n.out), nil
 }
 
-// checkNoiseOf returns the report's row for the sources of one kind and name, and creates a missing one.
+// checkNoiseOf returns the noise report's row for sources of one name, such as a check. It creates a missing row.
 func (n *noiseReport) checkNoiseOf(namespace string, kind model.SourceKind, name string) *checkNoise {
 	key := [2]string{namespace, kind.Label(name)}
 	if n.checks[key] == nil {
@@ -98,8 +98,8 @@ func (n *noiseReport) weekIndex(at time.Time) int {
 	return min(max(len(n.out.Weeks)-1-int(n.out.Until.Sub(at)/week), 0), len(n.out.Weeks)-1)
 }
 
-// eachReportRow calls count with each history row of the report's period, newest first, and stops with a note after
-// maxNoiseRows rows. read returns at most noisePage rows behind the row last; nil: the newest ones.
+// eachReportRow calls count with each history row of the report's period, newest first. After maxNoiseRows rows it
+// stops and adds a note. read returns at most noisePage rows behind the row last; nil: the newest ones.
 func eachReportRow[R any](n *noiseReport, kind string, at func(*R) time.Time, read func(last *R) ([]R, error), count func(*R)) error {
 	rows := 0
 	for row, err := range list.AllRows(noisePage, read) {
@@ -127,8 +127,8 @@ func (n *noiseReport) countMessages() error {
 	}, n.countMessage)
 }
 
-// countMessage counts a message as one that paged people, unless it is about the end or the acknowledgement of a
-// problem.
+// countMessage counts a message that paged people for the noise report. Messages about the end or the acknowledgement
+// of a problem page nobody.
 func (n *noiseReport) countMessage(m *history.Message) {
 	again := m.Event == handler.Reminder
 	if !again && m.Event != handler.Opened && m.Event != handler.Summary {
@@ -186,7 +186,8 @@ func (n *noiseReport) countProblems() error {
 	}, n.countProblem)
 }
 
-// countProblem adds one problem to the row of its check: opened, closed, duration, acknowledged or not.
+// countProblem adds one problem to its check's row in the noise report. The row counts open, closed and unacknowledged
+// problems, and their durations.
 func (n *noiseReport) countProblem(p *history.Problem) {
 	of := n.checkNoiseOf(p.Namespace, p.Source.Kind, p.SourceName)
 	n.problemSources[p.Source] = true
@@ -201,7 +202,8 @@ func (n *noiseReport) countProblem(p *history.Problem) {
 	}
 }
 
-// findQuietChecks adds to the report the checks without a problem in the period, and those that run on no node.
+// findQuietChecks adds checks without a problem in the period to the noise report. It also adds checks that run on no
+// node.
 func (n *noiseReport) findQuietChecks() error {
 	checks, err := n.Intent.List(n.ctx, intent.ListQuery{Kind: "Check", Namespace: n.in.Namespace}, nil)
 	if err != nil {
@@ -256,7 +258,7 @@ func (n *noiseReport) findStaleSilences() error {
 	return nil
 }
 
-// missingChecksNote returns a note if none of the checks that a silence names exists, or "" if at least one exists.
+// missingChecksNote returns a note if none of the checks in a silence exists. Otherwise it returns "".
 func (n *noiseReport) missingChecksNote(namespace string, checks []string) string {
 	if len(checks) == 0 {
 		return ""

@@ -16,14 +16,14 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// endlessHistory is a test history with infinitely many rows: every page that is read is full.
+// endlessHistory is a history for tests with infinitely many rows, so that every page is full.
 type endlessHistory struct {
 	view.History
 	rows map[string]int
 	t    *testing.T
 }
 
-// countPageRows checks that the query continues after the last row and returns the number of the page's first row.
+// countPageRows checks that a query continues after the last row, and returns the page's first row number.
 func (a *endlessHistory) countPageRows(what string, limit int, before time.Time, id string) (from int) {
 	from = a.rows[what]
 	if a.rows[what] += limit; limit != noisePage {
@@ -35,7 +35,7 @@ func (a *endlessHistory) countPageRows(what string, limit int, before time.Time,
 	return from
 }
 
-// historyRowTime returns the time of a generated row: each row is a millisecond older than the row before.
+// historyRowTime returns the time of a generated row. Each row is a millisecond older than the row before.
 func historyRowTime(row int) time.Time {
 	return time.Unix(1e9, 0).Add(-time.Duration(row) * time.Millisecond)
 }
@@ -67,8 +67,8 @@ func (a *endlessHistory) Problems(_ context.Context, q history.ProblemQuery) ([]
 	return out, nil
 }
 
-// TestNoiseReportIsBounded makes a noise report over endless history and expects that it stops at maxNoiseRows rows
-// and notes that.
+// TestNoiseReportIsBounded makes a noise report over endless history, and expects an end after maxNoiseRows rows. A
+// note must tell about it.
 func TestNoiseReportIsBounded(t *testing.T) {
 	a := &endlessHistory{rows: map[string]int{}, t: t}
 	until := time.Unix(1e9, 0)

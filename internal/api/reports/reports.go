@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// historyGapNotes returns notes that say which part of the report's period is missing in history.
+// historyGapNotes returns notes about parts of the report's period that history does not have.
 func (s *reportRequest) historyGapNotes(ctx context.Context, since time.Time) (notes []string, err error) {
 	if kept := s.Now().Add(-s.Retention); s.Retention > 0 && since.Before(kept) {
 		notes = append(notes, fmt.Sprintf("history covers %s (--history-retention): data before %s is missing or incomplete", model.Duration(s.Retention), kept.UTC().Format(time.RFC3339)))
@@ -40,13 +40,14 @@ func (s *reportRequest) historyGapNotes(ctx context.Context, since time.Time) (n
 	return notes, nil
 }
 
-// ReportInput has the parameters of every report: namespace and period.
+// ReportInput has the namespace and the period, the parameters of every report.
 type ReportInput struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	list.Period
 }
 
-// completePeriod checks that the namespace of a report exists, and sets a missing start or end of the period
+// completePeriod checks that the report's namespace exists, and completes the report's period. It also sets a missing
+// start or end of the period.
 func (s *reportRequest) completePeriod(ctx context.Context, in *ReportInput, length time.Duration) error {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return err
@@ -54,7 +55,8 @@ func (s *reportRequest) completePeriod(ctx context.Context, in *ReportInput, len
 	return in.Period.Complete(s.Now(), length)
 }
 
-// reportShadow returns the notifications that namespaces in shadow mode (which notify nobody) would have sent.
+// reportShadow returns the notifications that namespaces in shadow mode did not send. A namespace in shadow mode
+// notifies nobody.
 func (s *reportRequest) reportShadow(ctx context.Context, in *struct {
 	ReportInput
 	list.Where
@@ -134,14 +136,14 @@ type Options struct {
 	Retention time.Duration // age of the oldest history; 0: unknown
 }
 
-// reportRequest handles an HTTP request for a report; its methods are the operations.
+// reportRequest handles an HTTP request for a report. Its methods are the operations of the API.
 type reportRequest struct {
 	op.Request
 	Options
 	reports *op.RequestLimiter
 }
 
-// Register adds the operations about reports.
+// Register adds the API operations about reports to the server.
 func Register(r *op.Routes, o Options) {
 	reports := op.NewRequestLimiter(r, "reports", "reports", model.Errorf(model.Unavailable, "too many report requests wait on the server").WithHint("try again in a moment"))
 	at := op.NewOperationSet(r, func(q op.Request) *reportRequest { return &reportRequest{q, o, reports} })

@@ -29,8 +29,7 @@ import (
 // applyLimiters limits concurrent applies, with a separate limit for dry runs, so that dry runs delay no change
 type applyLimiters struct{ applies, previews *op.RequestLimiter }
 
-// forCaller returns the limiter of the caller: one for callers who may change resources, another for those who may only make
-// dry runs
+// forCaller returns the limiter of the caller's applies. Callers who may only make dry runs have a separate limiter.
 func (t applyLimiters) forCaller(ctx context.Context) *op.RequestLimiter {
 	if c := access.CallerOf(ctx); c.Allow(access.NeedOn(access.Change, "resource")) != nil {
 		return t.previews
@@ -38,7 +37,7 @@ func (t applyLimiters) forCaller(ctx context.Context) *op.RequestLimiter {
 	return t.applies
 }
 
-// awaitBody is middleware that waits before the body of an apply is read, because a body may have 32 MiB.
+// awaitBody is middleware that waits before the body of an apply is read. Such a body may have 32 MiB.
 func (t applyLimiters) awaitBody(ctx huma.Context, next func(huma.Context)) {
 	leave, refusal := t.forCaller(ctx.Context()).AwaitBody(ctx.Context())
 	if refusal != nil {
@@ -107,8 +106,8 @@ func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBod
 	return op.Answer(out), err
 }
 
-// changeResources applies or previews a change of resources and returns its result, with the open problems for which
-// the change selects other routes or handlers.
+// changeResources applies or previews a change of resources, and returns the result. It also returns the open problems
+// that get other routes or handlers.
 func (s *resourceRequest) changeResources(
 	ctx context.Context, onlyNew, dryRun bool, resources []model.Resource, change func() (intent.ApplyResult, error),
 ) (v1.Applied, error) {
@@ -138,8 +137,8 @@ func (s *resourceRequest) changeResources(
 	return out, nil
 }
 
-// receiverEdits returns the routes and the handler lists (of checks, nodes and namespaces) that a change has edited,
-// or nil if it edited none.
+// receiverEdits returns the routes and handler lists that a change has edited, or nil. Checks, nodes and namespaces
+// have handler lists.
 func (s *resourceRequest) receiverEdits(applied intent.ApplyResult, resources []model.Resource) *dispatch.ReceiverEdits {
 	byKey := map[intent.Key]model.Spec{}
 	for i := range resources {
@@ -197,7 +196,7 @@ func (s *resourceRequest) expectedRevisions(list []v1.Expected, resources []mode
 	return out, nil
 }
 
-// resolveRef converts a reference in a request to a resource key; without a namespace it uses the namespace
+// resolveRef converts a reference in a request to a resource key. Without a namespace, it uses the namespace
 // "default".
 func (s *resourceRequest) resolveRef(ref v1.Ref) (intent.Key, error) {
 	k, ok := s.Kinds.Of(ref.Kind)
@@ -211,7 +210,8 @@ func (s *resourceRequest) resolveRef(ref v1.Ref) (intent.Key, error) {
 	return key, nil
 }
 
-// setDefaultNamespace sets the request's namespace and the default values in a resource that lacks them
+// setDefaultNamespace fills in the request's namespace for a resource without a namespace. The kind's default values
+// follow.
 func (s *resourceRequest) setDefaultNamespace(r model.Resource, namespace string) model.Resource {
 	if k, ok := s.Kinds.Of(r.Kind); ok && k.Namespaced && r.Metadata.Namespace == "" && namespace != "" {
 		r.Metadata.Namespace = namespace
@@ -220,7 +220,7 @@ func (s *resourceRequest) setDefaultNamespace(r model.Resource, namespace string
 	return r
 }
 
-// putOutput is the answer to a PUT: the result of the change and the new ETag of the resource
+// putOutput is the answer to a PUT of a resource. It has the result of the change and the new ETag.
 type putOutput struct {
 	ETag string `header:"ETag" doc:"Value for If-Match of the next change; absent after a dry run."`
 	Body v1.Applied
@@ -285,7 +285,7 @@ func (s *resourceRequest) deleteResources(ctx context.Context, in *struct{ Body 
 		}
 		keys[i] = key
 		if seen[keys[i]] {
-			return nil, model.Errorf(model.Invalid, "the list of resources names %s twice", keys[i])
+			return nil, model.Errorf(model.Invalid, "the list of resources contains %s twice", keys[i])
 		}
 		seen[keys[i]] = true
 		if _, err := s.Intent.Get(ctx, keys[i]); err != nil {
@@ -298,7 +298,7 @@ func (s *resourceRequest) deleteResources(ctx context.Context, in *struct{ Body 
 	return op.Answer(applied), err
 }
 
-// Applied converts the result of an apply to the API type Applied, with the number of affected nodes per resource
+// Applied converts the result of an apply to the API type Applied. Each resource gets its number of affected nodes.
 func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.Resource) v1.Applied {
 	byKey := map[intent.Key]*model.Resource{}
 	for i := range resources {
@@ -339,7 +339,7 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 	return out
 }
 
-// effectOf describes the effect of a resource on nodes, and warns if it has none (kind.Registry.Effect).
+// effectOf describes the effect of a resource on nodes, and warns if the resource has none (kind.Registry.Effect).
 func effectOf(v *view.View, r *model.Resource, l intent.Placement, changed bool) (note, warning string) {
 	if w, ok := r.Spec.(*model.WindowSpec); ok && w.Maintenance != nil {
 		l.Maintained, _, _, _ = notification.CoveredNodes(v, r.Metadata.Namespace, w.Maintenance) // valid: it was validated before
@@ -347,8 +347,7 @@ func effectOf(v *view.View, r *model.Resource, l intent.Placement, changed bool)
 	return v.Kinds.Effect(r, l, changed)
 }
 
-// mustRedact reports whether the answer must hide the secrets in these resources, because the caller may not change
-// all of them.
+// mustRedact reports whether the answer must hide secrets because the caller may not change all resources.
 func mustRedact(ctx context.Context, resources []model.Resource) bool {
 	return slices.ContainsFunc(resources, func(r model.Resource) bool { return !access.MayChange(ctx, intent.KeyOf(&r).Namespace) })
 }
@@ -415,8 +414,8 @@ func (s *resourceRequest) readApplyBody(data []byte, take func(i int, raw json.R
 	return r, nil
 }
 
-// readResourceList reads the raw JSON of each listed resource without decoding it, so that a list that is too long is
-// refused early
+// readResourceList reads the raw JSON of each listed resource without decoding. A list that is too long is so refused
+// early.
 func readResourceList(dec *json.Decoder) (list []json.RawMessage, err error) {
 	if token, err := dec.Token(); err != nil || token != json.Delim('[') {
 		return nil, model.Errorf(model.Invalid, "field resources: expected a list")
@@ -471,14 +470,14 @@ func applyRequestBody(registry huma.Registry) *huma.RequestBody {
 	return &huma.RequestBody{Required: true, Content: jsonContent(registry.Schema(reflect.TypeFor[v1.ApplyRequest](), true, "ApplyRequest"))}
 }
 
-// resourceETag returns the strong ETag of a resource, made of its revision and of a number that changes when the
-// server's data are restored or created anew
+// resourceETag returns the strong ETag of a resource. It consists of the revision, and of a number that changes when
+// the server's data are restored or created anew.
 func (s *resourceRequest) resourceETag(revision int64) string {
 	return fmt.Sprintf(`"%016x-%d"`, s.Incarnation, revision)
 }
 
-// splitETags splits an If-Match or If-None-Match header into its entity tags (RFC 9110), quotation marks
-// included: W/"x", "y". Text that is no tag is kept, and equals no ETag.
+// splitETags splits an If-Match or If-None-Match header into its entity tags (RFC 9110). Quotation marks stay, as in
+// W/"x", "y". Text that is no tag is kept, and equals no ETag.
 func splitETags(header string) (list []string) {
 	for header != "" {
 		end := 0
@@ -493,21 +492,21 @@ func splitETags(header string) (list []string) {
 	return list
 }
 
-// ifMatchHolds reports whether the header If-Match (change only this version) contains the ETag of the resource's
-// present version. The comparison is strong: a weak tag never matches.
+// ifMatchHolds reports whether the header If-Match contains the ETag of the resource's present version. A request with
+// If-Match changes only that version. The comparison is strong: a weak tag never matches.
 func ifMatchHolds(header, tag string) bool {
 	list := splitETags(header)
 	return slices.Contains(list, "*") || slices.Contains(list, tag)
 }
 
-// ifNoneMatchHolds reports whether the header If-None-Match (only if another version) does not contain the ETag of
-// the resource's present version. The comparison is weak: W/ is ignored.
+// ifNoneMatchHolds reports whether the header If-None-Match lacks the ETag of the resource's present version. A
+// request with the header asks only for another version. The comparison is weak: W/ is ignored.
 func ifNoneMatchHolds(header, tag string) bool {
 	return !slices.ContainsFunc(splitETags(header), func(t string) bool { return t == "*" || strings.TrimPrefix(t, "W/") == tag })
 }
 
-// expectedRevision returns the revision that a resource must have by the headers If-Match and If-None-Match; 0 means
-// that it must not exist. conditional is false where the request has no condition.
+// expectedRevision returns the revision of a resource that the headers If-Match and If-None-Match demand. Revision 0
+// means that the resource must not exist. conditional is false where the request has no condition.
 func (s *resourceRequest) expectedRevision(ctx context.Context, key intent.Key, in ChangeInput) (revision int64, conditional bool, err error) {
 	if in.IfMatch == "" && in.IfNoneMatch == "" {
 		return 0, false, nil
@@ -528,7 +527,7 @@ func (s *resourceRequest) expectedRevision(ctx context.Context, key intent.Key, 
 		return 0, false, model.Errorf(model.Stale, "%s has changed: its ETag is %s, If-Match requires %s", key, tag, model.Shorten(in.IfMatch)).
 			WithHint("read the resource again with GET, compare, and send the ETag of that answer")
 	case in.IfMatch == "" && !ifNoneMatchHolds(in.IfNoneMatch, tag):
-		return 0, false, model.Errorf(model.Stale, "%s exists: its ETag is %s, If-None-Match excludes it", key, tag).
+		return 0, false, model.Errorf(model.Stale, "%s exists: its ETag is %s, which the header If-None-Match forbids", key, tag).
 			WithHint("read the resource with GET, then change it with If-Match")
 	}
 	return r.Status.Revision, true, nil

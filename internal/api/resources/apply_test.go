@@ -44,14 +44,14 @@ func FuzzApplyBody(f *testing.F) {
 	})
 }
 
-// newRequestOfIncarnation returns a request to a server whose data have this incarnation number (it changes when data
-// are restored or created anew)
+// newRequestOfIncarnation returns a request to a server whose data have the given version number (incarnation). The
+// number changes when data are restored or created anew.
 func newRequestOfIncarnation(n uint64) *resourceRequest {
 	return &resourceRequest{Request: op.Request{View: view.New(view.Stores{Incarnation: n}, view.Live{})}}
 }
 
-// TestIfMatchAndIfNoneMatchCompareETags expects the strong comparison of RFC 9110 for If-Match, the weak one for
-// If-None-Match, and lists of ETags in both
+// TestIfMatchAndIfNoneMatchCompareETags compares ETags in If-Match and If-None-Match, and expects the results of RFC
+// 9110. The comparison is strong for If-Match and weak for If-None-Match; both accept lists.
 func TestIfMatchAndIfNoneMatchCompareETags(t *testing.T) {
 	const tag = `"0000000000000007-57"`
 	for _, c := range []struct {

@@ -53,7 +53,7 @@ func resourceSchema(r huma.Registry, k kind.Kind) *huma.Schema {
 	}
 }
 
-// jsonContent describes a JSON body with this schema for the OpenAPI document.
+// jsonContent describes a JSON body of a given schema for the OpenAPI document.
 func jsonContent(schema *huma.Schema) map[string]*huma.MediaType {
 	return map[string]*huma.MediaType{"application/json": {Schema: schema}}
 }
@@ -61,7 +61,7 @@ func jsonContent(schema *huma.Schema) map[string]*huma.MediaType {
 // maxApplyBodyBytes bounds the body of an apply, in bytes.
 const maxApplyBodyBytes = 32 << 20
 
-// registerResources registers the operations apply, delete, list of kinds, and audit.
+// registerResources registers the operations apply, delete, list of kinds, and audit log.
 func registerResources(at resourceOperations, limiters applyLimiters) {
 	apply := op.Post("apply", "/api/v1/apply", "resources", "Create or change many resources in one transaction")
 	apply.MaxBodyBytes = maxApplyBodyBytes
@@ -174,7 +174,7 @@ func ApplyOptions(in v1.ChangeOptions) intent.ApplyOptions {
 	return intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
 }
 
-// changeOptions returns the options of a change of one resource, with the revision that the request expects of it.
+// changeOptions returns the options of a change of one resource, with the revision that the request expects.
 func (s *resourceRequest) changeOptions(ctx context.Context, key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
 	o := ApplyOptions(in.ChangeOptions)
 	revision, conditional, err := s.expectedRevision(ctx, key, in)
@@ -190,7 +190,7 @@ type resourceOutput struct {
 	Body json.RawMessage
 }
 
-// getResource returns one resource with its ETag, or 304 if the caller has this revision.
+// getResource returns one resource with its ETag. If the caller already has the revision, the answer is 304.
 func (s *resourceRequest) getResource(ctx context.Context, key intent.Key, ifNoneMatch string) (*resourceOutput, error) {
 	r, err := s.Intent.Get(ctx, key)
 	if err != nil {
@@ -325,7 +325,7 @@ type Options struct {
 	PreviewRouting func(ctx context.Context, c dispatch.RoutingChange, edits *dispatch.ReceiverEdits) (taken []dispatch.AffectedProblems, late bool)
 }
 
-// resourceRequest handles an HTTP request about declared resources; its methods are the operations.
+// resourceRequest handles an HTTP request about declared resources. Its methods are the operations of the API.
 type resourceRequest struct {
 	op.Request
 	Options
@@ -336,7 +336,7 @@ type resourceRequest struct {
 // resourceOperations is the set of operations about resources.
 type resourceOperations = op.OperationSet[*resourceRequest]
 
-// Register adds the operations about declared resources and archives.
+// Register adds the API operations about declared resources and archives to the server.
 func Register(r *op.Routes, o Options) {
 	tooMany := model.Errorf(model.Unavailable, "too many requests to change resources wait on the server").WithHint("try again in a moment")
 	uploads, limiters := queue.NewSlots(r.Queues, "uploads"), applyLimiters{op.NewRequestLimiter(r, "applies", "apply_queue", tooMany), op.NewRequestLimiter(r, "previews", "preview_queue", tooMany)}
@@ -393,8 +393,8 @@ func (s *resourceRequest) conditionMatcher(ctx context.Context, k kind.Kind, exp
 	}, nil
 }
 
-// addRoutingState adds to a silence or maintenance window whether it is active, and the number of problems whose
-// notifications it stops
+// addRoutingState adds to the state of a silence or maintenance window whether that is active now. It also adds the
+// number of problems whose notifications are stopped.
 func (s *resourceRequest) addRoutingState(out *v1.State, r *model.Resource, held *notification.HoldCounter) {
 	name, now := route.Name{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}, s.Now()
 	switch spec := r.Spec.(type) {
@@ -411,7 +411,7 @@ func (s *resourceRequest) addRoutingState(out *v1.State, r *model.Resource, held
 	}
 }
 
-// resourceState returns the state of a declared resource: its nodes, its events and the use of limits.
+// resourceState returns the state of a declared resource, with its nodes, its events and the use of limits.
 func (s *resourceRequest) resourceState(r *model.Resource, held *notification.HoldCounter) v1.State {
 	key := intent.KeyOf(r)
 	l := s.Directory.Placement(key)
@@ -444,7 +444,7 @@ func (s *resourceRequest) resourceState(r *model.Resource, held *notification.Ho
 	return out
 }
 
-// changesInput has the query parameters of the audit list.
+// changesInput has the query parameters of the audit log.
 type changesInput struct {
 	Kind      string `query:"kind" maxLength:"253"`
 	Namespace string `query:"namespace" maxLength:"253"`
@@ -454,7 +454,7 @@ type changesInput struct {
 	After string `query:"after" maxLength:"64" doc:"The field next of the page before."`
 }
 
-// listChanges returns a page of the audit, newest first.
+// listChanges returns a page of the audit log, newest first.
 func (s *resourceRequest) listChanges(ctx context.Context, in *changesInput) (*op.Body[v1.ChangeList], error) {
 	filter, err := list.NewRowFilter(s.View, in.Where)
 	if err != nil {
@@ -503,7 +503,7 @@ func registerArchives(at resourceOperations) {
 	op.HandleRaw(at, put, access.NeedOn(access.Change, "Asset"), (*resourceRequest).putArchive)
 }
 
-// getArchiveInput has the path parameter of an archive: its SHA-512.
+// getArchiveInput has the path parameter of an archive, which is its SHA-512.
 type getArchiveInput struct {
 	SHA512 string `path:"sha512" maxLength:"128"`
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestReviewedChangeNeedsTwoPeople changes targets on a node with review, and expects it only after another person
-// repeats the command: not after the same person or a token of this person, with other content, or after a week.
+// TestReviewedChangeNeedsTwoPeople changes targets on a node with review, and expects two people to be needed. The
+// same person, a token of this person, other content or a week's delay does not count.
 func TestReviewedChangeNeedsTwoPeople(t *testing.T) {
 	s := apitest.NewServer(t)
 	s.JoinNode("p1", nil)

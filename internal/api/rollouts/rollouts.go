@@ -18,13 +18,13 @@ import (
 	"github.com/muster-fleet/muster/internal/rollout"
 )
 
-// Options has the parts of the server that this package uses.
+// Options has the server parts that the operations on roll-outs use.
 type Options struct {
 	Driver  *rollout.Driver
 	InForce func(context.Context) // waits until the planner has compiled a change
 }
 
-// rolloutRequest handles an HTTP request about roll-outs; its methods are the operations.
+// rolloutRequest handles an HTTP request about roll-outs. Its methods are the operations of the API.
 type rolloutRequest struct {
 	op.Request
 	Options
@@ -32,7 +32,7 @@ type rolloutRequest struct {
 
 const path = "/api/v1/rollouts"
 
-// Register adds the operations about roll-outs.
+// Register adds the API operations about roll-outs to the server.
 func Register(r *op.Routes, o Options) {
 	at := op.NewOperationSet(r, func(q op.Request) *rolloutRequest { return &rolloutRequest{q, o} })
 	op.Handle(at, op.Get("listRollouts", path, "rollouts", "List the last roll-out of each directive that has had one, those under way first", model.NotFound),
@@ -62,13 +62,13 @@ func Register(r *op.Routes, o Options) {
 	}
 }
 
-// actionInput has the parameters of a request to act on a roll-out: its path and the action.
+// actionInput has the path and the action of a request to act on a roll-out.
 type actionInput struct {
 	op.NamedPath
 	Body v1.RolloutAction
 }
 
-// list returns the roll-outs of the directives that the caller may see.
+// list returns the roll-outs of the policy directives that the caller may see.
 func (s *rolloutRequest) list(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Of this namespace; empty: of all."`
 	list.Where
@@ -97,7 +97,7 @@ func (s *rolloutRequest) list(ctx context.Context, in *struct {
 	return op.Answer(out), err
 }
 
-// directive returns the key and the id of a directive that the caller may see.
+// directive returns the key and the id of a policy directive that the caller may see.
 func (s *rolloutRequest) directive(ctx context.Context, in op.NamedPath) (key intent.Key, id model.UnitID, err error) {
 	key = intent.Key{Kind: directory.DirectiveKind, Namespace: in.Namespace, Name: in.Name}
 	r, err := s.Intent.Get(ctx, key)
@@ -107,7 +107,7 @@ func (s *rolloutRequest) directive(ctx context.Context, in op.NamedPath) (key in
 	return key, model.UnitID(r.Status.ID), nil
 }
 
-// get returns the roll-out of one directive.
+// get returns the roll-out of one policy directive.
 func (s *rolloutRequest) get(ctx context.Context, in *op.NamedPath) (*op.Body[v1.Rollout], error) {
 	key, id, err := s.directive(ctx, *in)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *rolloutRequest) preview(ctx context.Context, id model.UnitID, r *v1.Rol
 	}
 }
 
-// answer returns the roll-out of a directive in the form of an API answer.
+// answer returns the roll-out of a policy directive in the form of an API answer.
 func (s *rolloutRequest) answer(ctx context.Context, key intent.Key, id model.UnitID) (*op.Body[v1.Rollout], error) {
 	r, err := s.Driver.Find(ctx, id, key.Name)
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *rolloutRequest) answer(ctx context.Context, key intent.Key, id model.Un
 	return op.Answer(shown), nil
 }
 
-// do carries out the caller's action on the roll-out of a directive, such as approve or pause.
+// do carries out the caller's action on the roll-out of a policy directive, such as approve or pause.
 func (s *rolloutRequest) do(ctx context.Context, verb rollout.Verb, need access.Need, in *actionInput) (*op.Body[v1.Rollout], error) {
 	key, id, err := s.directive(ctx, in.NamedPath)
 	if err != nil {
@@ -183,8 +183,8 @@ func (s *rolloutRequest) do(ctx context.Context, verb rollout.Verb, need access.
 // maxFailures is the most failures in an answer.
 const maxFailures = 50
 
-// show converts a roll-out to its API type; ok is false if the caller may not see its directive, or the planner has not
-// compiled it.
+// show converts a roll-out to its API type. If the caller may not see the directive, or the planner has not compiled
+// it, ok is false.
 func (s *rolloutRequest) show(r *model.Rollout) (out v1.Rollout, ok bool) {
 	unit := s.Directory.SourceUnit(model.DirectiveSource(r.Unit))
 	if unit == nil || r.State == model.RolloutNone {

@@ -29,7 +29,7 @@ const declared = `
 {kind: Policy, metadata: {name: motd}, spec: {directives: [motd], targets: {where: "true"}}}
 `
 
-// rolloutServer is a test server with two connected nodes, which report as the test tells them.
+// rolloutServer is a test server with two connected nodes whose reports the test chooses.
 type rolloutServer struct {
 	*apitest.Server
 	unit model.UnitID
@@ -58,7 +58,7 @@ func (s *rolloutServer) expect(method, path, token, body string, status int, par
 	}
 }
 
-// report records, for each node, a run of the directive version that the node has, with this status.
+// report records, for each node, a run of the node's version of the policy directive.
 func (s *rolloutServer) report(status policy.Status) {
 	for _, node := range s.Directory.UnitNodes(s.unit) {
 		unit := s.Directory.SourceUnit(model.DirectiveSource(s.unit))
@@ -77,8 +77,8 @@ func (s *rolloutServer) step() {
 	testenv.NoError(s.T, s.Planner.CatchUp(s.T.Context()))
 }
 
-// TestRolloutOperations calls all operations on roll-outs, in the roles that may use them: another person approves a
-// roll-out, and operators pause, continue, stop and undo it.
+// TestRolloutOperations calls all operations on roll-outs as several users, and expects each role's rights. Another
+// person approves a roll-out, and operators pause, continue, stop and undo it.
 func TestRolloutOperations(t *testing.T) {
 	s := &rolloutServer{Server: apitest.NewServer(t)}
 	s.Runs = map[model.NodeID][]reducer.Run{}

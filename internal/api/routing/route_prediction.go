@@ -61,7 +61,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// assumedProblem is the assumed problem of a route test. The test predicts its notifications.
+// assumedProblem is the made-up problem that a route test is about. The test predicts its notifications.
 type assumedProblem struct {
 	*routingRequest
 	check      model.CheckID
@@ -72,7 +72,8 @@ type assumedProblem struct {
 	dependencies []route.Dependency // checks on which the problem's check depends
 }
 
-// chooseRoutes returns the routes that would notify about the assumed problem, and the rule that selects them.
+// chooseRoutes returns the routes that would notify about the assumed problem. It also returns the rule by which they
+// are selected.
 func (c *assumedProblem) chooseRoutes() ([]*route.Route, string) {
 	routes, by := notification.Routes(c.View, c.problem, c.definition)
 	why := "nobody: the check names no route (alert.route), no route matches, none is called default, and namespace " + c.problem.Node.Namespace + " names no handlers"
@@ -99,7 +100,7 @@ func (c *assumedProblem) chooseRoutes() ([]*route.Route, string) {
 	return routes, why
 }
 
-// predictSteps predicts the steps of a route for the assumed problem if nobody acknowledges it.
+// predictSteps predicts the steps of a route for the assumed problem without an acknowledgement.
 func (c *assumedProblem) predictSteps(r *route.Route) v1.RouteTestRoute {
 	out := v1.RouteTestRoute{GroupWait: model.Duration(r.GroupWait)}
 	if r.Name.Name != "" {
@@ -123,8 +124,8 @@ func (c *assumedProblem) predictSteps(r *route.Route) v1.RouteTestRoute {
 // maxConsecutiveHolds is the greatest number of consecutive holds that a prediction follows.
 const maxConsecutiveHolds = 20
 
-// predictNotificationTime returns the predicted time of the notifications of a step of a route, or zero if it
-// is unknown or never.
+// predictNotificationTime returns the predicted time of the notifications of a route's step. If the time is unknown or
+// never comes, it is zero.
 func (c *assumedProblem) predictNotificationTime(r *route.Route, due time.Time) (time.Time, []v1.NotificationHold) {
 	var holds []route.Hold
 	for range maxConsecutiveHolds {

@@ -26,7 +26,7 @@ import (
 
 const silencesPath = "/api/v1/silences"
 
-// postSilence creates a silence and returns the number of nodes and problems that it matches. Operators may create
+// postSilence creates a silence, and returns how many nodes and problems the silence covers. Operators may create
 // silences, though they may not apply other resources.
 func (s *routingRequest) postSilence(ctx context.Context, in *struct{ Body v1.SilenceRequest }) (*op.Body[v1.Silenced], error) {
 	b := &in.Body
@@ -60,7 +60,7 @@ func (s *routingRequest) postSilence(ctx context.Context, in *struct{ Body v1.Si
 	return op.Answer(v1.Silenced{Namespace: b.Namespace, Name: name, Nodes: nodes, First: first, Holds: holds, Until: spec.Until.Time, DryRun: b.DryRun}), err
 }
 
-// listFirstNodes formats the first node names and the count of the rest, such as "web01, web02 and 5 more".
+// listFirstNodes formats the first node names and the number of the others. An example is "web01, web02 and 5 more".
 func listFirstNodes(first []string, all int) string {
 	text := strings.Join(first, ", ")
 	if more := all - len(first); more > 0 {
@@ -146,8 +146,8 @@ func (s *routingRequest) endSilence(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// Handlers sends test notifications, notifies handlers of open problems, and sends dead letters again;
-// *dispatch.Dispatcher implements it.
+// Handlers sends test notifications, notifies of open problems, and repeats dead letters. Type *dispatch.Dispatcher
+// implements it.
 type Handlers interface {
 	Try(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (dispatch.HandlerTest, error)
 	NotifyOpen(ctx context.Context, problem, by string) (taken []dispatch.AffectedProblems, late bool)
@@ -162,14 +162,14 @@ type Options struct {
 	InForce func(context.Context)
 }
 
-// routingRequest handles an HTTP request about handlers, deliveries, silences or route tests; its methods are the
-// operations.
+// routingRequest handles an HTTP request about handlers, deliveries, silences or route tests. Its methods are the
+// operations of the API.
 type routingRequest struct {
 	op.Request
 	Options
 }
 
-// Register adds the operations about handlers, deliveries, silences and route tests.
+// Register adds the API operations about handlers, deliveries, silences and route tests to the server.
 func Register(r *op.Routes, o Options) {
 	at := op.NewOperationSet(r, func(q op.Request) *routingRequest { return &routingRequest{q, o} })
 	op.Handle(at, op.Get("listDeliveries", "/api/v1/problems/{id}/deliveries", "problems", "List the notifications of a problem"), access.NeedOn(access.Read, "problem"), (*routingRequest).listDeliveries)
@@ -184,7 +184,7 @@ func Register(r *op.Routes, o Options) {
 	op.Handle(at, op.Get("testRoute", "/api/v1/routetest/{namespace}/{node}/{check}", "routes", "Predict the notifications of a problem: handlers, times and holds"), access.NeedOn(access.Read, "Route"), (*routingRequest).predictRoutes)
 }
 
-// declaredHandler returns the handler with this name; spec is nil if the handler is deleted but still has dead letters.
+// declaredHandler returns the handler with the given name. A deleted handler with dead letters has a nil spec.
 func (s *routingRequest) declaredHandler(ctx context.Context, in op.NamedPath) (history.HandlerRef, *model.HandlerSpec, error) {
 	key := intent.Key{Kind: "Handler", Namespace: in.Namespace, Name: in.Name}
 	r, err := s.Intent.Get(ctx, key)

@@ -120,7 +120,8 @@ func (s *runRequest) prepareRunTask(ctx context.Context, r *v1.RunRequest) (*run
 	return o, nil
 }
 
-// checkCommand returns an error for an empty or too long command, and for a caller without the right to run commands.
+// checkCommand returns an error for an empty or too long command. A caller without the right to run commands gets an
+// error, too.
 func (s *runRequest) checkCommand(c *access.Caller, namespace string, command *model.Command) error {
 	length := len(command.Shell)
 	for _, arg := range command.Argv {
@@ -139,7 +140,7 @@ func (s *runRequest) checkCommand(c *access.Caller, namespace string, command *m
 	return nil
 }
 
-// selectTaskNodes selects the nodes of a run, and returns an error if they are more than the request permits
+// selectTaskNodes selects the nodes of a run of a command or check. More nodes than the request permits are an error.
 func (s *runRequest) selectTaskNodes(ctx context.Context, o *runTask, ns string, r *v1.RunRequest) error {
 	if r.Targets == nil {
 		for _, id := range s.Directory.UnitNodes(o.check) {
@@ -170,7 +171,7 @@ func (s *runRequest) selectTaskNodes(ctx context.Context, o *runTask, ns string,
 	return nil
 }
 
-// checkTargetNames returns an error if the targets name nodes or groups that do not exist.
+// checkTargetNames returns an error if the targets contain unknown nodes or groups.
 func (s *runRequest) checkTargetNames(ctx context.Context, ns string, t *model.Targets) error {
 	if t == nil {
 		return nil
@@ -194,7 +195,7 @@ func (s *runRequest) checkTargetNames(ctx context.Context, ns string, t *model.T
 	return s.checkTargetNames(ctx, ns, t.Except)
 }
 
-// commandText formats a command for the audit: its shell line or its words.
+// commandText formats a command for the audit log, as its shell line or its words.
 func commandText(c *model.Command) string {
 	if c.Argv == nil {
 		return fmt.Sprintf("%q", c.Shell)
@@ -240,7 +241,7 @@ type Options struct {
 	New func() Runs // creates the runs of one request
 }
 
-// runRequest handles an HTTP request to run a check or a command on nodes; its methods are the operations.
+// runRequest handles an HTTP request to run a check or a command on nodes. Its methods are the operations of the API.
 type runRequest struct {
 	op.Request
 	Options
@@ -272,8 +273,8 @@ type runExecution struct {
 	counts    v1.RunCounts
 }
 
-// runAllNodes starts the run on the nodes, at most task.parallel at a time, and streams their answers until all have
-// ended. An error means that the client is gone.
+// runAllNodes runs the command or check on all nodes, on a limited number of nodes in parallel. It streams the answers
+// until all nodes have ended. An error means that the client is gone.
 func (x *runExecution) runAllNodes(ctx context.Context, allowed func() bool) error {
 	x.counts.Nodes = len(x.nodes)
 	beat, look := time.NewTicker(op.StreamHeartbeatInterval), time.NewTicker(time.Second)
@@ -378,7 +379,7 @@ func (x *runExecution) giveUpOverdueNodes() error {
 	return nil
 }
 
-// endNodeRun counts the result of the run on one node and sends it to the client
+// endNodeRun counts the result of the run on one node, and sends the result to the client.
 func (x *runExecution) endNodeRun(node model.NodeID, l *v1.RunLine) error {
 	delete(x.deadlines, node)
 	x.counts.Count(l)
@@ -386,7 +387,7 @@ func (x *runExecution) endNodeRun(node model.NodeID, l *v1.RunLine) error {
 	return x.sendRunLine(node, l)
 }
 
-// sendRunLine sends one line about a node to the client: a piece of output or the final result
+// sendRunLine sends one line about a node to the client. It is a piece of output or the final result.
 func (x *runExecution) sendRunLine(node model.NodeID, l *v1.RunLine) error {
 	namespace, name, ok := x.request.Directory.NodeName(node)
 	switch {

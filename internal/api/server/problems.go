@@ -25,7 +25,8 @@ type problemSummary struct {
 	routed map[string]bool // namespaces in which every problem has a recipient
 }
 
-// problemGroup is the key of the problems with the same check or trigger and the same status: one line of muster status.
+// problemGroup is the key of the problems with the same check or trigger and the same status. They are one line of
+// muster status.
 type problemGroup struct {
 	source model.Source
 	status model.Status
@@ -114,8 +115,8 @@ func (p *problemSummary) add(st *event.State) {
 	c.examples = c.examples[:min(len(c.examples), maxExamples)]
 }
 
-// countHandled counts a problem that is acknowledged, silenced, in maintenance or caused by another one; it returns
-// false for any other problem.
+// countHandled counts a problem that already has somebody's attention, and returns false for other problems.
+// Acknowledged, silenced, maintained and dependent problems count.
 func (p *problemSummary) countHandled(st *event.State) bool {
 	if st.Problem.Ack.Active(p.Now()) {
 		p.out.Handled.Acknowledged++

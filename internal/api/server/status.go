@@ -155,13 +155,13 @@ type Options struct {
 	Pending func() int
 }
 
-// serverRequest handles an HTTP request about the server itself; its methods are the operations.
+// serverRequest handles an HTTP request about the server itself. Its methods are the operations of the API.
 type serverRequest struct {
 	op.Request
 	Options
 }
 
-// Register adds the operations about the server, and the health checks.
+// Register adds the API operations about the server, and the health checks.
 func Register(r *op.Routes, o Options) {
 	at := op.NewOperationSet(r, func(q op.Request) *serverRequest { return &serverRequest{q, o} })
 	op.Handle(at, op.Get("status", "/api/v1/status", "server", "Get the state of fleet and server, worst first", model.NotFound), access.NeedOn(access.Read, "server"), (*serverRequest).getStatus)
@@ -202,8 +202,7 @@ func (s *serverRequest) addStoppedNodes(namespace string, out *v1.Status) {
 	out.StoppedNow = s.nodeNames(some, namespace)
 }
 
-// addAssignmentFaults adds to the status the errors in compiled assignments, such as a missing property, with their
-// nodes
+// addAssignmentFaults adds to the status why checks cannot run on nodes, such as a missing property
 func (s *serverRequest) addAssignmentFaults(namespace string, out *v1.Status) {
 	list, nodes := s.Directory.Faults(namespace)
 	out.Faulty = nodes
@@ -212,7 +211,8 @@ func (s *serverRequest) addAssignmentFaults(namespace string, out *v1.Status) {
 	}
 }
 
-// addSpoolingAgents adds to the status the connected agents whose queue of unsent results (spool) contains old ones
+// addSpoolingAgents adds to the status the connected agents with old results in their spool. The spool is the agent's
+// queue of unsent results.
 func (s *serverRequest) addSpoolingAgents(namespace string, out *v1.Status) {
 	var behind []v1.Agent
 	for _, id := range s.Directory.Nodes(namespace) {

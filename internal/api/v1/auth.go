@@ -21,7 +21,7 @@ type Session struct {
 	Expires time.Time `json:"expires"`
 }
 
-// Caller is the answer to whoami: name and rights of the user or token that makes the request
+// Caller is the answer to whoami, with the name and rights of the caller. The caller is a user or a token.
 type Caller struct {
 	User  string `json:"user"`
 	Role  string `json:"role"`
@@ -44,7 +44,7 @@ type TokenRequest struct {
 	NeverExpires string `json:"neverExpires,omitempty" maxLength:"1000" doc:"Reason why the token has no end; the note begins with it."`
 }
 
-// Token is an API token as the server keeps it. Secret is shown once, at creation.
+// Token is an API token or login session, with its user, role and expiry. Secret is shown once, at creation.
 type Token struct {
 	ID      string    `json:"id"`
 	User    string    `json:"user"`
@@ -78,7 +78,8 @@ type JoinTokenRequest struct {
 	Note      string            `json:"note,omitempty" maxLength:"1000"`
 }
 
-// JoinToken is a join token (with which agents enrol) as the server stores it. Token is shown once, at creation.
+// JoinToken is a token with which agents enrol, with its namespace, groups, labels and limits. Token is shown once, at
+// creation.
 type JoinToken struct {
 	ID        string            `json:"id"`
 	Namespace string            `json:"namespace"`

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Compliance is the state of one directive on one node
+// Compliance is the state of one policy directive on one node
 type Compliance struct {
 	Namespace  string         `json:"namespace"` // of the node
 	Node       string         `json:"node"`
@@ -27,7 +27,7 @@ type Compliance struct {
 	Blocks       []BlockCompliance  `json:"blocks,omitempty" doc:"Only with details. An outer block stands before its inner ones."`
 }
 
-// BlockCompliance is the compliance of a block of components, by its mode of reporting
+// BlockCompliance is the compliance of one block of components, counted by the block's reporting rule
 type BlockCompliance struct {
 	Name      string         `json:"name"`
 	Reporting string         `json:"reporting" doc:"weighted, worst-case-weighted-sum, worst-case-weighted-one, focus, focus-worst or disabled."`
@@ -35,7 +35,7 @@ type BlockCompliance struct {
 	Counts    map[string]int `json:"counts" doc:"Components by status, as they count."`
 }
 
-// ComplianceWaiver is a Waiver that covers components of a directive on a node
+// ComplianceWaiver is a Waiver (a permitted exception) that covers components of a directive on a node
 type ComplianceWaiver struct {
 	Namespace  string    `json:"namespace"`
 	Name       string    `json:"name"`
@@ -45,12 +45,12 @@ type ComplianceWaiver struct {
 	Expires    time.Time `json:"expires"`
 }
 
-// Text describes the waiver in one line, without its expiry time.
+// Text describes the Waiver (a permitted exception) in one line, without its expiry time.
 func (w *ComplianceWaiver) Text() string {
 	return w.Name + " covers " + cmp.Or(strings.Join(w.Components, ", "), "all components") + ", by " + w.Owner + ": " + w.Reason
 }
 
-// ComponentStatus is the status of one component of a directive on a node
+// ComponentStatus is the status of one component of a policy directive on a node
 type ComponentStatus struct {
 	Name    string `json:"name"`
 	Method  string `json:"method"`
@@ -60,13 +60,13 @@ type ComponentStatus struct {
 	Waiver  string `json:"waiver,omitempty" doc:"Of a waived component: the Waiver that covers it."`
 }
 
-// ComplianceList is a list of directives on nodes with their state
+// ComplianceList is a list of policy directives on nodes with their state
 type ComplianceList struct {
 	Items []Compliance `json:"items"`
 	Next  string       `json:"next,omitempty"` // page token of the next page
 }
 
-// ComplianceFilter selects directives on nodes. Empty fields select everything.
+// ComplianceFilter selects policy directives on nodes. Empty fields select everything.
 type ComplianceFilter struct {
 	Namespace, Node, Directive, Policy, Status string
 	Details                                    bool // with components
@@ -98,7 +98,7 @@ type ComplianceDays struct {
 	Items []ComplianceDay `json:"items"`
 }
 
-// ComplianceDay is the compliance at the end of a day, and how components changed in it.
+// ComplianceDay is the compliance at the end of a day, with that day's changes of components.
 type ComplianceDay struct {
 	Day        string         `json:"day"`
 	Components int            `json:"components"`
@@ -112,8 +112,8 @@ type ComplianceDay struct {
 	Intended           int     `json:"intended" doc:"Components that changed with their declaration or mode."`
 }
 
-// Evidence is the history of the directive runs of one node with the node's signatures. muster report evidence verify checks it
-// without a server.
+// Evidence is the history of a node's runs of policy directives, with the node's signatures. muster report evidence
+// verify checks it without a server.
 type Evidence struct {
 	Namespace    string               `json:"namespace"`
 	Node         string               `json:"node"`
@@ -126,22 +126,22 @@ type Evidence struct {
 	Entries      []EvidenceEntry      `json:"entries" doc:"In their order, from a checkpoint before since on."`
 }
 
-// EvidenceDefinition is a compiled version of a directive that was in force in some of the runs
+// EvidenceDefinition is a compiled version of a policy directive that was in force in some of the runs
 type EvidenceDefinition struct {
 	Hash      string `json:"hash" doc:"First half of the SHA-256 of its bytes, hexadecimal."`
 	Directive string `json:"directive"`
 	Bytes     []byte `json:"bytes" doc:"The definition as agents get it: message Definition of the protocol."`
 }
 
-// EvidenceEntry is one entry of the evidence: a run of a directive that differs from its last one, a signature, or the
-// start of a chain of signed runs.
+// EvidenceEntry is one entry of the evidence about a node's runs of policy directives. It is a changed run, a
+// signature, or the start of a chain of signed runs.
 type EvidenceEntry struct {
 	Run       *EvidenceRun       `json:"run,omitempty"`
 	Signature *EvidenceSignature `json:"signature,omitempty"`
 	Start     *EvidenceBegin     `json:"start,omitempty"`
 }
 
-// EvidenceRun is one run of a directive
+// EvidenceRun is one run of a policy directive
 type EvidenceRun struct {
 	Directive  string    `json:"directive"`
 	At         time.Time `json:"at"`
@@ -162,7 +162,7 @@ type EvidenceSignature struct {
 	Signature   []byte `json:"signature" doc:"ECDSA on P-256: r and s, 32 bytes each."`
 }
 
-// EvidenceBegin describes the start of a chain of runs
+// EvidenceBegin is the start of a chain of signed runs in the evidence.
 type EvidenceBegin struct {
 	Reason   string `json:"reason" doc:"Why no chain continues here; empty: one does."`
 	Number   uint64 `json:"number" doc:"Of the run that follows; where a chain continues, of the run before."`

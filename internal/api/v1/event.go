@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Names has the names of a status and a severity; answers contain them in addition to the numbers.
+// Names has the names of a status and a severity. Answers contain the names in addition to the numbers.
 type Names struct {
 	StatusName   string `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN" doc:"Names of status 0, 1, 2 and 3."`
 	SeverityName string `json:"severityName" enum:"not classified,information,warning,average,high,disaster" doc:"Names of severity 0 to 5."`
@@ -33,7 +33,7 @@ type Event struct {
 	Definition *Definition `json:"definition,omitempty" doc:"Texts of the check or trigger for people; only in answers about one event."`
 }
 
-// Definition has the texts for people that the check or trigger of an event declares now.
+// Definition has the texts for people that an event's check or trigger declares now.
 type Definition struct {
 	DisplayName string `json:"displayName,omitempty"`
 	Runbook     string `json:"runbook,omitempty" doc:"Link to the steps to take when it fails."`
@@ -67,7 +67,7 @@ type NamespaceEvents struct {
 	Wrong     uint64 `json:"wrong" doc:"Number of events that are not OK."`
 }
 
-// EventFilter selects events by status, node, check and labels; empty fields select everything
+// EventFilter selects events by status, node, check and labels. Empty fields select everything.
 type EventFilter struct {
 	Namespace string
 	Node      string
@@ -87,7 +87,7 @@ type RowFilter struct {
 	Where    string // CEL over row, and over node where the row has one
 }
 
-// Problem is an open or closed problem, with the names that node and check had when it opened.
+// Problem is an open or closed problem, with the names of node and check at its opening.
 type Problem struct {
 	OpenProblem
 	Namespace string `json:"namespace"`
@@ -95,7 +95,8 @@ type Problem struct {
 	Check     string `json:"check,omitempty" doc:"Name of the source if it is a check."`
 }
 
-// Source names the thing that a problem is about: a check, a trigger, a component of a directive, or an alert rule
+// Source names the source of a problem, such as a check or a trigger. A component of a directive and an alert rule are
+// sources, too.
 type Source struct {
 	Kind     string `json:"kind" doc:"check, trigger, directive or rule"`
 	Name     string `json:"name" doc:"Name of the Check, Template, Directive or RuleGroup."`
@@ -103,8 +104,8 @@ type Source struct {
 	Instance string `json:"instance,omitempty" doc:"Name of the trigger, component or alert; checks have none."`
 }
 
-// String formats a problem's source as commands accept it, such as disk for a check, or linux:load is high for a
-// trigger
+// String formats a problem's source for the arguments of commands. A check is written disk, a trigger linux:load is
+// high.
 func (s Source) String() string { return model.Source{Instance: s.Instance}.CommandName(s.Name) }
 
 // ProblemList is a page of problems, newest first.
@@ -136,7 +137,7 @@ type EntryList struct {
 	Next  string  `json:"next,omitempty"`
 }
 
-// HistoryQuery selects history entries by node, check and time; zero fields select every entry
+// HistoryQuery selects history entries by node, check and time. Zero fields select every entry.
 type HistoryQuery struct {
 	Namespace, Node, Check string
 	Since, Until           time.Time
@@ -168,7 +169,7 @@ func (a Availability) Covered() float64 { return a.OK + a.Warning + a.Critical +
 // Available returns the seconds of the event in status OK or WARNING.
 func (a Availability) Available() float64 { return a.OK + a.Warning }
 
-// Add adds another event's seconds per status to this availability
+// Add adds the seconds of another event, by status, to the availability.
 func (a *Availability) Add(b Availability) {
 	a.OK, a.Warning, a.Critical, a.Unknown = a.OK+b.OK, a.Warning+b.Warning, a.Critical+b.Critical, a.Unknown+b.Unknown
 	a.WithoutData, a.Changes = a.WithoutData+b.WithoutData, a.Changes+b.Changes
@@ -243,7 +244,7 @@ type Action struct {
 	Note string `json:"note,omitempty" maxLength:"1000"`
 }
 
-// GroupAvailability is the share of a period, in per cent, with the nodes of a group up. A node is up while all its
+// GroupAvailability is the availability of a group of nodes in a period, in per cent. A node is up while all its
 // selected events are OK or WARNING. Time without a status counts for neither.
 type GroupAvailability struct {
 	Namespace string  `json:"namespace"`
@@ -309,7 +310,7 @@ type BulkSkipped struct {
 	First  []BulkEvent `json:"first" doc:"The first ten of these events."`
 }
 
-// Trace is the answer of muster why: the steps from the declaration of a check to its notifications
+// Trace is the answer of muster why. It has the steps from the declaration of a check to its notifications.
 type Trace struct {
 	Namespace string `json:"namespace"`
 	Node      string `json:"node"`
@@ -329,7 +330,8 @@ type Link struct {
 	Steps []Link    `json:"steps,omitempty" doc:"Steps that explain this one."`
 }
 
-// State has the numbers of nodes, checks, events and problems that belong to a declared resource, and its limits
+// State has the numbers of nodes, checks, events and problems of a declared resource. For a namespace it has the
+// limits, too.
 type State struct {
 	Nodes    int       `json:"nodes" doc:"Number of nodes: they run the check, are members of the group, read the property, or belong to the namespace."`
 	Checks   int       `json:"checks" doc:"Number of checks that use the resource."`
@@ -349,7 +351,8 @@ type State struct {
 	Ends      time.Time `json:"ends,omitzero" doc:"For an active silence or window: its end; absent: unknown."`
 }
 
-// LimitUse is one limit of a namespace with its current use, and how often it was reached
+// LimitUse is one limit of a namespace with its present use. It also has the number of refusals and delays by the
+// limit.
 type LimitUse struct {
 	Name    string    `json:"name" doc:"Name as in limits of a Namespace."`
 	Limit   float64   `json:"limit"`
@@ -360,7 +363,7 @@ type LimitUse struct {
 	Reason  string    `json:"reason,omitempty"`
 }
 
-// NodeState is the state of a node: its events, problems, agent, groups and labels
+// NodeState is the state of a node, with its events, problems, agent, groups and labels.
 type NodeState struct {
 	Namespace     string            `json:"namespace"`
 	Name          string            `json:"name"`
@@ -399,7 +402,7 @@ type RequestedGroup struct {
 	Reason   string `json:"reason"`
 }
 
-// LabelOrigin is a label of a node with the owner (program or person) that declared it
+// LabelOrigin is a label of a node with its owner, the program or person who declared the label.
 type LabelOrigin struct {
 	Name  string        `json:"name"`
 	Value string        `json:"value"`
@@ -415,7 +418,7 @@ type PropertyValue struct {
 	From     []PropertyOrigin `json:"from" doc:"Sources of the value; later ones win."`
 }
 
-// PropertyOrigin is one declaration of a property, with the scope to which it applies
+// PropertyOrigin is one declaration of a property, with the scope of the declaration.
 type PropertyOrigin struct {
 	Level  string          `json:"level" enum:"global,namespace,group,node"`
 	From   string          `json:"from"`
@@ -423,14 +426,14 @@ type PropertyOrigin struct {
 	Effect string          `json:"effect" enum:"in force,partly in force,overridden,in conflict"`
 }
 
-// ResourceFilter selects resources of a kind; empty fields select everything.
+// ResourceFilter selects resources of a kind. Empty fields select everything.
 type ResourceFilter struct {
 	Selector string // label selector
 	Where    string // CEL condition over metadata and spec of the resource; for nodes, over labels and facts
 }
 
-// NodeFilter selects nodes; empty fields select everything. A name or group without a namespace is
-// in namespace default.
+// NodeFilter selects nodes. Empty fields select everything. A name or group without a namespace is in namespace
+// default.
 type NodeFilter struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Empty: of all."`
 	Name      string `query:"name" maxLength:"253" doc:"Only the node of this name."`

@@ -2,7 +2,7 @@ package v1
 
 import "time"
 
-// Inventory is the inventory of a node, or a part of it.
+// Inventory is the inventory of a node, or a part of the inventory.
 type Inventory struct {
 	Namespace string    `json:"namespace"`
 	Node      string    `json:"node"`
@@ -28,8 +28,8 @@ type InventoryEntry struct {
 	Fields  map[string]string `json:"fields" doc:"By name; the name is one of them."`
 }
 
-// InventoryChange is the change of an inventory entry: added (no Before), removed (no After), or replaced by another entry
-// of the same name.
+// InventoryChange is the change of an inventory entry. Without Before the entry was added, and without After it was
+// removed.
 type InventoryChange struct {
 	At     time.Time       `json:"at"`
 	Before *InventoryEntry `json:"before,omitempty"`

@@ -2,8 +2,8 @@ package v1
 
 import "time"
 
-// ValueLoad is the load of the pipeline of values: counters of its stages, the time of its workers, and the costs of
-// items, triggers and nodes.
+// ValueLoad is the load of the pipeline that processes values. It has counters of the stages, the time of the workers,
+// and the costs of items, triggers and nodes.
 type ValueLoad struct {
 	At      time.Time     `json:"at"`
 	Rate    float64       `json:"rate" doc:"Raw values per second within the last minute."`
@@ -12,20 +12,20 @@ type ValueLoad struct {
 	Costs   []ValueCost   `json:"costs" doc:"Within the last minute, by their time: at most 20 of each kind."`
 }
 
-// ValueStage is the counter of a stage since the start of the server.
+// ValueStage counts the values in one stage of processing since the start of the server.
 type ValueStage struct {
 	Name  string `json:"name"`
 	Total uint64 `json:"total"`
 }
 
-// ValueWorker is the load of one worker that applies values.
+// ValueWorker is the load of one worker that processes item values.
 type ValueWorker struct {
 	Number      int     `json:"number"`
 	BusySeconds float64 `json:"busySeconds" doc:"Since the start of the server."`
 	Queued      int     `json:"queued" doc:"Commits that wait."`
 }
 
-// ValueCost is the cost of an item, a step or a trigger, on all nodes, or of a node. It is extrapolated from one value in 64.
+// ValueCost is the CPU cost of an item, a step, a trigger or a node. It is extrapolated from one value in 64.
 type ValueCost struct {
 	Kind      string  `json:"kind" enum:"item,step,trigger,node"`
 	Namespace string  `json:"namespace"`

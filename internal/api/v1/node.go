@@ -33,7 +33,7 @@ type AgentSession struct {
 	Stats              *AgentStats `json:"stats,omitempty" doc:"Last statistics of the agent; the first arrive some seconds after the session's start."`
 }
 
-// IdleUnit is a check or Template that is assigned to a node but does not run on it, with the reason.
+// IdleUnit is an assigned check or Template that does not run on the node, with the reason.
 type IdleUnit struct {
 	ID     model.UnitID `json:"id"`
 	Name   string       `json:"name"`
@@ -61,7 +61,7 @@ type AgentStats struct {
 	ResidentBytes  uint64    `json:"residentBytes,omitempty" doc:"Memory; absent: unknown."`
 }
 
-// AgentFilter selects agents; empty fields select everything.
+// AgentFilter selects agents. Empty fields select everything.
 type AgentFilter struct {
 	Namespace    string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Name         string `query:"name" maxLength:"253" doc:"Only the agent of the node with this name."`
@@ -74,7 +74,7 @@ type AgentFilter struct {
 	After        string `query:"after" maxLength:"2048" doc:"The field next of the page before."`
 }
 
-// AgentList is a page of agents: the oldest version first, and within a version the agents with the worst problems
+// AgentList is a page of agents, oldest version first. Within a version, the agents with the worst problems come
 // first.
 type AgentList struct {
 	Items        []Agent         `json:"items"`
@@ -85,13 +85,13 @@ type AgentList struct {
 	Versions     []AgentVersions `json:"versions" doc:"Number of matching agents by version, oldest first."`
 }
 
-// AgentVersions has one agent version and the number of agents that run it
+// AgentVersions has one agent version and the number of agents of that version.
 type AgentVersions struct {
 	Version string `json:"version" doc:"Empty: unknown."`
 	Agents  int    `json:"agents"`
 }
 
-// Pending is a machine that waits for a person to accept it.
+// Pending is a machine that waits for acceptance by a person.
 type Pending struct {
 	Key         string            `json:"key" doc:"SHA-256 of the public key, as the machine prints it."`
 	Name        string            `json:"name" doc:"Name that the machine requests."`
@@ -105,8 +105,8 @@ type Pending struct {
 	Returns     *Returning        `json:"returns,omitempty" doc:"Former node of the machine, from a certificate of this server."`
 }
 
-// Returning identifies a waiting machine as a former node, which the server has lost because an older backup was
-// restored.
+// Returning identifies a waiting machine as a former node that the server has lost. The restoration of an older backup
+// loses newer nodes.
 type Returning struct {
 	UID       string    `json:"uid"`
 	Namespace string    `json:"namespace" doc:"Namespace that the machine reports."`
@@ -133,7 +133,7 @@ type PendingReturning struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// AcceptedMachines is the result of accepting all waiting machines that were nodes of this server before.
+// AcceptedMachines is the result of accepting all waiting machines that were nodes before.
 type AcceptedMachines struct {
 	Items       []Member      `json:"items"`
 	NotAccepted []NotAccepted `json:"notAccepted" doc:"Machines that still wait."`
@@ -161,7 +161,7 @@ type Member struct {
 	Key       string `json:"key"`
 }
 
-// Authority is the server's CA, by which a new machine recognizes the server before it joins.
+// Authority is the server's CA, by which a new machine recognizes the server.
 type Authority struct {
 	Hash        string   `json:"hash" doc:"sha256: and 64 digits, for --ca-hash."`
 	Certificate string   `json:"certificate" doc:"PEM, for --ca-file."`
@@ -174,7 +174,7 @@ type NodeRename struct {
 	To string `json:"to" minLength:"1" maxLength:"253"`
 }
 
-// NodeReplace is a request for a join token with which another machine becomes this node.
+// NodeReplace is a request for a join token with which another machine takes over a node.
 type NodeReplace struct {
 	ExpiresIn int64  `json:"expiresInSeconds,omitempty" minimum:"0" maximum:"315360000" doc:"0: never."`
 	Message   string `json:"message,omitempty" maxLength:"1000" doc:"Reason, for the record and for the former machine."`
@@ -192,7 +192,7 @@ type NodeRef struct {
 	Name      string `json:"name" maxLength:"253"`
 }
 
-// Tombstone is the record of a machine that was refused, retired or replaced and so may not join again
+// Tombstone is the record of a machine that may not join again. The machine was refused, retired or replaced.
 type Tombstone struct {
 	ID        string    `json:"id" doc:"Permanent id of the node, or key: and the fingerprint of a machine's key."`
 	Name      string    `json:"name"`

@@ -31,7 +31,7 @@ type SilenceRequest struct {
 	Yes         bool            `json:"yes,omitempty" doc:"Confirm the silence for any number of nodes."`
 }
 
-// Silenced is the answer to creating or ending a silence: the numbers of matching nodes and open problems
+// Silenced is the answer to creating or ending a silence. It has the numbers of matching nodes and open problems.
 type Silenced struct {
 	Namespace string    `json:"namespace"`
 	Name      string    `json:"name"`
@@ -42,7 +42,8 @@ type Silenced struct {
 	DryRun    bool      `json:"dryRun,omitempty"`
 }
 
-// RouteTest is a prediction: the routes and handlers that an assumed problem would notify
+// RouteTest is the answer of a route test, the prediction of notifications. It has the routes and handlers that an
+// assumed problem would notify.
 type RouteTest struct {
 	Namespace    string           `json:"namespace"`
 	Node         string           `json:"node"`
@@ -57,7 +58,7 @@ type RouteTest struct {
 	Routes       []RouteTestRoute `json:"routes"`
 }
 
-// RouteTestRoute is one route in a route test's answer, with the notification steps that it would take
+// RouteTestRoute is one route in the answer of a route test, with its predicted steps.
 type RouteTestRoute struct {
 	Route     string          `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: handlers without a route."`
 	GroupBy   string          `json:"groupBy,omitempty" doc:"Properties that put problems into one message."`
@@ -66,7 +67,7 @@ type RouteTestRoute struct {
 	Steps     []RouteTestStep `json:"steps"`
 }
 
-// RouteTestStep is one predicted step of a route: its time and its handlers.
+// RouteTestStep is one predicted step of a route, with its time and its handlers.
 type RouteTestStep struct {
 	Due      time.Time          `json:"due" doc:"Time of the message if nothing holds it."`
 	At       time.Time          `json:"at,omitzero" doc:"Time of the message; absent: never, or when somebody ends the hold."`

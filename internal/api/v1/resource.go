@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ChangeOptions has the fields of every request that changes resources; a request about one resource has them in its
-// query.
+// ChangeOptions has the fields of every request to change resources. A request about one resource has these fields in
+// its query.
 type ChangeOptions struct {
 	DryRun      bool   `json:"dryRun,omitempty" query:"dryRun" doc:"Report the effect without changing anything."`
 	Message     string `json:"message,omitempty" query:"message" maxLength:"1000" doc:"Reason for the change, for the record."`
@@ -29,7 +29,7 @@ type ApplyRequest struct {
 	Expect     []Expected        `json:"expect,omitempty" maxItems:"10000" doc:"Refuse the whole change (412) if one of these resources has changed: If-Match for many."`
 }
 
-// Expected is the revision that a resource must have, so that an apply changes it.
+// Expected is the required revision of a resource. An apply changes the resource only at that revision.
 type Expected struct {
 	Ref
 	Revision int64 `json:"revision" minimum:"0" doc:"status.revision at the time of reading; 0: the resource must not exist."`
@@ -60,7 +60,8 @@ type Applied struct {
 	RoutingEffect
 }
 
-// UnitImpact says on how many nodes a check, directive or Template would appear, disappear or change.
+// UnitImpact counts the nodes on which a check, policy directive or Template would change. It also counts the nodes on
+// which it would appear or disappear.
 type UnitImpact struct {
 	Kind        string   `json:"kind"`
 	Namespace   string   `json:"namespace"`
@@ -73,7 +74,7 @@ type UnitImpact struct {
 	Steps       []string `json:"steps,omitempty" doc:"Steps of its roll-out; absent: the change reaches all nodes at once."`
 }
 
-// StepTime is the duration of one step of the planner
+// StepTime is how long one step of a preview took in the planner.
 type StepTime struct {
 	Step         string `json:"step"`
 	Microseconds int64  `json:"microseconds"`
@@ -102,7 +103,7 @@ type Refused struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// Outcome is the result of an apply or a deletion for one resource: created, changed, unchanged or deleted.
+// Outcome is the result of an apply or a deletion for one resource, such as created or unchanged.
 type Outcome struct {
 	Kind      string   `json:"kind"`
 	Namespace string   `json:"namespace,omitempty"`
@@ -117,7 +118,7 @@ type Outcome struct {
 	Diff      string   `json:"diff,omitempty" doc:"Change as a unified difference of YAML."`
 }
 
-// Resource is a resource as the server stores it; the fields of its spec depend on the kind
+// Resource is a declared resource, with its kind, name, labels and spec. The fields of its spec depend on the kind.
 type Resource = model.Resource
 
 // ResourceList is a page of resources, sorted by name.
@@ -127,7 +128,7 @@ type ResourceList struct {
 	Next   string            `json:"next,omitempty" doc:"Value for after to get the next page; absent on the last page."`
 }
 
-// Change is one audit record about a resource: author, time, address and reason.
+// Change is one audit record about a resource, with author, time, address and reason.
 type Change struct {
 	Revision  int64     `json:"revision"`
 	At        time.Time `json:"at"`
@@ -177,8 +178,8 @@ type Archive struct {
 	Trouble  string `json:"trouble,omitempty" doc:"Reason why the download failed."`
 }
 
-// RunRequest is a request to run a check or a command once, now, on every node of the targets. A check must be
-// assigned to the node.
+// RunRequest is a request to run a check or a command once, now, on all targeted nodes. A check must be assigned to
+// the node.
 type RunRequest struct {
 	Namespace   string         `json:"namespace,omitempty" maxLength:"253" doc:"Default: default."`
 	Check       string         `json:"check,omitempty" maxLength:"253" doc:"Check to run; excludes command."`
@@ -201,7 +202,7 @@ const (
 	RunSummary = "summary" // the counts over all nodes; the last line
 )
 
-// RunLine is one line of the streamed answer to a RunRequest: a piece of output, or the result of one node.
+// RunLine is one line of the streamed answer to a RunRequest. It is a piece of output, or the result of one node.
 type RunLine struct {
 	Type       string        `json:"type" enum:"started,output,done,refused,lost,summary"`
 	Node       string        `json:"node,omitempty"`

@@ -2,7 +2,7 @@ package v1
 
 import "time"
 
-// Rollout is how far the last change of a directive has reached its nodes
+// Rollout is how far the last change of a policy directive has reached its nodes
 type Rollout struct {
 	Namespace string    `json:"namespace"`
 	Directive string    `json:"directive"`

@@ -25,15 +25,15 @@ type SeriesPoint struct {
 	Value   string
 }
 
-// UnmarshalJSON reads a point as Prometheus writes it: [1435781451.781,"1"].
+// UnmarshalJSON reads a point of a series in Prometheus' form, such as [1435781451.781,"1"].
 func (p *SeriesPoint) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &[2]any{&p.Seconds, &p.Value})
 }
 
-// MarshalJSON encodes the point in Prometheus' form: [1435781451.781,"1"].
+// MarshalJSON encodes the point of a series in Prometheus' form, such as [1435781451.781,"1"].
 func (p SeriesPoint) MarshalJSON() ([]byte, error) { return json.Marshal([2]any{p.Seconds, p.Value}) }
 
-// Rows returns the series of a result; a scalar or a string is one without labels.
+// Rows returns the series of a query's result. A scalar or a string becomes one series without labels.
 func (r *SeriesResult) Rows() (rows []SeriesRow, err error) {
 	if r.ResultType == "scalar" || r.ResultType == "string" {
 		rows = make([]SeriesRow, 1)

@@ -47,8 +47,8 @@ type Status struct {
 	Warnings    []string          `json:"warnings,omitempty"`
 }
 
-// Handled counts open problems that need nobody's attention: acknowledged, silenced, in maintenance, or caused by
-// another problem. They do not make the fleet unwell.
+// Handled counts open problems that need nobody's attention now. They are acknowledged, silenced, in maintenance, or
+// caused by another problem. They do not make the fleet unwell.
 type Handled struct {
 	Acknowledged uint64 `json:"acknowledged,omitempty"`
 	Silenced     uint64 `json:"silenced,omitempty"`
@@ -56,7 +56,7 @@ type Handled struct {
 	Dependent    uint64 `json:"dependent,omitempty" doc:"A dependency has a problem, such as the switch in front of the node."`
 }
 
-// Sum returns the sum of acknowledged, silenced, maintained and dependent problems.
+// Sum adds up the problems that are acknowledged, silenced, in maintenance, or dependent on others.
 func (h Handled) Sum() uint64 { return h.Acknowledged + h.Silenced + h.Maintenance + h.Dependent }
 
 // Unnotified counts open problems about which no route and no handler notifies anybody
@@ -73,7 +73,7 @@ type SilentNode struct {
 	Since         time.Time `json:"since" doc:"Start of the problem."`
 }
 
-// FailingCheck is a check with open problems, and the number of nodes that have them
+// FailingCheck is a check with open problems, and the number of nodes with such problems.
 type FailingCheck struct {
 	Check     string         `json:"check"`
 	Source    Source         `json:"source"`
@@ -126,7 +126,7 @@ func ByStatusOf(n [4]uint64) ByStatus {
 	return ByStatus{OK: n[model.OK], Warning: n[model.Warning], Critical: n[model.Critical], Unknown: n[model.Unknown]}
 }
 
-// Journal is the state of the journal (the server's append-only log), as muster status shows it.
+// Journal is the state of the journal, the server's append-only log, for muster status.
 type Journal struct {
 	SizeBytes     int64  `json:"sizeBytes"`
 	FreeBytes     int64  `json:"freeBytes,omitempty" doc:"Free space on the journal's disk."`
@@ -137,7 +137,7 @@ type Journal struct {
 	Blocked       string `json:"blocked,omitempty"`
 }
 
-// Reactions is the delay between the journal and the dispatcher of history and notifications.
+// Reactions tells how far history and notifications are behind the journal (the server's log).
 type Reactions struct {
 	Waiting       int64   `json:"waiting" doc:"Changes in memory that history has not recorded yet."`
 	BehindSeconds float64 `json:"behindSeconds,omitempty" doc:"Age of the oldest change that history has not recorded."`
@@ -163,7 +163,7 @@ type QueueList struct {
 	Items []Queue `json:"items"`
 }
 
-// NotOK returns the number of events that are not OK.
+// NotOK returns the number of events with a status other than OK.
 func (b ByStatus) NotOK() uint64 { return b.Critical + b.Unknown + b.Warning }
 
 // Failing formats the number of events that are not OK, such as "2 of 9"
@@ -174,7 +174,7 @@ func (b ByStatus) Failing() string {
 	return "-"
 }
 
-// ReportQuery selects the namespace (empty: all) and the period of a report
+// ReportQuery selects the namespace and the period of a report. An empty namespace means all.
 type ReportQuery struct {
 	Namespace    string
 	Since, Until time.Time
@@ -209,7 +209,8 @@ type ShadowList struct {
 	Next  string          `json:"next,omitempty"`
 }
 
-// Noise is the noise report: how often checks and routes paged people in a period, and checks that never fail.
+// Noise is the noise report about checks and routes that paged people in a period. It also lists checks that never
+// fail.
 type Noise struct {
 	Since time.Time   `json:"since"`
 	Until time.Time   `json:"until"`
@@ -275,7 +276,7 @@ type StaleSilence struct {
 // ErrorType is the beginning of the type URI of every error; the label of the error's class follows.
 const ErrorType = "https://muster-fleet.github.io/errors/"
 
-// Error is the JSON error format of the API (RFC 9457), with a hint that names the command to type
+// Error is the JSON error format of the API (RFC 9457). Its hint names the command to type.
 type Error struct {
 	Type   string       `json:"type" doc:"URI that ends with the class: invalid, not_found, conflict, …"`
 	Title  string       `json:"title" doc:"The class in words."`

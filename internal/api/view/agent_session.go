@@ -11,7 +11,7 @@ import (
 // and runs all its checks.
 const steadyAfter = 10 * time.Minute
 
-// AgentSession returns the session of an agent as the API shows it.
+// AgentSession converts the session of an agent to the API type AgentSession.
 func AgentSession(a *core.Agent, now time.Time) v1.AgentSession {
 	out := v1.AgentSession{
 		Version: a.Version, Since: a.Since.UTC(), Address: a.Address, ClockOffsetMs: a.Skew.Milliseconds(), Refuses: a.Refuses,

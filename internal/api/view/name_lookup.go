@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// RedactForCaller returns a resource as the caller may see it: without secrets, unless the caller may change it.
+// RedactForCaller returns a resource without its secrets. A caller who may change the resource gets the secrets, too.
 func (v *View) RedactForCaller(ctx context.Context, r *model.Resource) *model.Resource {
 	if access.MayChange(ctx, intent.KeyOf(r).Namespace) {
 		return r
@@ -25,7 +25,7 @@ func (v *View) RedactForCaller(ctx context.Context, r *model.Resource) *model.Re
 	return v.Kinds.Redact(r)
 }
 
-// Counts counts the events of a namespace by status; an empty name means all namespaces.
+// Counts counts the events of a namespace by status. An empty name means all namespaces.
 func (v *View) Counts(ctx context.Context, namespace string) (event.Counts, error) {
 	var id model.NamespaceID
 	if namespace != "" {
@@ -37,8 +37,8 @@ func (v *View) Counts(ctx context.Context, namespace string) (event.Counts, erro
 	return v.Events.Counts(id), nil
 }
 
-// FindChecksByName returns the checks with this name that may run on nodes of the namespaces, also shared and
-// built-in ones.
+// FindChecksByName returns the checks of a name that may run on nodes of the given namespaces. Shared and built-in
+// checks are included.
 func (v *View) FindChecksByName(namespaces []string, name string) (ids []model.CheckID) {
 	for _, ns := range append(slices.Clone(namespaces), model.SharedNamespaceName) {
 		if id, ok := v.Directory.CheckByName(ns, name); ok && !slices.Contains(ids, id) {
@@ -48,8 +48,8 @@ func (v *View) FindChecksByName(namespaces []string, name string) (ids []model.C
 	return ids
 }
 
-// FindSourcesByName returns the checks with this name, or the trigger or alert if the name has the form TEMPLATE:TRIGGER or
-// RULEGROUP:ALERT, that may have events in the namespaces
+// FindSourcesByName finds the checks, triggers and alerts with a name, in the given namespaces. A source is a check,
+// or a trigger or alert with a name like TEMPLATE:TRIGGER or RULEGROUP:ALERT.
 func (v *View) FindSourcesByName(namespaces []string, name string) (list []model.Source) {
 	unit, instance, ok := strings.Cut(name, ":")
 	if !ok {
@@ -72,7 +72,8 @@ func (v *View) FindSourcesByName(namespaces []string, name string) (list []model
 	return list
 }
 
-// unitKindOf returns the kind of resource, such as Template, whose events have instances of this form.
+// unitKindOf returns the kind of resource, such as Template, that declares the given instance of an event. The
+// instance is the part of the name after the colon.
 func unitKindOf(instance string) string {
 	switch model.InstanceSource(0, instance).Kind {
 	case model.SourceDirective:
@@ -95,7 +96,8 @@ func (v *View) triggerNames(template model.UnitID) (names []string) {
 	return names
 }
 
-// DeclaresSource reports whether a source is declared: a check that exists, or a trigger that its Template has.
+// DeclaresSource reports whether the check or trigger behind an event is still declared. A trigger must be in its
+// Template; every other source counts as declared.
 func (v *View) DeclaresSource(s model.Source) bool {
 	if s.Kind != model.SourceTrigger {
 		return true
@@ -104,8 +106,8 @@ func (v *View) DeclaresSource(s model.Source) bool {
 	return unit != nil && unit.Definition.AsTemplate() != nil && unit.Definition.AsTemplate().Trigger(s.Instance) != nil
 }
 
-// Definition returns the display name and texts that the check or trigger of an event declares now, or nil if it has
-// none.
+// Definition returns the texts for people that the check or trigger of an event declares now. Without texts it returns
+// nil.
 func (v *View) Definition(s model.Source) *v1.Definition {
 	unit := v.Directory.SourceUnit(s)
 	if unit == nil {
@@ -126,8 +128,8 @@ func (v *View) Definition(s model.Source) *v1.Definition {
 	return &d
 }
 
-// SourceTitle returns the name of an event's source as people write it: CHECK, or TEMPLATE:TRIGGER, or #ID for a
-// deleted one
+// SourceTitle returns the name of an event's source for people, such as CHECK or TEMPLATE:TRIGGER. A deleted source
+// has the name #ID.
 func (v *View) SourceTitle(s model.Source) string {
 	_, name, ok := v.Directory.SourceName(s)
 	if !ok {
@@ -136,8 +138,8 @@ func (v *View) SourceTitle(s model.Source) string {
 	return s.CommandName(name)
 }
 
-// RelativeName returns the name of a node, as NAMESPACE/NAME if its namespace is not the given one, or #ID while the node is
-// being deleted.
+// RelativeName returns a node's name, with the namespace unless that is the given namespace. A node of another
+// namespace is NAMESPACE/NAME, and a node in deletion #ID.
 func (v *View) RelativeName(namespace string, id model.NodeID) string {
 	own, name, ok := v.Directory.NodeName(id)
 	switch {
@@ -149,7 +151,7 @@ func (v *View) RelativeName(namespace string, id model.NodeID) string {
 	return name
 }
 
-// TimeOfNanoseconds converts nanoseconds since 1970 to a time; 0 becomes the zero time.
+// TimeOfNanoseconds converts nanoseconds since 1970 to a time. The number 0 becomes the zero time.
 func TimeOfNanoseconds(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}
@@ -160,8 +162,8 @@ func TimeOfNanoseconds(ns int64) time.Time {
 // maxHintCandidates bounds the names among which a hint looks for the nearest one.
 const maxHintCandidates = 5000
 
-// ExplainNotFound adds a hint to the error about a missing resource: the nearest name, or the namespace in which it
-// exists. Other errors are returned unchanged.
+// ExplainNotFound adds a hint to the error about a missing resource. The hint names the nearest name or the namespace
+// of such a resource. Other errors are returned unchanged.
 func (v *View) ExplainNotFound(ctx context.Context, err error, key intent.Key) error {
 	if model.ClassOf(err) != model.NotFound {
 		return err
@@ -175,7 +177,7 @@ func (v *View) ExplainNotFound(ctx context.Context, err error, key intent.Key) e
 	return e.WithHint("%s", v.nearestNameHint(ctx, key))
 }
 
-// nearestNameHint returns the hint for a missing resource: the nearest existing name.
+// nearestNameHint returns the hint for a missing resource, with the nearest existing name.
 func (v *View) nearestNameHint(ctx context.Context, key intent.Key) string {
 	list := "muster get " + v.kindPlural(key.Kind)
 	if key.Namespace != "" && key.Namespace != model.DefaultNamespaceName {
@@ -214,7 +216,7 @@ func (v *View) nearestNameHint(ctx context.Context, key intent.Key) string {
 	return "see the list: " + list
 }
 
-// kindPlural returns the plural of a kind for messages.
+// kindPlural returns the plural name of a resource kind for messages.
 func (v *View) kindPlural(kind string) string {
 	if k, ok := v.Kinds.Of(kind); ok {
 		return k.Plural
@@ -222,7 +224,7 @@ func (v *View) kindPlural(kind string) string {
 	return strings.ToLower(kind)
 }
 
-// RequireNamespace returns an error if a namespace does not exist; an empty name means all namespaces. A namespace
+// RequireNamespace returns an error if a namespace does not exist. An empty name means all namespaces. A namespace
 // that was applied a moment ago and is not in the directory yet exists, too.
 func (v *View) RequireNamespace(ctx context.Context, name string) error {
 	if _, ok := v.Directory.NamespaceByName(name); ok || name == "" {
@@ -235,7 +237,7 @@ func (v *View) RequireNamespace(ctx context.Context, name string) error {
 	return v.NamespaceNotFoundError(ctx, name)
 }
 
-// NamespaceNotFoundError returns the error about a namespace that does not exist, or that the caller must not see.
+// NamespaceNotFoundError returns the error about a missing namespace, or one that the caller must not see.
 func (v *View) NamespaceNotFoundError(ctx context.Context, name string) error {
 	if !v.SeesNamespace(name) {
 		return v.scope.refusalError(name)
@@ -249,7 +251,8 @@ func (v *View) NamespaceNotFoundError(ctx context.Context, name string) error {
 	return e.WithHint("list them: muster get namespaces")
 }
 
-// NodeNotFoundError returns the error about a missing node; for a node that existed earlier, with the reason of its removal.
+// NodeNotFoundError returns the error about a missing node. For a former node, the error tells the reason of its
+// removal.
 func (v *View) NodeNotFoundError(ctx context.Context, namespace, name string) error {
 	e := model.Errorf(model.NotFound, "node %q does not exist", name)
 	if namespace == "" {
@@ -266,7 +269,7 @@ func (v *View) NodeNotFoundError(ctx context.Context, namespace, name string) er
 	return e.WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
 }
 
-// findRename finds the audit record of the rename that replaced this old node name
+// findRename finds the audit record of the rename that ended an old node name.
 func (v *View) findRename(ctx context.Context, namespace, name string) (intent.AuditEntry, bool) {
 	last, err := v.Intent.Audit(ctx, intent.ChangeQuery{Kind: "Node", Namespace: namespace, Name: name, Limit: 1}, true)
 	if err != nil || len(last) == 0 || last[0].Was != name {
@@ -313,13 +316,13 @@ func (v *View) Namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// OpenProblem returns the open problem of a source on a node, with its present severity, or nil if there is none.
+// OpenProblem returns a check's or trigger's open problem on a node, with its present severity, or nil.
 func (v *View) OpenProblem(node model.NodeID, source model.Source) *model.Problem {
 	st, _ := v.Events.Get(node, source)
 	return st.ProblemNow()
 }
 
-// KeepGroupMembers removes from the given node ids, in place, those that are not members of a group
+// KeepGroupMembers removes nodes outside a group from the given list of node ids, in place.
 func (v *View) KeepGroupMembers(ctx context.Context, ids []model.NodeID, namespace, group string) ([]model.NodeID, error) {
 	key := intent.Key{Kind: "Group", Namespace: cmp.Or(namespace, model.DefaultNamespaceName), Name: group}
 	if ns, name, ok := strings.Cut(group, "/"); ok {

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// namespaceScope is the set of namespaces that the caller may see; a caller with a role in all namespaces has none.
-// View.For wraps every store with a scope.
+// namespaceScope is the set of namespaces that the caller may see. A caller with a role in all namespaces has no
+// scope. View.For wraps every store with a scope.
 //
 // Resources of namespace shared reach all nodes, so definitions of its checks and members of its
 // groups are visible, as far as nodes of the scope have them; resources of namespace shared are not.
@@ -31,8 +31,8 @@ func (x *namespaceScope) includesNamespace(namespace string) bool {
 	return slices.Contains(x.namespaces, namespace)
 }
 
-// showsDefinitionsOf reports whether the caller may see the checks and groups of a namespace: one of the caller's, or
-// "shared".
+// showsDefinitionsOf reports whether the caller may see the checks and groups of a namespace. The caller's namespaces
+// and "shared" are visible.
 func (x *namespaceScope) showsDefinitionsOf(namespace string) bool {
 	return namespace == model.SharedNamespaceName || x.includesNamespace(namespace)
 }
@@ -46,14 +46,14 @@ func (x *namespaceScope) includesResource(key intent.Key) bool {
 	return x.includesNamespace(key.Namespace)
 }
 
-// refusalError returns an error for a namespace that the caller may not see; it does not reveal whether the namespace
-// exists.
+// refusalError returns an error for a namespace that is hidden from the caller. The error does not reveal whether the
+// namespace exists.
 func (x *namespaceScope) refusalError(namespace string) error {
 	return x.subject.AllowIn(x.need, namespace)
 }
 
-// scopedDirectory is the directory of nodes and checks, limited to the namespaces that the caller may see. For an
-// invisible node or namespace the wrapped directory is asked for node 0 or for invalidNamespace, which never exist.
+// scopedDirectory is the planner's index of nodes and checks, limited to the namespaces that the caller may see. For
+// an invisible node or namespace the wrapped directory is asked for node 0 or for invalidNamespace, which never exist.
 type scopedDirectory struct {
 	all Directory
 	*namespaceScope
@@ -64,7 +64,8 @@ var _ Directory = scopedDirectory{}
 // invalidNamespace is no valid name of a namespace.
 const invalidNamespace = "/"
 
-// visibleNamespace returns the namespace if the caller may see it, else invalidNamespace: it matches nothing.
+// visibleNamespace returns a namespace that the caller may see. For a hidden namespace it returns invalidNamespace,
+// which matches nothing.
 func (x *namespaceScope) visibleNamespace(namespace string) string {
 	if !x.includesNamespace(namespace) {
 		return invalidNamespace
@@ -72,8 +73,8 @@ func (x *namespaceScope) visibleNamespace(namespace string) string {
 	return namespace
 }
 
-// definingNamespace returns the namespace if the caller may see its checks and groups, else a name that matches
-// nothing.
+// definingNamespace returns the namespace if the caller may see its checks and groups. Otherwise it returns a name
+// that matches nothing.
 func (x *namespaceScope) definingNamespace(namespace string) string {
 	if !x.showsDefinitionsOf(namespace) {
 		return invalidNamespace
@@ -81,7 +82,7 @@ func (x *namespaceScope) definingNamespace(namespace string) string {
 	return namespace
 }
 
-// visibleNode returns the id of a node if the caller may see it, else 0.
+// visibleNode returns the id of a node, or 0 for a node hidden from the caller.
 func (d scopedDirectory) visibleNode(id model.NodeID) model.NodeID {
 	if namespace, _, ok := d.all.NodeName(id); !ok || !d.includesNamespace(namespace) {
 		return 0
@@ -94,8 +95,7 @@ func (d scopedDirectory) visibleNodes(ids []model.NodeID) []model.NodeID {
 	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return d.visibleNode(id) == 0 })
 }
 
-// nodesInScope returns the sorted nodes that fn finds in the namespace or, if none is given, in all namespaces that the
-// caller may see.
+// nodesInScope returns the sorted nodes that fn finds in the caller's namespaces. A given namespace limits the search.
 func (d scopedDirectory) nodesInScope(namespace string, fn func(string) []model.NodeID) (ids []model.NodeID) {
 	for _, one := range d.namespaces {
 		if namespace == "" || namespace == one {
@@ -153,18 +153,18 @@ func (d scopedDirectory) NodeGroups(id model.NodeID) []string {
 	return d.all.NodeGroups(d.visibleNode(id))
 }
 
-// NodeUnits returns the ids of the units (checks, Templates and directives) assigned to a node, if the caller may see
-// the node.
+// NodeUnits returns the ids of the checks, Templates and policy directives that are assigned to a node. For a node
+// hidden from the caller, the list is empty.
 func (d scopedDirectory) NodeUnits(id model.NodeID) []model.CheckID {
 	return d.all.NodeUnits(d.visibleNode(id))
 }
 
-// NodeFaults returns the assignment errors of a node that the caller may see
+// NodeFaults returns the errors that keep checks from running on a node visible to the caller
 func (d scopedDirectory) NodeFaults(id model.NodeID) []plan.Fault {
 	return d.all.NodeFaults(d.visibleNode(id))
 }
 
-// Assignment returns the assignment version of a node that the caller may see.
+// Assignment returns the version of the list of checks of a node that the caller may see.
 func (d scopedDirectory) Assignment(id model.NodeID) (uint64, bool) {
 	return d.all.Assignment(d.visibleNode(id))
 }
@@ -174,22 +174,22 @@ func (d scopedDirectory) RunsUnit(id model.NodeID, check model.CheckID) bool {
 	return d.all.RunsUnit(d.visibleNode(id), check)
 }
 
-// Nodes returns the nodes of a namespace, limited to those that the caller may see
+// Nodes returns the nodes of a namespace that the caller may see.
 func (d scopedDirectory) Nodes(namespace string) []model.NodeID {
 	return d.nodesInScope(namespace, d.all.Nodes)
 }
 
-// NodesMatching returns the nodes that a selector matches, limited to those that the caller may see
+// NodesMatching returns the nodes that match a selector, limited to the caller's namespaces.
 func (d scopedDirectory) NodesMatching(namespace string, s directory.Selector) []model.NodeID {
 	return d.nodesInScope(namespace, func(namespace string) []model.NodeID { return d.all.NodesMatching(namespace, s) })
 }
 
-// GroupMembers returns the members of a group, limited to those that the caller may see
+// GroupMembers returns the members of a group, limited to the caller's namespaces.
 func (d scopedDirectory) GroupMembers(namespace, name string) []model.NodeID {
 	return d.visibleNodes(d.all.GroupMembers(d.definingNamespace(namespace), name))
 }
 
-// Select returns the nodes that targets select, limited to those that the caller may see
+// Select returns the nodes that targets select, limited to the caller's namespaces.
 func (d scopedDirectory) Select(namespace string, t *model.Targets) ([]model.NodeID, error) {
 	if !d.includesNamespace(namespace) {
 		return nil, d.refusalError(namespace)
@@ -214,8 +214,8 @@ func (d scopedDirectory) UnitByName(kind, namespace, name string) (model.UnitID,
 	return d.all.UnitByName(kind, namespace, name)
 }
 
-// SourceUnit returns the record of the check or Template that is the source of a problem, if the caller may see the
-// definition
+// SourceUnit returns the check or Template that is the source of a problem. A definition hidden from the caller is
+// nil.
 func (d scopedDirectory) SourceUnit(s model.Source) *directory.Unit {
 	if u := d.all.SourceUnit(s); u != nil && d.showsDefinitionsOf(u.Namespace) {
 		return u
@@ -223,8 +223,8 @@ func (d scopedDirectory) SourceUnit(s model.Source) *directory.Unit {
 	return nil
 }
 
-// SourceName returns the name of a problem's source (check or trigger), also one of another namespace, because the
-// caller sees it with the problem
+// SourceName returns the name of a problem's source, such as a check or trigger. A source on the caller's nodes is
+// named even if another namespace declares it.
 func (d scopedDirectory) SourceName(s model.Source) (namespace, name string, ok bool) {
 	if namespace, name, ok = d.all.SourceName(s); !d.showsDefinitionsOf(namespace) && model.BuiltinCheckName(s.Check()) == "" {
 		return "", "", false
@@ -252,7 +252,7 @@ func (d scopedDirectory) PropertyOrigins(id model.NodeID) []plan.PropertyOrigins
 	return d.all.PropertyOrigins(d.visibleNode(id))
 }
 
-// Faults lists the assignment errors of nodes that the caller may see
+// Faults lists, for nodes visible to the caller, the errors that keep checks from running
 func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int) {
 	for _, one := range d.namespaces {
 		if namespace == "" || namespace == one {
@@ -264,7 +264,8 @@ func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int)
 	return list, nodes
 }
 
-// Keepalive returns the keepalive check of a node that the caller may see, or nil if it has none.
+// Keepalive returns the keepalive check of a node, or nil without a visible keepalive check. A node hidden from the
+// caller has none.
 func (d scopedDirectory) Keepalive(id model.NodeID) *model.CheckDefinition {
 	if d.visibleNode(id) == 0 {
 		return nil
@@ -272,7 +273,7 @@ func (d scopedDirectory) Keepalive(id model.NodeID) *model.CheckDefinition {
 	return d.all.Keepalive(id)
 }
 
-// UnitNodes returns the nodes of a check or Template, limited to those that the caller may see
+// UnitNodes returns the nodes of a check or Template, limited to the caller's namespaces.
 func (d scopedDirectory) UnitNodes(check model.CheckID) []model.NodeID {
 	return d.visibleNodes(d.all.UnitNodes(check))
 }
@@ -292,12 +293,12 @@ func (d scopedDirectory) Dependencies(id model.NodeID, source model.Source) []ro
 	return d.all.Dependencies(d.visibleNode(id), source)
 }
 
-// Shadow reports whether a namespace that the caller may see is in shadow mode, in which it sends no notifications
+// Shadow reports whether a visible namespace is in shadow mode. In shadow mode, a namespace sends no notifications.
 func (d scopedDirectory) Shadow(namespace string) bool {
 	return d.all.Shadow(d.visibleNamespace(namespace))
 }
 
-// Streams returns the handlers that receive every result, limited to those that the caller may see
+// Streams returns the handlers that receive every result, limited to the caller's namespaces.
 func (d scopedDirectory) Streams() map[route.Name]*model.HandlerSpec {
 	out := d.all.Streams()
 	maps.DeleteFunc(out, func(name route.Name, _ *model.HandlerSpec) bool { return !d.showsDefinitionsOf(name.Namespace) })
@@ -357,7 +358,7 @@ func (e scopedEvents) Get(node model.NodeID, source model.Source) (event.State, 
 	return st, true
 }
 
-// List returns a page of events that the caller may see
+// List returns a page of events, limited to the caller's namespaces.
 func (e scopedEvents) List(ctx context.Context, q event.Query) (event.Page, error) {
 	return e.all.List(ctx, e.boundQuery(q))
 }
@@ -367,7 +368,7 @@ func (e scopedEvents) Watch(ctx context.Context, q event.Query) (<-chan event.St
 	return e.all.Watch(ctx, e.boundQuery(q))
 }
 
-// Counts counts the events of a namespace by status, limited to those that the caller may see
+// Counts counts the events of a namespace by status, limited to the caller's namespaces.
 func (e scopedEvents) Counts(namespace model.NamespaceID) (sum event.Counts) {
 	for _, id := range e.ids {
 		if namespace == 0 || namespace == id {
@@ -384,8 +385,8 @@ func (e scopedEvents) CountsByNamespace() map[model.NamespaceID]event.Counts {
 	return out
 }
 
-// CountsOf counts a check's events that the caller may see, one by one, because shared and built-in checks have
-// events in other namespaces
+// CountsOf counts a check's events that the caller may see. It counts shared and built-in checks one by one, because
+// they have events in other namespaces.
 func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
 	if namespace, _, ok := e.directory.all.SourceName(model.CheckSource(check)); ok && e.directory.includesNamespace(namespace) && model.BuiltinCheckName(check) == "" {
 		return e.all.CountsOf(check)
@@ -403,7 +404,7 @@ func (e scopedEvents) CountsOf(check model.CheckID) (sum event.Counts) {
 	return sum
 }
 
-// Summaries returns the event summaries of nodes; nodes that the caller may not see get an empty one.
+// Summaries returns the event summaries of nodes. A node hidden from the caller gets an empty summary.
 func (e scopedEvents) Summaries(nodes []model.NodeID) []event.Summary {
 	out := e.all.Summaries(nodes)
 	for i, id := range nodes {

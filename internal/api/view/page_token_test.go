@@ -6,8 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestPageTokensBelongToOneIncarnation expects a page token to be refused after the server's data were restored or
-// created anew (another incarnation)
+// TestPageTokensBelongToOneIncarnation restores the server's data, and expects page tokens from before to fail. A
+// restoration gives the data a new incarnation number.
 func TestPageTokensBelongToOneIncarnation(t *testing.T) {
 	before, after := New(Stores{Incarnation: 7}, Live{}), New(Stores{Incarnation: 8}, Live{})
 	token := before.NewPageToken("default/disk")

@@ -24,22 +24,22 @@ type scopedIntent struct {
 
 var _ Intent = scopedIntent{}
 
-// boundOptions restricts a change of resources, including the pruning of resources, to the namespaces that the caller
-// may see
+// boundOptions restricts a change of resources to the namespaces that the caller may see. Pruning of resources is
+// restricted, too.
 func (i scopedIntent) boundOptions(o intent.ApplyOptions) intent.ApplyOptions {
 	o.Namespaces, o.MaxAffected = i.namespaces, cmp.Or(o.MaxAffected, max(50, i.nodes/5))
 	return o
 }
 
-// visibleOutcomes removes the results of an apply about resources that the caller may not see, such as shared ones
-// that a rename changes
+// visibleOutcomes removes results about hidden resources from the result of an apply. A rename can change shared
+// resources, for example.
 func (i scopedIntent) visibleOutcomes(a intent.ApplyResult, err error) (intent.ApplyResult, error) {
 	a.Units = slices.DeleteFunc(a.Units, func(u intent.UnitImpact) bool { return !i.includesNamespace(u.Key.Namespace) })
 	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o intent.Outcome) bool { return !i.includesNamespace(o.Key.Namespace) })
 	return a, err
 }
 
-// Apply declares resources, if the caller may see the namespaces of all of them
+// Apply declares resources if the caller may see all their namespaces.
 func (i scopedIntent) Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	for n := range resources {
 		if err := i.checkWritable(&resources[n]); err != nil {
@@ -49,8 +49,8 @@ func (i scopedIntent) Apply(ctx context.Context, by intent.Actor, resources []mo
 	return i.visibleOutcomes(i.all.Apply(ctx, by, resources, i.boundOptions(o)))
 }
 
-// checkWritable returns an error if the caller may not declare a resource: one of another namespace, a namespace
-// itself, or one that affects the server.
+// checkWritable returns an error if the caller may not declare a resource. Resources of other namespaces, namespaces,
+// and resources that affect the server are forbidden.
 func (i scopedIntent) checkWritable(r *model.Resource) error {
 	key := intent.KeyOf(r)
 	if key.Kind == "Namespace" {
@@ -69,8 +69,8 @@ func (i scopedIntent) checkWritable(r *model.Resource) error {
 	return nil
 }
 
-// fieldReachingBeyondNamespace returns the first field of a resource that affects more than its namespace, such as a
-// command on the server, or "" if there is none.
+// fieldReachingBeyondNamespace returns the first field of a resource that affects more than its namespace. A command
+// on the server is an example; without such a field the text is empty.
 func fieldReachingBeyondNamespace(r *model.Resource) string {
 	switch spec := r.Spec.(type) {
 	case *model.PropertySpec:
@@ -142,8 +142,8 @@ func (i scopedIntent) ListTombstones() []intent.TombstoneEntry {
 	return slices.DeleteFunc(i.all.ListTombstones(), func(g intent.TombstoneEntry) bool { return !i.includesNamespace(g.Namespace) })
 }
 
-// LiftTombstone deletes the record (tombstone) of a retired or refused machine, which may then join again, in a
-// namespace that the caller may see.
+// LiftTombstone deletes the record (tombstone) of a retired or refused machine in a visible namespace. The machine may
+// then join again.
 func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id string) error {
 	if !slices.ContainsFunc(i.ListTombstones(), func(g intent.TombstoneEntry) bool { return g.ID == id }) {
 		return intent.ErrNoTombstone(id)
@@ -151,13 +151,13 @@ func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id str
 	return i.all.LiftTombstone(ctx, by, id)
 }
 
-// EphemeralNodes returns the nodes that the server deletes when their agent disconnects, limited to those that the
-// caller may see
+// EphemeralNodes returns the caller's nodes that are deleted when their agent disconnects.
 func (i scopedIntent) EphemeralNodes() []intent.NodeInfo {
 	return slices.DeleteFunc(i.all.EphemeralNodes(), func(n intent.NodeInfo) bool { return !i.includesNamespace(n.Namespace) })
 }
 
-// Get returns a resource that the caller may see, also a shared check or group that applies to the caller's nodes
+// Get returns a resource that the caller may see. Shared checks and groups are visible, because they apply to the
+// caller's nodes.
 func (i scopedIntent) Get(ctx context.Context, key intent.Key) (*model.Resource, error) {
 	switch {
 	case key.Kind == "Namespace" && !i.includesNamespace(key.Name):
@@ -168,13 +168,13 @@ func (i scopedIntent) Get(ctx context.Context, key intent.Key) (*model.Resource,
 	return nil, i.refusalError(key.Namespace)
 }
 
-// List returns the resources that match a query, limited to those that the caller may see
+// List returns the resources that match a query, limited to the caller's namespaces.
 func (i scopedIntent) List(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, error) {
 	q, match = i.boundQuery(q, match)
 	return i.all.List(ctx, q, match)
 }
 
-// Page returns a page of the resources that match a query, limited to those that the caller may see
+// Page returns a page of the resources that match a query, limited to the caller's namespaces.
 func (i scopedIntent) Page(ctx context.Context, q intent.ListQuery, match func(*model.Resource) bool) ([]model.Resource, bool, error) {
 	q, match = i.boundQuery(q, match)
 	return i.all.Page(ctx, q, match)
@@ -191,8 +191,8 @@ func (i scopedIntent) boundQuery(q intent.ListQuery, match func(*model.Resource)
 	}
 }
 
-// Audit returns audit records of namespaces that the caller may see, also about shared checks that run on the
-// caller's nodes
+// Audit returns audit records of namespaces that the caller may see. Records about one shared check are visible,
+// because it may run on the caller's nodes.
 func (i scopedIntent) Audit(ctx context.Context, q intent.ChangeQuery, redact bool) ([]intent.AuditEntry, error) {
 	if q.Kind == "Check" && q.Namespace == model.SharedNamespaceName && q.Name != "" {
 		return i.all.Audit(ctx, q, true)
@@ -201,17 +201,18 @@ func (i scopedIntent) Audit(ctx context.Context, q intent.ChangeQuery, redact bo
 	return i.all.Audit(ctx, q, redact)
 }
 
-// RecordRun records in the audit that a check or command was run on nodes
+// RecordRun records in the audit log that a check or command was run on nodes
 func (i scopedIntent) RecordRun(ctx context.Context, by intent.Actor) error {
 	return i.all.RecordRun(ctx, by)
 }
 
-// BeginRun records in the audit that a run of a check or command on nodes begins
+// BeginRun records in the audit log that a run of a check or command on nodes begins
 func (i scopedIntent) BeginRun(ctx context.Context, by intent.Actor, picked, note string) (ended func(came string) error, err error) {
 	return i.all.BeginRun(ctx, by, picked, note)
 }
 
-// TombstoneByName returns the tombstone with this name in a namespace that the caller may see
+// TombstoneByName returns the tombstone of a given name in a namespace that the caller may see. It is the record of a
+// retired or refused machine.
 func (i scopedIntent) TombstoneByName(namespace, name string) (intent.Tombstone, bool) {
 	if !i.includesNamespace(namespace) {
 		return intent.Tombstone{}, false
@@ -232,12 +233,14 @@ func (i scopedIntent) CheckJoinGrant(ctx context.Context, token pki.JoinToken) e
 	return i.all.CheckJoinGrant(ctx, token)
 }
 
-// Accept returns an error: a caller with roles in single namespaces may not accept pending machines.
+// Accept refuses to accept a machine as a node, for callers with roles in single namespaces only. Such a caller may
+// not accept pending machines.
 func (i scopedIntent) Accept(_ context.Context, _ intent.Actor, _ string, token pki.JoinToken, _ pki.EnrolRequest, _ bool) (pki.Member, error) {
 	return pki.Member{}, i.subject.RefusalError(i.need)
 }
 
-// BlockKey returns an error: a caller with roles in single namespaces may not refuse pending machines.
+// BlockKey refuses to block a machine's key, for callers with roles in single namespaces only. Such a caller may not
+// refuse pending machines.
 func (i scopedIntent) BlockKey(context.Context, intent.Actor, string, intent.Tombstone) error {
 	return i.subject.RefusalError(i.need)
 }
@@ -300,7 +303,7 @@ func (h scopedHistory) Messages(ctx context.Context, q history.MessageQuery) ([]
 	return h.all.Messages(ctx, q)
 }
 
-// Problem returns a problem that the caller may see; one of another namespace counts as missing
+// Problem returns a problem that the caller may see. A problem of another namespace counts as missing.
 func (h scopedHistory) Problem(ctx context.Context, id string) (history.Problem, error) {
 	p, err := h.all.Problem(ctx, id)
 	if err == nil && !h.includesNamespace(p.Namespace) {
@@ -334,11 +337,11 @@ func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]his
 	return h.all.EscalationsOf(ctx, problem)
 }
 
-// AlsoProblems returns nothing, because only callbacks of other systems use it, and these are not limited to
-// namespaces.
+// AlsoProblems returns nothing, because only callbacks of other systems need the linked problems. Callbacks are not
+// limited to namespaces.
 func (h scopedHistory) AlsoProblems(context.Context, string) ([]string, error) { return nil, nil }
 
-// CountProblems counts the problems that opened and closed since a time, in the namespaces that the caller may see
+// CountProblems counts the opened and closed problems since a time, in namespaces visible to the caller.
 func (h scopedHistory) CountProblems(ctx context.Context, namespace string, t time.Time) (opened, closed int, err error) {
 	for _, one := range h.namespaces {
 		if namespace != "" && namespace != one {
@@ -362,7 +365,8 @@ func (h scopedHistory) Unsent(ctx context.Context, deadSince time.Time) ([]histo
 	return slices.DeleteFunc(list, func(u history.Unsent) bool { return !h.includesNamespace(u.Handler.Namespace) }), err
 }
 
-// DeadLetters returns the dead letters (notifications given up) of a handler in a namespace that the caller may see
+// DeadLetters returns the dead letters of a handler in a namespace that the caller may see. A dead letter is a
+// notification that was given up.
 func (h scopedHistory) DeadLetters(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error) {
 	if !h.includesNamespace(handler.Namespace) {
 		return nil, h.refusalError(handler.Namespace)

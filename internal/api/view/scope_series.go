@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/series"
 )
 
-// SeriesIn returns a reader of the series store that sees only the series of these namespaces.
+// SeriesIn returns a reader of the series store for the series of the given namespaces only.
 func SeriesIn(all storage.Queryable, namespaces ...string) storage.Queryable {
 	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {
 		if len(namespaces) == 0 {

@@ -59,7 +59,8 @@ type Stores struct {
 	Now         func() time.Time
 }
 
-// EntrySearch reports whether a node's inventory has an entry that matches a term; known is false if the node has no inventory.
+// EntrySearch reports whether a node's inventory has an entry that matches a term. If the node has no inventory, known
+// is false.
 type EntrySearch func(model.NodeID, *where.EntryTerm) (found, known bool)
 
 // Live has functions that return the present state of running parts of the server, such as sessions. Every function
@@ -105,7 +106,7 @@ type Intent interface {
 	BlockKey(ctx context.Context, by intent.Actor, key string, t intent.Tombstone) error
 }
 
-// Rows reads rows of declared resources and of the audit from the SQL database.
+// Rows reads rows of declared resources and of the audit log from the SQL database.
 type Rows interface {
 	List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error)
 	ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error)
@@ -131,8 +132,8 @@ type History interface {
 // recentDead is the greatest age of dead letters that count as unsent messages.
 const recentDead = 24 * time.Hour
 
-// UnsentMessages returns, for each handler, the number of waiting messages and of messages that became dead letters in the
-// last day.
+// UnsentMessages returns the number of waiting messages for each handler. It also counts the messages that became dead
+// letters in the last day.
 func (v *View) UnsentMessages(ctx context.Context) (out []v1.Unsent, err error) {
 	list, err := v.History.Unsent(ctx, v.Now().Add(-recentDead))
 	for _, u := range list {
@@ -143,7 +144,7 @@ func (v *View) UnsentMessages(ctx context.Context) (out []v1.Unsent, err error) 
 	return out, err
 }
 
-// Routing reads the present maintenance windows, routes and silences; *route.Table implements it.
+// Routing reads the present maintenance windows, routes and silences. Type *route.Table implements it.
 type Routing interface {
 	Route(name route.Name) (*route.Route, bool)
 	Routes(m *route.Problem, ref string) []*route.Route
@@ -189,7 +190,7 @@ func (v *View) For(ctx context.Context, need access.Need) *View {
 	return &bound
 }
 
-// IsBound reports whether the caller's roles are bound to single namespaces, so that the caller sees only these.
+// IsBound reports whether the caller's roles are bound to single namespaces.
 func (v *View) IsBound() bool { return v.scope != nil }
 
 // SeesNamespace reports whether the caller may see that a namespace exists.

@@ -10,13 +10,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Waivers has the Waivers that have not expired and that the caller may see.
+// Waivers has the unexpired Waivers (permitted exceptions from policy rules) that the caller may see.
 type Waivers struct {
 	directory Directory
 	list      []model.Resource // by namespace and name
 }
 
-// ReadWaivers returns the Waivers that have not expired.
+// ReadWaivers returns the unexpired Waivers (permitted exceptions from policy rules).
 func (v *View) ReadWaivers(ctx context.Context) (*Waivers, error) {
 	now := v.Now()
 	list, err := v.Intent.List(ctx, intent.ListQuery{Kind: "Waiver"}, func(r *model.Resource) bool {
@@ -29,7 +29,8 @@ func (v *View) ReadWaivers(ctx context.Context) (*Waivers, error) {
 	return &Waivers{v.Directory, list}, err
 }
 
-// Covering returns the Waivers on a node that cover components of a directive, sorted by namespace and name of the Waiver.
+// Covering returns the Waivers (permitted exceptions) on a node that cover components of a directive. They are sorted
+// by namespace and name.
 func (w *Waivers) Covering(node model.NodeID, d *model.DirectiveDefinition) (list []v1.ComplianceWaiver) {
 	for i := range w.list {
 		m, spec := &w.list[i].Metadata, w.list[i].Spec.(*model.WaiverSpec)

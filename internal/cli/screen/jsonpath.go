@@ -17,7 +17,7 @@ import (
 // jsonPathPrefix begins a format with a template: jsonpath={.items[*].metadata.name}.
 const jsonPathPrefix = "jsonpath="
 
-// newJSONPath compiles a JSONPath template as kubectl does; a template without braces is a path
+// newJSONPath compiles a JSONPath template like kubectl. A template without braces is a path.
 func newJSONPath(template string) (*jsonpath.JSONPath, error) {
 	if !strings.Contains(template, "{") {
 		template = "{." + strings.TrimPrefix(template, ".") + "}"
@@ -43,7 +43,8 @@ func plainValue(v any) (plain any, err error) {
 	return plainNumbers(plain), nil
 }
 
-// plainNumbers converts the JSON numbers inside a value: whole numbers to int64, all others to float64.
+// plainNumbers converts json.Number values inside a value to int64 or float64. Whole numbers become int64, and all
+// others float64.
 func plainNumbers(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -121,7 +122,7 @@ func pathValue(v reflect.Value) any {
 	return v.Interface()
 }
 
-// compareValues compares two values for sorting: absent values come first, then numbers, then all other values as
+// compareValues compares two values for sorting. Absent values come first, then numbers, then all other values as
 // text.
 func compareValues(a, b any) int {
 	number := func(v any) (float64, bool) {

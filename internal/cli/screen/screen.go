@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Screen writes the output of one command for its terminal: width, format, colours and time zone.
+// Screen writes the output of one command for its terminal. It knows the width, format, colours and time zone.
 type Screen struct {
 	Out, Err io.Writer
 	Width    int  // columns of the terminal; 0: no terminal, nothing is cut or wrapped
@@ -30,7 +30,7 @@ type Screen struct {
 	Program string
 }
 
-// Cell is a table cell: a text with a colour. The text alone must say everything.
+// Cell is a table cell, a text with a colour. The text alone must say everything.
 type Cell struct {
 	Text   string
 	Colour Colour
@@ -53,7 +53,8 @@ const (
 // Warning begins a line about something that needs attention.
 var Warning = Cell{"warning:", Yellow}
 
-// Paint returns the text of a table cell without control characters, in its colour if the terminal has colours.
+// Paint returns the text of a table cell without control characters. If the terminal has colours, the text has its
+// colour.
 func (s *Screen) Paint(c Cell) string {
 	text := Clean(c.Text)
 	if !s.Colours || c.Colour == "" || text == "" {
@@ -68,7 +69,8 @@ type PaintedText string
 // shownCommand matches the program's name before a command in a text.
 var shownCommand = regexp.MustCompile(`(^|[^\w/.-])muster ([a-z])`)
 
-// Commands replaces the word muster in commands within a text by the name by which the user called the program.
+// Commands replaces the word muster in the commands within a text by the real program name. The user's own name of the
+// program takes its place.
 func (s *Screen) Commands(text string) string {
 	if s.Program == "" || !strings.Contains(text, "muster ") {
 		return text
@@ -105,8 +107,8 @@ func (s *Screen) Notef(format string, args ...any) {
 	_, _ = io.WriteString(s.Err, string(s.Sprintf(format, args...)))
 }
 
-// Wrapf writes one formatted line, wrapped at the width of the terminal; further lines are indented. A command to
-// type stays on one line where it fits on one.
+// Wrapf writes one formatted line, wrapped at the width of the terminal. Further lines are indented. A command to type
+// stays on one line where it fits on one.
 func (s *Screen) Wrapf(indent int, format string, args ...any) {
 	text := string(s.Sprintf(format, args...))
 	for s.Width > 0 && visibleWidth(text) > s.Width {
@@ -123,15 +125,15 @@ func (s *Screen) Wrapf(indent int, format string, args ...any) {
 	fmt.Fprintln(s.Out, strings.TrimRight(text, " "))
 }
 
-// Field writes the name of a field and its value; all values start at the same column and wrap there.
+// Field writes the name of a field and its value. All values start at the same column and wrap there.
 func (s *Screen) Field(columns int, name, format string, args ...any) {
 	name = Clean(name)
 	head := name + PadToColumn(name, columns) + " "
 	s.Wrapf(TextWidth(head), "%s%s", PaintedText(head), s.Sprintf(format, args...))
 }
 
-// findLineBreak returns the index of the last blank at which a line of this width may be wrapped, or -1 if there is
-// none. With whole it never breaks within a command to type.
+// findLineBreak returns the index of the last blank at which a line may be wrapped, or -1. The line then fits the
+// given number of columns. With whole it never breaks within a command to type.
 func findLineBreak(text string, indent, columns int, whole bool) int {
 	at := -1
 	for i := range text {
@@ -169,7 +171,7 @@ func (s *Screen) DateTimeAndZone(t time.Time) string {
 // AgeText formats the time since a moment, such as 5m ago.
 func (s *Screen) AgeText(t time.Time) string { return model.Age(s.Now(), t) + " ago" }
 
-// TimeAndAge formats a date and time with its zone and its distance from now; the zero time gives "never".
+// TimeAndAge formats a date and time with its zone and its distance from now. The zero time gives "never".
 func (s *Screen) TimeAndAge(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -205,12 +207,12 @@ const (
 	Name Format = "name"
 )
 
-// IsForPrograms reports whether the format is for programs: JSON, YAML, names or a JSONPath.
+// IsForPrograms reports whether the format is for programs, which are JSON, YAML, names and JSONPath.
 func (f Format) IsForPrograms() bool {
 	return f == JSON || f == YAML || f == Name || strings.HasPrefix(string(f), jsonPathPrefix)
 }
 
-// FormatFlag adds the flag -o to a command; `more` lists formats in addition to table, wide, json and yaml
+// FormatFlag adds the flag -o to a command. Parameter `more` lists formats in addition to table, wide, json and yaml.
 func FormatFlag(c *cobra.Command, f *Format, more ...string) {
 	*f = Narrow
 	v := &formatFlagValue{f, append([]string{"table", "wide", "json", "yaml", jsonPathPrefix + "TEMPLATE"}, more...)}
@@ -244,7 +246,7 @@ func (v *formatFlagValue) Set(text string) error {
 	return nil
 }
 
-// WriteValue writes any value as JSON or YAML, or the parts of it that a JSONPath selects.
+// WriteValue writes any value as JSON or YAML, or the parts that a JSONPath selects.
 func (s *Screen) WriteValue(v any) error {
 	if template, isPath := strings.CutPrefix(string(s.Format), jsonPathPrefix); isPath {
 		return writeJSONPath(s.Out, template, v)
@@ -266,7 +268,7 @@ func (s *Screen) WriteValue(v any) error {
 	return err
 }
 
-// WriteDocument writes a value as one of several documents: JSON on one line, or YAML after a separator line.
+// WriteDocument writes a value as one of several documents. JSON is on one line, and YAML follows a separator line.
 func (s *Screen) WriteDocument(v any) error {
 	if s.Format == JSON {
 		data, err := json.Marshal(v)
@@ -281,7 +283,7 @@ func (s *Screen) WriteDocument(v any) error {
 	return s.WriteValue(v)
 }
 
-// WriteYAML converts JSON to YAML and writes it.
+// WriteYAML converts JSON to YAML, and writes the YAML.
 func WriteYAML(w io.Writer, data []byte) error {
 	text, err := document.YAML(data)
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestTimeUntilRoundsToTheNearestUnit expects TimeUntil to round: a time one second short of 365 days ahead is written
-// "in 365d", not "in 364d".
+// TestTimeUntilRoundsToTheNearestUnit formats times ahead, and expects rounding to the nearest unit. One second less
+// than 365 days is "in 365d", not "in 364d".
 func TestTimeUntilRoundsToTheNearestUnit(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := &Screen{Now: func() time.Time { return now }}
@@ -29,8 +29,8 @@ func TestTimeUntilRoundsToTheNearestUnit(t *testing.T) {
 	}
 }
 
-// TestScreenCleansText prints hostile texts and expects no escape sequences, colours only in cells, and no line break
-// within a command
+// TestScreenCleansText prints hostile texts, and expects no escape sequences. Only cells may have colours, and no line
+// may break within a command.
 func TestScreenCleansText(t *testing.T) {
 	var out bytes.Buffer
 	s := &Screen{Out: &out, Width: 30, Colours: true}
@@ -48,8 +48,8 @@ func TestScreenCleansText(t *testing.T) {
 	}
 }
 
-// TestDocumentsEscapeControls expects control characters to be escaped in JSON and YAML output, without a change of
-// the decoded value.
+// TestDocumentsEscapeControls writes control characters as JSON and YAML, and expects escapes. The decoded value must
+// not change.
 func TestDocumentsEscapeControls(t *testing.T) {
 	const name, value = "out\u202eput", "a\u009b2J\u0085\u007f\x1b\u2066b\u200f: c\n- d"
 	for _, format := range []Format{JSON, YAML} {
@@ -66,8 +66,8 @@ func TestDocumentsEscapeControls(t *testing.T) {
 	}
 }
 
-// TestPastableNamesAreNotCut writes a table on a narrow terminal, and expects the source and the problem of each row
-// to be whole, because people paste them
+// TestPastableNamesAreNotCut writes a table on a narrow terminal, and expects uncut names of triggers and problem ids.
+// People paste these texts.
 func TestPastableNamesAreNotCut(t *testing.T) {
 	source, problem := "linux-by-zabbix-agent:high-memory-utilization-for-5m", "fe7s5ygs3rabc46m"
 	var out bytes.Buffer
@@ -78,8 +78,8 @@ func TestPastableNamesAreNotCut(t *testing.T) {
 	}
 }
 
-// TestTableFitsTheTerminal writes a table that is too wide and expects its last column to be truncated first, then
-// the widest ones, but never a name
+// TestTableFitsTheTerminal writes a table that is too wide, and expects cuts but never in a name. The last column is
+// truncated first, then the widest columns.
 func TestTableFitsTheTerminal(t *testing.T) {
 	type row struct{ node, note, output string }
 	rows := []row{{"web01.fra.example.org", strings.Repeat("n", 30), strings.Repeat("o", 40)}, {"db01", "", ""}}

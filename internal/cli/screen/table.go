@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// Columns has the names of a table's columns; a column with an empty name is hidden
+// Columns has the names of a table's columns. A column with an empty name is hidden.
 type Columns []string
 
 // SplitColumns splits a text with the names of table columns at bars, such as NODE|CHECK|BY WEEK
 func SplitColumns(names string) Columns { return strings.Split(names, "|") }
 
-// HideUnless hides the columns with these names if show is false, and returns all columns.
+// HideUnless hides the named columns if show is false, and returns all columns.
 func (c Columns) HideUnless(show bool, names ...string) Columns {
 	for i, name := range c {
 		if !show && slices.Contains(names, name) {
@@ -45,8 +45,8 @@ type Table struct {
 var uncut = [...]string{"NAMESPACE", "NODE", "CHECK", "SOURCE", "NAME", "ID", "PROBLEM", "STATUS", "STATE", "EVENT", "KEY", "TEMPLATE", "SERIES", "GROUP", "HANDLER",
 	"ROUTE", "USER", "QUEUE", "WORST NODE"}
 
-// isNeverCutColumn reports whether a column's cells are never truncated, because people type them again, such as
-// names
+// isNeverCutColumn reports whether a column's cells are never truncated. People type such cells again, for example
+// names.
 func isNeverCutColumn(name string) bool { return slices.Contains(uncut[:], name) }
 
 const (
@@ -171,14 +171,14 @@ func writeRow(w io.Writer, s *Screen, widths []int, row []Cell) {
 	_, _ = io.WriteString(w, strings.TrimRight(b.String(), " ")+"\n")
 }
 
-// Clean makes a text one safe terminal line: it replaces line ends, control characters and characters that change the
-// writing direction
+// Clean turns a text into one line that is safe to print on a terminal. It replaces line ends, control characters and
+// characters that change the writing direction.
 func Clean(text string) string { return cleanText(text, false) }
 
-// CleanLines makes a text of several lines safe for a terminal as Clean does, and keeps its line ends.
+// CleanLines makes a text of several lines safe to print on a terminal. It works like Clean, and keeps the line ends.
 func CleanLines(text string) string { return cleanText(text, true) }
 
-// cleanText replaces characters that are not safe for a terminal; line ends stay if lines is true.
+// cleanText replaces characters that are not safe for a terminal. With parameter lines, line ends stay.
 func cleanText(text string, lines bool) string {
 	safe := func(r rune) bool {
 		return !unicode.IsControl(r) && r != utf8.RuneError && !unicode.Is(unicode.Bidi_Control, r) || lines && r == '\n'
@@ -214,7 +214,7 @@ func Indent(text string) string {
 	return "  " + strings.ReplaceAll(CleanLines(strings.TrimRight(text, "\n")), "\n", "\n  ")
 }
 
-// TextWidth returns the terminal columns that a text takes; wide characters of East Asia take two.
+// TextWidth returns the terminal columns that a text takes. Wide characters of East Asia take two.
 func TextWidth(text string) int {
 	n := 0
 	for _, r := range text {
@@ -253,7 +253,7 @@ func PadToColumn(text string, columns int) string {
 	return strings.Repeat(" ", max(columns-TextWidth(text), 0))
 }
 
-// DashIfEmpty returns the text, or a dash if it is empty.
+// DashIfEmpty returns the text, or a dash for an empty text.
 func DashIfEmpty(text string) string {
 	if text == "" {
 		return "-"

@@ -25,17 +25,17 @@ const (
 	maxTime      = time.Second // of one rendering
 )
 
-// Check parses a webhook's body template and returns an error if it is invalid.
+// Check parses a webhook's body template, and returns an error if the template is invalid.
 func Check(text string) error {
 	_, err := parseTemplate(text, new(outputLimit))
 	return err
 }
 
-// outputLimit counts the text that the functions in a template produce, and ends the rendering when it is too much.
+// outputLimit counts the text from a template's functions, and ends the rendering after too much text.
 type outputLimit struct{ used int }
 
-// countText counts the bytes of values as text and returns an error when the template has used more than maxFormatted
-// bytes.
+// countText counts the length of values as text towards the template's size limit. It returns an error when the
+// template has used more than maxFormatted bytes.
 func (b *outputLimit) countText(values ...any) error {
 	for _, v := range values {
 		if b.used <= maxFormatted {
@@ -48,7 +48,7 @@ func (b *outputLimit) countText(values ...any) error {
 	return nil
 }
 
-// functions returns the functions that templates may call; each counts the text it produces against the size limit
+// functions returns the functions that templates may call. Each counts its text against the size limit.
 func (b *outputLimit) functions() template.FuncMap {
 	charged := func(format func(values ...any) string) func(...any) (string, error) {
 		return func(values ...any) (string, error) {
@@ -83,8 +83,8 @@ func (b *outputLimit) printf(format string, values ...any) (string, error) {
 	return text, b.countText(text)
 }
 
-// limitedArgument is an argument of printf in a template; it prints nothing once the size limit is reached. It writes nothing
-// when the limit is used up.
+// limitedArgument is an argument of printf in a template with a size limit for its output. It writes nothing when the
+// limit is used up.
 type limitedArgument struct {
 	value any
 	limit *outputLimit
@@ -98,8 +98,8 @@ func (o limitedArgument) Format(s fmt.State, verb rune) {
 	}
 }
 
-// parseTemplate parses a template and refuses those that may never end: templates that call templates, and loops over
-// numbers. Its functions work within the limit.
+// parseTemplate parses a template, and refuses templates that may never end. Such templates call templates or loop
+// over numbers. Its functions work within the limit.
 func parseTemplate(text string, b *outputLimit) (*template.Template, error) {
 	if len(text) > maxTemplate {
 		return nil, model.Errorf(model.Invalid, "the template has %d bytes, the limit is %d", len(text), maxTemplate)
@@ -117,8 +117,8 @@ func parseTemplate(text string, b *outputLimit) (*template.Template, error) {
 // maxLoops is the most loops that a template may nest.
 const maxLoops = 2
 
-// checkLoops refuses loops that are nested too deep or that range over a number. It puts an empty text before each node:
-// its write ends a rendering that takes longer than maxTime (boundedBuffer.Write).
+// checkLoops returns an error for template loops over a number, or nested too deeply. It puts an empty text before
+// each node: its write ends a rendering that takes longer than maxTime (boundedBuffer.Write).
 func checkLoops(node parse.Node, loops int) error {
 	var within []parse.Node
 	lists := func(all ...*parse.ListNode) {
@@ -142,7 +142,7 @@ func checkLoops(node parse.Node, loops int) error {
 			return fmt.Errorf("more than %d nested loops", maxLoops)
 		}
 		if !rangesOverField(n.Pipe) {
-			return fmt.Errorf("range %s: a loop needs a field, such as .labels", n.Pipe)
+			return fmt.Errorf("range %s: a loop must iterate over a field, such as .labels", n.Pipe)
 		}
 		lists(n.List, n.ElseList)
 	case *parse.IfNode:
@@ -158,7 +158,7 @@ func checkLoops(node parse.Node, loops int) error {
 	return nil
 }
 
-// rangesOverField reports whether a loop iterates over a single field.
+// rangesOverField reports whether a template's loop iterates over a field of the notification.
 func rangesOverField(pipe *parse.PipeNode) bool {
 	if len(pipe.Cmds) != 1 || len(pipe.Cmds[0].Args) != 1 {
 		return false
@@ -167,11 +167,11 @@ func rangesOverField(pipe *parse.PipeNode) bool {
 	return ok
 }
 
-// Render fills a template with the fields of a notification, within maxTime.
+// Render returns a template's output for a notification, within the time limit maxTime.
 func Render(ctx context.Context, text string, payload []byte) ([]byte, error) {
 	t, err := parseTemplate(text, new(outputLimit))
 	if err != nil {
-		return nil, fmt.Errorf("fill in the body template: %w", err)
+		return nil, fmt.Errorf("render the body template: %w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.UseNumber() // keeps numbers as text, so that a template cannot loop over a number
@@ -183,23 +183,23 @@ func Render(ctx context.Context, text string, payload []byte) ([]byte, error) {
 	defer cancel()
 	out := &boundedBuffer{ctx: limited, limit: maxRendered}
 	if err := t.Execute(out, fields); err != nil {
-		return nil, fmt.Errorf("fill in the body template: %w", err)
+		return nil, fmt.Errorf("render the body template: %w", err)
 	}
 	// The text of a missing field is empty.
 	return bytes.ReplaceAll(out.Bytes(), []byte("<no value>"), nil), nil
 }
 
-// boundedBuffer is the output of a template, bounded in bytes and time.
+// boundedBuffer collects the output of a template, with limits on size and time.
 type boundedBuffer struct {
 	bytes.Buffer
 	ctx   context.Context
 	limit int
 }
 
-// Write fails if the output would exceed its size limit or takes too long
+// Write appends output to the buffer, and fails above the limits on size and time
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if b.ctx.Err() != nil {
-		return 0, fmt.Errorf("filling in the template takes longer than %s", maxTime)
+		return 0, fmt.Errorf("the template takes longer than %s to render", maxTime)
 	}
 	if b.Len()+len(p) > b.limit {
 		return 0, fmt.Errorf("the output of the template has more than %d bytes", b.limit)
@@ -207,13 +207,13 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// WriteString writes a text unless the buffer would exceed its limit.
+// WriteString appends a text to the buffer, within the limits of Write.
 func (b *boundedBuffer) WriteString(s string) (int, error) { return b.Write([]byte(s)) }
 
 // Mark ends a text that was cut.
 const Mark = "… (cut)"
 
-// Cut shortens a text to at most n bytes, with a mark at its end that shows the cut.
+// Cut shortens a text to at most n bytes, with a mark at the cut.
 func Cut(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -235,5 +235,5 @@ func Clean(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// Line converts a text to one line, so that it cannot start another mail header.
+// Line joins the lines of a text to one line. So the text cannot start another mail header.
 func Line(s string) string { return strings.TrimSpace(strings.ReplaceAll(Clean(s), "\n", " ")) }

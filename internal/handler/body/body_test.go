@@ -8,8 +8,8 @@ import (
 
 const note = `{"kind":"opened","labels":{"env":"prod","team":"ops"},"output":"disk 97% full\nmore","count":3,"summary":"CRITICAL: disk on \"web01\""}`
 
-// TestTemplateIsBounded renders templates with functions, loops and long outputs, and expects that each ends within
-// the limits of time and size.
+// TestTemplateIsBounded renders templates with functions, loops and long outputs, and expects an end within the
+// limits. The limits are for time and size.
 func TestTemplateIsBounded(t *testing.T) {
 	for _, c := range []struct{ template, want, wrong string }{
 		{`{"text":{{ json .summary }}}`, `{"text":"CRITICAL: disk on \"web01\""}`, ""},
@@ -20,8 +20,8 @@ func TestTemplateIsBounded(t *testing.T) {
 		{"{{ kind }}", "", `function "kind" not defined`},
 		{`{{ define "x" }}{{ template "x" }}{{ end }}`, "", "define and block"},
 		{`{{ template "template" }}`, "", "template is not supported"},
-		{"{{ range 1000000000 }}{{ end }}", "", "a loop needs a field"},
-		{"{{ with .labels }}{{ range 5 }}x{{ end }}{{ end }}", "", "a loop needs a field"},
+		{"{{ range 1000000000 }}{{ end }}", "", "must iterate over a field"},
+		{"{{ with .labels }}{{ range 5 }}x{{ end }}{{ end }}", "", "must iterate over a field"},
 		{"{{ range .labels }}{{ range .labels }}{{ range .labels }}{{ end }}{{ end }}{{ end }}", "", "more than 2 nested loops"},
 		{strings.Repeat("x", maxTemplate+1), "", "the limit is 65536"},
 		{"{{ range .count }}x{{ end }}", "", "range"}, // a number is no list, at any time

@@ -20,8 +20,8 @@ func syncData(f *os.File) error {
 	}
 }
 
-// allocate reserves disk space for a file by fallocate, or by writing zeros where the file system does not support
-// it.
+// allocate reserves disk space for a file by the system call fallocate. Where the file system does not support
+// fallocate, zeros are written.
 func allocate(f *os.File, size int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {

@@ -20,8 +20,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// FS is the file system that stores use, which tests replace. Names are paths of the platform. All calls are safe for
-// concurrent use.
+// FS is the interface of a file system for journal and snapshots, real or simulated. Tests replace it. Names are paths
+// of the platform. All calls are safe for concurrent use.
 type FS interface {
 	// Create makes an empty file and replaces an existing file of that name.
 	Create(name string) (File, error)
@@ -44,7 +44,7 @@ type FS interface {
 	Lock(name string) (io.Closer, error)
 }
 
-// File is an open file of an FS. ReadAt and WriteAt are safe for concurrent use.
+// File is an open file of a file system. ReadAt and WriteAt are safe for concurrent use.
 type File interface {
 	io.ReaderAt
 	io.WriterAt
@@ -92,8 +92,8 @@ func ReadFile(fs FS, name string) ([]byte, error) {
 	return data[:n], nil
 }
 
-// WriteFile replaces a file atomically: after a crash it has either the old or the new content. It writes and syncs a
-// temporary file, renames the file and syncs the folder.
+// WriteFile replaces the content of a file atomically. After a crash the file has either the old or the new content.
+// It writes and syncs a temporary file, renames the file and syncs the folder.
 func WriteFile(fs FS, dir, name string, data []byte) error {
 	path := filepath.Join(dir, name)
 	temporary := path + ".new"
@@ -149,7 +149,7 @@ func (OS) Open(name string) (File, error) { return openFile(name, os.O_RDONLY) }
 // OpenWrite opens a file for reading and writing.
 func (OS) OpenWrite(name string) (File, error) { return openFile(name, os.O_RDWR) }
 
-// openFile opens a file, readable by its owner only.
+// openFile opens a file that, if newly created, only its owner can read.
 func openFile(name string, flag int) (File, error) {
 	f, err := os.OpenFile(name, flag, 0o600)
 	if err != nil {
@@ -158,7 +158,7 @@ func openFile(name string, flag int) (File, error) {
 	return &machineFile{File: f}, nil
 }
 
-// Remove deletes a file.
+// Remove deletes a file from the disk.
 func (OS) Remove(name string) error { return os.Remove(name) }
 
 // Rename renames a file, and replaces an existing file of the new name.
@@ -167,7 +167,7 @@ func (OS) Rename(oldName, newName string) error { return os.Rename(oldName, newN
 // MkdirAll creates a folder and its parents.
 func (OS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
 
-// List returns the sorted names in a folder.
+// List returns the names of the files in a folder, sorted.
 func (OS) List(dir string) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -179,15 +179,15 @@ func (OS) List(dir string) ([]string, error) {
 	return names, err
 }
 
-// SyncDir syncs the names in a folder to the disk.
+// SyncDir syncs the file names in a folder to the disk, so that new files survive a crash.
 func (OS) SyncDir(dir string) error { return syncDir(dir) }
 
-// Free returns the free bytes of the disk of a folder.
+// Free returns how many bytes are free on the disk that has a folder.
 func (OS) Free(dir string) (int64, error) { return free(dir) }
 
-// Lock locks a file until the returned lock is closed, or returns a *LockedError at once. The kernel's lock counts;
-// the process id in the file only serves the message. Lock also locks the folder of the file: after somebody has
-// deleted the file, the folder is still the same one.
+// Lock locks a file until the returned lock is closed. If another process has the lock, it returns a *LockedError at
+// once. The kernel's lock counts; the process id in the file only serves the message. Lock also locks the folder of
+// the file: after somebody has deleted the file, the folder is still the same one.
 func (OS) Lock(name string) (io.Closer, error) {
 	pid := 0
 	if text, err := os.ReadFile(name); err == nil {
@@ -216,7 +216,7 @@ func (OS) Lock(name string) (io.Closer, error) {
 // locks has several file locks of one caller, released together
 type locks []*flock.Flock
 
-// Close releases the locks.
+// Close releases all file locks of the caller.
 func (l locks) Close() error {
 	var errs []error
 	for _, one := range l {
@@ -225,8 +225,8 @@ func (l locks) Close() error {
 	return errors.Join(errs...)
 }
 
-// lockAfterExit waits for a lock whose owner has ended, because a child process that was just being started may hold
-// it for some milliseconds. It returns false at once for a process that lives.
+// lockAfterExit tries for two seconds to get a lock whose owner process has just ended. A child process that was just
+// being started may hold the lock for some milliseconds. It returns false at once for a process that lives.
 func lockAfterExit(lock *flock.Flock, pid int) bool {
 	if !processEnded(pid) {
 		return false
@@ -255,7 +255,7 @@ func (f *machineFile) SyncData() error { return syncData(f.File) }
 // Allocate reserves disk space for the file.
 func (f *machineFile) Allocate(size int64) error { return allocate(f.File, size) }
 
-// writeZeros reserves disk space for a file by writing zeros, on systems without a system call for it.
+// writeZeros reserves disk space for a file by writing zeros. It is for systems without a system call for that.
 func writeZeros(f *os.File, size int64) error {
 	zeros := make([]byte, 1<<20)
 	for at := int64(0); at < size; at += int64(len(zeros)) {

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processEnded reports whether no process has this id; 0 is unknown.
+// processEnded reports whether the process with an id has ended. The id 0 means unknown.
 func processEnded(pid int) bool { return pid > 0 && unix.Kill(pid, 0) == unix.ESRCH }
 
-// syncDir syncs the names in a folder to the disk.
+// syncDir syncs the file names in a folder to the disk, so that new files survive a crash.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -24,7 +24,7 @@ func syncDir(dir string) error {
 	return err
 }
 
-// free returns the number of free bytes on the disk that has this folder
+// free returns the number of free bytes on the disk with the folder
 func free(dir string) (int64, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {

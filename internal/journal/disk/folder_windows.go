@@ -2,10 +2,12 @@ package disk
 
 import "golang.org/x/sys/windows"
 
-// processEnded returns false: the variant for Windows, where child processes share no locks.
+// processEnded always returns false on Windows, where no retry of a lock is needed. Child processes share no locks
+// there.
 func processEnded(int) bool { return false }
 
-// syncDir does nothing: the variant for Windows, where NTFS journals the names in folders.
+// syncDir does nothing on Windows, where new file names survive a crash without a sync. NTFS journals the names in
+// folders.
 func syncDir(string) error { return nil }
 
 // free returns the free bytes of the disk with a folder.

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestLockWaitsForEndedProcess expects Lock to wait while a child process still shares the lock of its killed parent.
-// Lock fails at once while the holder lives.
+// TestLockWaitsForEndedProcess kills a process with a lock, and expects Lock to wait for the process's child. The
+// child still shares its parent's lock. Lock fails at once while the holder lives.
 func TestLockWaitsForEndedProcess(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
 	held, err := OS{}.Lock(name)
@@ -39,7 +39,7 @@ func TestLockWaitsForEndedProcess(t *testing.T) {
 	_ = again.Close()
 }
 
-// TestLockOutlivesItsFile deletes the lock file of a locked folder and expects that nobody else gets the lock
+// TestLockOutlivesItsFile deletes the lock file of a locked folder, and expects the lock to stay
 func TestLockOutlivesItsFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "LOCK")
 	held, err := OS{}.Lock(name)

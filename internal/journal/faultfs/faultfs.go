@@ -31,10 +31,10 @@ const (
 	List      Kind = "list"
 )
 
-// Changes reports whether operations of this kind change the disk.
+// Changes reports whether operations of the kind change the disk, unlike reads.
 func (k Kind) Changes() bool { return k != Open && k != Read && k != List }
 
-// Op is one file-system operation: kind, file name, offset and size.
+// Op is one file-system operation, with its kind, file name, offset and size.
 type Op struct {
 	Kind   Kind
 	Name   string // base name of the file or folder
@@ -45,7 +45,7 @@ type Op struct {
 // String formats the operation for a recorded trace.
 func (o Op) String() string { return fmt.Sprintf("%s %s %d+%d", o.Kind, o.Name, o.Offset, o.Size) }
 
-// FS is a disk.FS that injects faults into another one and records its operations.
+// FS is a file system for tests that makes operations of another one fail, and records the operations.
 type FS struct {
 	inner disk.FS
 
@@ -58,18 +58,18 @@ type FS struct {
 
 var _ disk.FS = (*FS)(nil)
 
-// New returns a file system that passes all operations to inner, still without faults
+// New returns a file system that passes all operations to the file system inner, without faults at first
 func New(inner disk.FS) *FS { return &FS{inner: inner, freeLimit: -1} }
 
-// OnOperation sets a function that runs before every operation and may make it fail. It may wait (a stall); its error
-// fails the operation. nil removes it.
+// OnOperation sets a function that runs before every operation. It may wait (a stall); its error fails the operation.
+// nil removes it.
 func (f *FS) OnOperation(fn func(Op) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.hook = fn
 }
 
-// Fail makes all operations of a kind fail with err, until OnOperation is called again.
+// Fail makes all operations of one kind return err until the test calls OnOperation.
 func (f *FS) Fail(kind Kind, err error) {
 	f.OnOperation(func(op Op) error {
 		if op.Kind == kind {
@@ -79,7 +79,7 @@ func (f *FS) Fail(kind Kind, err error) {
 	})
 }
 
-// SetFree sets the number of free bytes on the simulated disk, after which writes fail with ENOSPC. A negative value
+// SetFree sets the number of free bytes on the simulated disk. Beyond it writes fail with ENOSPC. A negative value
 // ends the limit. Removing a file frees nothing.
 func (f *FS) SetFree(bytes int64) {
 	f.mu.Lock()
@@ -94,21 +94,21 @@ func (f *FS) Record() {
 	f.traced, f.trace = true, nil
 }
 
-// Trace returns the recorded operations as text. Each is recorded before it is done.
+// Trace returns the list of recorded operations as text. Each is recorded before it is done.
 func (f *FS) Trace() []Op {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]Op(nil), f.trace...)
 }
 
-// AddNote adds a line of the test to the recorded list of operations.
+// AddNote adds a line of text from the test to the recorded list of operations.
 func (f *FS) AddNote(text string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.trace = append(f.trace, Op{Kind: "note", Name: text})
 }
 
-// traceOperation records an operation and returns the error that the test has set for it.
+// traceOperation records an operation, and returns the error that the test has set for the operation.
 func (f *FS) traceOperation(op Op) error {
 	f.mu.Lock()
 	hook := f.hook
@@ -141,18 +141,18 @@ func (f *FS) spendFreeBytes(op Op) error {
 	return nil
 }
 
-// Create creates an empty file, unless the test has set an error for this operation.
+// Create creates an empty file, or returns the error that the test has set.
 func (f *FS) Create(name string) (disk.File, error) { return f.openFile(Create, name, f.inner.Create) }
 
-// Open opens a file for reading, unless the test has set an error for this operation.
+// Open opens a file for reading, or returns the error that the test has set.
 func (f *FS) Open(name string) (disk.File, error) { return f.openFile(Open, name, f.inner.Open) }
 
-// OpenWrite opens a file for reading and writing, unless the test has set an error for this operation.
+// OpenWrite opens a file for reading and writing, or returns the error that the test has set.
 func (f *FS) OpenWrite(name string) (disk.File, error) {
 	return f.openFile(OpenWrite, name, f.inner.OpenWrite)
 }
 
-// openFile records the opening of a file and performs it, unless the test has set an error for it
+// openFile records and performs the opening of a file, or returns the error that the test has set
 func (f *FS) openFile(kind Kind, name string, openFile func(string) (disk.File, error)) (disk.File, error) {
 	if err := f.traceOperation(Op{Kind: kind, Name: filepath.Base(name)}); err != nil {
 		return nil, err
@@ -164,22 +164,21 @@ func (f *FS) openFile(kind Kind, name string, openFile func(string) (disk.File, 
 	return &faultyFile{File: inner, fs: f, name: filepath.Base(name)}, nil
 }
 
-// Remove deletes a file, unless the test has set an error for this operation.
+// Remove deletes a file, or returns the error that the test has set.
 func (f *FS) Remove(name string) error { return f.changeDisk(Remove, name, f.inner.Remove) }
 
-// Rename renames a file, and replaces an existing file of the new name, unless the test has set an error for this
-// operation.
+// Rename renames a file, or returns the error that the test has set. An existing file of the new name is replaced.
 func (f *FS) Rename(oldName, newName string) error {
 	return f.changeDisk(Rename, newName, func(string) error { return f.inner.Rename(oldName, newName) })
 }
 
-// MkdirAll creates a folder and its parents, unless the test has set an error for this operation.
+// MkdirAll creates a folder and its parents, or returns the error that the test has set.
 func (f *FS) MkdirAll(dir string) error { return f.changeDisk(Mkdir, dir, f.inner.MkdirAll) }
 
-// SyncDir syncs the names in a folder to the disk, unless the test has set an error for this operation.
+// SyncDir syncs a folder's names to the disk, or returns the error that the test has set.
 func (f *FS) SyncDir(dir string) error { return f.changeDisk(SyncDir, dir, f.inner.SyncDir) }
 
-// changeDisk records an operation on a file name and performs it, unless the test has set an error for it
+// changeDisk records and runs an operation on a named file, or returns the error from the test
 func (f *FS) changeDisk(kind Kind, name string, changeDisk func(string) error) error {
 	if err := f.traceOperation(Op{Kind: kind, Name: filepath.Base(name)}); err != nil {
 		return err
@@ -195,7 +194,8 @@ func (f *FS) List(dir string) ([]string, error) {
 	return f.inner.List(dir)
 }
 
-// Free returns the free bytes that the test has set, or the free bytes of the inner file system.
+// Free returns the number of free bytes that the test has set. Without a setting it returns the free bytes of the
+// inner file system.
 func (f *FS) Free(dir string) (int64, error) {
 	f.mu.Lock()
 	free := f.freeLimit
@@ -216,7 +216,7 @@ type faultyFile struct {
 	name string
 }
 
-// ReadAt records the read and performs it, unless the test has set an error for it
+// ReadAt records and performs a read, or returns the error that the test has set
 func (f *faultyFile) ReadAt(p []byte, offset int64) (int, error) {
 	if err := f.fs.traceOperation(Op{Kind: Read, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
 		return 0, err
@@ -224,7 +224,7 @@ func (f *faultyFile) ReadAt(p []byte, offset int64) (int, error) {
 	return f.File.ReadAt(p, offset)
 }
 
-// WriteAt records the write and performs it, unless the test has set an error for it
+// WriteAt records and performs a write, or returns the error that the test has set
 func (f *faultyFile) WriteAt(p []byte, offset int64) (int, error) {
 	if err := f.fs.traceOperation(Op{Kind: Write, Name: f.name, Offset: offset, Size: len(p)}); err != nil {
 		return 0, err
@@ -232,7 +232,7 @@ func (f *faultyFile) WriteAt(p []byte, offset int64) (int, error) {
 	return f.File.WriteAt(p, offset)
 }
 
-// SyncData records the sync and performs it, unless the test has set an error for it
+// SyncData records and performs a sync, or returns the error that the test has set
 func (f *faultyFile) SyncData() error {
 	if err := f.fs.traceOperation(Op{Kind: Sync, Name: f.name}); err != nil {
 		return err
@@ -240,7 +240,7 @@ func (f *faultyFile) SyncData() error {
 	return f.File.SyncData()
 }
 
-// Allocate records the allocation and performs it, unless the test has set an error for it
+// Allocate records and performs an allocation of disk space, or returns the error that the test has set
 func (f *faultyFile) Allocate(size int64) error {
 	if err := f.fs.traceOperation(Op{Kind: Allocate, Name: f.name, Size: int(size)}); err != nil {
 		return err

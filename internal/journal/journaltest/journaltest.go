@@ -19,14 +19,14 @@ type Acks struct {
 	list []Ack
 }
 
-// Ack is one recorded acknowledgement: token, position and error.
+// Ack is one recorded acknowledgement, with its token, position and error.
 type Ack struct {
 	Token uint64
 	At    journal.Position
 	Err   error
 }
 
-// NewAcks returns a Waiter that has recorded no acknowledgements yet
+// NewAcks returns a Waiter that records the acknowledgements of entries for a test
 func NewAcks() *Acks {
 	a := &Acks{}
 	a.cond = sync.NewCond(&a.mu)
@@ -41,7 +41,7 @@ func (a *Acks) Committed(token uint64, at journal.Position, err error) {
 	a.cond.Broadcast()
 }
 
-// Wait waits for n acknowledgements and returns them.
+// Wait waits for n acknowledgements and returns all recorded acknowledgements.
 func (a *Acks) Wait(n int) []Ack {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -103,7 +103,8 @@ func (c *Commit) Position() journal.Position { return c.At }
 // Received returns the receive time that the test has set in the field Time.
 func (c *Commit) Received() int64 { return c.Time }
 
-// Listening returns the listening time (time able to receive results) that the test has set in the field Listened.
+// Listening returns the listening time that the test has set in the field Listened. Listening time is the time in
+// which a server could receive results.
 func (c *Commit) Listening() time.Duration { return c.Listened }
 
 // Sections returns the sections (partitions) that have entries in the commit

@@ -22,8 +22,8 @@ var _ disk.FS = (*FS)(nil)
 // New returns an empty file system in memory.
 func New() *FS { return &FS{mem: vfs.NewCrashableMem()} }
 
-// Crash returns the file system after a power failure: with all synced content, and each unsynced block and name with
-// the probability keepPercent. Locks are released.
+// Crash returns a copy of the file system in the state after a power failure. The copy has all synced content, and
+// each unsynced block and name with the probability keepPercent. Locks are released.
 func (f *FS) Crash(keepPercent int, seed uint64) *FS {
 	return &FS{mem: f.mem.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: keepPercent,
@@ -63,7 +63,7 @@ func (f *FS) List(dir string) ([]string, error) {
 // MkdirAll creates a folder and its parents in memory.
 func (f *FS) MkdirAll(dir string) error { return f.mem.MkdirAll(dir, 0o700) }
 
-// SyncDir makes the present names in a folder survive a later Crash, as a sync of a real folder does.
+// SyncDir makes the names in a folder survive a later Crash, like a sync of a real folder.
 func (f *FS) SyncDir(dir string) error {
 	d, err := f.mem.OpenDir(dir)
 	if err != nil {
@@ -73,7 +73,7 @@ func (f *FS) SyncDir(dir string) error {
 	return d.Sync()
 }
 
-// Free returns a huge number: the disk in memory is never full.
+// Free returns a huge number, because the disk in memory is never full.
 func (f *FS) Free(string) (int64, error) { return 1 << 50, nil }
 
 // Lock locks a file in memory until the returned lock is closed.
@@ -88,7 +88,7 @@ func (f *FS) Lock(name string) (io.Closer, error) {
 // memoryFile adapts a vfs.File to disk.File.
 type memoryFile struct{ vfs.File }
 
-// wrapFile returns an opened vfs.File as a disk.File, or converts the error of opening it
+// wrapFile returns an opened vfs.File as a disk.File. An error of opening is converted.
 func wrapFile(f vfs.File, err error) (disk.File, error) {
 	if err != nil {
 		return nil, asNotExist(err)

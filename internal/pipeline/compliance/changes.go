@@ -7,22 +7,24 @@ import (
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
-// RunChange names a directive on a node whose run counts otherwise than before. The zero Directive means all directives of the node.
+// RunChange names a directive on a node whose compliance result changed. The zero Directive means all directives of
+// the node.
 type RunChange struct {
 	Node      model.NodeID
 	Directive model.UnitID
 }
 
-// maxChanges bounds the changes that a partition keeps for TakeChanges, until all its nodes count as changed.
+// maxChanges bounds the list of changed runs in a partition. When the list is full, all nodes of the partition count
+// as changed.
 const maxChanges = 1024
 
-// changeList has the changes of a partition since TakeChanges.
+// changeList has the directives and nodes with a changed compliance result since the last call of TakeChanges.
 type changeList struct {
 	list     []RunChange
 	overflow bool
 }
 
-// add adds a change.
+// add adds to the list the directive and node whose compliance result has changed.
 func (c *changeList) add(node model.NodeID, directive model.UnitID) {
 	switch {
 	case c.overflow:
@@ -33,8 +35,9 @@ func (c *changeList) add(node model.NodeID, directive model.UnitID) {
 	}
 }
 
-// TakeChanges returns the runs that changed since the last call. It leaves out new runs that are equal to those before them and came in time.
-// The caller judges the runs at the time now or before.
+// TakeChanges returns the directives and nodes whose compliance result changed since the last call of TakeChanges. It
+// leaves out new runs that are equal to those before them and came in time. The caller judges the runs at the time now
+// or before.
 func (v *View) TakeChanges(now time.Time) (list []RunChange) {
 	for i := range v.partitions {
 		p := &v.partitions[i]
@@ -52,8 +55,10 @@ func (v *View) TakeChanges(now time.Time) (list []RunChange) {
 	return list
 }
 
-// maybeOverdue is a quick test before the exact one: false means that no component of the run is overdue at a time (Unix ns). It assumes that nobody judged the run
-// later than at that time: the view may lag behind the clock, and the clock may be set back, so that the next run is older than a judgement.
+// maybeOverdue is a quick test whether a component of the run may be overdue. False means that no component is overdue
+// at the time until (Unix ns). The exact test is slower. It assumes that nobody judged the run later than at that
+// time: the view may lag behind the clock, and the clock may be set back, so that the next run is older than a
+// judgement.
 func (r *Run) maybeOverdue(d *model.DirectiveDefinition, until int64) bool {
 	return d.Cron != "" || until-r.Executed > int64(max(d.Interval, d.Heartbeat)+policy.Grace/2)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestChangesAreTaken expects each run that counts otherwise than before, no equal run that came in time, and all nodes after a restart
-// and where more runs changed than are kept.
+// TestChangesAreTaken applies equal and different runs, and expects TakeChanges to return only runs with a changed
+// result. After a restart, or after too many changes, it returns all nodes.
 func TestChangesAreTaken(t *testing.T) {
 	v := newTestView()
 	take := func(what string, want ...RunChange) {

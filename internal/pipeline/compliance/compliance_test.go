@@ -19,8 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testDefinition returns a directive with three components for a definition id: 6 is an edit of 5, and 7 is another
-// directive.
+// testDefinition returns a test directive with three components. The id 6 is an edit of 5, and 7 is another directive.
 func testDefinition(id model.DefinitionID) *model.Definition {
 	c := &model.DirectiveDefinition{
 		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "sshd"}, Severity: model.High, Interval: time.Minute, Route: "night",
@@ -42,7 +41,7 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 	return c.Seal()
 }
 
-// testView has a compliance view and an event view on one shard, and the commits that they have applied.
+// testView has a compliance view and an event view on one shard. It also has the commits that the views have applied.
 type testView struct {
 	*View
 	events      *event.View
@@ -51,7 +50,7 @@ type testView struct {
 	commits     []journal.Commit
 }
 
-// newTestView returns empty views.
+// newTestView returns an empty compliance view and event view for tests.
 func newTestView() *testView {
 	v := &testView{}
 	v.events = event.New(shard.New(shard.Options{Definitions: testDefinition}), event.Options{Emit: func(list []event.Transition) { v.transitions = append(v.transitions, list...) }})
@@ -73,7 +72,7 @@ func (v *testView) apply(t testing.TB, record []byte) {
 	}
 }
 
-// report applies a report that node 7 made this long ago.
+// report applies a report of node 7 with a given age.
 func (v *testView) report(t testing.TB, definition model.DefinitionID, lane wire.Lane, ago time.Duration, r wire.Report) {
 	t.Helper()
 	const now = 10_000_000
@@ -87,7 +86,7 @@ func (v *testView) report(t testing.TB, definition model.DefinitionID, lane wire
 	v.apply(t, append(wire.AppendBatchRecord(nil, 7), body...))
 }
 
-// report returns a report whose components have these statuses.
+// report returns a report with the given statuses of its components.
 func report(statuses ...policy.Status) wire.Report {
 	codes := policy.NewCodes(len(statuses))
 	for i, s := range statuses {
@@ -96,7 +95,7 @@ func report(statuses ...policy.Status) wire.Report {
 	return wire.Report{Components: uint32(len(statuses)), Codes: codes, DurationMs: 3}
 }
 
-// last returns the last runs of node 7 as text.
+// last formats the last run of each directive on node 7 as text.
 func (v *testView) last() string {
 	var parts []string
 	for _, r := range v.Runs(7) {
@@ -109,8 +108,8 @@ func (v *testView) last() string {
 	return strings.Join(parts, "; ")
 }
 
-// TestWaivedComponentIsNoProblem expects a waived component to open no problem and to close its open problem, and the
-// problem to open again after the waiver has ended.
+// TestWaivedComponentIsNoProblem declares a waiver for a component, and expects no problem until the waiver ends. An
+// open problem of the component closes, and opens again after the waiver.
 func TestWaivedComponentIsNoProblem(t *testing.T) {
 	v := newTestView()
 	source := model.DirectiveSource(1000)
@@ -132,8 +131,8 @@ func TestWaivedComponentIsNoProblem(t *testing.T) {
 	}
 }
 
-// TestUnexpectedComponentIsAProblem expects a problem of a run whose components are compliant, but that reports one that its definition
-// has not.
+// TestUnexpectedComponentIsAProblem reports a component that the directive does not define, and expects a problem. All
+// other components are compliant.
 func TestUnexpectedComponentIsAProblem(t *testing.T) {
 	v := newTestView()
 	source := model.DirectiveSource(1000)
@@ -152,8 +151,8 @@ func TestUnexpectedComponentIsAProblem(t *testing.T) {
 	}
 }
 
-// TestBlocksDecideTheProblem expects that a component that never counts opens no problem, and that the event counts by the mode of the
-// block.
+// TestBlocksDecideTheProblem marks a component as not counted for problems, and expects no problem from the component.
+// The event counts the others by the mode of their block.
 func TestBlocksDecideTheProblem(t *testing.T) {
 	v := newTestView()
 	source := model.DirectiveSource(1000)
@@ -167,8 +166,8 @@ func TestBlocksDecideTheProblem(t *testing.T) {
 	}
 }
 
-// TestEventGoesAfterItsRetention expects that the event of a directive exists for seven days of compliance, and that a later run that is
-// not compliant makes a new one.
+// TestEventGoesAfterItsRetention expects the view to delete a directive's event after seven days of compliance. A
+// later run that is not compliant makes a new event.
 func TestEventGoesAfterItsRetention(t *testing.T) {
 	v := newTestView()
 	source := model.DirectiveSource(1000)
@@ -192,8 +191,8 @@ func TestEventGoesAfterItsRetention(t *testing.T) {
 	}
 }
 
-// TestGraceDelaysTheProblem expects no problem of a run within the grace period of its definition, also where the event has been
-// OK before, and a problem of the first run after it. An open problem of the definition before stays open.
+// TestGraceDelaysTheProblem reports failures within the grace period of a directive, and expects no problem. The first
+// run after the period opens a problem. An open problem of the definition before stays open.
 func TestGraceDelaysTheProblem(t *testing.T) {
 	v := newTestView()
 	source := model.DirectiveSource(1000)
@@ -220,8 +219,8 @@ func TestGraceDelaysTheProblem(t *testing.T) {
 	run(8, time.Minute, "CRITICAL", bad, bad, good)
 }
 
-// TestReportsMakeRunsAndOneEvent applies reports, repeated and late ones too, and expects the last run in the compliance
-// view and the status of one event per directive.
+// TestReportsMakeRunsAndOneEvent applies reports, and expects the last run and one event per directive. Repeated and
+// late reports are among the reports.
 func TestReportsMakeRunsAndOneEvent(t *testing.T) {
 	v := newTestView()
 	source := model.DirectiveSource(1000)
@@ -314,18 +313,18 @@ func TestReportsMakeRunsAndOneEvent(t *testing.T) {
 	run("")
 }
 
-// goldenRun returns a run with a value in each field.
+// goldenRun returns a test run with a value in each field, for the golden file.
 func goldenRun() *Run {
 	return &Run{Unit: 1000, Definition: 5, Executed: 1e18, Received: 1e18 + 7, Changed: 1e18 - 9, DurationMs: 12, Enforced: true, Components: 3, Codes: policy.Codes{0x53, 0x04},
 		notes: &runNotes{[]wire.ReportException{{Position: 1, Message: "PermitRootLogin is yes"}}, "the run took too long"}}
 }
 
-// TestSnapshotMatchesGoldenFile compares an encoded run with golden bytes.
+// TestSnapshotMatchesGoldenFile encodes a run, and compares the bytes with a golden file.
 func TestSnapshotMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, "testdata/run-v1.hex", hex.Dump(goldenRun().append(nil)), "a new SectionVersion")
 }
 
-// FuzzDecodeRun decodes arbitrary bytes as a run: it fails, or gives a run that encodes to the same bytes.
+// FuzzDecodeRun decodes random bytes as a run, and expects an error or the same run after encoding.
 func FuzzDecodeRun(f *testing.F) {
 	f.Add(goldenRun().append(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {

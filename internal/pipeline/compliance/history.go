@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/store/compliancelog"
 )
 
-// enterHistory begins the history entries of a commit in a partition. A replay leaves out those that history has. Where the
-// entries of history do not lead to the runs of the view, because the store is new or older than the snapshot, or has entries of a
-// journal that was replaced since, a checkpoint comes first.
+// enterHistory prepares a buffer for the compliance history of a partition in the present commit. A replay leaves out
+// those that history has. Where the entries of history do not lead to the runs of the view, because the store is new
+// or older than the snapshot, or has entries of a journal that was replaced since, a checkpoint comes first.
 func (w *complianceApplier) enterHistory() {
 	p, log := w.p, w.view.history
 	if log == nil {
@@ -34,7 +34,7 @@ func (w *complianceApplier) enterHistory() {
 	p.logged = p.changed
 }
 
-// recordChange adds a history entry for a run that differs from the directive's previous run on the node.
+// recordChange adds a history entry if a run differs from the previous run of its directive. Both are on one node.
 func (w *complianceApplier) recordChange(node model.NodeID, before, after *Run) {
 	if before.Definition == after.Definition && before.Enforced == after.Enforced && (before.Ended() == "") == (after.Ended() == "") && bytes.Equal(before.Codes, after.Codes) {
 		return
@@ -42,7 +42,7 @@ func (w *complianceApplier) recordChange(node model.NodeID, before, after *Run) 
 	w.addEntry(compliancelog.Change{Before: before.state(node), After: after.state(node)})
 }
 
-// recordLink makes an entry of a run with a link, whose time the node has signed (Unix ms).
+// recordLink adds a history entry for one signed run of a node's chain.
 func (w *complianceApplier) recordLink(node model.NodeID, before, after *Run, signedMs int64) {
 	c := compliancelog.Change{Before: before.state(node), After: after.state(node), Linked: true, SignedMs: signedMs}
 	if difference := signedMs - c.After.Executed; max(difference, -difference) <= maxTimeDifference.Milliseconds() {
@@ -51,7 +51,7 @@ func (w *complianceApplier) recordLink(node model.NodeID, before, after *Run, si
 	w.addEntry(c)
 }
 
-// addEntry adds an entry of history.
+// addEntry adds one entry to the history of compliance.
 func (w *complianceApplier) addEntry(c compliancelog.Change) {
 	w.p.changed = w.Position
 	if w.view.history == nil || w.logged {
@@ -61,8 +61,8 @@ func (w *complianceApplier) addEntry(c compliancelog.Change) {
 	w.changes = append(w.changes, c)
 }
 
-// leaveHistory passes the history entries that a commit has in a partition to the history store, all at once, so that the
-// store never has only a part of them.
+// leaveHistory passes a partition's new compliance history to the history store after each commit. The store thus
+// never has only a part of the commit.
 func (w *complianceApplier) leaveHistory() {
 	if len(w.changes) > 0 {
 		w.view.history.Append(w.p.ID, w.Position, w.changes)
@@ -71,7 +71,7 @@ func (w *complianceApplier) leaveHistory() {
 	}
 }
 
-// state converts a run to a state of history.
+// state converts a run to a directive's state in the history.
 func (r *Run) state(node model.NodeID) compliancelog.State {
 	return compliancelog.State{
 		Node: node, Unit: r.Unit, Definition: r.Definition, Executed: r.Executed / int64(time.Millisecond), Changed: r.Changed / int64(time.Millisecond),
@@ -79,7 +79,8 @@ func (r *Run) state(node model.NodeID) compliancelog.State {
 	}
 }
 
-// selectNode returns the selection of a node, zero for all; ok is false if the view does not know the node.
+// selectNode returns the filter for the history of a node, or of all nodes for the id zero. ok is false if the view
+// does not know the node.
 func (v *View) selectNode(node model.NodeID) (of compliancelog.Selection, ok bool) {
 	if node == 0 {
 		return of, true
@@ -91,7 +92,8 @@ func (v *View) selectNode(node model.NodeID) (of compliancelog.Selection, ok boo
 	return compliancelog.Selection{Node: node, Partition: p.ID}, true
 }
 
-// RunsAt returns from history the last runs of a node, or of all nodes (zero), up to a time, ascending by node and directive.
+// RunsAt returns the last runs of a node before a time, from history. Node zero means all nodes. The list ascends by
+// node and directive.
 func (v *View) RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]compliancelog.State, error) {
 	of, ok := v.selectNode(node)
 	if !ok {
@@ -100,7 +102,8 @@ func (v *View) RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]c
 	return v.history.At(ctx, of, at)
 }
 
-// Changes calls visit for each change of runs on a node, or on all nodes (zero), up to a time, from a checkpoint before since on.
+// Changes calls visit for each change of runs on a node up to a time. Node zero means all nodes. The changes begin at
+// a checkpoint before since.
 func (v *View) Changes(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
 	of, ok := v.selectNode(node)
 	if !ok {
@@ -109,7 +112,7 @@ func (v *View) Changes(ctx context.Context, node model.NodeID, since, until time
 	return v.history.Changes(ctx, of, since, until, visit)
 }
 
-// Entries calls visit for the entries of a node that compliancelog.Store.Entries returns.
+// Entries calls visit for each entry of a node's compliance history between two times.
 func (v *View) Entries(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
 	of, ok := v.selectNode(node)
 	if !ok {
@@ -118,12 +121,12 @@ func (v *View) Entries(ctx context.Context, node model.NodeID, since, until time
 	return v.history.Entries(ctx, of, since, until, visit)
 }
 
-// Certificate returns a certificate (DER) whose key signed runs, or nil if history does not have it.
+// Certificate returns a certificate (DER) whose key signed runs, or nil for an unknown certificate.
 func (v *View) Certificate(ctx context.Context, sum compliancelog.CertificateSum) ([]byte, error) {
 	return v.history.Certificate(ctx, sum)
 }
 
-// FlushHistory writes the entries of history of a partition up to a position of the journal.
+// FlushHistory writes the compliance history of a partition to the store, up to a position of the journal.
 func (v *View) FlushHistory(ctx context.Context, partition model.Partition, at journal.Position) error {
 	if err := v.shard.WaitApplied(ctx, at); err != nil {
 		return err
@@ -131,7 +134,7 @@ func (v *View) FlushHistory(ctx context.Context, partition model.Partition, at j
 	return v.history.Flush(ctx, partition)
 }
 
-// HistoryBegin returns the time of the oldest entry of history, or zero if there is none.
+// HistoryBegin returns the time of the oldest history entry, or zero for an empty history.
 func (v *View) HistoryBegin(ctx context.Context) (time.Time, error) {
 	return v.history.OldestEntry(ctx)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// historyServer is a test view with a history store in a file; the test simulates crashes.
+// historyServer is a test view that writes its compliance history to a file. The test simulates crashes of the server.
 type historyServer struct {
 	*testView
 	path     string
@@ -27,7 +27,7 @@ type historyServer struct {
 	at       journal.Position
 }
 
-// open opens the history and a view, from the last snapshot, and replays the journal after it.
+// open opens the history and restores a view from the last snapshot and the journal.
 func (s *historyServer) open(t *testing.T, commits []journal.Commit) {
 	t.Helper()
 	s.store = testenv.Value(compliancelog.Open(t.Context(), s.path, compliancelog.Options{Now: time.Now, Logger: slog.New(slog.DiscardHandler)}))(t)
@@ -46,7 +46,7 @@ func (s *historyServer) open(t *testing.T, commits []journal.Commit) {
 	s.testView = v
 }
 
-// historyText returns the runs of node 7 as history has them at a time.
+// historyText returns the runs of node 7 at a past time, as history recorded the runs.
 func (s *historyServer) historyText(t *testing.T, at time.Time) (text string) {
 	t.Helper()
 	states, err := s.RunsAt(t.Context(), 7, at)
@@ -57,9 +57,8 @@ func (s *historyServer) historyText(t *testing.T, at time.Time) (text string) {
 	return text
 }
 
-// TestHistoryReturnsTheRunsOfEachCommit makes random runs and crashes, replays the lost entries
-// after each crash, and expects history to return, for the time of each commit, the runs that the view had then. Half way the
-// history is lost, and begins again.
+// TestHistoryReturnsTheRunsOfEachCommit makes random runs and crashes, and expects the compliance history to have the
+// runs of each commit. After a crash the lost entries are replayed. Half way the history is lost, and begins again.
 func TestHistoryReturnsTheRunsOfEachCommit(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	s := &historyServer{path: filepath.Join(t.TempDir(), "compliance.db")}

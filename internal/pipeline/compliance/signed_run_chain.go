@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Chain is the server's copy of the end of a node's chain of signed runs.
+// Chain is the server's copy of the newest entry in a node's chain of signed runs.
 type Chain struct {
 	policy.ChainEnd
 	Stream      wire.StreamID // of the last run
@@ -39,8 +39,8 @@ func (c *Chain) publicKey() *ecdsa.PublicKey {
 	return key
 }
 
-// setCertificate takes the key of a certificate (DER). A certificate with another kind of key is ignored, so that the signatures
-// of its runs are wrong.
+// setCertificate stores the public key of the agent's certificate, to verify signatures of the chain. A certificate
+// with another kind of key is ignored, so that the signatures of its runs are wrong.
 func (c *Chain) setCertificate(der []byte) {
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -55,7 +55,7 @@ func (c *Chain) setCertificate(der []byte) {
 	}
 }
 
-// Chain returns the chain of a node's signed runs. Its Number is zero if none came.
+// Chain returns the server's copy of the chain of a node's signed runs. Its Number is zero if none came.
 func (v *View) Chain(node model.NodeID) (c Chain) {
 	of := v.shard.PartitionOf(node)
 	if of == nil {
@@ -70,8 +70,8 @@ func (v *View) Chain(node model.NodeID) (c Chain) {
 	return c
 }
 
-// follow returns the reason why a signed run does not continue a chain. late says that it is a run of before the chain's end,
-// which adds nothing: it waited in the backlog, or somebody sent it again.
+// follow checks whether a signed run continues its node's chain of runs, and returns the reason if not. late says that
+// it is a run of before the chain's end, which adds nothing: it waited in the backlog, or somebody sent it again.
 func (c *Chain) follow(r *wire.SignedRun, stream wire.StreamID) (broken policy.ChainBreak, late bool) {
 	switch {
 	case c.Number == 0:
@@ -94,11 +94,11 @@ const dayMs = uint64(24 * time.Hour / time.Millisecond)
 // minuteMs is the length of a minute, in ms.
 const minuteMs = int64(time.Minute / time.Millisecond)
 
-// maxUnixMs bounds the times that a chain takes, in ms: about the year 10,000.
+// maxUnixMs is the latest time that a chain accepts, in ms, about the year 10,000.
 const maxUnixMs = 1 << 48
 
-// maxTimeDifference is the most by which the time of an entry may differ from the time that the server computed, so that it can be the
-// signed time itself.
+// maxTimeDifference limits the difference between a run's signed time and the server's computed time. Within it,
+// history uses the signed time.
 const maxTimeDifference = 5 * time.Second
 
 // extendChain adds a signed run to the chain of its node. It keeps the signature before the run where a day ends or the chain breaks. linked says that
@@ -145,7 +145,8 @@ func (w *complianceApplier) extendChain(n uint32, s *wire.SignedRun, run *policy
 	return !s.Equal
 }
 
-// keepSignature verifies the last signature of a chain and makes it an entry of history. It returns false if the signature is wrong, and true if the chain is new.
+// keepSignature verifies the newest signature of a node's chain of runs and stores the signature in history. It
+// returns false if the signature is wrong, and true if the chain is new.
 func (w *complianceApplier) keepSignature(node model.NodeID, c *Chain) bool {
 	if c.Number == 0 {
 		return true
@@ -170,7 +171,8 @@ func (w *complianceApplier) keepSignature(node model.NodeID, c *Chain) bool {
 	return true
 }
 
-// chainSeals returns the ends of all chains of the partition, as a checkpoint of history has them at a time (Unix ms).
+// chainSeals returns the newest signature of each node's chain of runs, for a checkpoint of history. The checkpoint is
+// at a time in Unix ms.
 func (p *partition) chainSeals(at int64) (seals []compliancelog.Seal) {
 	for _, n := range p.Order() {
 		if c := p.chains[n]; c != nil && c.Number > 0 {
@@ -180,7 +182,7 @@ func (p *partition) chainSeals(at int64) (seals []compliancelog.Seal) {
 	return seals
 }
 
-// append appends the chain of a node to a snapshot; nil: none.
+// append appends the encoded chain of a node's signed runs to a snapshot. A nil chain means that the node has none.
 func (c *Chain) append(b []byte) []byte {
 	if c == nil {
 		return binary.AppendUvarint(b, 0)
@@ -193,7 +195,7 @@ func (c *Chain) append(b []byte) []byte {
 	return append(b, c.key[:]...)
 }
 
-// decodeChain reads the chain of a node; it returns nil if there is none.
+// decodeChain reads the chain of a node from a snapshot, or returns nil if the node has none.
 func decodeChain(d *shard.Decoder) *Chain {
 	c := &Chain{}
 	if c.Number = d.Uint(); c.Number == 0 {

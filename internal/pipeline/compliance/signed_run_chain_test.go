@@ -34,7 +34,7 @@ type chainAgent struct {
 	skewMs uint64
 }
 
-// newChainAgent returns an agent with a new key.
+// newChainAgent returns a simulated agent with a new key.
 func newChainAgent(t testing.TB) *chainAgent {
 	t.Helper()
 	a := &chainAgent{last: map[model.DefinitionID]policy.LinkedRun{}}
@@ -42,7 +42,7 @@ func newChainAgent(t testing.TB) *chainAgent {
 	return a
 }
 
-// changeKey gives the agent a new key and certificate.
+// changeKey gives the simulated agent a new key and certificate.
 func (a *chainAgent) changeKey(t testing.TB) {
 	t.Helper()
 	a.key = testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
@@ -50,7 +50,7 @@ func (a *chainAgent) changeKey(t testing.TB) {
 	a.der = testenv.Value(x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key))(t)
 }
 
-// sign adds a run to the chain of the agent and signs it.
+// sign adds a run to the agent's chain and signs the run.
 func (a *chainAgent) sign(t testing.TB, definition model.DefinitionID, unixMs uint64, r *wire.Report) {
 	t.Helper()
 	run := policy.LinkedRun{Enforced: r.Enforced, Ended: r.Ended != "", Components: int(r.Components), Codes: r.Codes}
@@ -66,14 +66,14 @@ func (a *chainAgent) sign(t testing.TB, definition model.DefinitionID, unixMs ui
 	r.Signed = wire.AppendSignedRun(nil, s)
 }
 
-// chainServer is a view with a history, to which the agent of node 7 reports.
+// chainServer is a test server with a compliance view and a history. The agent of node 7 reports to the server.
 type chainServer struct {
 	historyServer
 	agent *chainAgent
 	keys  []*ecdsa.PublicKey
 }
 
-// newChainServer returns a server without runs.
+// newChainServer returns a test server without runs.
 func newChainServer(t *testing.T) *chainServer {
 	t.Helper()
 	s := &chainServer{historyServer: historyServer{path: filepath.Join(t.TempDir(), "compliance.db")}, agent: newChainAgent(t)}
@@ -82,7 +82,7 @@ func newChainServer(t *testing.T) *chainServer {
 	return s
 }
 
-// nowMs returns the time of the next commit, Unix ms.
+// nowMs returns the time of the test's next commit in milliseconds since 1970.
 func (s *chainServer) nowMs() uint64 { return 1e12 + (s.number+1)*uint64(time.Minute/time.Millisecond) }
 
 // run makes a signed run that arrives in the next commit.
@@ -93,10 +93,10 @@ func (s *chainServer) run(t *testing.T, statuses ...policy.Status) {
 	s.testView.report(t, 5, wire.Live, 0, r)
 }
 
-// day lets a day pass.
+// day moves the clock of the test one day ahead.
 func (s *chainServer) day() { s.number += 24 * 60 }
 
-// entries returns the entries of history as text, and expects right signatures over the links of the entries before them.
+// entries returns the history entries as text, and expects a right signature after each group of entries.
 func (s *chainServer) entries(t *testing.T) string {
 	t.Helper()
 	var lines []string
@@ -131,8 +131,8 @@ var (
 	bad  = []policy.Status{policy.NonCompliant, policy.Compliant, policy.Compliant}
 )
 
-// TestChainsBreakForReasons breaks chains by each fault of an agent and a server, and expects in history the kept signatures, and the start of a
-// chain with its reason.
+// TestChainsBreakForReasons breaks the chain of signed runs in many ways, and expects each reason in the compliance
+// history. History also keeps the right signatures.
 func TestChainsBreakForReasons(t *testing.T) {
 	for name, test := range map[string]struct {
 		do   func(t *testing.T, s *chainServer)
@@ -258,7 +258,8 @@ func TestChainsBreakForReasons(t *testing.T) {
 	}
 }
 
-// TestServerOfADayAgoBreaksTheChain restores a server from a copy: the agent goes on, and the chain begins again with the reason.
+// TestServerOfADayAgoBreaksTheChain restores a server from a day-old copy, and expects each node's chain of runs to
+// start anew. The agent goes on signing. The new chain records the reason.
 func TestServerOfADayAgoBreaksTheChain(t *testing.T) {
 	s := newChainServer(t)
 	s.run(t, good...)
@@ -289,7 +290,7 @@ func TestServerOfADayAgoBreaksTheChain(t *testing.T) {
 	testenv.NoError(t, s.store.Close())
 }
 
-// TestChainsAreInSnapshots expects the same bytes of a snapshot and of the snapshot of a view that was restored from it.
+// TestChainsAreInSnapshots saves and restores chains of signed runs, and expects the same bytes in the next snapshot.
 func TestChainsAreInSnapshots(t *testing.T) {
 	s := newChainServer(t)
 	s.run(t, good...)
@@ -305,19 +306,19 @@ func TestChainsAreInSnapshots(t *testing.T) {
 	testenv.NoError(t, s.store.Close())
 }
 
-// goldenChain returns a chain with a value in each field.
+// goldenChain returns a test chain with a value in each field, for the golden file.
 func goldenChain() *Chain {
 	c := &Chain{ChainEnd: policy.ChainEnd{Number: 300, UnixMs: 1_800_000_000_000, Link: policy.Link{1}, Assignment: [32]byte{2}}, Stream: 9, Broken: policy.ChainMissing, FirstRunEnd: 1_700_000_000_000}
 	c.Signature[0], c.Certificate[0], c.key[0] = 3, 4, 5
 	return c
 }
 
-// TestChainMatchesGoldenFile compares an encoded chain with golden bytes.
+// TestChainMatchesGoldenFile encodes a chain of signed runs, and compares the bytes with a golden file.
 func TestChainMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, "testdata/chain-v1.hex", hex.Dump(goldenChain().append(nil)), "a new SectionVersion")
 }
 
-// FuzzDecodeChain decodes arbitrary bytes: an error, or a chain that encodes to the same chain.
+// FuzzDecodeChain decodes random bytes as a chain, and expects an error or the same chain after encoding.
 func FuzzDecodeChain(f *testing.F) {
 	f.Add(goldenChain().append(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {

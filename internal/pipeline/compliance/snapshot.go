@@ -12,7 +12,7 @@ import (
 
 // The section compliance has the runs by node and directive. docs/snapshot-format.md has the table of fields.
 
-// encode appends the partition's section of a snapshot.
+// encode encodes the runs of a partition and appends the bytes to a snapshot.
 func (p *partition) encode(b []byte) []byte {
 	count := 0
 	for _, n := range p.Order() {
@@ -33,7 +33,7 @@ func (p *partition) encode(b []byte) []byte {
 	return b
 }
 
-// append appends one run to a snapshot.
+// append encodes one run and appends the bytes to a snapshot.
 func (r *Run) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(r.Unit))
 	b = binary.AppendUvarint(b, uint64(r.Definition))
@@ -53,7 +53,8 @@ func (r *Run) append(b []byte) []byte {
 	return b
 }
 
-// decode reads the partition's section of a snapshot; the partition is empty and the shard has decoded its nodes.
+// decode decodes the runs of a partition from its section of a snapshot. The partition is empty and the shard has
+// already decoded the nodes.
 func (p *partition) decode(d *shard.Decoder) {
 	p.changed = journal.Position{Log: d.Fixed64(), Number: d.Uint()}
 	for range d.Count() {
@@ -77,7 +78,7 @@ func (p *partition) decode(d *shard.Decoder) {
 	}
 }
 
-// decodeRun reads one run.
+// decodeRun decodes one run from a snapshot.
 func decodeRun(d *shard.Decoder) (r Run) {
 	r.Unit, r.Definition = model.UnitID(d.Uint32()), model.DefinitionID(d.Uint32())
 	r.Executed, r.Received, r.Changed = d.Int(), d.Int(), d.Int()

@@ -77,7 +77,7 @@ func (r *Run) SetNotes(exceptions []wire.ReportException, ended string) {
 	}
 }
 
-// Message returns the text of a component.
+// Message returns the message of the run for one component, or an empty text.
 func (r *Run) Message(position int) string {
 	i, ok := slices.BinarySearchFunc(r.Exceptions(), uint32(position), func(e wire.ReportException, at uint32) int { return cmp.Compare(e.Position, at) })
 	if !ok {
@@ -86,8 +86,9 @@ func (r *Run) Message(position int) string {
 	return r.notes.exceptions[i].Message
 }
 
-// New returns an empty view and registers it as a reducer of a shard. The shard needs the event reducer, too, which reads
-// each report first. Runs that differ from the ones before them become entries of history; nil: they do not.
+// New returns an empty view and registers the view at a shard, which then passes journal entries. The shard needs the
+// event reducer, too, which reads each report first. Runs that differ from the ones before them become entries of
+// history; nil: they do not.
 func New(s *shard.Shard, history *compliancelog.Store) *View {
 	v := &View{shard: s, history: history}
 	s.Add(reducer{v})
@@ -131,7 +132,7 @@ func (v *View) LastRun(node model.NodeID, directive model.UnitID) (run Run, ok b
 	return run, ok
 }
 
-// Definitions returns the ids of the definitions to which runs in the view and in history refer.
+// Definitions returns the ids of the compiled directives that runs in memory or in history still use.
 func (v *View) Definitions() map[model.DefinitionID]bool {
 	named := map[model.DefinitionID]bool{}
 	if v.history != nil {
@@ -150,23 +151,24 @@ func (v *View) Definitions() map[model.DefinitionID]bool {
 	return named
 }
 
-// reducer applies journal entries to a View; it implements shard.Reducer
+// reducer applies journal entries to a View. It implements shard.Reducer.
 type reducer struct{ *View }
 
 // SectionVersion is the version of the compliance view's section in snapshots.
 const SectionVersion = 1
 
-// Section implements shard.Reducer: it returns the name and version of this reducer's part of a snapshot
+// Section returns the name and version of the compliance view's part of a snapshot. It implements shard.Reducer.
 func (reducer) Section() shard.Section {
 	return shard.Section{Name: "compliance", Version: SectionVersion}
 }
 
-// Claims implements shard.Reducer: the event reducer claims the reports and tests them.
+// Claims tells the shard that the reducer wants copies of all directive reports. It implements shard.Reducer. The
+// event reducer claims the reports and tests them.
 func (reducer) Claims() shard.Claims {
 	return shard.Claims{Copies: []wire.SignalKind{wire.SignalReport}}
 }
 
-// Reset implements shard.Reducer: it empties a partition.
+// Reset removes all runs of a partition from memory. It implements shard.Reducer.
 func (v reducer) Reset(p *shard.Partition, _ *expect.Engine) {
 	of := partition{Partition: p, changes: changeList{overflow: true}}
 	if v.history != nil {
@@ -175,35 +177,36 @@ func (v reducer) Reset(p *shard.Partition, _ *expect.Engine) {
 	v.partitions[p.ID] = of
 }
 
-// AddNode implements shard.Reducer: it makes room for the runs of a new node.
+// AddNode makes room for the runs of a new node. It implements shard.Reducer.
 func (v reducer) AddNode(p *shard.Partition, n uint32) {
 	if of := &v.partitions[p.ID]; int(n) == len(of.nodes) {
 		of.nodes, of.chains = append(of.nodes, nil), append(of.chains, nil)
 	}
 }
 
-// RemoveNode implements shard.Reducer: it removes all runs of a node.
+// RemoveNode removes all runs of a node. It implements shard.Reducer.
 func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
 	of := &v.partitions[p.ID]
 	of.nodes[n], of.chains[n] = nil, nil
 	of.changes.add(p.Node(n).ID, 0)
 }
 
-// MoveNode implements shard.Reducer and does nothing.
+// MoveNode does nothing when a node changes its namespace, because runs do not depend on namespaces. It implements
+// shard.Reducer.
 func (reducer) MoveNode(*shard.Partition, uint32, model.NamespaceID) {}
 
-// Encode implements shard.Reducer: it appends the runs of a partition to a snapshot
+// Encode appends the runs of a partition to a snapshot. It implements shard.Reducer.
 func (v reducer) Encode(p *shard.Partition, dst []byte) []byte { return v.partitions[p.ID].encode(dst) }
 
-// Decode implements shard.Reducer: it reads the runs of a partition from a snapshot
+// Decode reads the runs of a partition from a snapshot. It implements shard.Reducer.
 func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) { v.partitions[p.ID].decode(d) }
 
-// NewApplier implements shard.Reducer: it returns the complianceApplier of one worker goroutine
+// NewApplier returns a new applier of journal entries for one worker goroutine. It implements shard.Reducer.
 func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
 	return &complianceApplier{Worker: w, view: v.View}
 }
 
-// complianceApplier applies journal commits to the view; each worker of the shard has one
+// complianceApplier applies journal commits to the view. Each worker of the shard has one.
 type complianceApplier struct {
 	*shard.Worker
 	view   *View
@@ -214,14 +217,15 @@ type complianceApplier struct {
 	changes []compliancelog.Change
 }
 
-// EnterPartition implements shard.Applier: it selects the partition of the entries that follow.
+// EnterPartition selects the partition to which the next journal entries belong. It implements shard.Applier.
 func (w *complianceApplier) EnterPartition(p *shard.Partition) {
 	w.leaveHistory()
 	w.p = &w.view.partitions[p.ID]
 	w.enterHistory()
 }
 
-// Signal implements shard.Applier: it keeps a run unless it knows a newer one. The event reducer has tested the report.
+// Signal stores the run of a report, unless a newer run is known. It implements shard.Applier. The event reducer has
+// tested the report.
 func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
 	c := w.Definition(s.Definition).AsDirective()
 	r, err := w.Report()
@@ -269,7 +273,8 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 	return shard.Applied
 }
 
-// cloneExceptions returns deep copies of a report's exceptions, because the report's memory is reused.
+// cloneExceptions returns deep copies of a report's messages about single components, because the report's memory is
+// reused.
 func cloneExceptions(list []wire.ReportException) []wire.ReportException {
 	out := slices.Clone(list)
 	for i := range out {
@@ -278,8 +283,9 @@ func cloneExceptions(list []wire.ReportException) []wire.ReportException {
 	return out
 }
 
-// FindRun returns the index of a directive's run in a list that ascends by directive, or the index where to insert it. It is a loop of its own,
-// because slices.BinarySearchFunc copies a run per step.
+// FindRun finds the run of a directive in a sorted list of runs, and returns its index. For a missing run it returns
+// the index where to insert the run. The list ascends by directive. It is a loop of its own, because
+// slices.BinarySearchFunc copies a run per step.
 func FindRun(runs []Run, unit model.UnitID) (int, bool) {
 	low, high := 0, len(runs)
 	for low < high {
@@ -292,13 +298,13 @@ func FindRun(runs []Run, unit model.UnitID) (int, bool) {
 	return low, low < len(runs) && runs[low].Unit == unit
 }
 
-// Record implements shard.Applier and does nothing.
+// Record does nothing, because compliance depends on agents' reports only. It implements shard.Applier.
 func (*complianceApplier) Record(*wire.Record) {}
 
-// Gap implements shard.Applier and does nothing: the shard counts lost reports.
+// Gap does nothing when reports are lost, because the shard counts lost reports. It implements shard.Applier.
 func (*complianceApplier) Gap(uint32, *wire.Gap) {}
 
-// Forget implements shard.Applier: it deletes the runs of a directive, or of all, on one or all nodes
+// Forget deletes the runs of one or all directives on one or all nodes. It implements shard.Applier.
 func (w *complianceApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	for _, n := range w.p.MarkedNodes(id, n) {
 		runs := w.p.nodes[n]
@@ -313,17 +319,17 @@ func (w *complianceApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark
 	}
 }
 
-// Life implements shard.Applier and does nothing.
+// Life does nothing, because the runs do not change when a node connects or disconnects. It implements shard.Applier.
 func (*complianceApplier) Life(uint32, shard.LifeChange) {}
 
-// Period implements shard.Applier: the view sets no deadlines.
+// Period returns zero, because the compliance view has no time-outs. It implements shard.Applier.
 func (*complianceApplier) Period(uint32) int64 { return 0 }
 
-// Expire implements shard.Applier and does nothing.
+// Expire does nothing, because the compliance view has no time-outs. It implements shard.Applier.
 func (*complianceApplier) Expire([]uint32) {}
 
-// EndCommit implements shard.Applier: it passes the entries of history to their writer, and waits while the writer is
-// too far behind.
+// EndCommit passes a commit's history entries to the history writer. It waits while the writer is too far behind. It
+// implements shard.Applier.
 func (w *complianceApplier) EndCommit() {
 	w.leaveHistory()
 	if w.view.history != nil {

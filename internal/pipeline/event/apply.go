@@ -63,15 +63,15 @@ func (w *eventApplier) applyResult(p *eventPartition, n uint32, signal *wire.Sig
 	return shard.Applied
 }
 
-// syncKeepalive copies the status of a node's keepalive event to the shard's state of the node, after a result (not a
-// heartbeat) changed it
+// syncKeepalive copies the status of a keepalive event to the node's record, after a change without heartbeat. It runs
+// after a result (not a heartbeat) changed the event.
 func (p *eventPartition) syncKeepalive(n uint32, s *stateSlot) {
 	if s.check == model.KeepaliveCheck {
 		p.OverrideKeepalive(n, s.status != model.OK)
 	}
 }
 
-// setRunner records which node ran the check of an event; zero means the event's own node
+// setRunner stores which node ran the check of an event about another node. Zero means the event's own node.
 func (p *eventPartition) setRunner(id uint32, s *stateSlot, by model.NodeID) {
 	switch {
 	case by != 0:
@@ -121,7 +121,8 @@ func (w *eventApplier) applyServerResult(p *eventPartition, node model.NodeID, r
 	return shard.Applied
 }
 
-// applyVerdict applies the changed state of a trigger to the trigger's event, in the same way as a result of a check
+// applyVerdict sets the event of a trigger to the trigger's new state. The rules are the same as for a result of a
+// check.
 func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wire.Verdict) shard.Outcome {
 	definition := w.Definition(v.Definition)
 	rules := definition.Judgement(v.Trigger)
@@ -156,7 +157,7 @@ func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wir
 	return shard.Applied
 }
 
-// removalReason returns the reason why a verdict removes the event of a definition.
+// removalReason returns why the event of a check or trigger must be removed, such as its deletion.
 func removalReason(c *model.Definition) string {
 	if c.AsRuleGroup() != nil {
 		return "its rule no longer has this alert"
@@ -174,8 +175,8 @@ func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckDe
 	return p.addState(n, c.Unit, "")
 }
 
-// emitLateResult passes on a result that arrived after a newer one of the same check; the result goes into the
-// history only.
+// emitLateResult reports a late result to history, although a newer result has already set the event. The late result
+// goes into the history only.
 func (w *eventApplier) emitLateResult(p *eventPartition, s *stateSlot, c *model.CheckDefinition, r *wire.Result, executed int64) {
 	if t := w.emitTransition(p, LateResult, s); t != nil {
 		t.Definition, t.Status, t.Previous = c.ID, r.Status, s.status
@@ -186,7 +187,7 @@ func (w *eventApplier) emitLateResult(p *eventPartition, s *stateSlot, c *model.
 	}
 }
 
-// Gap adds the results that an agent's spool dropped to the lost results of their checks.
+// Gap counts results that an agent dropped from its spool, in the events of their checks.
 func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 	p := w.p
 	for _, dropped := range g.Counts {
@@ -217,9 +218,9 @@ func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 	}
 }
 
-// emitTransition adds a transition (a change of an event, such as an opened problem) to the list for the dispatcher;
-// it returns nil if the transition was already recorded before a restart. It advances the transition index in both
-// cases, so that a replay gives equal indexes.
+// emitTransition reports a change of an event, such as an opened problem, to the dispatcher. It returns nil if the
+// transition was already recorded before a restart. It advances the transition index in both cases, so that a replay
+// gives equal indexes.
 func (w *eventApplier) emitTransition(p *eventPartition, kind TransitionKind, s *stateSlot) *Transition {
 	next := &w.transitionIndex
 	if kind == Observed {
@@ -240,10 +241,10 @@ func (w *eventApplier) emitTransition(p *eventPartition, kind TransitionKind, s 
 	return &w.transitions[len(w.transitions)-1]
 }
 
-// Admit checks whether a node may get one more event state, and returns an error code and the reason if a limit is
-// reached; an empty code admits it. Sources ask before they append to the journal, and give the reason to the agent.
-// The view applies every result in the journal, whatever the limits are by now: it is a function of the journal
-// alone.
+// Admit checks a new result against the limits of event states, and reserves room for the event. If a limit is
+// reached, it returns an error code and the reason. An empty code admits the state. Sources ask before they append to
+// the journal, and give the reason to the agent. The view applies every result in the journal, whatever the limits are
+// by now: it is a function of the journal alone.
 //
 // Admit reserves capacity for a new state until the state exists, or its
 // result turns out to make none, or the node's session ends. So many results under way
@@ -280,7 +281,8 @@ func (v *View) Admit(node model.NodeID, definition *model.CheckDefinition) (code
 	return "", ""
 }
 
-// releaseReservation frees the capacity that was reserved for a new event state: the state now exists or will never exist
+// releaseReservation frees the room that Admit reserved for one new event state. The state now exists or will never
+// exist.
 func (p *eventPartition) releaseReservation(n uint32, check model.CheckID) {
 	if len(p.reserved) == 0 {
 		return
@@ -296,7 +298,7 @@ func (p *eventPartition) releaseReservation(n uint32, check model.CheckID) {
 	}
 }
 
-// releaseReservations frees the capacity reserved for new event states of a node when its session ends.
+// releaseReservations frees the room reserved for new events of a node, when its session ends.
 func (p *eventPartition) releaseReservations(n uint32) {
 	if list := p.reserved[n]; len(list) > 0 {
 		p.view.totals.counter(p.Node(n).Namespace).Add(-int64(len(list)))
@@ -304,10 +306,10 @@ func (p *eventPartition) releaseReservations(n uint32) {
 	}
 }
 
-// stateTotals counts the existing and the reserved event states of each namespace over all partitions
+// stateTotals counts the existing event states of each namespace, and the room reserved for new event states
 type stateTotals struct{ byNamespace sync.Map }
 
-// counter returns the counter of a namespace and creates it if it is missing
+// counter returns the counter of a namespace and creates a missing counter
 func (t *stateTotals) counter(ns model.NamespaceID) *atomic.Int64 {
 	if c, ok := t.byNamespace.Load(ns); ok {
 		return c.(*atomic.Int64)

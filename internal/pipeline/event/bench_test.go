@@ -45,7 +45,7 @@ type benchFleet struct {
 	frame       []byte
 }
 
-// newFleet returns a benchmark fleet with this number of nodes and the same checks on each.
+// newFleet returns a benchmark fleet of the given size, with the same checks on each node.
 func newFleet(nodes int) *benchFleet {
 	f := &benchFleet{nodes: nodes, definitions: map[model.DefinitionID]*model.CheckDefinition{}, first: make([]uint64, nodes+1), rng: rand.New(rand.NewPCG(1, 2))}
 	for i := range fleetChecks {
@@ -63,8 +63,8 @@ func (f *benchFleet) viewOptions() viewOptions {
 	return viewOptions{Definitions: func(id model.DefinitionID) *model.CheckDefinition { return f.definitions[id] }, Emit: func([]Transition) {}}
 }
 
-// nextCommit returns the next commit of the benchmark, still empty, 5 ms of listening time (time able to receive
-// results) after the one before
+// nextCommit returns an empty commit for the benchmark to fill. Its listening time (time able to receive results) is 5
+// ms after the last commit.
 func (f *benchFleet) nextCommit() *testCommit {
 	f.number++
 	at := time.Duration(f.number) * 5 * time.Millisecond
@@ -109,7 +109,7 @@ func (f *benchFleet) addBatch(c *testCommit, node, from, count int) {
 	c.AddEntry(testSection(model.NodeID(node)), append(wire.AppendBatchRecord(nil, model.NodeID(node)), body...))
 }
 
-// createStates applies the first result of every check on every node to a view, so that all event states exist
+// createStates applies one result of each check on each node, so that all events exist
 func (f *benchFleet) createStates(deliver func(*testCommit)) {
 	deliver(f.beginSessions())
 	for n := 1; n <= f.nodes; n += 100 {
@@ -134,15 +134,15 @@ func (f *benchFleet) makeTraffic(commits int) (list []*testCommit, results int) 
 	return list, results
 }
 
-// applyCommitInline applies a commit on the benchmark's goroutine.
+// applyCommitInline applies a commit directly on the benchmark's goroutine, without the workers.
 func (v *View) applyCommitInline(b *testing.B, c *testCommit) {
 	if err := v.Apply(c); err != nil {
 		b.Fatal(err)
 	}
 }
 
-// BenchmarkApply measures the CPU time to apply one result on one core, with and without a copy of the event for
-// pipelines
+// BenchmarkApply measures the CPU time to apply one result on one core. One variant also copies the event for
+// pipelines.
 func BenchmarkApply(b *testing.B) {
 	for _, c := range []struct {
 		nodes     int
@@ -178,7 +178,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkTick measures applying a commit without entries: it advances the time of every partition.
+// BenchmarkTick measures applying a commit without entries. Such a commit advances the time of every partition.
 func BenchmarkTick(b *testing.B) {
 	f := newFleet(fleetNodes / 10)
 	v := newView(f.viewOptions())
@@ -191,14 +191,15 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// processCPU returns the CPU time of this process; other processes of the machine do not change it.
+// processCPU returns the CPU time of the benchmark's own process. Other processes of the machine do not change the
+// result.
 func processCPU() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// residentBytes returns the resident memory of this process in bytes.
+// residentBytes returns the resident memory of the benchmark's process in bytes.
 func residentBytes() uint64 {
 	data, _ := os.ReadFile("/proc/self/statm")
 	var size, resident uint64
@@ -206,8 +207,8 @@ func residentBytes() uint64 {
 	return resident * uint64(os.Getpagesize())
 }
 
-// BenchmarkMemory measures the bytes that one event state and its indexes use: live on the heap, and resident at
-// GOGC=100
+// BenchmarkMemory measures the bytes in memory of one event and its indexes. It reports live bytes on the heap, and
+// resident bytes at GOGC=100.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		f := newFleet(fleetNodes)
@@ -237,7 +238,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkList measures listing a page of 100 event states while another core applies results at full speed
+// BenchmarkList measures listing 100 event states while a second core applies results at full speed
 func BenchmarkList(b *testing.B) {
 	f := newFleet(fleetNodes)
 	v := newView(f.viewOptions())

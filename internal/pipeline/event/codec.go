@@ -14,7 +14,7 @@ import (
 // that two views that got here by different ways write the same bytes.
 // docs/snapshot-format.md has the table of fields.
 
-// encode appends the partition's events to a snapshot as its section of events, node by node
+// encode appends the events of the partition to a snapshot, node by node
 func (p *eventPartition) encode(b []byte) []byte {
 	count := 0
 	for _, n := range p.Order() {
@@ -38,7 +38,7 @@ func (p *eventPartition) encode(b []byte) []byte {
 	})
 }
 
-// compareState orders the keys of event states by node, then by check
+// compareState compares two event states in the order of their node, and then of their check
 func compareState(x, y stateKey) int {
 	return cmp.Or(cmp.Compare(x.node, y.node), cmp.Compare(x.check, y.check))
 }
@@ -61,8 +61,8 @@ func (p *eventPartition) encodeStates(b []byte, n uint32) []byte {
 // flagTrigger.
 const encodedRuns = 1 << 7
 
-// encodeState appends one event state to a snapshot section; each time is stored as a short difference to another
-// time of the state
+// encodeState appends one event state to a snapshot. Each time is stored as a short difference to another time of the
+// state.
 func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte {
 	s, runs := p.slots.slot(id), p.runs[id]
 	flags := byte(s.flags &^ flagTrigger)
@@ -118,7 +118,8 @@ func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte
 	return binary.AppendVarint(b, o.Ack.Until.UnixNano())
 }
 
-// decode reads the partition's section of a snapshot; the partition is empty and the shard has decoded its nodes
+// decode decodes the events of a partition from a snapshot. The partition is empty and the shard has decoded its
+// nodes.
 func (p *eventPartition) decode(d *shard.Decoder) {
 	var id model.NodeID
 	for i := range d.Count() {

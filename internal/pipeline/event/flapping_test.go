@@ -49,7 +49,7 @@ func (x *sensuReference) applyStatus(status model.Status, low, high float64) {
 	}
 }
 
-// changePercent returns the weighted percentage of status changes in the last 21 results, as Sensu computes it.
+// changePercent computes Sensu's weighted percentage of status changes in the last 21 results.
 func (x *sensuReference) changePercent() float64 {
 	if len(x.history) < 21 {
 		return 0
@@ -94,8 +94,8 @@ func TestFlappingFollowsSensuDocumentation(outer *testing.T) {
 	})
 }
 
-// TestOutputsThatDifferOnlyInNumbersAreEqual compares outputs that differ in numbers, words or both, and expects only
-// different words to count as a difference
+// TestOutputsThatDifferOnlyInNumbersAreEqual compares outputs with different numbers or words, and expects only words
+// to count
 func TestOutputsThatDifferOnlyInNumbersAreEqual(t *testing.T) {
 	for _, test := range []struct {
 		a, b string
@@ -110,8 +110,8 @@ func TestOutputsThatDifferOnlyInNumbersAreEqual(t *testing.T) {
 	}
 }
 
-// TestEventsWithPipelinesReachPipelines expects that each result, deadline and action of a check with pipelines emits
-// the event once, and that a replay emits equal events
+// TestEventsWithPipelinesReachPipelines expects each result of a check with pipelines to emit the event once. Expired
+// deadlines and actions also emit the event. A replay emits equal events.
 func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	definitions := map[model.DefinitionID]*model.CheckDefinition{
 		10: {Definition: model.Definition{ID: 10, Unit: 1000, Namespace: 1}, Pipelines: []string{"alerts"}, TTL: time.Minute},
@@ -181,8 +181,8 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	}
 }
 
-// TestValuesWithoutCheckReachPipelines applies measured values that belong to no check: values with a list of
-// pipelines go to these pipelines, and other values go to none.
+// TestValuesWithoutCheckReachPipelines sends values without a check, and expects pipelines to get the values addressed
+// to pipelines. Other values go to no pipeline.
 func TestValuesWithoutCheckReachPipelines(t *testing.T) {
 	values := wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}}
 	alone := wire.AppendExtra(nil, &values)
@@ -210,8 +210,9 @@ func TestValuesWithoutCheckReachPipelines(t *testing.T) {
 	}
 }
 
-// TestKeepaliveChangesReachPipelines checks that pipelines get each status change of a keepalive, with the event as
-// it was at that moment. Observations are numbered apart: they change the index of no other transition.
+// TestKeepaliveChangesReachPipelines changes the status of a keepalive, and expects pipelines to get each change. The
+// event in each change is as it was at that moment. Observations are numbered apart: they change the index of no other
+// transition.
 func TestKeepaliveChangesReachPipelines(t *testing.T) {
 	mark := func(node model.NodeID, begun, clean bool) *wire.Record {
 		return &wire.Record{Kind: wire.RecordSession, Node: node, Session: &wire.SessionMark{Start: begun, Clean: clean, Session: 7, Namespace: 1, TimeoutMs: 60_000, WarningMs: 30_000}}
@@ -256,15 +257,15 @@ func TestKeepaliveChangesReachPipelines(t *testing.T) {
 	}
 }
 
-// TestSlotSizeIsBounded limits the size of the struct for one event state, because a server has millions of them
+// TestSlotSizeIsBounded limits the size of the struct for one event, because a server has millions
 func TestSlotSizeIsBounded(t *testing.T) {
 	if size := unsafe.Sizeof(stateSlot{}); size > 120 {
 		t.Errorf("%d bytes per state, at most 120", size)
 	}
 }
 
-// TestLateResultsCountInResultDigest applies late, duplicate and server-made results and expects each once in the
-// digest of the event.
+// TestLateResultsCountInResultDigest applies late, duplicate and server-made results, and expects each once in the
+// event's digest of results.
 func TestLateResultsCountInResultDigest(t *testing.T) {
 	definitions := map[model.DefinitionID]*model.CheckDefinition{11: {Definition: model.Definition{ID: 11, Unit: 1001}, Proxy: true}, 12: {Definition: model.Definition{ID: 12, Unit: 1002}}}
 	result := func(definition model.DefinitionID, at uint64) wire.Signal {
@@ -307,7 +308,7 @@ func TestLateResultsCountInResultDigest(t *testing.T) {
 	}
 }
 
-// proxyResult returns the encoded result number 12 that node 1 sends about another node
+// proxyResult returns an encoded test result that node 1 sends about another node
 func proxyResult(number uint64, s wire.Signal) *wire.ProxyResult {
 	var r wire.BatchReader
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &wire.Batch{First: number, Signals: []wire.Signal{s}}))
@@ -317,8 +318,8 @@ func proxyResult(number uint64, s wire.Signal) *wire.ProxyResult {
 	return &wire.ProxyResult{StreamKey: wire.StreamKey{Stream: 0xaabb}, Number: number, By: 1, Namespace: 3, NowMs: 5000, Signal: slices.Clone(r.Raw())}
 }
 
-// TestProxyNodeResultsNameSendingAgent applies results about proxy nodes: they change the proxy node's event, name
-// the sending agent, and count once.
+// TestProxyNodeResultsNameSendingAgent applies an agent's results about proxy nodes, and expects events that name the
+// agent. Each result changes the proxy node's event and counts once.
 func TestProxyNodeResultsNameSendingAgent(t *testing.T) {
 	definitions := map[model.DefinitionID]*model.CheckDefinition{
 		11: {Definition: model.Definition{ID: 11, Unit: 1001, Namespace: 9}, FailAfter: 1, Proxy: true, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},

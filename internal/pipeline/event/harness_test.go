@@ -35,7 +35,8 @@ func (c *testCommit) addBatch(t testing.TB, node model.NodeID, b *wire.Batch) {
 	c.addRecord(testSection(node), &wire.Record{Kind: wire.RecordBatch, Node: node, Batch: body})
 }
 
-// testSection returns the journal section of a test node: the node's number modulo the number of partitions
+// testSection returns the number of the journal section that has the entries of a test node. It is the node's number
+// modulo the number of partitions.
 func testSection(node model.NodeID) journal.Section { return journal.Section(node % model.Partitions) }
 
 const (
@@ -43,8 +44,8 @@ const (
 	testLog = 7
 )
 
-// newCommit returns an empty journal commit for tests, with a number and a listening time (total time in which the
-// server could receive results); down is how long the server was stopped before it.
+// newCommit returns an empty journal commit with a number and a listening time. Listening time is the total time in
+// which the server could receive results. down is how long the server was stopped before.
 func newCommit(number uint64, listening, down time.Duration) *testCommit {
 	return &testCommit{journaltest.Commit{
 		At: journal.Position{Log: testLog, Number: number}, Listened: listening, Time: epoch + int64(listening+down),
@@ -79,7 +80,8 @@ type runningView struct {
 	emitted []Transition
 }
 
-// startView starts a View whose workers run until the test ends, and collects the transitions that it emits
+// startView starts a View for one test, and collects the transitions (changes of events) of the View. Its workers run
+// until the test ends.
 func startView(t testing.TB, o viewOptions, restore func(*View)) *runningView {
 	t.Helper()
 	r := &runningView{t: t}
@@ -104,7 +106,7 @@ func startView(t testing.TB, o viewOptions, restore func(*View)) *runningView {
 	return r
 }
 
-// apply delivers commits to the view and waits until the view has applied them
+// apply delivers commits to the view and waits until all are applied
 func (r *runningView) apply(commits ...*testCommit) {
 	r.t.Helper()
 	for _, c := range commits {
@@ -117,7 +119,7 @@ func (r *runningView) apply(commits ...*testCommit) {
 	}
 }
 
-// drainEmitted returns the transitions (changes of events) that the view has emitted since the last call
+// drainEmitted returns the transitions (changes of events) of the view since the last call
 func (r *runningView) drainEmitted() []Transition {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -126,7 +128,7 @@ func (r *runningView) drainEmitted() []Transition {
 	return list
 }
 
-// checkIndexes fails the test if an index of the partition disagrees with the stored event states
+// checkIndexes fails the test if an index of the partition disagrees with the stored events
 func (p *eventPartition) checkIndexes(t testing.TB) {
 	t.Helper()
 	states := 0
@@ -193,7 +195,7 @@ func (p *eventPartition) checkIndexes(t testing.TB) {
 	}
 }
 
-// sealedDefinitions returns a function that finds a compiled test check by id and returns a new copy at each call
+// sealedDefinitions returns a function that finds a compiled test check by its id. Each call returns a new copy.
 func sealedDefinitions(checks func(model.DefinitionID) *model.CheckDefinition) func(model.DefinitionID) *model.Definition {
 	if checks == nil {
 		return nil

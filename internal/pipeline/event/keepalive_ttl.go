@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Life converts a change of a node's keepalive to a result of the check keepalive, and handles TTLs that waited for
-// the node. Invariant: a node has that event exactly while Node.Keepalive is not KeepaliveNone.
+// Life updates a node's keepalive event when the node's session or keepalive changes. It also handles TTLs that waited
+// for the node. Invariant: a node has that event exactly while Node.Keepalive is not KeepaliveNone.
 func (w *eventApplier) Life(n uint32, change shard.LifeChange) {
 	p := w.p
 	switch change {
@@ -30,8 +30,7 @@ func (w *eventApplier) Life(n uint32, change shard.LifeChange) {
 	}
 }
 
-// changeKeepalive gives the event keepalive of a node its next status, and creates the event if the node has none
-// yet.
+// changeKeepalive changes the status of a node's keepalive event. It creates the event if the node has none yet.
 func (w *eventApplier) changeKeepalive(p *eventPartition, n uint32, change shard.LifeChange) {
 	id, ok := p.nodes[n].find(model.KeepaliveCheck)
 	if !ok {
@@ -56,15 +55,16 @@ func (w *eventApplier) changeKeepalive(p *eventPartition, n uint32, change shard
 	}
 }
 
-// missedKeepaliveText returns the output of a missed keepalive, valid until the next call.
+// missedKeepaliveText returns the output text for the event of a missed keepalive. The text is valid until the next
+// call.
 func (w *eventApplier) missedKeepaliveText(node *shard.Node, silence int64) []byte {
 	w.text = fmt.Appendf(w.text[:0], "no keepalive for %s (last heartbeat %s)",
 		model.Duration(silence), unixNano(node.LastSeen).Format(time.RFC3339))
 	return w.text
 }
 
-// endHeartbeatWait lets the TTLs of a node expire at the end of this commit if they waited for its heartbeat, unless
-// the commit has results of their checks
+// endHeartbeatWait lets waiting TTLs expire after the node has sent a heartbeat. They expire at the end of the commit,
+// unless the commit has results of their checks.
 func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 	for _, e := range p.nodes[n].states {
 		if s := p.slots.slot(e.slot); s.flags&flagAwaitsHeartbeat != 0 {
@@ -74,8 +74,8 @@ func (w *eventApplier) endHeartbeatWait(p *eventPartition, n uint32) {
 	}
 }
 
-// endBacklogWait lets the TTLs of a node expire at the end of this commit if they waited until the node had sent its
-// backlog
+// endBacklogWait lets waiting TTLs expire after their node has sent its stored results (backlog). They expire at the
+// end of the commit.
 func (w *eventApplier) endBacklogWait(p *eventPartition, n uint32) {
 	until := p.Node(n).BacklogUntil
 	for _, e := range p.nodes[n].states {
@@ -85,8 +85,8 @@ func (w *eventApplier) endBacklogWait(p *eventPartition, n uint32) {
 	}
 }
 
-// restartTTLs restarts the TTLs of all events of a node that reports again, because results could not arrive during
-// its silence
+// restartTTLs restarts the TTLs of a node's events when the node reports again. Results could not arrive while the
+// node was silent.
 func (w *eventApplier) restartTTLs(p *eventPartition, n uint32) {
 	for _, e := range p.nodes[n].states {
 		s := p.slots.slot(e.slot)
@@ -99,7 +99,7 @@ func (w *eventApplier) restartTTLs(p *eventPartition, n uint32) {
 	}
 }
 
-// Expire handles the event states whose TTL has expired
+// Expire handles the events whose check has sent no result within its TTL
 func (w *eventApplier) Expire(ids []uint32) {
 	p := w.p
 	slices.SortFunc(ids, func(a, b uint32) int {
@@ -111,7 +111,7 @@ func (w *eventApplier) Expire(ids []uint32) {
 	}
 }
 
-// Period returns the TTL of an event state
+// Period returns how long an event may go without a new result (its TTL)
 func (w *eventApplier) Period(id uint32) int64 {
 	if c := w.checkOfDefinition(w.p.slots.slot(id).definition); c != nil {
 		return int64(c.TTL)
@@ -119,9 +119,9 @@ func (w *eventApplier) Period(id uint32) int64 {
 	return 0
 }
 
-// expireTTL sets an event with an expired TTL to UNKNOWN (WARNING for a check kept from Sensu), unless its node is
-// down or its check is not scheduled now. Pipelines of a check kept from Sensu get the event again after each TTL, as
-// in Sensu.
+// expireTTL sets an event with an expired TTL to UNKNOWN, unless its node is down. The status is WARNING for a check
+// kept from Sensu. Nothing changes while the check is not scheduled. Pipelines of a check kept from Sensu get the
+// event again after each TTL, as in Sensu.
 func (w *eventApplier) expireTTL(p *eventPartition, id uint32, s *stateSlot) {
 	switch until, why := w.Postpone(p.Partition, s.node); why {
 	case shard.ForBacklog:
@@ -157,8 +157,9 @@ func (w *eventApplier) expireTTL(p *eventPartition, id uint32, s *stateSlot) {
 	}
 }
 
-// remainingTTL returns the rest of a check's TTL, counted from the end of the last pause in the check's schedule.
-// Zero: the TTL has passed, in ns. It reads the journal's time only, so that a replay gives the same.
+// remainingTTL returns how much of the TTL of a check's event is left. It counts from the end of the last pause in the
+// check's schedule. Zero: the TTL has passed, in ns. It reads the journal's time only, so that a replay gives the
+// same.
 func (w *eventApplier) remainingTTL(c *model.CheckDefinition, s *stateSlot) int64 {
 	set, known := w.calendars[c.ID]
 	if !known {
@@ -218,8 +219,8 @@ func (w *eventApplier) forgetNode(p *eventPartition, id model.NodeID, n uint32, 
 	w.emitWithoutState(Transition{Node: id, Deregistered: m})
 }
 
-// emitLastEvent emits the event of a deregistered node for its pipelines once more, as OK and without a history, as in
-// Sensu.
+// emitLastEvent reports each event of a deregistered node once more to its pipelines, as Sensu does. The status is OK,
+// without a history.
 func (w *eventApplier) emitLastEvent(p *eventPartition, id uint32, m *wire.ForgetMark) {
 	s := p.slots.slot(id)
 	c := w.checkOfDefinition(s.definition)
@@ -234,8 +235,8 @@ func (w *eventApplier) emitLastEvent(p *eventPartition, id uint32, m *wire.Forge
 	}
 }
 
-// emitWithoutState emits the event that Sensu makes of a node's registration or deregistration, for handlers that read
-// Sensu's events; it is stored nowhere. No state keeps it, as in Sensu.
+// emitWithoutState reports the registration or deregistration of a node to the handlers of Sensu events. No state
+// keeps it, as in Sensu.
 func (w *eventApplier) emitWithoutState(t Transition) {
 	t.At, t.Partition, t.Kind, t.Index = w.Position, w.p.ID, Observed, w.observationIndex
 	t.Source, t.Definition = model.CheckSource(model.KeepaliveCheck), model.BuiltinDefinition(model.KeepaliveCheck)
@@ -247,14 +248,14 @@ func (w *eventApplier) emitWithoutState(t Transition) {
 	}
 }
 
-// stateKey identifies an event state by node and check; node zero means all nodes.
+// stateKey identifies an event state by node and check. Node zero means all nodes.
 type stateKey struct {
 	node  model.NodeID
 	check model.CheckID
 }
 
-// suppressesState reports whether the node or check was removed after a run that ended at this time, so that its late
-// result must not create the event again.
+// suppressesState reports whether to ignore a late result because its node or check was removed. Such a result must
+// not create the event again.
 func (p *eventPartition) suppressesState(node model.NodeID, check model.CheckID, executed int64) bool {
 	if t, ok := p.Tombstone(node); ok && t.Suppresses(executed) {
 		return true
@@ -267,8 +268,8 @@ func (p *eventPartition) suppressesState(node model.NodeID, check model.CheckID,
 	return false
 }
 
-// deleteEvent removes an event state, and first closes its problem, so that handlers which announced the problem
-// report its end. Callers go in the order of nodes and checks; transitions have the same order.
+// deleteEvent removes an event, and first closes its open problem. Handlers that announced the problem then report its
+// end. Callers go in the order of nodes and checks; transitions have the same order.
 func (w *eventApplier) deleteEvent(p *eventPartition, id uint32, why string) {
 	if s := p.slots.slot(id); s.flags&flagProblemOpen != 0 {
 		w.closeProblem(p, id, s, why)
@@ -279,7 +280,7 @@ func (w *eventApplier) deleteEvent(p *eventPartition, id uint32, why string) {
 	p.removeState(id)
 }
 
-// applyAction applies an action of a person to an event.
+// applyAction carries out a person's action on an event, such as an acknowledgement.
 func (w *eventApplier) applyAction(p *eventPartition, id model.NodeID, a *wire.Action) {
 	n, ok := p.Find(id)
 	if !ok {
@@ -321,7 +322,7 @@ func (w *eventApplier) applyAction(p *eventPartition, id model.NodeID, a *wire.A
 	}
 }
 
-// acknowledge sets the acknowledgement of an open problem; a nil acknowledgement clears the old one.
+// acknowledge sets or clears the acknowledgement of an open problem. Nil clears it.
 func (w *eventApplier) acknowledge(p *eventPartition, id uint32, ack *model.Ack, kind TransitionKind, a *wire.Action) {
 	was := p.problems[id]
 	if was == nil || was.Ack == nil && ack == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestEverySignalHasOneOutcome applies signals (results) that end differently, such as applied or duplicate, and
-// expects one counted outcome per signal
+// TestEverySignalHasOneOutcome applies accepted, duplicate and faulty results, and expects exactly one counted outcome
+// per result. Examples of outcomes are applied and duplicate.
 func TestEverySignalHasOneOutcome(t *testing.T) {
 	definitions := map[model.DefinitionID]*model.CheckDefinition{
 		10: {Definition: model.Definition{ID: 10, Unit: 1000}}, 12: {Definition: model.Definition{ID: 12, Unit: 1002}},
@@ -64,8 +64,8 @@ func TestEverySignalHasOneOutcome(t *testing.T) {
 	}
 }
 
-// limitsOfNamespace returns test limits: namespace 1 allows three event states per node, namespace 2 four in total,
-// with keepalives
+// limitsOfNamespace returns low limits of event states for the tests' namespaces. Namespace 1 allows three event
+// states per node, namespace 2 four in total, with keepalives.
 func limitsOfNamespace(ns model.NamespaceID) model.Limits {
 	if ns == 2 {
 		return model.Limits{States: 4}
@@ -80,8 +80,8 @@ func addSessionBegin(c *testCommit, node model.NodeID, session uint64, ns model.
 	})
 }
 
-// TestAdmitReservesCapacity asks to admit results near a limit: each admitted result reserves capacity for its event
-// state until the state exists
+// TestAdmitReservesCapacity admits results near the limit of events, and expects room to be kept for each admitted
+// event. The reservation lasts until the event exists.
 func TestAdmitReservesCapacity(t *testing.T) {
 	r := startView(t, viewOptions{Definitions: plainCheckDefinitions, Limits: limitsOfNamespace}, nil)
 	c := newCommit(1, time.Second, 0)
@@ -137,8 +137,8 @@ func TestAdmitReservesCapacity(t *testing.T) {
 	}
 }
 
-// TestLimitsDoNotChangeReplay replays more results than the limits allow and expects all to be applied, because
-// limits apply only before results enter the journal
+// TestLimitsDoNotChangeReplay replays more results than the limits allow, and expects all results applied. Limits
+// apply only before results enter the journal.
 func TestLimitsDoNotChangeReplay(t *testing.T) {
 	hash := func(limits func(model.NamespaceID) model.Limits) [32]byte {
 		r := startView(t, viewOptions{Definitions: plainCheckDefinitions, Limits: limits}, nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
-// DefaultLimit is the page size of a query that names none, MaxLimit the largest.
+// DefaultLimit is the page size of a query without one. MaxLimit is the largest page size.
 const (
 	DefaultLimit = 50
 	MaxLimit     = 10_000
@@ -35,7 +35,7 @@ func (v *View) List(ctx context.Context, q Query) (Page, error) {
 	return l.page, err
 }
 
-// listScan holds the progress of one list request: query, position, page and buffers.
+// listScan has the progress of one list request, with its query, position, page and buffers.
 type listScan struct {
 	view  *View
 	query *compiledQuery
@@ -52,8 +52,8 @@ type listScan struct {
 	keys       []slotByKey
 }
 
-// listStates adds matching event states to the page, partition by partition, until the page is full or the time limit
-// is reached
+// listStates adds matching event states to the page until the page is full. It goes partition by partition and stops
+// at the time limit.
 func (l *listScan) listStates(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -73,8 +73,8 @@ func (l *listScan) listStates(ctx context.Context) error {
 	}
 }
 
-// listPartition adds the matching event states of one partition and one severity to the page; a list ordered by node
-// takes all severities at once
+// listPartition adds the matching event states of one partition and one severity to the page. A list ordered by node
+// takes all severities at once.
 func (l *listScan) listPartition() (done bool, err error) {
 	q := l.query
 	if q.Nodes != nil && len(q.nodes[l.at.partition]) == 0 {
@@ -120,8 +120,8 @@ func (l *listScan) matchesCondition(s *State) (bool, error) {
 // isOverTime reports whether the list request has used its time limit.
 func (l *listScan) isOverTime() bool { return !l.until.IsZero() && time.Now().After(l.until) }
 
-// setOutputs fills in the output texts of the event states in the current batch. The outputs are copies if the page
-// keeps them, else parts of l.text that are valid until the next batch.
+// setOutputs fills in the output texts of the listed event states. The outputs are copies if the page keeps them, else
+// parts of l.text that are valid until the next batch.
 func (l *listScan) setOutputs() {
 	text := unsafe.String(unsafe.SliceData(l.text), len(l.text))
 	if l.query.Match == nil {
@@ -199,8 +199,8 @@ const (
 	nodeCandidates = 3
 )
 
-// copyCandidates copies the next event states that may match the query into the batch of the scan, and reports whether
-// more may follow. It holds the partition's lock; Match is asked without it.
+// copyCandidates copies the next event states that may match the query into the current batch. It reports whether more
+// may follow. It holds the partition's lock; Match is asked without it.
 func (l *listScan) copyCandidates() (more bool) {
 	q := l.query
 	p := l.view.partitions[l.at.partition]
@@ -236,8 +236,8 @@ func (l *listScan) copyCandidates() (more bool) {
 	return more
 }
 
-// intersectIndexes sets the candidates of the scan to the event states that are in every index the query uses, and
-// returns false if there are none.
+// intersectIndexes finds the event states that all indexes of the query have in common. They become the candidates of
+// the scan. It returns false without candidates.
 func (l *listScan) intersectIndexes(p *eventPartition) bool {
 	q := l.query
 	worst := &p.bySeverity[l.at.severity]
@@ -271,7 +271,7 @@ func (l *listScan) intersectIndexes(p *eventPartition) bool {
 	return l.candidates.count > 0
 }
 
-// hasSelectedNamespace reports whether a node of the partition is in a namespace that the query selects.
+// hasSelectedNamespace reports whether the query selects the namespace of a node in the partition.
 func (l *listScan) hasSelectedNamespace(p *eventPartition) bool {
 	for _, ns := range l.query.Namespaces {
 		if p.NodesOf(ns) != nil {
@@ -281,7 +281,8 @@ func (l *listScan) hasSelectedNamespace(p *eventPartition) bool {
 	return len(l.query.Namespaces) == 0
 }
 
-// candidateNodes returns the nodes that the query may select, sorted by id, from the position of the page token on
+// candidateNodes returns the nodes that the query may select, sorted by id. It starts at the position of the page
+// token.
 func (l *listScan) candidateNodes(p *eventPartition) []uint32 {
 	q := l.query
 	list := p.Order()
@@ -323,7 +324,7 @@ func (l *listScan) selectsNode(p *eventPartition, n *shard.Node) bool {
 	return ok
 }
 
-// walkNodes calls fn for each event state of the candidate nodes after the page token, until fn returns false
+// walkNodes calls fn for each possible event of the nodes after the page token. It stops when fn returns false.
 func (l *listScan) walkNodes(p *eventPartition, nodes []uint32, fn func(slot uint32) bool) bool {
 	for _, at := range nodes {
 		n := p.Node(at)
@@ -339,7 +340,7 @@ func (l *listScan) walkNodes(p *eventPartition, nodes []uint32, fn func(slot uin
 	return true
 }
 
-// walkSorted calls fn for each candidate of the scan after the page token, in the order of lists, until fn returns
+// walkSorted calls fn for each possible event after the page token, in the order of lists. It stops when fn returns
 // false.
 func (l *listScan) walkSorted(p *eventPartition, fn func(slot uint32) bool) bool {
 	l.keys = l.keys[:0]
@@ -366,12 +367,12 @@ func (l *listScan) walkSorted(p *eventPartition, fn func(slot uint32) bool) bool
 	return true
 }
 
-// instanceOf returns the instance of an event state: the trigger's name, or an empty text for a check
+// instanceOf returns the name of the trigger that caused a stored event, or an empty text
 func (p *eventPartition) instanceOf(slot uint32) string {
 	return p.instance(p.slots.slot(slot))
 }
 
-// slotByKey is the slot of an event state with its sort key: node and check
+// slotByKey is the slot of an event state with its sort key of node and check
 type slotByKey struct {
 	key  uint64 // node, check
 	slot uint32

@@ -14,13 +14,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// listedState is an event state and its output, as a list returns them.
+// listedState is an event state with its output, as in a list.
 type listedState struct {
 	State
 	text string
 }
 
-// scanAllStates returns all event states of a view in the order of lists, without use of the indexes
+// scanAllStates returns all event states of a view in list order, without the indexes
 func scanAllStates(t rapid.TB, v *View) (all []listedState) {
 	for _, p := range v.partitions {
 		for _, n := range p.Order() {
@@ -39,10 +39,10 @@ func scanAllStates(t rapid.TB, v *View) (all []listedState) {
 	return all
 }
 
-// maxIDs has the highest ids of nodes, namespaces and checks for random queries; check ids begin at 1000
+// maxIDs has the highest ids of nodes, namespaces and checks for random queries. Check ids begin at 1000.
 type maxIDs struct{ nodes, namespaces, checks int }
 
-// drawQuery returns a random query with ids up to these maxima
+// drawQuery returns a random query for nodes, namespaces and checks with ids up to a maximum
 func (x maxIDs) drawQuery(t *rapid.T) Query {
 	number := func(low, high int, what string) int { return rapid.IntRange(low, high).Draw(t, what) }
 	q := Query{Problems: rapid.Bool().Draw(t, "problems"), ByNode: rapid.Bool().Draw(t, "byNodeAlone"), Limit: number(1+x.nodes/50, max(4, x.nodes/3), "limit")}
@@ -69,14 +69,14 @@ func (x maxIDs) drawQuery(t *rapid.T) Query {
 	return q
 }
 
-// selectsState reports whether a query matches an event state, computed without indexes for comparison
+// selectsState reports whether a query matches an event state, as a slow check of the indexes
 func (q *Query) selectsState(s *State) bool {
 	return (!q.Problems || s.Problem != nil) && (len(q.Namespaces) == 0 || slices.Contains(q.Namespaces, s.Namespace)) &&
 		(len(q.Checks) == 0 || slices.Contains(q.Checks, s.Check)) && (len(q.Statuses) == 0 || slices.Contains(q.Statuses, s.Status)) &&
 		(q.Nodes == nil || slices.Contains(q.Nodes, s.Node)) && (q.Match == nil || len(s.Output)%2 == 0)
 }
 
-// compareLists fails the test if the pages of a random query differ from the result of a scan of all event states
+// compareLists compares the pages of a random query with a scan of all event states
 func compareLists(t *rapid.T, v *View, all []listedState, most maxIDs) {
 	q := most.drawQuery(t)
 	v.sparseLimit = rapid.SampledFrom([]int{0, 2, sparseCandidates}).Draw(t, "sparse")
@@ -109,8 +109,8 @@ func compareLists(t *rapid.T, v *View, all []listedState, most maxIDs) {
 	}
 }
 
-// TestListsEqualFullScan compares lists with a full scan, for namespaces of one, few and many nodes, and for checks that run on
-// one, few or most nodes.
+// TestListsEqualFullScan runs random queries, and expects each list to equal a full scan. Namespaces have one, few or
+// many nodes, and checks run on one, few or most nodes.
 func TestListsEqualFullScan(t *testing.T) {
 	const nodes, namespaces, checks = 400, 5, 14
 	random := rand.New(rand.NewPCG(7, 7))
@@ -158,8 +158,8 @@ func TestListsEqualFullScan(t *testing.T) {
 	})
 }
 
-// TestListByNodeHasEveryStateOnce checks that a list in the order of nodes returns every event once, although
-// severities change between its pages.
+// TestListByNodeHasEveryStateOnce changes severities between the pages of a list by node, and expects every event
+// once.
 func TestListByNodeHasEveryStateOnce(t *testing.T) {
 	v := newView(viewOptions{})
 	const nodes = 2 * model.Partitions

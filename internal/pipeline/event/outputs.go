@@ -7,8 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// outputStore stores the outputs of a partition in extents (slices of fixed sizes) inside large pages, so that a
-// million texts are few objects for the garbage collector.
+// outputStore stores the outputs of a partition's events inside large pages of memory. A million texts are thus few
+// objects for the garbage collector. Each text lies in an extent, a slice of fixed size.
 //
 // Extents come in classes (steps of 16 bytes to 256, then four per doubling); a
 // freed extent waits on its class's list. Pages are never freed, only used again: memory
@@ -21,7 +21,8 @@ type outputStore struct {
 	bigNo     uint32
 }
 
-// outputRef locates a stored text: by page and offset or, for a text larger than the largest extent, by its number
+// outputRef is the place in memory where the output of an event is stored. It has page and offset or, for a text
+// larger than the largest extent, a number.
 type outputRef struct {
 	at   uint32
 	size uint32
@@ -36,7 +37,8 @@ const (
 	classes   = 40
 )
 
-// sizeClass returns the size class of the extent (slice of a page) for a text of this size, from 1 to maxExtent bytes
+// sizeClass returns the class of the smallest memory slice (extent) for a text of size bytes. Size is from 1 to
+// maxExtent.
 func sizeClass(size uint32) int {
 	if size <= 256 {
 		return int(size-1) / unit
@@ -46,7 +48,7 @@ func sizeClass(size uint32) int {
 	return 16 + (exp-8)*4 + int(quarter)
 }
 
-// sizeOfClass returns the number of bytes in an extent of this size class, a multiple of unit
+// sizeOfClass returns the number of bytes in a memory slice (extent) of a size class. It is a multiple of unit.
 func sizeOfClass(class int) int {
 	if class < 16 {
 		return (class + 1) * unit
@@ -55,7 +57,7 @@ func sizeOfClass(class int) int {
 	return 1<<exp + ((class-16)%4+1)<<(exp-2)
 }
 
-// text returns the text that a reference locates; the text is valid until the next setText or dropText
+// text returns the output text that is stored at a reference. The text is valid until the next setText or dropText.
 func (o *outputStore) text(r outputRef) []byte {
 	switch {
 	case r.size == 0:
@@ -66,13 +68,13 @@ func (o *outputStore) text(r outputRef) []byte {
 	return o.extentBytes(r)[:r.size]
 }
 
-// extentBytes returns the bytes of a page from the start of the referenced extent to the end of the page
+// extentBytes returns the bytes of a page from a stored text to the end of the page
 func (o *outputStore) extentBytes(r outputRef) []byte {
 	page := o.pages[r.at>>pageBits]
 	return page[int(r.at&(1<<pageBits-1))*unit:]
 }
 
-// setText stores a text in place of the text that r locates, and returns the new reference
+// setText replaces the text at reference r, and returns the new reference
 func (o *outputStore) setText(r outputRef, text []byte) outputRef {
 	size := uint32(len(text))
 	if r.size != 0 && size != 0 && r.size <= maxExtent && size <= maxExtent && sizeClass(r.size) == sizeClass(size) {
@@ -110,7 +112,8 @@ func (o *outputStore) dropText(r outputRef) {
 	}
 }
 
-// allocateExtent returns an unused extent of a size class, from the free list or at the end of the last page.
+// allocateExtent reserves an unused piece of memory (extent) for a text of a given size class. It comes from the free
+// list or the end of the last page.
 func (o *outputStore) allocateExtent(class int) outputRef {
 	if list := o.free[class]; len(list) > 0 {
 		r := list[len(list)-1]
@@ -141,7 +144,7 @@ func (o *outputStore) allocateExtent(class int) outputRef {
 // the length of the output, the output, and the extra fields as encoded by the agent. The flag
 // flagExtra marks such a text; without it the text is the output alone.
 
-// storeOutput stores the output of an event state and its encoded extra fields, such as values and labels
+// storeOutput stores the output of an event with its encoded extra fields, such as values and labels
 func (p *eventPartition) storeOutput(s *stateSlot, output, extra []byte) {
 	if len(extra) == 0 {
 		s.flags &^= flagExtra
@@ -154,7 +157,7 @@ func (p *eventPartition) storeOutput(s *stateSlot, output, extra []byte) {
 	s.output = p.outputs.setText(s.output, p.textScratch)
 }
 
-// rawOutput returns the output of an event state and its encoded extra fields, such as values and labels. Both are
+// rawOutput returns the stored output of an event with its encoded extra fields, such as values and labels. Both are
 // valid until the next storeOutput.
 func (p *eventPartition) rawOutput(s *stateSlot) (output, extra []byte) {
 	all := p.outputs.text(s.output)
@@ -168,7 +171,7 @@ func (p *eventPartition) rawOutput(s *stateSlot) (output, extra []byte) {
 	return all[n : n+int(size)], all[n+int(size):]
 }
 
-// outputText returns the output of an event state, valid until any output of the partition changes
+// outputText returns the output text of an event. The text is valid until any output of the partition changes.
 func (p *eventPartition) outputText(s *stateSlot) []byte {
 	output, _ := p.rawOutput(s)
 	return output
@@ -199,7 +202,7 @@ type bitset struct {
 	count int
 }
 
-// add adds a slot to the set.
+// add adds the slot number of an event to the set.
 func (b *bitset) add(i uint32) {
 	w := int(i >> 6)
 	for w >= len(b.words) {
@@ -211,7 +214,7 @@ func (b *bitset) add(i uint32) {
 	}
 }
 
-// remove removes a slot from the set.
+// remove removes the slot number of an event from the set.
 func (b *bitset) remove(i uint32) {
 	w := int(i >> 6)
 	if w < len(b.words) && b.words[w]&(1<<(i&63)) != 0 {
@@ -220,19 +223,19 @@ func (b *bitset) remove(i uint32) {
 	}
 }
 
-// has reports whether the set contains a slot.
+// has reports whether the set contains the slot number of an event.
 func (b *bitset) has(i uint32) bool {
 	w := int(i >> 6)
 	return w < len(b.words) && b.words[w]&(1<<(i&63)) != 0
 }
 
-// copyFrom makes the set equal to the set o and reuses its own memory.
+// copyFrom makes the set equal to the set o, without a new allocation.
 func (b *bitset) copyFrom(o *bitset) {
 	b.words = append(b.words[:0], o.words...)
 	b.count = o.count
 }
 
-// intersect removes the slots that are not in the set o from the set
+// intersect keeps only the events that are also in the set o
 func (b *bitset) intersect(o *bitset) {
 	n := min(len(b.words), len(o.words))
 	clear(b.words[n:])
@@ -243,7 +246,7 @@ func (b *bitset) intersect(o *bitset) {
 	}
 }
 
-// union adds all slots of the set o to the set.
+// union adds all events of the set o to the set.
 func (b *bitset) union(o *bitset) {
 	for len(b.words) < len(o.words) {
 		b.words = append(b.words, 0)

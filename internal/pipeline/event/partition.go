@@ -12,9 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// eventPartition holds the event states of one partition (1/256 of the fleet) and the indexes over them. It lies
-// beside the shard's partition, whose mutex guards it: only its worker changes it; readers hold the mutex for
-// microseconds, and call nobody outside this package meanwhile.
+// eventPartition has the event states of one partition (1/256 of the fleet) and their indexes. It lies beside the
+// shard's partition, whose mutex guards it: only its worker changes it; readers hold the mutex for microseconds, and
+// call nobody outside this package meanwhile.
 type eventPartition struct {
 	*shard.Partition
 	view *View
@@ -51,7 +51,7 @@ func (p *eventPartition) resetPartition(v *View, of *shard.Partition, deadlines 
 	}
 }
 
-// countsOf returns how many event states this partition has of a namespace, by status
+// countsOf returns the number of a namespace's event states in the partition, by status
 func (p *eventPartition) countsOf(ns model.NamespaceID) *Counts {
 	c := p.counts[ns]
 	if c == nil {
@@ -61,8 +61,8 @@ func (p *eventPartition) countsOf(ns model.NamespaceID) *Counts {
 	return c
 }
 
-// addState adds an event state to a node, OK and without history, for a check or (with an instance) for a trigger of
-// a Template
+// addState adds an event state without results to a node, for one of its checks or triggers. Its status is OK. With an
+// instance, the state is of a trigger of a Template.
 func (p *eventPartition) addState(n uint32, check model.CheckID, instance string) (uint32, *stateSlot) {
 	id := p.slots.allocate()
 	s := p.slots.slot(id)
@@ -140,7 +140,7 @@ func (p *eventPartition) setStatusAndSeverity(id uint32, s *stateSlot, status mo
 	}
 }
 
-// setProblem sets the open problem of an event state; nil closes the problem
+// setProblem stores the open problem of an event, or removes a closed problem. Nil closes the problem.
 func (p *eventPartition) setProblem(id uint32, s *stateSlot, problem *model.Problem) {
 	c := p.counts[p.Node(s.node).Namespace]
 	switch was := s.flags&flagProblemOpen != 0; {
@@ -191,7 +191,8 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 // same index.
 type nodeStates struct{ states []nodeState }
 
-// nodeState is one entry of a nodeStates list: a check, and the slot where its event state on the node is stored
+// nodeState is one event in the list of a node, with the event's slot in memory. It has the check, and the slot where
+// the event state is stored.
 type nodeState struct {
 	check model.CheckID
 	slot  uint32
@@ -214,14 +215,15 @@ func (n *nodeStates) find(check model.CheckID) (slot uint32, ok bool) {
 	return 0, false
 }
 
-// search returns the index of the state of a check or trigger in a node's sorted list, and whether the state exists
+// search returns the index of a check's or trigger's event in a node's sorted list. It also reports whether the event
+// exists.
 func (p *eventPartition) search(n uint32, check model.CheckID, instance string) (int, bool) {
 	return slices.BinarySearchFunc(p.nodes[n].states, instance, func(e nodeState, instance string) int {
 		return cmp.Or(cmp.Compare(e.check, check), cmp.Compare(p.instance(p.slots.slot(e.slot)), instance))
 	})
 }
 
-// findSource returns the slot of the event state of a problem source (a check or trigger) on a node
+// findSource returns the memory slot of the event of a check or trigger on a node
 func (p *eventPartition) findSource(n uint32, check model.CheckID, instance string) (slot uint32, ok bool) {
 	if instance == "" {
 		return p.nodes[n].find(check)
@@ -233,7 +235,7 @@ func (p *eventPartition) findSource(n uint32, check model.CheckID, instance stri
 	return p.nodes[n].states[at].slot, true
 }
 
-// source returns the problem source of an event state: a check, or a trigger if the state has an instance
+// source returns the check or trigger of an event state. It is a trigger if the state has an instance.
 func (p *eventPartition) source(s *stateSlot) model.Source {
 	if s.flags&flagTrigger == 0 {
 		return model.CheckSource(s.check)
@@ -241,7 +243,7 @@ func (p *eventPartition) source(s *stateSlot) model.Source {
 	return model.InstanceSource(s.check, p.instance(s))
 }
 
-// instance returns the instance of an event state: the name of the trigger, or an empty text for a check
+// instance returns the name of the trigger that caused an event, or an empty text for a check
 func (p *eventPartition) instance(s *stateSlot) string {
 	if s.flags&flagTrigger == 0 {
 		return ""
@@ -249,7 +251,8 @@ func (p *eventPartition) instance(s *stateSlot) string {
 	return p.instances.names[s.durationMs-1]
 }
 
-// duration returns the duration of the last run in milliseconds, and zero for a trigger, because a trigger has no runs
+// duration returns the duration of the last run in milliseconds. It is zero for a trigger, because a trigger has no
+// runs.
 func (s *stateSlot) duration() uint32 {
 	if s.flags&flagTrigger != 0 {
 		return 0
@@ -257,7 +260,7 @@ func (s *stateSlot) duration() uint32 {
 	return s.durationMs
 }
 
-// instanceNames stores each instance name (of a trigger) in a partition's event states once, under a number from 1
+// instanceNames stores the name of each trigger in a partition only once, under a number
 type instanceNames struct {
 	names  []string // by number less one
 	users  []uint32 // states that have the name
@@ -265,7 +268,7 @@ type instanceNames struct {
 	free   []uint32
 }
 
-// intern returns the number of an instance name and counts one more event state that uses it
+// intern stores the name of a trigger if new, adds one to its users, and returns its number
 func (x *instanceNames) intern(name string) uint32 {
 	number, ok := x.byName[name]
 	switch {
@@ -286,7 +289,7 @@ func (x *instanceNames) intern(name string) uint32 {
 	return number
 }
 
-// release counts one event state fewer that uses an instance name, and frees an unused name
+// release subtracts one from the users of a trigger's name, and frees an unused name
 func (x *instanceNames) release(number uint32) {
 	if x.users[number-1]--; x.users[number-1] == 0 {
 		delete(x.byName, x.names[number-1])
@@ -319,7 +322,7 @@ func (p *eventPartition) removeNode(n uint32) {
 	p.nodes[n] = nodeStates{}
 }
 
-// moveNode moves a node's event states from the counts of its old namespace to the counts of its new namespace
+// moveNode moves a node's events between the counts of two namespaces, after the node changed its namespace
 func (p *eventPartition) moveNode(n uint32, from model.NamespaceID) {
 	to := p.Node(n).Namespace
 	states := p.nodes[n].states
@@ -346,8 +349,8 @@ func (p *eventPartition) moveNode(n uint32, from model.NamespaceID) {
 	}
 }
 
-// stateSlot is one event state in memory, without pointers, so that the garbage collector skips it. Times are Unix
-// nanoseconds of the journal.
+// stateSlot is one event state as stored in memory. It has no pointers, so that the garbage collector skips it. Times
+// are Unix nanoseconds of the journal.
 type stateSlot struct {
 	results  uint64
 	lost     uint64
@@ -394,20 +397,21 @@ const flagProxied slotFlags = 1 << 6
 // flagTrigger means that the state is of a trigger of a Template.
 const flagTrigger slotFlags = 1 << 7
 
-// Run is one run in the history of an event: its time and how its command ended
+// Run is one run of a check in an event's history, with its time and exit code. It has the time and how the command
+// ended.
 type Run struct {
 	Executed uint32 // s since 1970
 	ExitCode uint32
 }
 
-// runHistory has the latest runs of an event's check, recorded while the check names pipelines
+// runHistory has the latest runs of an event's check, kept only if the check names pipelines
 type runHistory struct {
 	list  [model.HistoryDepth]Run // newest last
 	count uint8                   // entries in use, at the end of list
 }
 
-// recordRun appends a run to the run history of an event state if pipelines evaluate every result of its check, and
-// otherwise drops the history.
+// recordRun adds one run of a check to the event's history for pipelines. Without pipelines that evaluate every
+// result, it drops the history.
 func (p *eventPartition) recordRun(id uint32, s *stateSlot, every bool, extra []byte) {
 	if !every {
 		delete(p.runs, id)
@@ -430,7 +434,7 @@ func (p *eventPartition) recordRun(id uint32, s *stateSlot, every bool, extra []
 	h.count = min(h.count+1, model.HistoryDepth)
 }
 
-// latestRuns returns a copy of an event's run history, oldest first
+// latestRuns returns a copy of the latest runs of an event's check, oldest first
 func (p *eventPartition) latestRuns(id uint32) []Run {
 	h := p.runs[id]
 	if h == nil {
@@ -479,7 +483,7 @@ func (s *stateSlot) countResult(stream wire.StreamID, number uint64) {
 
 const historyMask = 1<<(2*model.HistoryDepth) - 1
 
-// appendHistory appends a status to the event's history of its last statuses
+// appendHistory adds a status to the history that the event has of its last statuses
 func (s *stateSlot) appendHistory(status model.Status) {
 	s.history = (s.history<<2 | uint64(status)) & historyMask
 	if s.historyLen < model.HistoryDepth {

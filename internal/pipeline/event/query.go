@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// State is a copy of one event state; it names node, check and namespace by their ids. It owns its memory.
+// State is a copy of one event state. It names node, check and namespace by their ids. It owns its memory.
 type State struct {
 	Node        model.NodeID
 	Check       model.CheckID      // or the Template of a trigger
@@ -40,7 +40,7 @@ type State struct {
 	Runs     []Run      // runs of the last statuses, oldest first, as far as its check names pipelines; only Get and observations fill it
 }
 
-// Source returns the problem source of the event.
+// Source returns the check or trigger that the event is about.
 func (s *State) Source() model.Source {
 	if s.Instance == "" {
 		return model.CheckSource(s.Check)
@@ -57,7 +57,7 @@ type StatusHistory struct {
 	StateChanges uint32
 }
 
-// Statuses yields the last statuses of an event, oldest first.
+// Statuses returns the last statuses of an event, oldest first.
 func Statuses[T model.Status | int](h *StatusHistory) []T {
 	n := min(int(h.HistoryLen), model.HistoryDepth)
 	out := make([]T, n)
@@ -67,7 +67,8 @@ func Statuses[T model.Status | int](h *StatusHistory) []T {
 	return out
 }
 
-// Counters has the numbers of applied and of lost results of an event, and the stream and number of its last result
+// Counters has the numbers of applied and lost results of an event. It also has the stream and number of the last
+// result.
 type Counters struct {
 	Results uint64
 	Lost    uint64
@@ -96,8 +97,8 @@ type Query struct {
 	After  string // token of the page before
 }
 
-// Page is one page of a list of event states, sorted by severity (worst first), partition, node and check.
-// Query.ByNode leaves the severity out.
+// Page is one page of a list of event states, sorted by severity (worst first). Within a severity the order is
+// partition, node and check. Query.ByNode leaves the severity out.
 type Page struct {
 	States  []State
 	Next    string // token, empty at the end
@@ -111,13 +112,13 @@ type Counts struct {
 	Problems uint64
 }
 
-// NotOK returns the number of events that are not OK.
+// NotOK returns the number of events with a status other than OK.
 func (c *Counts) NotOK() uint64 { return c.States - c.ByStatus[model.OK] }
 
 // Add adds the numbers of events in another Counts to c.
 func (c *Counts) Add(more Counts) { c.add(&more) }
 
-// add adds the numbers of another Counts to c.
+// add adds the numbers in another Counts to the numbers in c.
 func (c *Counts) add(more *Counts) {
 	c.States += more.States
 	c.Problems += more.Problems
@@ -135,7 +136,7 @@ func (c *Counts) subtract(less *Counts) {
 	}
 }
 
-// Reader reads and lists the events for the API; *View implements it
+// Reader reads and lists the events for the API. *View implements it.
 type Reader interface {
 	Get(node model.NodeID, source model.Source) (State, bool)
 	List(ctx context.Context, q Query) (Page, error)
@@ -149,7 +150,7 @@ type Reader interface {
 	Watch(ctx context.Context, q Query) (<-chan State, error)
 }
 
-// Definitions returns the ids of the check definitions to which event states or open problems refer
+// Definitions returns the ids of the compiled checks that events or open problems refer to
 func (v *View) Definitions() map[model.DefinitionID]bool {
 	named := map[model.DefinitionID]bool{}
 	for _, p := range v.partitions {
@@ -167,8 +168,8 @@ func (v *View) Definitions() map[model.DefinitionID]bool {
 	return named
 }
 
-// OpenProblems calls fn with each open problem, in no order. It holds no lock meanwhile: problems are replaced, never
-// changed.
+// OpenProblems calls fn with each open problem, in no particular order. It holds no lock meanwhile: problems are
+// replaced, never changed.
 func (v *View) OpenProblems(fn func(*model.Problem)) {
 	var some []*model.Problem
 	for _, p := range v.partitions {
@@ -201,7 +202,7 @@ type listPosition struct {
 	instance  string
 }
 
-// compileQuery validates a query and prepares it: sorted ids and the position of its page token.
+// compileQuery validates a query and prepares the query's sorted ids and start position.
 func (v *View) compileQuery(q Query) (compiledQuery, error) {
 	c := compiledQuery{Query: q}
 	if !q.ByNode {
@@ -227,7 +228,7 @@ func (v *View) compileQuery(q Query) (compiledQuery, error) {
 	return c, nil
 }
 
-// sortedCopy returns a list in ascending order without duplicates, and copies it only where it must change.
+// sortedCopy returns a list in ascending order without duplicates. It copies the list only where the list must change.
 func sortedCopy[T cmp.Ordered](list []T) []T {
 	if len(list) == 0 {
 		return list
@@ -242,7 +243,7 @@ func sortedCopy[T cmp.Ordered](list []T) []T {
 	return list
 }
 
-// containsID reports whether a sorted list contains an id; an empty list contains every id
+// containsID reports whether a sorted list contains an id. An empty list contains every id.
 func containsID[T cmp.Ordered](wanted []T, id T) bool {
 	if len(wanted) == 0 {
 		return true
@@ -251,7 +252,7 @@ func containsID[T cmp.Ordered](wanted []T, id T) bool {
 	return ok
 }
 
-// selectsIDs reports whether the query selects an event state by the ids of its node, namespace and check
+// selectsIDs reports whether the query selects an event by its node, namespace and check
 func (q *compiledQuery) selectsIDs(p *eventPartition, s *stateSlot) bool {
 	n := p.Node(s.node)
 	none := q.Nodes != nil && len(q.Nodes) == 0
@@ -259,20 +260,20 @@ func (q *compiledQuery) selectsIDs(p *eventPartition, s *stateSlot) bool {
 		(q.Instance == "" || p.instance(s) == q.Instance)
 }
 
-// selectsStatus reports whether the query selects an event state by its status and by whether it has an open problem
+// selectsStatus reports whether the query selects an event by its status and open problem
 func (q *compiledQuery) selectsStatus(s *State) bool {
 	return (!q.Problems || s.Problem != nil) &&
 		(len(q.Statuses) == 0 || slices.Contains(q.Statuses, model.Status(s.Status)))
 }
 
-// A page token is a place in one incarnation of the journal: numbers mean nothing in
-// another, whose nodes and checks may have other ids.
+// A page token is a place in a list for one incarnation (id) of the journal. After a restore, nodes and checks may
+// have other ids.
 const (
 	tokenVersion = 1
 	tokenBytes   = 1 + 8 + 1 + 1 + 4 + 4 // without the instance
 )
 
-// encodePageToken encodes a position in a list, with the id of the journal, as a page token in base64
+// encodePageToken encodes a position in a list as a page token in base64. The token contains the id of the journal.
 func encodePageToken(at listPosition, log uint64) string {
 	b := make([]byte, 0, tokenBytes)
 	b = append(b, tokenVersion)
@@ -283,7 +284,7 @@ func encodePageToken(at listPosition, log uint64) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// parsePageToken decodes a page token, and refuses one from before a restore or repair of the journal
+// parsePageToken decodes a page token, and refuses an old one. Old is from before a restore or repair of the journal.
 func parsePageToken(text string, log uint64) (listPosition, error) {
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(b) < tokenBytes || len(b) > tokenBytes+model.MaxName || b[0] != tokenVersion || b[9] > byte(model.Disaster) {
@@ -301,8 +302,8 @@ func parsePageToken(text string, log uint64) (listPosition, error) {
 	}, nil
 }
 
-// ProblemNow returns the open problem of an event with the event's present status in place of the worst status that the
-// problem has had. Nil: none is open.
+// ProblemNow returns a copy of the open problem of an event, with the event's present status. The stored problem has
+// its worst status so far. Nil: none is open.
 func (s *State) ProblemNow() *model.Problem {
 	if s.Problem == nil {
 		return nil
@@ -312,8 +313,8 @@ func (s *State) ProblemNow() *model.Problem {
 	return &p
 }
 
-// Verdict is the part of an event's state after a result (problem, flapping, occurrences) that handlers of every
-// result get in their JSON line.
+// Verdict is the state of an event right after one result, for handlers that run for every result. It has problem,
+// flapping and occurrences for their JSON line.
 type Verdict struct {
 	Severity    model.Severity
 	Expired     bool
@@ -326,8 +327,7 @@ type Verdict struct {
 	Acked       bool
 }
 
-// VerdictOn returns the state of an event after a result, and false if a newer result has already changed the state.
-// It allocates nothing.
+// VerdictOn returns the state of an event after a given result, or false after a newer result. It allocates nothing.
 func (v *View) VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (at Verdict, ok bool) {
 	p := v.partitionOf(node)
 	if p == nil {

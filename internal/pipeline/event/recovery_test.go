@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testServer is one run of a test server with a journal, event states and snapshots on a file system
+// testServer is a test server with a journal, events and snapshots. It stands for one run, between start and stop.
 type testServer struct {
 	t     *testing.T
 	log   *journal.Log
@@ -27,7 +27,8 @@ type testServer struct {
 	acked chan error
 }
 
-// testCheckDefinition returns a compiled check that opens a problem after two failures and has a TTL of one hour
+// testCheckDefinition returns a compiled check with failAfter 2 and a TTL of one hour. It opens a problem after two
+// failures.
 func testCheckDefinition(id model.DefinitionID) *model.CheckDefinition {
 	c := &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: model.CheckID(1000 + id%8), Namespace: 1}, FailAfter: 2, TTL: time.Hour}
 	for s := range c.Severities {
@@ -36,8 +37,8 @@ func testCheckDefinition(id model.DefinitionID) *model.CheckDefinition {
 	return c
 }
 
-// openTestServer starts a test server as internal/app does: it restores snapshots, then replays the journal, then
-// follows new commits.
+// openTestServer starts a test server with a journal, events and snapshots, as the real server does. It restores
+// snapshots, replays the journal and follows new commits.
 func openTestServer(t *testing.T, fs *memfs.FS, withSnapshots bool) *testServer {
 	t.Helper()
 	l := &testServer{t: t, done: make(chan struct{}), acked: make(chan error, 1)}
@@ -100,7 +101,7 @@ func (l *testServer) stopServer() {
 	}
 }
 
-// Committed passes the result of the commit to sendResults
+// Committed passes the outcome of the journal commit to the waiting sendResults
 func (l *testServer) Committed(_ uint64, _ journal.Position, err error) { l.acked <- err }
 
 // sendResults appends results of a node to the journal and waits for the commit.
@@ -125,8 +126,8 @@ func (l *testServer) sendResults(node model.NodeID, first uint64, rng *rand.Rand
 	}
 }
 
-// TestRecoveryFromSnapshotsAndJournal checks that every acknowledged result exists once after a power failure between
-// any two commits and snapshots.
+// TestRecoveryFromSnapshotsAndJournal simulates power cuts between commits and snapshots, and expects every
+// acknowledged result once.
 func TestRecoveryFromSnapshotsAndJournal(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	fs := memfs.New()

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// drawCheckDefinitions returns two random definitions for each of four checks
+// drawCheckDefinitions makes eight random compiled checks, two versions for each of four checks
 func drawCheckDefinitions(t *rapid.T) map[model.DefinitionID]*model.CheckDefinition {
 	definitions := map[model.DefinitionID]*model.CheckDefinition{}
 	for id := model.DefinitionID(10); id < 18; id++ {
@@ -117,8 +117,8 @@ type replayedView struct {
 	emitted map[model.Partition][]Transition
 }
 
-// replayCommits returns a View without goroutines, after it has restored snapshots and applied the commits after a
-// position
+// replayCommits returns a View that has restored snapshots and applied commits, without goroutines. It applies the
+// commits after a position.
 func replayCommits(tb testing.TB, definitions map[model.DefinitionID]*model.CheckDefinition, workers int, after journal.Position, restore func(*View), commits []*testCommit) *replayedView {
 	r := &replayedView{emitted: map[model.Partition][]Transition{}}
 	r.View = newView(viewOptions{
@@ -160,7 +160,7 @@ func requireEqualViews(t *rapid.T, what string, a, b *View) {
 	}
 }
 
-// transitionKey formats all fields of a transition as one text, for comparisons
+// transitionKey formats all fields of an event change as one text, for comparisons
 func transitionKey(t Transition) string {
 	id := ""
 	if t.Problem != nil {
@@ -169,7 +169,7 @@ func transitionKey(t Transition) string {
 	return fmt.Sprint(t.At, t.Index, t.Kind, t.Node, t.Namespace, t.Source, t.Definition, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, id)
 }
 
-// transitionKeys returns the transitionKey of every transition after a journal position
+// transitionKeys returns the changes of events after a journal position as texts, for comparisons
 func transitionKeys(list []Transition, after journal.Position) (out []string) {
 	for _, t := range list {
 		if order, _ := t.At.Compare(after); order > 0 {
@@ -179,8 +179,8 @@ func transitionKeys(list []Transition, after journal.Position) (out []string) {
 	return out
 }
 
-// TestReplayAndSnapshotsGiveEqualViews replays random journals with one or four workers and from any snapshots, and
-// expects equal states and transitions
+// TestReplayAndSnapshotsGiveEqualViews replays random journals in different ways, and expects equal events and
+// transitions. It uses one or four workers and any snapshots.
 func TestReplayAndSnapshotsGiveEqualViews(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		definitions := drawCheckDefinitions(rt)
@@ -221,7 +221,7 @@ func TestReplayAndSnapshotsGiveEqualViews(t *testing.T) {
 	})
 }
 
-// FuzzPageToken parses random texts as page tokens: each is refused with an error class, or gives one position.
+// FuzzPageToken parses random texts as page tokens, and expects an error or exactly one position in the list.
 func FuzzPageToken(f *testing.F) {
 	const log = 7
 	for _, at := range []listPosition{{severity: int(model.Disaster)}, {severity: 3, partition: 255, node: 1<<32 - 1, check: 1000}} {
@@ -247,8 +247,7 @@ func FuzzPageToken(f *testing.F) {
 	})
 }
 
-// FuzzDecodeSection decodes random bytes as a section of a snapshot, and expects an error or a section that encodes
-// to the same bytes
+// FuzzDecodeSection decodes random bytes as events in a snapshot, and expects an error or equal bytes after encoding
 func FuzzDecodeSection(f *testing.F) {
 	golden := newGoldenView(f)
 	f.Add(eventReducer{golden}.Encode(golden.Partition(1), nil))

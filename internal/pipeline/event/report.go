@@ -11,9 +11,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// applyReport applies the report of one directive run to the event that shows whether the node complies with the
-// directive. The event exists from the first run on that is not compliant until the node has complied for
-// complianceRetention; a run from the backlog makes none, because a newer one may have come before it.
+// applyReport updates the event of a directive with the report of one run. The event shows whether the node complies.
+// The event exists from the first run on that is not compliant until the node has complied for complianceRetention; a
+// run from the backlog makes none, because a newer one may have come before it.
 func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Signal, from *shard.Arrival) shard.Outcome {
 	c := w.Definition(signal.Definition).AsDirective()
 	if c == nil {
@@ -63,8 +63,8 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 // complianceRetention is how long a node keeps the event of a directive with which it complies.
 const complianceRetention = 7 * 24 * time.Hour
 
-// judgeReport counts the components of a directive run that are neither compliant nor waived. failed is true if one of
-// them is not compliant, could not be repaired, or is unexpected.
+// judgeReport counts the components of a directive run that still need attention, neither compliant nor waived. failed
+// is true if one of them is not compliant, could not be repaired, or is unexpected.
 func judgeReport(r *wire.Report, c *model.DirectiveDefinition) (open int, failed bool) {
 	codes, n := policy.Codes(r.Codes), len(c.Components)
 	if len(c.Blocks) == 0 {
@@ -77,8 +77,8 @@ func judgeReport(r *wire.Report, c *model.DirectiveDefinition) (open int, failed
 	return open + unexpected, failed || unexpected > 0
 }
 
-// reportStatus returns the status of the event of a directive: a problem if a component failed or is unexpected,
-// UNKNOWN if some components (their number is open) were not checked, else OK.
+// reportStatus returns the status of a directive's event after a run. A failed or unexpected component is a problem.
+// The status is UNKNOWN if some components (their number is open) were not checked, else OK.
 func reportStatus(failed bool, open int, rules *model.CheckDefinition) model.Status {
 	switch {
 	case failed:

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestScriptsGiveExpectedTransitions runs the scripts in testdata/*.txt, which send results to a view, and compares
-// the emitted transitions. A line is one step; testdata/README.md lists the words of a line.
+// TestScriptsGiveExpectedTransitions runs scripts that send results to a view, and compares the reported changes of
+// events. The scripts are testdata/*.txt. A line is one step; testdata/README.md lists the words of a line.
 func TestScriptsGiveExpectedTransitions(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -65,13 +65,13 @@ func newScript(t *testing.T) *transitionScript {
 	return s
 }
 
-// failLine fails the test with the file and line of the script that the test runs.
+// failLine fails the test and names the file and line of the test's script.
 func (s *transitionScript) failLine(format string, args ...any) {
 	s.t.Helper()
 	s.t.Fatalf("%s: %s", s.where, fmt.Sprintf(format, args...))
 }
 
-// flush applies the commit that the script has filled so far to the view
+// flush applies the commit that the script has prepared so far to the view
 func (s *transitionScript) flush() {
 	if s.commit != nil {
 		s.view.apply(s.commit)
@@ -79,8 +79,8 @@ func (s *transitionScript) flush() {
 	}
 }
 
-// scriptArguments has the arguments of one script line: its first word, the words without a key, and the key=value
-// words
+// scriptArguments has the arguments of one script line. They are its first word, the words without a key, and the
+// key=value words.
 type scriptArguments struct {
 	s     *transitionScript
 	verb  string
@@ -120,7 +120,7 @@ func (s *transitionScript) parse(line string) (w scriptArguments) {
 	return w
 }
 
-// number returns the value of a key=value argument as a number, or the default if the key is missing
+// number returns the numeric value of an argument, or the default for a missing key
 func (w scriptArguments) number(key string, preset uint64) uint64 {
 	text, ok := w.named[key]
 	if !ok {
@@ -133,7 +133,7 @@ func (w scriptArguments) number(key string, preset uint64) uint64 {
 	return n
 }
 
-// duration returns the value of a key=value argument as a duration, or the default if the key is missing
+// duration returns the duration value of an argument, or the default for a missing key
 func (w scriptArguments) duration(key string, preset time.Duration) time.Duration {
 	text, ok := w.named[key]
 	if !ok {
@@ -146,7 +146,7 @@ func (w scriptArguments) duration(key string, preset time.Duration) time.Duratio
 	return d
 }
 
-// has reports whether the line has this word among its arguments without a key
+// has reports whether a word is among the line's arguments without a key
 func (w scriptArguments) has(word string) bool {
 	for _, p := range w.plain {
 		if p == word {
@@ -156,7 +156,7 @@ func (w scriptArguments) has(word string) bool {
 	return false
 }
 
-// event returns the node and check in the argument NODE/CHECK; the check may be the word keepalive
+// event returns the node and check in the argument NODE/CHECK. The check may be the word keepalive.
 func (w scriptArguments) event() (model.NodeID, model.CheckID) {
 	node, check, _ := strings.Cut(w.plain[0], "/")
 	n, _ := strconv.ParseUint(node, 10, 32)
@@ -176,7 +176,7 @@ func (w scriptArguments) status(key string) model.Status {
 	return st
 }
 
-// runLine runs one line of the script.
+// runLine carries out one line of the test's script.
 func (s *transitionScript) runLine(line string) {
 	w := s.parse(line)
 	var node model.NodeID
@@ -279,8 +279,8 @@ func (s *transitionScript) runLine(line string) {
 	}
 }
 
-// describeTransition returns a transition as one word, such as 3/1000:OK>CRITICAL, or 3/1000:>CRITICAL for
-// a first result.
+// describeTransition returns a change of an event as one word, such as 3/1000:OK>CRITICAL. A first result gives
+// 3/1000:>CRITICAL.
 func describeTransition(t *Transition) string {
 	event := fmt.Sprintf("%d/%d", t.Node, t.Source.ID)
 	switch t.Kind {
@@ -315,7 +315,7 @@ func describeTransition(t *Transition) string {
 	return "?"
 }
 
-// batch executes the script command `batch`: it adds a batch of results to the commit
+// batch executes the script command `batch`, and adds a batch of results to the commit
 func (s *transitionScript) batch(w scriptArguments, node model.NodeID) {
 	key := wire.StreamKey{Stream: wire.StreamID(w.number("stream", 1))}
 	if w.named["lane"] == "backlog" {
@@ -339,7 +339,7 @@ func (s *transitionScript) batch(w scriptArguments, node model.NodeID) {
 	s.commit.addBatch(s.t, node, b)
 }
 
-// expect executes the script command `expect`: it compares an event state with the arguments
+// expect runs the script command `expect`, which compares the state of an event with the arguments
 func (s *transitionScript) expect(w scriptArguments, node model.NodeID, check model.CheckID) {
 	got, ok := s.view.Get(node, model.CheckSource(check))
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// statusVerdict is a new status for an event, from a result, an expired deadline or an operator
+// statusVerdict is a new status for an event, caused by a result, a missed deadline or an operator
 type statusVerdict struct {
 	status     model.Status
 	executed   int64
@@ -22,8 +22,8 @@ type statusVerdict struct {
 	byOperator bool   // by an operator: likewise
 }
 
-// judgeStatus applies a new status to an event state, then reports the changed event to pipelines and watchers. c is
-// nil only where a definition is no longer known (resolving by hand): then the state keeps the id of the last one.
+// judgeStatus sets the new status of an event, and tells pipelines and watchers about the change. c is nil only where
+// a definition is no longer known (resolving by hand): then the state keeps the id of the last one.
 func (w *eventApplier) judgeStatus(p *eventPartition, id uint32, s *stateSlot, c *model.CheckDefinition, v statusVerdict) {
 	status, flags := s.status, s.flags
 	w.setStatus(p, id, s, c, v)
@@ -35,7 +35,8 @@ func (w *eventApplier) judgeStatus(p *eventPartition, id uint32, s *stateSlot, c
 	w.view.watchers.reportChange(p, id)
 }
 
-// setStatus applies a new status to an event state: it updates counters, history, output, flapping and the problem
+// setStatus sets the status of an event, and updates its history, counters and problem. It updates counters, history,
+// output, flapping and the problem.
 func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *model.CheckDefinition, v statusVerdict) {
 	failAfter, recoverAfter, severity := uint32(1), uint32(1), model.DefaultSeverity(v.status)
 	if c != nil {
@@ -110,7 +111,8 @@ func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *
 	}
 }
 
-// openProblem opens a problem for a failing event state and records the transition ProblemOpened for the dispatcher.
+// openProblem opens a problem for a failing event, and records the change for the dispatcher. The transition is
+// ProblemOpened.
 func (w *eventApplier) openProblem(p *eventPartition, id uint32, s *stateSlot, output string) {
 	problem := &model.Problem{
 		ID:     problemID(w.Position.Number, w.Received, p.Node(s.node).ID, s.check, w.transitionIndex),
@@ -124,7 +126,8 @@ func (w *eventApplier) openProblem(p *eventPartition, id uint32, s *stateSlot, o
 	}
 }
 
-// closeProblem closes the problem of an event state and records the transition ProblemClosed for the dispatcher.
+// closeProblem closes the problem of an event, and records the change for the dispatcher. The transition is
+// ProblemClosed.
 func (w *eventApplier) closeProblem(p *eventPartition, id uint32, s *stateSlot, output string) {
 	closed := *p.problems[id]
 	closed.Closed = unixNano(w.Received)
@@ -134,9 +137,8 @@ func (w *eventApplier) closeProblem(p *eventPartition, id uint32, s *stateSlot, 
 	}
 }
 
-// problemID computes the id of a problem from its position in the journal and its receive time, so that a replay
-// gives the same id. Sixteen characters, easy to select and to say, in the order of time to the second: tables by id
-// grow at their end.
+// problemID computes the id of a problem from its journal position and receive time. A replay gives the same id.
+// Sixteen characters, easy to select and to say, in the order of time to the second: tables by id grow at their end.
 func problemID(commit uint64, received int64, node model.NodeID, check model.CheckID, index uint32) string {
 	var b [28]byte
 	binary.BigEndian.PutUint64(b[0:], commit)
@@ -153,7 +155,7 @@ func problemID(commit uint64, received int64, node model.NodeID, check model.Che
 // unixNano converts nanoseconds since 1970 to a UTC time
 func unixNano(ns int64) time.Time { return time.Unix(0, ns).UTC() }
 
-// flappingPercent returns the percentage of changes in a full status history. As in Nagios, the youngest
+// flappingPercent returns the percentage of status changes in a full history of statuses. As in Nagios, the youngest
 // change counts 1.18 and the oldest 0.80.
 func (s *stateSlot) flappingPercent() uint32 {
 	if s.historyLen < model.HistoryDepth {
@@ -195,8 +197,7 @@ func (w *eventApplier) updateFlapping(p *eventPartition, s *stateSlot, c *model.
 	}
 }
 
-// emitTextChange records the transition TextChanged for the dispatcher when the output of an open problem has
-// changed.
+// emitTextChange reports the new output text of an open problem to the dispatcher. The transition is TextChanged.
 func (w *eventApplier) emitTextChange(p *eventPartition, id uint32, s *stateSlot, output []byte) {
 	next := *p.problems[id]
 	next.KeptOutputs++
@@ -206,8 +207,8 @@ func (w *eventApplier) emitTextChange(p *eventPartition, id uint32, s *stateSlot
 	}
 }
 
-// differOnlyInNumbers reports whether two outputs are equal except for numbers, such as two outputs about a disk that
-// fills up.
+// differOnlyInNumbers reports whether two outputs are equal except for numbers. An example are outputs about a disk
+// that fills up.
 func differOnlyInNumbers(a, b []byte) bool {
 	number := func(c byte) bool { return c >= '0' && c <= '9' || c == '.' || c == ',' }
 	for {
@@ -227,7 +228,7 @@ func differOnlyInNumbers(a, b []byte) bool {
 	}
 }
 
-// Observation is a copy of an event after one result, expired deadline or operator's action, for the pipelines.
+// Observation is a copy of an event for the pipelines, after each result, missed deadline or operator's action.
 // Pipelines kept from Sensu evaluate each of them; docs/decisions/0012-every-event.md says why the view makes them.
 type Observation struct {
 	State                // without Beside
@@ -236,8 +237,7 @@ type Observation struct {
 	FlappingEnded bool
 }
 
-// emitObservation adds a copy of the event to the list that the pipelines (kept from Sensu) evaluate. flags are from
-// before the verdict.
+// emitObservation gives a copy of the event to the pipelines imported from Sensu. flags are from before the verdict.
 func (w *eventApplier) emitObservation(p *eventPartition, id uint32, s *stateSlot, flags slotFlags, extra []byte) {
 	t := w.emitTransition(p, Observed, s)
 	if t == nil {
@@ -250,14 +250,13 @@ func (w *eventApplier) emitObservation(p *eventPartition, id uint32, s *stateSlo
 	t.Observation.Output = string(p.outputText(s))
 }
 
-// valuesNamePipelines reports whether measured values that belong to no check have a list of pipelines that shall
-// receive them.
+// valuesNamePipelines reports whether measured values without a check have a list of receiving pipelines.
 func valuesNamePipelines(extra []byte) bool {
 	x, _ := wire.DecodeExtra(extra) // the session validated it; malformed bytes name none
 	return len(x.Pipelines) > 0
 }
 
-// TransitionKind is the kind of a transition (change of an event), such as an opened or a closed problem
+// TransitionKind is the kind of a change of an event, such as an opened or closed problem
 type TransitionKind uint8
 
 const (
@@ -291,7 +290,7 @@ const (
 	Deregistered TransitionKind = 13
 )
 
-// Transition is one change of an event, such as an opened problem, that the dispatcher handles exactly once and in
+// Transition is one change of an event, such as an opened problem. The dispatcher handles each exactly once, and in
 // order per partition. It owns its memory.
 type Transition struct {
 	At journal.Position // of the commit that caused it
@@ -322,8 +321,8 @@ type Transition struct {
 	Deregistered *wire.ForgetMark // for Deregistered, and for the Observed transitions of the removed node
 }
 
-// Lifecycle reports whether the transition is about the registration or deregistration of a node, and not about a
-// check of the node.
+// Lifecycle reports whether the change is the registration or deregistration of a node. Others are about a check of
+// the node.
 func (t *Transition) Lifecycle() bool {
 	return t.Registered || t.Deregistered != nil && t.Source.Check() == model.KeepaliveCheck
 }

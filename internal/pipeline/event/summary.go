@@ -19,8 +19,8 @@ type Summary struct {
 	Silence       int64          // ns without a heartbeat after which the keepalive fails; zero: the node never had a session
 }
 
-// CountedStates returns how many of the node's events count toward the limit statesPerNode: all but the event that
-// reports this limit
+// CountedStates returns the number of the node's events toward the limit statesPerNode. The event that reports the
+// limit does not count.
 func (s *Summary) CountedStates() uint64 {
 	n := s.ByStatus[0] + s.NotOK()
 	if s.Limited {
@@ -29,13 +29,13 @@ func (s *Summary) CountedStates() uint64 {
 	return n
 }
 
-// NotOK returns the number of events that are not OK.
+// NotOK returns the number of events with a status other than OK.
 func (s *Summary) NotOK() uint64 { return s.ByStatus[1] + s.ByStatus[2] + s.ByStatus[3] }
 
-// RemainingAbsence returns for how long the node must still be silent before another machine may take over its name.
-// The absence counts from the last of: the start of the server, the write of the node's row (a machine that
-// just joined connects soon), the node's last heartbeat. A node that the listening clock does not call silent yet has
-// at least a second left, unless it stopped on purpose or never connected.
+// RemainingAbsence returns how long a silent node's name stays protected from takeover by another machine. The absence
+// counts from the last of: the start of the server, the write of the node's row (a machine that just joined connects
+// soon), the node's last heartbeat. A node that the listening clock does not call silent yet has at least a second
+// left, unless it stopped on purpose or never connected.
 func (s *Summary) RemainingAbsence(need time.Duration, started, written, now time.Time) time.Duration {
 	since := started
 	for _, at := range []time.Time{written, time.Unix(0, s.LastHeartbeat)} {
@@ -62,8 +62,8 @@ func (v *View) Summaries(nodes []model.NodeID) []Summary {
 	return out
 }
 
-// summarize fills the summary of a node: its last heartbeat, its planned stop, and the number of its event states by
-// status
+// summarize fills in a summary of a node with its events by status and its last heartbeat. It has the last heartbeat,
+// a planned stop, and the number of event states by status.
 func (p *eventPartition) summarize(id model.NodeID, out *Summary) {
 	p.Lock()
 	defer p.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options are the settings of a View. Zero fields get the defaults named beside them.
+// Options has the settings of a View. Zero fields get the defaults named beside them.
 type Options struct {
 	// Emit gets the transitions of one commit that belong to one worker, in order per
 	// partition, before Applied moves past the commit. The slice is reused after
@@ -55,7 +55,7 @@ func New(s *shard.Shard, o Options) *View {
 	return v
 }
 
-// eventReducer applies journal entries to the events of a View; it implements shard.Reducer
+// eventReducer applies journal entries to the events of a View. It implements shard.Reducer.
 type eventReducer struct{ *View }
 
 // SectionVersion is the version of the event view's section in snapshots.
@@ -66,7 +66,7 @@ func (eventReducer) Section() shard.Section {
 	return shard.Section{Name: "events", Version: SectionVersion}
 }
 
-// Claims lists the kinds of journal entries that the reducer applies: results and reports of agents, results of the
+// Claims lists the kinds of journal entries that change events. They are results and reports of agents, results of the
 // server, verdicts of triggers and actions of people.
 func (eventReducer) Claims() shard.Claims {
 	return shard.Claims{
@@ -75,7 +75,7 @@ func (eventReducer) Claims() shard.Claims {
 	}
 }
 
-// Reset removes all event states of a partition from memory, before a snapshot of the partition is restored.
+// Reset removes all event states of a partition from memory. A snapshot of the partition is restored next.
 func (v eventReducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	if v.partitions[p.ID] == nil {
 		v.partitions[p.ID] = new(eventPartition)
@@ -94,12 +94,12 @@ func (v eventReducer) MoveNode(p *shard.Partition, n uint32, from model.Namespac
 	v.partitions[p.ID].moveNode(n, from)
 }
 
-// Encode appends the events of a partition to a snapshot
+// Encode encodes the events of a partition and appends the bytes to a snapshot
 func (v eventReducer) Encode(p *shard.Partition, dst []byte) []byte {
 	return v.partitions[p.ID].encode(dst)
 }
 
-// Decode reads the events of a partition from a snapshot
+// Decode decodes the events of a partition from a snapshot
 func (v eventReducer) Decode(p *shard.Partition, d *shard.Decoder) { v.partitions[p.ID].decode(d) }
 
 // NewApplier returns the eventApplier of one worker goroutine
@@ -113,8 +113,8 @@ func (v *View) partitionOf(node model.NodeID) *eventPartition {
 	return nil
 }
 
-// eventApplier applies journal commits to the states of events; each worker goroutine of the shard has one. The shard
-// calls its exported methods (shard.Applier), with the mutex of p held.
+// eventApplier applies journal commits to the events of a partition. Each worker goroutine of the shard has one. The
+// shard calls its exported methods (shard.Applier), with the mutex of p held.
 type eventApplier struct {
 	*shard.Worker
 	view      *View
@@ -162,7 +162,7 @@ func (w *eventApplier) Record(r *wire.Record) {
 	}
 }
 
-// EndCommit passes the transitions of the commit to the dispatcher and other receivers
+// EndCommit passes the event changes of the commit to the dispatcher and other receivers
 func (w *eventApplier) EndCommit() {
 	if len(w.transitions) > 0 {
 		w.view.metrics.transitions.Add(float64(len(w.transitions)))
@@ -172,8 +172,8 @@ func (w *eventApplier) EndCommit() {
 	}
 }
 
-// checkOfDefinition returns the compiled check with this id, or nil if the id is unknown or belongs to another kind
-// of definition.
+// checkOfDefinition returns the compiled check with an id, or nil. It is nil if the id is unknown or belongs to
+// another kind of definition.
 func (w *eventApplier) checkOfDefinition(id model.DefinitionID) *model.CheckDefinition {
 	return w.Definition(id).AsCheck()
 }

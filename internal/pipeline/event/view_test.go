@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestMain runs the tests, random ones with 400 cases each unless -short is set.
+// TestMain runs the tests with 400 random cases each, or fewer under -short.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if checks := flag.Lookup("rapid.checks"); !testing.Short() && checks.Value.String() == checks.DefValue {
@@ -46,7 +46,7 @@ var plainCheckDefinitions = func() func(model.DefinitionID) *model.CheckDefiniti
 	}
 }()
 
-// newResultCommit returns a commit with one result.
+// newResultCommit returns a journal commit with one result.
 func newResultCommit(
 	t testing.TB, number uint64, node model.NodeID, definition model.DefinitionID, status model.Status, output string,
 ) *testCommit {
@@ -56,7 +56,7 @@ func newResultCommit(
 	return c
 }
 
-// TestFullQueueBlocksDeliver blocks the receiver of transitions and expects Deliver to wait until the receiver
+// TestFullQueueBlocksDeliver blocks the receiver of event changes, and expects Deliver to wait until the receiver
 // continues
 func TestFullQueueBlocksDeliver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -104,8 +104,8 @@ func TestFullQueueBlocksDeliver(t *testing.T) {
 	})
 }
 
-// TestLastNumbersCoverEveryStream checks that LastNumbers returns the last sequence numbers of the MaxStreams most
-// recently used streams.
+// TestLastNumbersCoverEveryStream expects the highest sequence number of each of an agent's recent series of results.
+// Of more than MaxStreams streams, only the newest count.
 func TestLastNumbersCoverEveryStream(t *testing.T) {
 	r := startView(t, viewOptions{Definitions: plainCheckDefinitions}, nil)
 	c := newCommit(1, time.Second, 0)
@@ -123,8 +123,7 @@ func TestLastNumbersCoverEveryStream(t *testing.T) {
 	}
 }
 
-// TestSlowWatchGetsNewestState changes an event often while its watch is not read, and expects the watch to return
-// only the newest state
+// TestSlowWatchGetsNewestState changes an event often without reading its watch, and expects only the newest state
 func TestSlowWatchGetsNewestState(t *testing.T) {
 	r := startView(t, viewOptions{Definitions: plainCheckDefinitions}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -159,8 +158,8 @@ func TestSlowWatchGetsNewestState(t *testing.T) {
 	}
 }
 
-// TestWatchWithTooManyPendingEventsIsClosed lets a watch collect more unread events than its limit and expects the
-// view to close it
+// TestWatchWithTooManyPendingEventsIsClosed leaves too many events of a watch unread, and expects the view to end the
+// watch. A watch is a subscription to changed events.
 func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 	const pending = 100
 	settings, err := queue.ParseSettings([]string{fmt.Sprint("watch-events=", pending), "watches=1"})
@@ -199,7 +198,8 @@ func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 	}
 }
 
-// TestPageTokenOfOtherIncarnationIsRefused checks that a page token from before a restore of the journal is refused.
+// TestPageTokenOfOtherIncarnationIsRefused expects an error for a page token from before the journal was restored or
+// repaired.
 func TestPageTokenOfOtherIncarnationIsRefused(t *testing.T) {
 	r := startView(t, viewOptions{Definitions: plainCheckDefinitions}, nil)
 	r.apply(newResultCommit(t, 1, 1, 10, 0, ""), newResultCommit(t, 2, 2, 10, 0, ""))
@@ -215,8 +215,8 @@ func TestPageTokenOfOtherIncarnationIsRefused(t *testing.T) {
 	}
 }
 
-// TestRestoredSnapshotsAreNotReplayed restarts after a planned stop, with every snapshot at the journal's head, and
-// expects no replay. Run may have begun before: what was restored is not applied again.
+// TestRestoredSnapshotsAreNotReplayed restarts after a planned stop, and expects no journal entry to be applied again.
+// Every snapshot is at the journal's head. Run may have begun before: what was restored is not applied again.
 func TestRestoredSnapshotsAreNotReplayed(t *testing.T) {
 	first := startView(t, viewOptions{Definitions: plainCheckDefinitions}, nil)
 	first.apply(newResultCommit(t, 1, 1, 10, 0, ""), newResultCommit(t, 2, 1, 10, 0, ""))
@@ -236,8 +236,8 @@ func TestRestoredSnapshotsAreNotReplayed(t *testing.T) {
 	}
 }
 
-// TestActionOnClosedProblemChangesNothing applies actions on closed problems and expects that neither the event nor a
-// later problem changes. An action that names no problem applies to the open one.
+// TestActionOnClosedProblemChangesNothing applies actions on closed problems, and expects no change of the event or a
+// later problem. An action that names no problem applies to the open one.
 func TestActionOnClosedProblemChangesNothing(t *testing.T) {
 	v := startView(t, viewOptions{Workers: 1, Definitions: func(model.DefinitionID) *model.CheckDefinition {
 		return &model.CheckDefinition{Definition: model.Definition{ID: 10, Unit: 1000}}
@@ -284,7 +284,7 @@ func TestActionOnClosedProblemChangesNothing(t *testing.T) {
 	}
 }
 
-// newGoldenView returns a view whose snapshot contains each kind of element once, for the golden file
+// newGoldenView returns a view whose snapshot has at least one element of each kind, for the golden file
 func newGoldenView(t testing.TB) *View {
 	r := replayCommits(t, map[model.DefinitionID]*model.CheckDefinition{
 		10: {Definition: model.Definition{ID: 10, Unit: 1000}, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}, Pipelines: []string{"alerts"}},
@@ -309,7 +309,7 @@ func newGoldenView(t testing.TB) *View {
 	return r.View
 }
 
-// TestSnapshotMatchesGoldenFile compares a snapshot with golden bytes.
+// TestSnapshotMatchesGoldenFile encodes a view's snapshot, and compares the bytes with a golden file.
 func TestSnapshotMatchesGoldenFile(t *testing.T) {
 	v := newGoldenView(t)
 	body, _ := v.Snapshot(1, nil)
@@ -318,8 +318,8 @@ func TestSnapshotMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, golden, got, "a new SectionVersion")
 }
 
-// TestSnapshotOfOtherVersionIsRefused restores snapshots with an unknown version, section name or section version,
-// and expects an error. The partition stays empty.
+// TestSnapshotOfOtherVersionIsRefused restores snapshots of unknown versions or sections, and expects an error. The
+// partition stays empty.
 func TestSnapshotOfOtherVersionIsRefused(t *testing.T) {
 	body, _ := newGoldenView(t).Snapshot(1, nil)
 	name := bytes.Index(body, []byte("events"))
@@ -340,7 +340,7 @@ func TestSnapshotOfOtherVersionIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzRestore restores random bytes as a snapshot: it fills the partition, or returns an error and leaves it empty.
+// FuzzRestore restores random bytes as a snapshot, and expects an error with an empty partition, or no error.
 func FuzzRestore(f *testing.F) {
 	body, _ := newGoldenView(f).Snapshot(1, nil)
 	f.Add(body)
@@ -365,8 +365,8 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// TestTombstonesExpireAfterSpoolAge expects the tombstone of a removed check to last as long as agents' spools may
-// still have results of it
+// TestTombstonesExpireAfterSpoolAge removes checks, and expects their removal marks (tombstones) to expire after the
+// spool age. Until then, agents' spools may still have results of the checks.
 func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 	forget := func(number uint64, after time.Duration) *testCommit {
 		c := newCommit(number, time.Second, after)
@@ -397,8 +397,8 @@ func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 	}
 }
 
-// TestRemainingAbsence expects another machine to take over a node's name only after the node was silent for the
-// keepalive timeout plus the reconnect grace
+// TestRemainingAbsence computes how long a silent node's name stays protected from another machine. Another machine
+// may take it over after the keepalive timeout plus the reconnect grace.
 func TestRemainingAbsence(t *testing.T) {
 	now := time.Unix(10_000, 0)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }

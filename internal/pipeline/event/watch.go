@@ -23,13 +23,13 @@ type watcherSet struct {
 	list        []*watcher
 }
 
-// eventKey identifies one event
+// eventKey identifies one event by its node and its check or trigger
 type eventKey struct {
 	node   model.NodeID
 	source model.Source
 }
 
-// configureLimits sets the limits for open watches and for their pending events, and registers both as queues
+// configureLimits sets the limits for open watches and their pending events. It registers both as queues.
 func (x *watcherSet) configureLimits(queues *queue.Registry) {
 	most, full := queues.Bounds("watches")
 	pending, slow := queues.Bounds("watch-events")
@@ -82,7 +82,8 @@ type watcher struct {
 	overrun bool
 }
 
-// reportChange reports a changed event state to all watchers. The caller holds the partition's lock.
+// reportChange reports a changed event to every watcher whose query selects the event. The caller holds the
+// partition's lock.
 func (x *watcherSet) reportChange(p *eventPartition, id uint32) {
 	if !x.hasWatchers.Load() {
 		return
@@ -94,7 +95,8 @@ func (x *watcherSet) reportChange(p *eventPartition, id uint32) {
 	}
 }
 
-// queueChange queues a changed event for the watcher if its query selects the event; a full queue ends the watch.
+// queueChange adds a changed event to the watcher's pending events if the query selects the event. A full queue ends
+// the watch.
 func (w *watcher) queueChange(p *eventPartition, id uint32) {
 	s := p.slots.slot(id)
 	if !w.query.selectsIDs(p, s) {
@@ -149,7 +151,7 @@ func (v *View) Watch(ctx context.Context, q Query) (<-chan State, error) {
 	return out, nil
 }
 
-// serveWatch sends the changed event states that a watch collects to its channel until ctx ends
+// serveWatch sends the changed events of a watch to its channel until ctx ends
 func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
 	var keys []eventKey
 	for {
@@ -186,7 +188,7 @@ func (v *View) serveWatch(ctx context.Context, w *watcher, out chan<- State) {
 	}
 }
 
-// removeWatcher ends a watch.
+// removeWatcher ends one subscription (watch) to changed events.
 func (x *watcherSet) removeWatcher(w *watcher) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

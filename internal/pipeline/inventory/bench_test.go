@@ -23,8 +23,9 @@ const (
 	fleetPackages = 364 // of each node, as an inventory of Debian 12 has
 )
 
-// fleetInventory returns the packages of one node of a fleet: six releases with 3,000 packages each in three versions; 300 packages are
-// installed everywhere, the others differ from node to node. openssl is old on every hundredth node.
+// fleetInventory returns random packages of one node in a test fleet. The fleet has six releases with 3,000 packages
+// each in three versions. 300 packages are installed everywhere, the others differ from node to node. openssl is old
+// on every hundredth node.
 func fleetInventory(r *rand.Rand, id int) []inventory.Entry {
 	release := id % 6
 	list := make([]inventory.Entry, 0, fleetPackages)
@@ -44,7 +45,7 @@ func fleetInventory(r *rand.Rand, id int) []inventory.Entry {
 	return list
 }
 
-// newFleetView returns an inventory view that holds the inventories of the simulated fleet.
+// newFleetView returns an inventory view with the inventories of the simulated fleet.
 func newFleetView(t testing.TB) *View {
 	v := New(shard.New(shard.Options{}))
 	r := rand.New(rand.NewPCG(1, 1))
@@ -60,8 +61,8 @@ func newFleetView(t testing.TB) *View {
 	return v
 }
 
-// TestMemoryOfTheFleet expects the memory for the inventories of 20,000 nodes with 364 packages each to stay below a
-// limit.
+// TestMemoryOfTheFleet loads the inventories of 20,000 nodes, and expects their memory below a limit. Each node has
+// 364 packages.
 func TestMemoryOfTheFleet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("applies seven million entries")
@@ -106,8 +107,8 @@ func TestMemoryOfTheFleet(t *testing.T) {
 	runtime.KeepAlive(v)
 }
 
-// BenchmarkDay measures a day in which each node of the fleet updates two packages to the newest version: the bytes in the journal, and those that
-// stay in memory and in snapshots for the history of the node.
+// BenchmarkDay updates two packages on each node, and measures how much the inventory history grows. It reports the
+// bytes in the journal, in memory and in snapshots.
 func BenchmarkDay(b *testing.B) {
 	v := newFleetView(b)
 	heap := func() int64 {

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// dictionary stores each distinct inventory entry of all nodes (such as a package with its version) once, under an id.
-// An id whose last reference is released is given to another entry. Ids depend on the order in which partitions are
-// applied; so no snapshot has them.
+// dictionary stores each distinct inventory entry of all nodes once, under an id. An example of an entry is a package
+// with its version. An id whose last reference is released is given to another entry. Ids depend on the order in which
+// partitions are applied; so no snapshot has them.
 type dictionary struct {
 	mu       sync.RWMutex
 	ids      map[inventory.Entry]uint32
@@ -22,7 +22,7 @@ type dictionary struct {
 	assigned atomic.Uint64             // ids given so far
 }
 
-// slot is an entry in the dictionary, with the number of its references.
+// slot is one entry in the dictionary, such as a package, with the number of its uses.
 type slot struct {
 	entry    inventory.Entry
 	hash     uint64
@@ -35,10 +35,11 @@ func newDictionary() *dictionary {
 	return &dictionary{ids: map[inventory.Entry]uint32{}, sizes: map[model.NamespaceID]int{}}
 }
 
-// maxIDs bounds the ids, because differences need one bit of them.
+// maxIDs limits the ids of entries, because differences need one bit of each id.
 const maxIDs = math.MaxInt32
 
-// acquireLocked returns the id of an entry, and adds a reference; the caller holds the lock.
+// acquireLocked returns the id of an inventory entry such as a package, and counts one more use. The caller holds the
+// lock.
 func (d *dictionary) acquireLocked(e inventory.Entry) uint32 {
 	id, ok := d.ids[e]
 	if !ok {
@@ -57,7 +58,8 @@ func (d *dictionary) acquireLocked(e inventory.Entry) uint32 {
 	return id
 }
 
-// releaseLocked removes one reference to an id, and frees an id without references; the caller holds the lock.
+// releaseLocked counts one use less of an inventory entry, and frees the id of an unused entry. The caller holds the
+// lock.
 func (d *dictionary) releaseLocked(id uint32) {
 	s := &d.slots[id]
 	if s.refs--; s.refs == 0 {
@@ -67,7 +69,7 @@ func (d *dictionary) releaseLocked(id uint32) {
 	}
 }
 
-// entries returns the entries with these ids.
+// entries returns the inventory entries of a list of ids.
 func (d *dictionary) entries(ids []uint32) []inventory.Entry {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

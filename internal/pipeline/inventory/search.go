@@ -8,15 +8,15 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// Search finds nodes by terms: conditions on one inventory entry, such as on the version of a package. A term is
-// evaluated once for each distinct entry of the fleet, and again for those that are new since. A Search is not safe for
+// Search finds nodes by conditions on one inventory entry, such as on the version of a package. A term is evaluated
+// once for each distinct entry of the fleet, and again for those that are new since. A Search is not safe for
 // concurrent use.
 type Search struct {
 	view *View
 	sets map[*where.EntryTerm]*entrySet
 }
 
-// entrySet has the ids of the distinct inventory entries that match a term (a condition on one entry).
+// entrySet has the ids of the inventory entries that match a search condition.
 type entrySet struct {
 	assigned uint64 // dictionary.assigned when the set was complete
 	bits     []uint64
@@ -24,16 +24,18 @@ type entrySet struct {
 	count    int
 }
 
-// fewIDs is the number of ids up to which a binary search for each is faster than a look at each entry of a node.
+// fewIDs is the largest number of ids for a binary search per id. For more ids, a look at each entry of a node is
+// faster.
 const fewIDs = 16
 
-// NewSearch returns an empty Search over the inventories of the view; it evaluates a term when HasEntry first gets it.
+// NewSearch returns an empty Search over the inventories of the view. It evaluates a condition when HasEntry first
+// gets it.
 func (v *View) NewSearch() *Search {
 	return &Search{view: v, sets: map[*where.EntryTerm]*entrySet{}}
 }
 
-// HasEntry reports whether a node's inventory has an entry that matches a term; known is false if the node has no
-// inventory.
+// HasEntry reports whether any package or other entry of a node's inventory matches a condition. known is false if the
+// node has no inventory.
 func (s *Search) HasEntry(id model.NodeID, t *where.EntryTerm) (found, known bool) {
 	set := s.sets[t]
 	if set == nil {
@@ -57,7 +59,8 @@ func (s *Search) HasEntry(id model.NodeID, t *where.EntryTerm) (found, known boo
 	}
 }
 
-// update evaluates the term on those inventory entries that nodes have reported since the last update.
+// update adds the new entries of the dictionary that match the search condition to the set. They are the entries that
+// nodes have reported since the last update.
 func (x *entrySet) update(d *dictionary, t *where.EntryTerm) {
 	if x.assigned == d.assigned.Load() {
 		return
@@ -100,7 +103,7 @@ func (x *entrySet) update(d *dictionary, t *where.EntryTerm) {
 	}
 }
 
-// contains reports whether one of a node's ids, which are ascending, is in the set.
+// contains reports whether the set has one of a node's ids. The ids are ascending.
 func (x *entrySet) contains(ids []uint32) bool {
 	if x.count <= fewIDs {
 		return slices.ContainsFunc(x.ids, func(id uint32) bool { return has(ids, id) })

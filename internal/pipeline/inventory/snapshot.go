@@ -83,7 +83,7 @@ func (p *partition) encode(d *dictionary, b []byte) []byte {
 	return b
 }
 
-// decode reads the inventories of the partition from a snapshot; the partition is empty and the shard has already
+// decode reads the inventories of a partition from a snapshot. The partition is empty and the shard has already
 // decoded its nodes.
 func (p *partition) decode(dictionary *dictionary, d *shard.Decoder) {
 	var entries []inventory.Entry

@@ -32,7 +32,7 @@ type partition struct {
 	nodes []node // by the shard's index of the node
 }
 
-// node is the inventory of a node.
+// node is the inventory of a node as stored in memory, with its history.
 type node struct {
 	ids      []uint32 // of its entries, ascending
 	history  []difference
@@ -49,30 +49,30 @@ type difference struct {
 	id uint32 // of the entry; the highest bit is set if it went
 }
 
-// went is the bit of difference.id for an entry that went.
+// went is the bit of difference.id that marks a removed entry.
 const went = 1 << 31
 
-// Bounds of the history of a node.
+// Bounds of the change history of a node.
 const (
 	historyAge = 31 * 24 * time.Hour
 	maxHistory = 500 // differences
 )
 
-// MaxNamespaceEntries bounds the entries of all nodes of a namespace.
+// MaxNamespaceEntries limits the inventory entries of all nodes of a namespace.
 const MaxNamespaceEntries = 40_000_000
 
-// New returns an empty view and registers it as a reducer of a shard.
+// New returns an empty inventory view and registers the view as a reducer of a shard.
 func New(s *shard.Shard) *View {
 	v := &View{shard: s, dictionary: newDictionary(), changed: make(chan struct{}, 1), changes: map[model.NodeID]uint32{}}
 	s.Add(reducer{v})
 	return v
 }
 
-// Changed returns the channel that receives a value when TakeChanges has new changes.
+// Changed returns a channel that signals new inventory changes for TakeChanges.
 func (v *View) Changed() <-chan struct{} { return v.changed }
 
-// TakeChanges returns, for each node, the inventory sections (such as packages) that changed since the last call, as a
-// bit set of inventory.Section.Bit.
+// TakeChanges returns the inventory sections, such as packages, with changes since the last call. They come per node,
+// as a bit set of inventory.Section.Bit.
 func (v *View) TakeChanges() map[model.NodeID]uint32 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -81,7 +81,8 @@ func (v *View) TakeChanges() map[model.NodeID]uint32 {
 	return changes
 }
 
-// read calls fn with the inventory of a node and the partition's mutex held; it does nothing if the node has no inventory.
+// read calls fn with the inventory of a node while the partition is locked. It does nothing if the node has no
+// inventory.
 func (v *View) read(id model.NodeID, fn func(*node)) {
 	of := v.shard.PartitionOf(id)
 	if of == nil {
@@ -114,7 +115,7 @@ type Inventory struct {
 	Stale    bool              // a change is lost: the agent's next complete inventory repairs that
 }
 
-// Inventory returns the inventory of a node; ok is false if the node has none.
+// Inventory returns the inventory of a node. ok is false if the node has none.
 func (v *View) Inventory(id model.NodeID) (x Inventory, ok bool) {
 	v.read(id, func(n *node) {
 		ok = true
@@ -124,7 +125,7 @@ func (v *View) Inventory(id model.NodeID) (x Inventory, ok bool) {
 	return x, ok
 }
 
-// Difference has the entries that were added and removed at one time.
+// Difference has the inventory entries that were added and removed at one time.
 type Difference struct {
 	At             time.Time
 	Added, Removed []inventory.Entry
@@ -154,8 +155,8 @@ func (v *View) History(id model.NodeID, since time.Time) (list []Difference) {
 	return list
 }
 
-// Admit validates a change of an inventory before it is written to the journal: its form, and the namespace's limit of entries. It returns
-// the reason for a refusal, or an empty text.
+// Admit checks that an agent's inventory change is valid before the journal stores the change. It tests the form, and
+// the namespace's limit of entries. It returns the reason for a refusal, or an empty text.
 func (v *View) Admit(namespace model.NamespaceID, body []byte) (reason string) {
 	var x wire.Inventory
 	if err := x.Decode(body); err != nil {
@@ -176,7 +177,7 @@ func (v *View) Admit(namespace model.NamespaceID, body []byte) (reason string) {
 	return ""
 }
 
-// reducer applies journal entries to a View; it implements shard.Reducer.
+// reducer applies journal entries to a View. It implements shard.Reducer.
 type reducer struct{ *View }
 
 // SectionVersion is the version of the inventory view's section in snapshots.
@@ -187,12 +188,12 @@ func (reducer) Section() shard.Section {
 	return shard.Section{Name: "inventory", Version: SectionVersion}
 }
 
-// Claims lists the kinds of signals that the reducer applies: changes of inventories.
+// Claims tells the shard that the reducer wants the agents' messages about changed inventories.
 func (reducer) Claims() shard.Claims {
 	return shard.Claims{Signals: []wire.SignalKind{wire.SignalInventory}}
 }
 
-// Reset removes all inventories of a partition from memory, before a snapshot of the partition is restored. The nodes
+// Reset removes all inventories of a partition from memory. A snapshot of the partition is restored next. The nodes
 // have released their entries.
 func (v reducer) Reset(p *shard.Partition, _ *expect.Engine) {
 	v.partitions[p.ID] = partition{Partition: p}
@@ -225,7 +226,7 @@ func (v *View) remove(namespace model.NamespaceID, n *node) {
 	*n = node{}
 }
 
-// MoveNode counts the inventory entries of a node in its new namespace instead of the old one.
+// MoveNode moves the number of a node's inventory entries to the total of its new namespace.
 func (v reducer) MoveNode(p *shard.Partition, n uint32, from model.NamespaceID) {
 	d, size := v.dictionary, len(v.partitions[p.ID].nodes[n].ids)
 	d.mu.Lock()
@@ -249,7 +250,7 @@ func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
 	return &applier{Worker: w, view: v.View, changes: map[model.NodeID]uint32{}}
 }
 
-// applier applies journal commits to the view; each worker of the shard has one.
+// applier applies journal commits to the inventories. Each worker of the shard has one.
 type applier struct {
 	*shard.Worker
 	view    *View
@@ -260,8 +261,9 @@ type applier struct {
 // EnterPartition selects the partition to which the next entries of the commit belong.
 func (w *applier) EnterPartition(p *shard.Partition) { w.p = &w.view.partitions[p.ID] }
 
-// Signal applies a change of an inventory to the inventory of the node. A difference to another inventory than the node
-// has is late: it leaves the inventory stale, and the agent sends a complete one at the start of its next session.
+// Signal applies an agent's message about a changed inventory to the inventory of its node. A difference to another
+// inventory than the node has is late: it leaves the inventory stale, and the agent sends a complete one at the start
+// of its next session.
 func (w *applier) Signal(n uint32, s *wire.Signal, _ *shard.Arrival) shard.Outcome {
 	var x wire.Inventory
 	if err := x.Decode(s.Body); err != nil || x.Complete && len(x.Removed) > 0 {
@@ -301,9 +303,9 @@ func (w *applier) Signal(n uint32, s *wire.Signal, _ *shard.Arrival) shard.Outco
 	return shard.Applied
 }
 
-// applyLocked applies a change to the inventory of a node, and returns the new inventory; the caller holds the lock. It
-// acquires the ids of entries that the node did not have, and releases none. ok is false, and nothing is acquired, for
-// a change that its sum contradicts.
+// applyLocked applies a change to the entry ids of a node's inventory, and returns the new ids. The caller holds the
+// lock. It acquires the ids of entries that the node did not have, and releases none. ok is false, and nothing is
+// acquired, for a change that its sum contradicts.
 func (d *dictionary) applyLocked(of *node, x *wire.Inventory) (next node, ok bool) {
 	gone := make(map[uint32]bool, len(x.Removed))
 	if !x.Complete {
@@ -365,8 +367,8 @@ func has(ids []uint32, id uint32) bool {
 	return ok
 }
 
-// recordHistoryLocked adds the added and removed entries to the history of a node, and drops the oldest ones above its limit; the caller
-// holds the lock of the dictionary.
+// recordHistoryLocked adds changed entries to the inventory history of a node, and drops the oldest above its limit.
+// The caller holds the lock of the dictionary.
 func (w *applier) recordHistoryLocked(n *node, added, removed []uint32) {
 	d, at := w.view.dictionary, uint32(w.Received/int64(time.Second))
 	byEntry := func(x, y uint32) int { return strings.Compare(string(d.slots[x].entry), string(d.slots[y].entry)) } // not by id: a replay gives others
@@ -396,10 +398,10 @@ func (w *applier) recordHistoryLocked(n *node, added, removed []uint32) {
 // Record does nothing, because no journal record concerns inventories.
 func (*applier) Record(*wire.Record) {}
 
-// Gap does nothing, because the checksum in the next change of the inventory shows that a change was lost.
+// Gap does nothing when an agent's messages are lost, because the next change's checksum reveals the loss.
 func (*applier) Gap(uint32, *wire.Gap) {}
 
-// Forget removes the inventory of a node when a journal record says that the node was removed.
+// Forget removes the inventory of a node that was deleted.
 func (w *applier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	if m.Check != 0 || id == 0 || n == shard.NoNode {
 		return
@@ -411,10 +413,10 @@ func (w *applier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 // Life does nothing, because inventories do not depend on a node's connection.
 func (*applier) Life(uint32, shard.LifeChange) {}
 
-// Period returns zero, because the view sets no deadlines.
+// Period returns zero, because inventories have no time-outs.
 func (*applier) Period(uint32) int64 { return 0 }
 
-// Expire does nothing, because the view sets no deadlines.
+// Expire does nothing, because inventories have no time-outs.
 func (*applier) Expire([]uint32) {}
 
 // EndCommit makes the inventories that the commit changed available to TakeChanges.

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testView is a view on a shard of its own, and the commits that it has applied.
+// testView is a test view on its own shard, with the commits that the view has applied.
 type testView struct {
 	*View
 	commits []journal.Commit
@@ -31,10 +31,10 @@ func newTestView() *testView {
 	return &testView{View: New(shard.New(shard.Options{})), numbers: map[model.NodeID]uint64{}}
 }
 
-// testPartition returns the partition of a node in these tests.
+// testPartition returns the partition of a node in the tests of the package.
 func testPartition(id model.NodeID) model.Partition { return model.Partition(id % 3) }
 
-// apply applies one journal record as a commit.
+// apply applies one journal record as a test commit.
 func (v *testView) apply(t testing.TB, partition model.Partition, record []byte) {
 	t.Helper()
 	number := uint64(len(v.commits) + 1)
@@ -54,8 +54,8 @@ func (v *testView) send(t testing.TB, id model.NodeID, x *wire.Inventory) {
 	v.apply(t, testPartition(id), append(wire.AppendBatchRecord(nil, id), body...))
 }
 
-// change returns the message by which an agent reports a changed inventory: the difference between before and after or,
-// if complete is true, all of after.
+// change returns an agent's message about a changed inventory, for tests. It has the difference between before and
+// after or, if complete is true, all of after.
 func change(complete bool, before, after []inventory.Entry) *wire.Inventory {
 	if complete {
 		before = nil
@@ -76,8 +76,9 @@ func pkg(name, version string) inventory.Entry {
 	return inventory.New(inventory.Packages, name, version, "amd64", inventory.Deb)
 }
 
-// TestChangesOfInventories applies random changes, losses and removals of inventories, and compares the view with a
-// simple reference, with a view restored from a snapshot, and with the dictionary's reference counts.
+// TestChangesOfInventories applies random changes and removals of inventories, and compares the view with a simple
+// reference. It also compares a view restored from a snapshot, and the dictionary's reference counts. Some changes are
+// lost.
 func TestChangesOfInventories(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -158,8 +159,7 @@ func TestChangesOfInventories(t *testing.T) {
 	}
 }
 
-// checkReferences fails the test if the dictionary's reference counts differ from the ids that inventories and histories
-// contain.
+// checkReferences compares the dictionary's reference counts with the ids in inventories and histories.
 func (v *View) checkReferences(t *testing.T) {
 	t.Helper()
 	want, size := map[uint32]uint32{}, 0
@@ -187,7 +187,7 @@ func (v *View) checkReferences(t *testing.T) {
 	}
 }
 
-// TestMalformedChangesLeaveTheInventory sends changes that contradict themselves or the inventory, and expects the inventory
+// TestMalformedChangesLeaveTheInventory sends changes that contradict the stored inventory, and expects the inventory
 // to stay unchanged.
 func TestMalformedChangesLeaveTheInventory(t *testing.T) {
 	v := newTestView()
@@ -217,7 +217,7 @@ func TestMalformedChangesLeaveTheInventory(t *testing.T) {
 	}
 }
 
-// TestHistoryIsBounded applies more changes than the history of a node may have, and expects the oldest ones to be dropped.
+// TestHistoryIsBounded applies more changes than a node's history may have, and expects the oldest to go.
 func TestHistoryIsBounded(t *testing.T) {
 	v := newTestView()
 	before := []inventory.Entry{pkg("a", "0")}
@@ -240,7 +240,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	v.checkReferences(t)
 }
 
-// TestSearchFindsEntries searches while ids of removed entries are reused for others, and expects the right nodes.
+// TestSearchFindsEntries searches while new entries reuse the ids of removed entries, and expects the right nodes.
 func TestSearchFindsEntries(t *testing.T) {
 	v := newTestView()
 	older, err := where.CompileSearch(`inventory.packages.exists(p, p.name == "openssl" && older(p, "3.0.11-1~deb12u2"))`)
@@ -278,7 +278,7 @@ func TestSearchFindsEntries(t *testing.T) {
 	}
 }
 
-// TestSectionMatchesGoldenFile compares an encoded section with golden bytes.
+// TestSectionMatchesGoldenFile encodes inventories for a snapshot, and compares the bytes with a golden file.
 func TestSectionMatchesGoldenFile(t *testing.T) {
 	v := newTestView()
 	first := []inventory.Entry{inventory.New(inventory.System, "kernel", "6.1"), pkg("tar", "1.34")}
@@ -287,8 +287,8 @@ func TestSectionMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, "testdata/section-v1.hex", hex.Dump(v.partitions[0].encode(v.dictionary, nil)), "a new SectionVersion")
 }
 
-// FuzzDecodeSection decodes random bytes as the snapshot section of a partition with two nodes, and expects an error or
-// a section that encodes and decodes again to the same bytes.
+// FuzzDecodeSection decodes random bytes as a partition's inventories, and expects an error or equal bytes after
+// encoding. The partition has two nodes.
 func FuzzDecodeSection(f *testing.F) {
 	seed := newTestView()
 	seed.send(f, 3, change(true, nil, []inventory.Entry{pkg("tar", "1.34"), pkg("vim", "9")}))

@@ -16,8 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// metricApplier applies journal commits to the metric view (the state of all items and triggers); each worker of the
-// shard has one
+// metricApplier applies journal commits to the states of all items and triggers. Each worker of the shard has one.
 type metricApplier struct {
 	*shard.Worker
 	view        *View
@@ -58,7 +57,8 @@ func (w *metricApplier) EnterPartition(p *shard.Partition) {
 	w.enterSamples()
 }
 
-// Signal applies the measured values in a value block of an agent, or stores the numbers in a result of a check.
+// Signal applies one agent's measured values, or the numbers in a result of a check. The values come in a value block.
+// Numbers of checks are only stored.
 func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
 	if n != w.charge.node {
 		w.charge.end(w.Worker)
@@ -114,14 +114,14 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 	return shard.Applied
 }
 
-// refuse logs a value block that cannot be decoded, and returns the outcome Malformed
+// refuse logs a block of values that cannot be decoded, and counts the block as malformed
 func (w *metricApplier) refuse(node *shard.Node, from *shard.Arrival, err error) shard.Outcome {
 	w.Logger().Error("value block in the journal cannot be read and is left out", "commit", w.Position.Number, "node", node.ID, "number", from.Number, "error", err)
 	return shard.Malformed
 }
 
-// unitOf returns the state of a Template on a node, and creates it if it is missing. Live values with another
-// definition or other macros than the state's put these in force; values from the backlog do not. A node that changes them too often
+// unitOf returns a node's state of a Template, and creates a missing state. Live values with another definition or
+// other macros than the state's put these in force; values from the backlog do not. A node that changes them too often
 // keeps those that it has for a while.
 func (w *metricApplier) unitOf(n uint32, of *model.TemplateDefinition, macros string, lane wire.Lane) *unitState {
 	node := &w.p.nodes[n]
@@ -138,8 +138,8 @@ func (w *metricApplier) unitOf(n uint32, of *model.TemplateDefinition, macros st
 	return w.makeItems(n, u)
 }
 
-// replaceUnit replaces the state of a Template on a node by one for the Template's present version and entities, which keeps the
-// values of unchanged items.
+// replaceUnit replaces a node's state of a Template after an edit, or after discovery of an entity. The new state
+// keeps the values of unchanged items.
 func (w *metricApplier) replaceUnit(n uint32, old *unitState, of *template, found []*discovery.State) *unitState {
 	node := &w.p.nodes[n]
 	at, _ := node.unit(of.Unit)
@@ -162,8 +162,8 @@ func (w *metricApplier) replaceUnit(n uint32, old *unitState, of *template, foun
 	return u
 }
 
-// applyValue preprocesses one raw value of an item and applies the result, also to the items that are computed from
-// it
+// applyValue preprocesses one raw value of an item and applies the result. Items that are computed from the value
+// follow.
 func (w *metricApplier) applyValue(n uint32, u *unitState, position int, raw item.Sample) {
 	of, s := &u.items[position], &u.slots[position]
 	if of.chain == nil {
@@ -178,7 +178,8 @@ func (w *metricApplier) applyValue(n uint32, u *unitState, position int, raw ite
 	w.applyOutcome(n, u, position, raw.At, value, err)
 }
 
-// applyFailure applies the error of an item's collection, which a preprocessing step may replace by a value
+// applyFailure applies the error of an item's collection to the item. A preprocessing step may replace the error by a
+// value.
 func (w *metricApplier) applyFailure(n uint32, u *unitState, position int, at int64, reason string) {
 	of, s := &u.items[position], &u.slots[position]
 	if of.chain == nil {
@@ -189,8 +190,8 @@ func (w *metricApplier) applyFailure(n uint32, u *unitState, position int, at in
 	w.applyOutcome(n, u, position, at, value, err)
 }
 
-// applyOutcome applies a preprocessed value (or its error) to the item, to the items computed from it, and to the
-// triggers. Kind None without error is a value that a step discarded.
+// applyOutcome applies a preprocessed value or its error to the item. It then updates the items and triggers that use
+// the value. Kind None without error is a value that a step discarded.
 func (w *metricApplier) applyOutcome(n uint32, u *unitState, position int, at int64, value item.Value, err error) {
 	of, s := &u.items[position], &u.slots[position]
 	if err != nil {
@@ -232,12 +233,11 @@ const (
 	maxReason = 2 << 10  // of the reason why an item has no value
 )
 
-// copyText returns a copy of the first `most` bytes of a text. The text may be a part of a block, whose memory is used
+// copyText copies at most the first `most` bytes of a text. The text may be a part of a block, whose memory is used
 // again.
 func copyText(text string, most int) string { return strings.Clone(model.Truncate(text, most)) }
 
-// applyDependents applies the value of a master item to its dependent items, which share the parsed form of the
-// value.
+// applyDependents applies the value of a master item to its dependent items. All share the parsed form of the value.
 func (w *metricApplier) applyDependents(n uint32, u *unitState, dependents []int, master item.Sample) {
 	parsed := &w.parsed
 	parsed.Reset(master)
@@ -264,12 +264,12 @@ func (w *metricApplier) applyDependents(n uint32, u *unitState, dependents []int
 	}
 }
 
-// maxChanges bounds the verdicts by successive signals of a node in a commit. A batch may have a value in two bytes, and a
-// verdict for each would cost the server a thousand times as much.
+// maxChanges limits how many verdicts the successive signals of one node make in one commit. A batch may have a value
+// in two bytes, and a verdict for each would cost the server a thousand times as much.
 const maxChanges = 1000
 
-// judge adds a value to the windows of a trigger (the values that its expressions read) and evaluates the trigger. A
-// node that has made its verdicts of this commit waits for an evaluation until its next batch.
+// judge adds a value to a trigger's recent values and evaluates the trigger. A node that has made its verdicts of this
+// commit waits for an evaluation until its next batch.
 func (w *metricApplier) judge(n uint32, u *unitState, i, position int, s item.Sample) {
 	if began := w.beginCost(); !began.IsZero() {
 		defer w.endCost(costKey{kind: TriggerCost, template: u.Unit, name: u.Triggers[i].Name}, began)
@@ -286,8 +286,8 @@ func (w *metricApplier) judge(n uint32, u *unitState, i, position int, s item.Sa
 	}
 }
 
-// evaluate evaluates a trigger at a time, and creates a verdict (a record of the trigger's changed state) if its
-// state changes. A true problem expression always wins over the recovery expression; an unknown one changes nothing.
+// evaluate evaluates a trigger at a given time, and records any change of its state. A verdict is the record of the
+// changed state. A true problem expression always wins over the recovery expression; an unknown one changes nothing.
 func (w *metricApplier) evaluate(n uint32, u *unitState, i int, now int64) {
 	of, state := &u.template.triggers[i], &u.triggers[i]
 	result, reason := of.problem.Eval(state.problem, now)
@@ -310,8 +310,8 @@ func (w *metricApplier) evaluate(n uint32, u *unitState, i int, now int64) {
 	w.addVerdict(n, wire.Verdict{Definition: u.ID, Trigger: u.Triggers[i].Name, Problem: is, Severity: u.Triggers[i].Severity, Executed: now, Output: []byte(u.verdictText(i, is))})
 }
 
-// verdictText returns the output of a trigger's event: the expression that changed the trigger's state, with the last values
-// of its items. A recovery without an expression of its own has the values alone.
+// verdictText returns the output of a trigger's event after a change of the trigger. It is the expression that changed
+// the trigger, with the last values of its items. A recovery without an expression of its own has the values alone.
 func (u *unitState) verdictText(i int, problem bool) string {
 	var b strings.Builder
 	of, text := u.template.triggers[i].problem, u.Triggers[i].Expression
@@ -348,7 +348,7 @@ func (u *unitState) expressionText(expression string) string {
 // maxVerdictText bounds the output of a verdict, in bytes.
 const maxVerdictText = 1024
 
-// addVerdict adds the changed state of a trigger to the verdicts that are not yet in the journal
+// addVerdict queues the changed state of a trigger for the journal
 func (w *metricApplier) addVerdict(n uint32, v wire.Verdict) {
 	v.Commit, v.Index = w.Position.Number, w.verdicts
 	w.verdicts++
@@ -357,8 +357,8 @@ func (w *metricApplier) addVerdict(n uint32, v wire.Verdict) {
 	w.hasVerdicts = true
 }
 
-// Record applies one journal entry: it stores its samples, holds or releases discovered items or, if the entry is the new state of a
-// trigger, removes that state from those that wait to be written.
+// Record applies one journal record, such as a trigger change, to the items and triggers. It stores samples, holds or
+// releases discovered items, or removes a recorded verdict from the verdicts that wait to be written.
 func (w *metricApplier) Record(r *wire.Record) {
 	switch r.Kind {
 	case wire.RecordSamples:
@@ -370,8 +370,8 @@ func (w *metricApplier) Record(r *wire.Record) {
 	}
 }
 
-// removeRecorded removes a verdict that the journal has, and all older ones, from the pending verdicts. Another release may have judged
-// otherwise before the restart: its verdicts stay, and the triggers go on from them.
+// removeRecorded removes a trigger change that the journal has recorded, and all older changes, from the queue.
+// Another release may have judged otherwise before the restart: its verdicts stay, and the triggers go on from them.
 func (w *metricApplier) removeRecorded(node model.NodeID, last *wire.Verdict) {
 	recorded, known := 0, false
 	for recorded < len(w.p.pending) {
@@ -394,8 +394,8 @@ func (w *metricApplier) removeRecorded(node model.NodeID, last *wire.Verdict) {
 	}
 }
 
-// resumeTrigger sets the state of a trigger as the journal recorded it, so that the next evaluation makes a verdict
-// only if it decides otherwise. An alert of a rule has no Template.
+// resumeTrigger sets the state of a trigger to the state in the journal. The next evaluation makes a verdict only for
+// another decision. An alert of a rule has no Template.
 func (p *metricPartition) resumeTrigger(node model.NodeID, of *model.TemplateDefinition, v *wire.Verdict, problem bool) {
 	n, ok := p.Find(node)
 	if !ok || of == nil {
@@ -416,10 +416,10 @@ func (p *metricPartition) resumeTrigger(node model.NodeID, of *model.TemplateDef
 	}
 }
 
-// Gap does nothing, because the shard already counts lost values.
+// Gap does nothing, because the shard itself counts lost values.
 func (w *metricApplier) Gap(uint32, *wire.Gap) {}
 
-// Forget deletes the state of the Templates that a record says to forget, on one or all nodes
+// Forget deletes the state of removed Templates on one or all nodes
 func (w *metricApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	w.view.discoveries.Add(1)
 	for _, n := range w.p.MarkedNodes(id, n) {
@@ -437,10 +437,11 @@ func (w *metricApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 // Life does nothing, because items do not depend on a node's connection.
 func (w *metricApplier) Life(uint32, shard.LifeChange) {}
 
-// Period returns zero, because deadlines of triggers have no fixed period
+// Period returns zero, because deadlines of triggers have no fixed time-out
 func (w *metricApplier) Period(uint32) int64 { return 0 }
 
-// setDeadline sets a node's deadline to the next time at which a formula is due or a time function may change one of its triggers
+// setDeadline sets the next time at which a node's formulas and time functions are evaluated. A time function is part
+// of a trigger and may change without new values.
 func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
 	next, soonest, now := int64(0), int64(1), w.p.nodes[n].valueTime(w.Received, w.Listening)
 	for _, u := range node.units {
@@ -472,7 +473,8 @@ func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
 	w.p.deadlines.Set(n, w.Listening+max(next-now, soonest))
 }
 
-// recoveryDeadline returns the next time at which a recovery expression may change without new values; zero: never
+// recoveryDeadline returns the next time at which a recovery expression may change without new values. Zero means
+// never.
 func recoveryDeadline(of *compiledTrigger, state *triggerState) int64 {
 	if of.recovery == nil {
 		return 0
@@ -480,7 +482,7 @@ func recoveryDeadline(of *compiledTrigger, state *triggerState) int64 {
 	return of.recovery.Deadline(state.recovery)
 }
 
-// Expire computes the formulas and evaluates the triggers with time functions of nodes whose deadline has passed
+// Expire computes due formulas and evaluates due triggers with time functions
 func (w *metricApplier) Expire(ids []uint32) {
 	w.charge.end(w.Worker)
 	slices.SortFunc(ids, func(a, b uint32) int { return int(int64(w.p.Node(a).ID) - int64(w.p.Node(b).ID)) })
@@ -505,7 +507,8 @@ func (w *metricApplier) Expire(ids []uint32) {
 	}
 }
 
-// EndCommit hands samples to their sender and texts to their store, and wakes Run if the commit has new verdicts. It waits while too many texts wait for the disk.
+// EndCommit passes a commit's samples and texts to their stores, and wakes the writer of trigger changes. It waits
+// while too many texts wait for the disk.
 func (w *metricApplier) EndCommit() {
 	w.charge.end(w.Worker)
 	w.leaveSamples()

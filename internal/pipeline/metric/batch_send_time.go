@@ -10,10 +10,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// senderClock relates the clock of one sender (shard.Arrival.NowMs) to the server's clock, to find out when a batch was
-// sent. A batch that waits in front of the server arrives late, so the least difference of both clocks counts: batches
-// that waited keep the intervals between them. A window ends after clockWindow and the present one and the one before
-// count, so a step of a clock has its effect for at most 2 × clockWindow.
+// senderClock relates the clock of a values' sender to the server's clock, to find a batch's send time. The sender's
+// clock is shard.Arrival.NowMs. A batch that waits in front of the server arrives late, so the least difference of
+// both clocks counts: batches that waited keep the intervals between them. A window ends after clockWindow and the
+// present one and the one before count, so a step of a clock has its effect for at most 2 × clockWindow.
 type senderClock struct {
 	stream   wire.StreamKey
 	nowMs    uint64 // of the last batch
@@ -27,7 +27,7 @@ const (
 	maxWait     = 10 * time.Minute // a batch that seems to have waited longer shows a step of a clock
 )
 
-// sendTime returns the time at which a batch was sent, by the server's clock: the receive time without the time that
+// sendTime estimates, by the server's clock, when a sender sent a batch. It is the receive time without the time that
 // the batch waited.
 func (c *senderClock) sendTime(received int64, nowMs uint64) int64 {
 	now := int64(min(nowMs, math.MaxInt64/uint64(time.Millisecond))) * int64(time.Millisecond)
@@ -42,8 +42,8 @@ func (c *senderClock) sendTime(received int64, nowMs uint64) int64 {
 	return now + min(c.least, c.previous)
 }
 
-// sendTime returns the time at which the batch of a signal was sent, by the server's clock: the receive time without
-// the time that the batch waited in front of the server. A sender without a clock has the receive time.
+// sendTime estimates, by the server's clock, when an agent sent a batch. It is the receive time without the time that
+// the batch waited in front of the server. A sender without a clock has the receive time.
 func (node *nodeState) sendTime(received int64, from *shard.Arrival) int64 {
 	if from.NowMs == 0 {
 		return received
@@ -58,9 +58,10 @@ func (node *nodeState) sendTime(received int64, from *shard.Arrival) int64 {
 	return node.clocks[at].sendTime(received, from.NowMs)
 }
 
-// valueTime returns the present time as the node's values count it: the send time of the last live batch plus the
-// listening time since then. It goes on with listening time from the last live batch, so that neither a pause of the
-// server nor a step of its clock makes values old, and is at most maxWait before the receive time.
+// valueTime returns the time that the node's new values get, by the server's clock. It is the send time of the last
+// live batch plus the listening time since then. It goes on with listening time from the last live batch, so that
+// neither a pause of the server nor a step of its clock makes values old, and is at most maxWait before the receive
+// time.
 func (node *nodeState) valueTime(received, listening int64) int64 {
 	if node.timeOffset == 0 {
 		return received
@@ -68,7 +69,7 @@ func (node *nodeState) valueTime(received, listening int64) int64 {
 	return min(max(listening+node.timeOffset, received-int64(maxWait)), received)
 }
 
-// appendClocks appends the clocks of a node's senders to a snapshot.
+// appendClocks appends to a snapshot how the clocks of a node's senders differ from the server's clock.
 func appendClocks(b []byte, list []senderClock) []byte {
 	b = binary.AppendUvarint(b, uint64(len(list)))
 	for i := range list {
@@ -82,7 +83,7 @@ func appendClocks(b []byte, list []senderClock) []byte {
 	return b
 }
 
-// decodeClocks reads the clocks of a node's senders from a snapshot.
+// decodeClocks reads from a snapshot how the clocks of a node's senders differ from the server's clock.
 func decodeClocks(d *shard.Decoder) (list []senderClock) {
 	count := d.Count()
 	if count > shard.MaxStreams {

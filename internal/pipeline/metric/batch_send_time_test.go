@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestSenderClock sends a batch each second through waits, steps of the server's clock and a reboot of the sender, and
-// expects each batch to get its send time by the server's clock, at the latest ten minutes after a step.
+// TestSenderClock sends batches through delays and clock changes, and expects the right send time of each. It is right
+// at the latest ten minutes after a step of the server's clock. The sender also reboots.
 func TestSenderClock(t *testing.T) {
 	const second, skew = int64(time.Second), 3600 * int64(time.Second)
 	var c senderClock
@@ -49,8 +49,8 @@ func TestSenderClock(t *testing.T) {
 	send("after a pause of an hour", 0, 0)
 }
 
-// TestBatchesThatWaitKeepTheirOrder lets batches of values wait and then arrive at once, and expects the values to keep
-// their send times and no trigger to fail because of their order, also after a restart from a snapshot.
+// TestBatchesThatWaitKeepTheirOrder delays batches of values, and expects values with the times at which their agent
+// sent each batch. No trigger fails because of the values' order, also after a restart from a snapshot.
 func TestBatchesThatWaitKeepTheirOrder(t *testing.T) {
 	v := newTestView()
 	values, nowMs := 0.0, uint64(3_600_000)
@@ -88,18 +88,18 @@ func TestBatchesThatWaitKeepTheirOrder(t *testing.T) {
 	apply(40, 4)
 }
 
-// lateCommit is a test commit with a receive time that is later than the commit number says.
+// lateCommit is a test commit whose receive time is later than its number implies.
 type lateCommit struct {
 	testCommit
 	late time.Duration
 }
 
-// Received returns the receive time.
+// Received returns the receive time of the test commit.
 func (c *lateCommit) Received() int64 { return c.testCommit.Received() + int64(c.late) }
 
-// TestNodataAfterAStepOrAPause moves the server's clock, or pauses the server, by more than the period of nodata, and
-// expects no problem while values arrive, and a problem one period after the last value. The view is restored from a
-// snapshot now and then.
+// TestNodataAfterAStepOrAPause moves the server's clock or pauses the server, and expects no false alarm from the
+// function nodata. The problem comes one period after the last value. The view is restored from a snapshot now and
+// then.
 func TestNodataAfterAStepOrAPause(t *testing.T) {
 	for _, paused := range []bool{false, true} {
 		v, late, nowMs := newTestView(), time.Duration(0), uint64(3_600_000)

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// bound is one end of a threshold or of the value range of a number in check results. It has a series beside the
+// bound is a threshold of a number in a check result, or a bound of its value range. It has a series beside the
 // number's.
 type bound struct {
 	suffix string // of the metric name
@@ -15,10 +15,10 @@ type bound struct {
 	value  float64
 }
 
-// perfdataReader finds the performance data from which a result's values were parsed, in the same order.
+// perfdataReader finds the performance datum of each value of a check result, in order.
 type perfdataReader struct{ rest []model.Perfdatum }
 
-// reset reads the output of a check with metrics in the format of Nagios; other outputs have no bounds.
+// reset starts to read the performance data (Nagios metrics) in the output of a check. Other outputs have no bounds.
 func (r *perfdataReader) reset(check *model.CheckDefinition, output []byte) {
 	r.rest = nil
 	if check.Metrics != nil && check.Metrics.Format == "nagios" && bytes.IndexByte(output, ';') >= 0 {
@@ -38,7 +38,8 @@ func (r *perfdataReader) next(value *model.Value) *model.Perfdatum {
 	return nil
 }
 
-// findBounds finds the bounds of a value in its performance datum and in the thresholds of the check, which win.
+// findBounds finds the thresholds and the value range of a number in a check result. They come from its performance
+// datum and from the check. The thresholds of the check win.
 func (x *numberApplier) findBounds(check *model.CheckDefinition, value *model.Value, d *model.Perfdatum) {
 	x.bounds = x.bounds[:0]
 	if d != nil {
@@ -66,7 +67,8 @@ func (x *numberApplier) addPerfdataBounds(d *model.Perfdatum) {
 	x.setBound("_max", "", d.Max)
 }
 
-// setRange adds the ends of a threshold in performance data. An end of zero below another one is not written there.
+// setRange adds the two ends of a threshold that the performance data contains. An end of zero below another one is
+// not written there.
 func (x *numberApplier) setRange(suffix string, r *model.Range) {
 	if r == nil {
 		return
@@ -81,7 +83,8 @@ func (x *numberApplier) setRange(suffix string, r *model.Range) {
 	x.setBound(suffix, prefix+"max", r.End)
 }
 
-// setBounds adds the ends of a threshold of the check. An end with tokens has its value on the agent only.
+// setBounds adds the two ends of a threshold that the check declares. An end with tokens has its value on the agent
+// only.
 func (x *numberApplier) setBounds(suffix string, b *model.Bounds) {
 	if b == nil {
 		return
@@ -94,7 +97,7 @@ func (x *numberApplier) setBounds(suffix string, b *model.Bounds) {
 	}
 }
 
-// setBound adds a finite bound, or replaces an earlier one of the same series.
+// setBound adds one threshold as a series, or replaces an earlier threshold of the same series.
 func (x *numberApplier) setBound(suffix, label string, value float64) {
 	if math.IsNaN(value) || math.IsInf(value, 0) {
 		return

@@ -134,7 +134,8 @@ const (
 	maxUnit       = 32 // of performance data
 )
 
-// setLabels sets the labels of the series of a number in results of a check, or of a bound of it. Tags of the number are labels, unless another label has the name.
+// setLabels sets the labels of the series of a number in check results. The series may also be that of a bound of the
+// number. Tags of the number are labels, unless another label has the name.
 func (x *numberApplier) setLabels(value *model.Value, unit string, of bound) {
 	b := &x.samples.builder
 	b.Reset()

@@ -20,8 +20,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestNumbersOfChecksAreStored applies results of checks with numbers, one of them late, and replays them. It expects
-// each number once in the series store, with the labels of its check, node and tags.
+// TestNumbersOfChecksAreStored applies check results with numbers, and expects each number once in the series store.
+// One result is late, and all are replayed. It expects each number once in the series store, with the labels of its
+// check, node and tags.
 func TestNumbersOfChecksAreStored(t *testing.T) {
 	s := openSeries(t, t.TempDir())
 	defer s.Close()
@@ -75,8 +76,8 @@ func TestNumbersOfChecksAreStored(t *testing.T) {
 	}
 }
 
-// TestThresholdsOfChecksAreStored expects the ends of thresholds as series: those in performance data, or those of the
-// check in their place.
+// TestThresholdsOfChecksAreStored applies check results with warning and critical thresholds, and expects each
+// threshold as a series. They come from performance data, or from the check in their place.
 func TestThresholdsOfChecksAreStored(t *testing.T) {
 	ten, five := 10.0, 5.0
 	check := &model.CheckDefinition{Metrics: &model.Metrics{Format: "nagios"}, Thresholds: []model.Threshold{

@@ -12,21 +12,23 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// templateKey names the compiled form of a Template: its definition, the macros that Properties set, and the discovered entities.
+// templateKey is the key of a compiled Template, with its macros and discovered entities. It has the definition, the
+// macros that Properties set, and the discovered entities.
 type templateKey struct {
 	definition model.DefinitionID
 	macros     string
 	entities   [32]byte // hash of the states of its rules; zero: nothing was discovered
 }
 
-// compiledForms shares the compiled forms of Templates among nodes. Its references are weak: the memory of a form is freed when the
-// last node leaves it.
+// compiledForms keeps one copy of each compiled Template for all nodes that use the Template. Its references are weak:
+// the memory of a form is freed when the last node leaves it.
 type compiledForms struct {
 	byKey    sync.Map // weak.Pointer[template] by templateKey
 	compiles atomic.Uint64
 }
 
-// get returns the compiled form with a key; if no node has it yet, the function make compiles it.
+// get returns the compiled Template for a key, and compiles a missing one. If no node has it yet, the function make
+// compiles it.
 func (f *compiledForms) get(key templateKey, make func() *template) *template {
 	known, ok := f.byKey.Load(key)
 	if ok {
@@ -52,7 +54,7 @@ func (f *compiledForms) get(key templateKey, make func() *template) *template {
 	return t
 }
 
-// count returns the number of compiled forms in memory.
+// count returns how many compiled Templates are in memory now.
 func (f *compiledForms) count() (n int) {
 	f.byKey.Range(func(_, of any) bool {
 		if of.(weak.Pointer[template]).Value() != nil {
@@ -63,14 +65,14 @@ func (f *compiledForms) count() (n int) {
 	return n
 }
 
-// template returns the compiled form of a Template without entities. macros may be a part of a block.
+// template returns the compiled form of a Template, without discovered entities. macros may be a part of a block.
 func (v *View) template(definition *model.TemplateDefinition, macros string) *template {
 	key := templateKey{definition: definition.ID, macros: strings.Clone(macros)}
 	return v.forms.get(key, func() *template { return compile(definition, key.macros) })
 }
 
-// withEntities returns the compiled form of a template together with the items and triggers of discovered entities. Nodes with equal
-// entities share it.
+// withEntities returns the compiled form of a template with the items and triggers of discovered entities. Nodes with
+// equal entities share it.
 func (v *View) withEntities(t *template, made []*discovery.State) *template {
 	key := compiledFormKey(t, made)
 	if key.entities == [32]byte{} {
@@ -79,36 +81,36 @@ func (v *View) withEntities(t *template, made []*discovery.State) *template {
 	return v.forms.get(key, func() *template { return t.withEntities(made) })
 }
 
-// changeLimit limits how often the compiled form of a Template on a node changes: an agent chooses the lists of entities and the
-// macros, and each change compiles the Template. It is the time, in Unix ns, at which the node has made up for its changes. It
-// counts on the receive times of the journal, so that a replay decides the same. It is negative while the Template is held at its
-// discovered items (DiscoveryMark).
+// changeLimit limits how often changes on a node make the server compile a Template again. An agent chooses the lists
+// of entities and the macros, and each change compiles the Template. It is the time, in Unix ns, at which the node has
+// made up for its changes. It counts on the receive times of the journal, so that a replay decides the same. It is
+// negative while the Template is held at its discovered items (DiscoveryMark).
 type changeLimit int64
 
-// Limits of the changes of a Template on a node.
+// Limits of how often a Template may change on a node.
 const (
 	changesAtOnce = 10
 	changeEvery   = 10 * time.Second // then one change in this time
 )
 
-// allows reports whether another change is within the limit at a time.
+// allows reports whether a Template may change again at a given time.
 func (l changeLimit) allows(now int64) bool { return now >= l.next() }
 
-// next returns the earliest time of the next change.
+// next returns the earliest time at which the Template may change again.
 func (l changeLimit) next() int64 {
 	return int64(l.release()) - (changesAtOnce-1)*int64(changeEvery)
 }
 
-// isHeld reports whether the Template is held, so that new entities create no items.
+// isHeld reports whether the Template is barred (held) from making items of newly discovered entities.
 func (l changeLimit) isHeld() bool { return l < 0 }
 
-// hold returns the limit of a held Template.
+// hold returns the change limit with the mark that the Template may make no new items.
 func (l changeLimit) hold() changeLimit { return min(l, -l) }
 
-// release returns the limit of a Template that is not held.
+// release returns the change limit without the mark that the Template may make no new items.
 func (l changeLimit) release() changeLimit { return max(l, -l) }
 
-// add returns the limit after a change at a time.
+// add counts one more change of a Template, and returns the limit's new state.
 func (l changeLimit) add(now int64) changeLimit {
 	out := changeLimit(min(max(int64(l.release()), now)+int64(changeEvery), now+changesAtOnce*int64(changeEvery)))
 	if l.isHeld() {

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// waitForForms collects garbage until a view has this number of compiled Templates in memory and no map entries of freed
-// ones.
+// waitForForms runs garbage collection until the view has exactly `want` compiled Templates in memory. The map has no
+// entries of freed Templates then.
 func waitForForms(t *testing.T, v *View, want int) {
 	t.Helper()
 	testenv.Until(t, fmt.Sprintf("%d compiled Templates", want), func() bool {
@@ -24,8 +24,9 @@ func waitForForms(t *testing.T, v *View, want int) {
 	})
 }
 
-// TestChangingListIsBounded sends another list of 1,000 entities, or another set of macros, with every signal of a node, and expects few
-// compiled Templates and bounded memory, a reason at the rule, and the last list in force with the first signal after the pause.
+// TestChangingListIsBounded changes a node's discovered entities with every message, and expects few compiled
+// Templates and limited memory. The rule shows a reason, and the last list is in force with the first signal after the
+// pause. Changing macros have the same effect.
 func TestChangingListIsBounded(t *testing.T) {
 	v := newTestView()
 	// Ten commits per second, from the one whose time is 1e18.
@@ -97,5 +98,5 @@ type timedCommit struct {
 	received int64
 }
 
-// Received returns the receive time.
+// Received returns the receive time of the test commit.
 func (c *timedCommit) Received() int64 { return c.received }

@@ -20,7 +20,7 @@ const (
 	maxCosts   = 20_000 // keys in one table; others are not measured until the next period
 )
 
-// CostKind is the kind of thing that has a Cost: an item, a trigger or a node.
+// CostKind is the kind of a measured thing, such as an item, a trigger or a node.
 type CostKind uint8
 
 // Kinds of costs.
@@ -40,15 +40,14 @@ type costKey struct {
 	step     int // of StepCost, from 1
 }
 
-// cost has the processing time of one item, trigger or node: the number of measured values, and the time that they took
-// in all.
+// cost has the processing time of one item, trigger or node. It has the number of measured values, and the total time.
 type cost struct {
 	count    uint64
 	duration time.Duration
 }
 
-// Cost is the time that values of one item, preprocessing step, trigger or node take to process, extrapolated from a
-// measured sample.
+// Cost is the processing time of one item, preprocessing step, trigger or node. It is extrapolated from a measured
+// sample of values.
 type Cost struct {
 	Kind     CostKind
 	Template model.UnitID // of an item or a trigger
@@ -59,8 +58,8 @@ type Cost struct {
 	Seconds  float64      // CPU seconds per second
 }
 
-// costTable measures the processing time of a random sample of the values that one worker applies. Its worker writes, any
-// goroutine may read. It is no part of the view's state: it reads the clock.
+// costTable measures the processing time of a random sample of one worker's values. Its worker writes, any goroutine
+// may read. It is no part of the view's state: it reads the clock.
 type costTable struct {
 	random uint32 // state of a xorshift generator: a fixed stride would always meet the same items of equal blocks
 	skip   uint32 // values until the next measured one
@@ -73,7 +72,7 @@ type costTable struct {
 	values    valueRate
 }
 
-// isDue reports whether the next value belongs to the random sample that is measured.
+// isDue reports whether to measure the next value, as one of a random sample.
 func (t *costTable) isDue() bool {
 	if t.skip > 0 {
 		t.skip--
@@ -107,7 +106,8 @@ func (t *costTable) add(key costKey, took time.Duration) {
 	of.duration += took
 }
 
-// addTo adds the costs of the last complete period to sums, or the costs of the present period if there is no complete one.
+// addTo adds the processing times of the last complete measuring period to the given totals. Without a complete
+// period, it adds the costs of the present period.
 func (t *costTable) addTo(sums map[costKey]*Cost) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -126,8 +126,8 @@ func (t *costTable) addTo(sums map[costKey]*Cost) {
 	}
 }
 
-// Costs returns the items, preprocessing steps, triggers and nodes whose values took most time to process within the
-// last minute: a limited number of each, by that time.
+// Costs returns the items, preprocessing steps, triggers and nodes with the longest processing time. The time is that
+// of the last minute, and the number of each kind is limited.
 func (v *View) Costs(most int) (list []Cost) {
 	sums := map[costKey]*Cost{}
 	v.costs.Lock()
@@ -150,14 +150,14 @@ func (v *View) Costs(most int) (list []Cost) {
 	return list
 }
 
-// costTables has the costTable of each worker, to add up the processing times of all workers.
+// costTables has the tables of processing times of all workers, to add the times up.
 type costTables struct {
 	sync.Mutex
 	tables []*costTable
 }
 
-// newTable creates a costTable for one worker and includes it in the sums of View.Costs. total counts the values of all
-// workers.
+// newTable creates a table of processing times for one worker, and adds the table to View.Costs. total counts the
+// values of all workers.
 func (c *costTables) newTable(total *atomic.Uint64) *costTable {
 	c.Lock()
 	defer c.Unlock()
@@ -166,7 +166,7 @@ func (c *costTables) newTable(total *atomic.Uint64) *costTable {
 	return t
 }
 
-// measureValue applies a raw value as applyValue does, and measures its costs.
+// measureValue applies a raw value as applyValue does, and measures the processing time.
 func (w *metricApplier) measureValue(n uint32, u *unitState, position int, raw item.Sample) {
 	w.measured = true
 	whole := w.beginCost()
@@ -176,7 +176,7 @@ func (w *metricApplier) measureValue(n uint32, u *unitState, position int, raw i
 	w.measured = false
 }
 
-// runMeasured preprocesses a value of an item, and adds the costs of the item and of each step. master has the parsed forms of a
+// runMeasured preprocesses a value of an item, and measures the time of each step. master has the parsed forms of a
 // dependent's value.
 func (w *metricApplier) runMeasured(u *unitState, position int, raw item.Sample, master *prep.Parsed) (item.Value, error) {
 	key := costKey{kind: ItemCost, template: u.Unit, name: u.Items[position].Key}
@@ -193,7 +193,7 @@ func (w *metricApplier) runMeasured(u *unitState, position int, raw item.Sample,
 	return value, err
 }
 
-// valueRate measures the values per second of the last period.
+// valueRate measures how many values per second arrive.
 type valueRate struct {
 	total *atomic.Uint64
 	from  uint64 // total at the beginning of the present period
@@ -201,7 +201,7 @@ type valueRate struct {
 	last  float64 // of the period before
 }
 
-// beginPeriod begins a new period of measurement.
+// beginPeriod begins a new measuring period for the rate of values.
 func (r *valueRate) beginPeriod(now time.Time) {
 	r.last = r.perSecond(now)
 	r.from, r.since = r.total.Load(), now
@@ -215,7 +215,7 @@ func (r *valueRate) perSecond(now time.Time) float64 {
 	return float64(r.total.Load()-r.from) / max(now.Sub(r.since).Seconds(), 0.001)
 }
 
-// ValuesPerSecond returns the rate of raw values within the last minute or two.
+// ValuesPerSecond returns how many raw values per second arrived within the last minute or two.
 func (v *View) ValuesPerSecond() (rate float64) {
 	v.costs.Lock()
 	defer v.costs.Unlock()
@@ -232,7 +232,7 @@ func (v *View) ValuesPerSecond() (rate float64) {
 	return rate
 }
 
-// beginCost returns the present time, or zero if the value being applied is not measured.
+// beginCost returns the time if the processing of the present value is measured, or else zero.
 func (w *metricApplier) beginCost() time.Time {
 	if !w.measured {
 		return time.Time{}
@@ -240,17 +240,18 @@ func (w *metricApplier) beginCost() time.Time {
 	return time.Now()
 }
 
-// endCost adds the time since `began`, the result of beginCost, to the cost of an item, trigger or node.
+// endCost adds the time since the start of the measurement to an item, trigger or node. The argument began is the
+// result of beginCost.
 func (w *metricApplier) endCost(key costKey, began time.Time) {
 	if !began.IsZero() {
 		w.costs.add(key, time.Since(began))
 	}
 }
 
-// Counts has the counters of a View since the start of the server.
+// Counts has the numbers of processed values, failed items and samples since the start of the server.
 type Counts struct{ Values, Unsupported, Samples, Verdicts uint64 }
 
-// Counts returns the counters of applied values.
+// Counts returns how many item values, failed items and samples the server has processed since its start.
 func (v *View) Counts() Counts {
 	return Counts{v.values.Load(), v.unsupported.Load(), v.samples.Load(), v.recorded.Load()}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestCostsFindHotItem applies values of an item with a large document and of a plain item, and expects the first before the
-// second, and both with their trigger and node.
+// TestCostsFindHotItem applies values of an expensive and a cheap item, and expects the expensive item first. Both
+// have the costs of their trigger and node.
 func TestCostsFindHotItem(t *testing.T) {
 	v := newTestView()
 	document := item.FromText(`{"list": [` + strings.Repeat(`{"a": 1}, `, 200) + `0], "last": 5}`)

@@ -13,15 +13,15 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
-// ruleValue is one value of a discovery rule's item: a list of entities in JSON.
+// ruleValue is one list of entities for a discovery rule. The list is the value of the rule's item, in JSON.
 type ruleValue struct {
 	key  string
 	at   int64
 	list string
 }
 
-// noteList stores a list of entities for a discovery rule until all values of the signal are applied; a later list for
-// the same rule replaces it.
+// noteList keeps a new list of discovered entities aside until the agent's whole message is applied. A later list for
+// the same rule replaces an earlier one.
 func (w *metricApplier) noteList(v ruleValue) {
 	for i := range w.lists {
 		if w.lists[i].key == v.key {
@@ -32,7 +32,7 @@ func (w *metricApplier) noteList(v ruleValue) {
 	w.lists = append(w.lists, v)
 }
 
-// discover applies the stored lists of entities to their discovery rules, after all values of the signal are applied,
+// discover gives the collected lists of entities to their discovery rules. It runs after all values of the signal,
 // because the signal has no values of items that the lists create.
 func (w *metricApplier) discover(n uint32, u *unitState) {
 	for i := range w.lists {
@@ -47,7 +47,7 @@ func (w *metricApplier) discover(n uint32, u *unitState) {
 	w.makeItems(n, u)
 }
 
-// applyList applies a list of entities to its discovery rule.
+// applyList gives a discovery rule the new list of entities that its item has received.
 func (w *metricApplier) applyList(u *unitState, v *ruleValue) {
 	position, ok := u.Item(v.key)
 	if !ok || u.items[position].rule < 0 || v.at < u.slots[position].at {
@@ -80,7 +80,7 @@ func (w *metricApplier) applyList(u *unitState, v *ruleValue) {
 	}
 }
 
-// makeItems gives a Template on a node the items and triggers of the entities that its rules have found, and returns its state. If the
+// makeItems gives a node the items and triggers of its discovered entities, and returns their new state. If the
 // Template changes too often, they wait for a later signal. If it is held, they wait for its release.
 func (w *metricApplier) makeItems(n uint32, u *unitState) *unitState {
 	if u.limit.isHeld() || slices.Equal(u.discovered, u.materialized) || !u.limit.allows(w.Received) {
@@ -89,8 +89,8 @@ func (w *metricApplier) makeItems(n uint32, u *unitState) *unitState {
 	return w.replaceUnit(n, u, u.base, u.discovered)
 }
 
-// waitsFor returns the reason why the entities that a discovery rule found have no items yet, or an empty text if they
-// have items.
+// waitsFor explains why the entities that a rule has discovered have no items yet. The text is empty if they have
+// items.
 func (u *unitState) waitsFor(rule int) string {
 	if u.discovered[rule] == u.materialized[rule] {
 		return u.rules[rule].fault
@@ -103,8 +103,8 @@ func (u *unitState) waitsFor(rule int) string {
 		time.Unix(0, u.limit.next()).UTC().Format(time.RFC3339), changesAtOnce, model.Duration(changeEvery))
 }
 
-// positionOf converts the position of an item in a value block to its position in the state; in a block, discovered items (by
-// their keys) follow the items of the Template.
+// positionOf finds the item in the Template's state that a value block names by its position. In a block, discovered
+// items (by their keys) follow the items of the Template.
 func (u *unitState) positionOf(of *model.TemplateDefinition, position int, keys []string) (int, bool) {
 	switch {
 	case position >= len(of.Items)+len(keys):
@@ -131,8 +131,8 @@ func emptyRuleStates(t *template) []*discovery.State {
 	return list
 }
 
-// adoptRuleStates returns the states of an edited template's discovery rules, with the entities that the old rules with the same
-// keys have found.
+// adoptRuleStates gives an edited Template's discovery rules the entities that the old rules have found. They keep the
+// entities that the old rules with the same keys have found.
 func adoptRuleStates(t *template, old *unitState) []*discovery.State {
 	list, found := emptyRuleStates(t), old.discovered
 	if old.limit.isHeld() { // the others wait for the next list
@@ -148,8 +148,8 @@ func adoptRuleStates(t *template, old *unitState) []*discovery.State {
 	return list
 }
 
-// compiledFormKey returns the key of the compiled form of a template with these discovered entities; nodes with equal
-// keys share the form.
+// compiledFormKey returns the cache key of a Template compiled with a node's discovered entities. Nodes with equal
+// keys share the compiled form.
 func compiledFormKey(t *template, found []*discovery.State) templateKey {
 	key := templateKey{definition: t.ID, macros: t.macros}
 	var b []byte

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// DiscoveryLimits has the largest number of discovered items of each namespace, and the functions that write a decision to the
+// DiscoveryLimits has the largest number of discovered items of each namespace. Its functions write a decision to the
 // journal and report a reached limit.
 type DiscoveryLimits struct {
 	Limit   func(model.NamespaceID) int // items; zero: no limit
@@ -27,7 +27,7 @@ type DiscoveryLimits struct {
 // discoveryCheck is the pause between two comparisons of the discovered items with their limits.
 const discoveryCheck = time.Second
 
-// maxMarks bounds the marks of one append.
+// maxMarks limits the number of journal entries in one append of discovery decisions.
 const maxMarks = 1000
 
 // LimitDiscovery keeps the discovered items of each namespace within their limit until ctx ends. Above it, the Templates that grew last
@@ -59,8 +59,8 @@ func (v *View) LimitDiscovery(ctx context.Context, o DiscoveryLimits, log *slog.
 	return nil
 }
 
-// limitDiscovery returns marks that hold or release Templates so that discovered items stay within the namespaces'
-// limits, and stores these limits.
+// limitDiscovery returns journal entries that stop or resume the discovery of more items by Templates. They hold or
+// release Templates, so that discovered items stay within the namespaces' limits. It also stores the limits.
 func (v *View) limitDiscovery(o DiscoveryLimits, limits map[model.NamespaceID]int) (marks []journal.Entry) {
 	clear(limits)
 	check := map[model.NamespaceID]bool{}
@@ -85,13 +85,13 @@ func (v *View) limitDiscovery(o DiscoveryLimits, limits map[model.NamespaceID]in
 	return marks
 }
 
-// discoverySum has the number of discovered items in a namespace.
+// discoverySum is the number of discovered items in one namespace, with a mark if discovery is held back.
 type discoverySum struct {
 	items int
 	held  bool // a Template is held
 }
 
-// sumDiscovery returns the sums of the namespaces with discovery rules.
+// sumDiscovery returns the number of discovered items of each namespace with discovery rules.
 func (v *View) sumDiscovery() map[model.NamespaceID]discoverySum {
 	sums := map[model.NamespaceID]discoverySum{}
 	v.visitDiscovering(func(of *shard.Node, _ model.Partition, u *unitState) {
@@ -103,7 +103,7 @@ func (v *View) sumDiscovery() map[model.NamespaceID]discoverySum {
 	return sums
 }
 
-// visitDiscovering calls fn with each Template with discovery rules on each node, under the mutex of the partition.
+// visitDiscovering calls fn with each Template with discovery rules on each node. The partition is locked.
 func (v *View) visitDiscovering(fn func(of *shard.Node, section model.Partition, u *unitState)) {
 	for i := range v.partitions {
 		p := &v.partitions[i]
@@ -131,7 +131,7 @@ type discoveringUnit struct {
 	mark    wire.DiscoveryMark // that changes it
 }
 
-// discoveringUnits returns the Templates with discovery rules in these namespaces, by namespace of their nodes.
+// discoveringUnits returns the Templates with discovery rules on the nodes of given namespaces, grouped by namespace.
 func (v *View) discoveringUnits(in map[model.NamespaceID]bool) map[model.NamespaceID][]discoveringUnit {
 	list := map[model.NamespaceID][]discoveringUnit{}
 	v.visitDiscovering(func(of *shard.Node, section model.Partition, u *unitState) {
@@ -147,7 +147,8 @@ func (v *View) discoveringUnits(in map[model.NamespaceID]bool) map[model.Namespa
 	return list
 }
 
-// holdUnits returns the Templates of a namespace to hold or release, with their marks.
+// holdUnits decides which Templates of a namespace stop or resume making discovered items, within the limit. It also
+// returns their journal entries.
 func holdUnits(list []discoveringUnit, limit int) (out []discoveringUnit) {
 	total := 0
 	for i := range list {
@@ -183,7 +184,8 @@ func (v *View) DiscoveredItems(namespace model.NamespaceID) uint64 {
 // discoveredItems returns the number of items that discovery rules made.
 func (u *unitState) discoveredItems() int { return len(u.items) - len(u.base.items) }
 
-// applyDiscoveryMark holds a Template on a node, which then keeps its first discovered items, or releases it.
+// applyDiscoveryMark applies the journal record that stops or resumes a Template's discovery of items on a node. A
+// held Template keeps only its first discovered items.
 func applyDiscoveryMark(w *metricApplier, node model.NodeID, m *wire.DiscoveryMark) {
 	n, ok := w.p.Find(node)
 	if !ok {
@@ -211,7 +213,8 @@ func applyDiscoveryMark(w *metricApplier, node model.NodeID, m *wire.DiscoveryMa
 	w.setDeadline(n, &w.p.nodes[n])
 }
 
-// dropLost removes the items of entities that have left the rules' lists from a held Template.
+// dropLost removes the items of entities that no longer exist, although the Template may make no new items. Those
+// entities have left the lists of the discovery rules.
 func dropLost(w *metricApplier, n uint32, u *unitState) {
 	list, kept := u.discovered, slices.Clone(u.materialized)
 	for i := range kept {

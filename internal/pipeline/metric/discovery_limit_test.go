@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestDiscoveredItemsOfNamespaceAreLimited discovers more items on two nodes than their namespace may have, and expects
-// that the node that grew last keeps only its first items, with a reason at its rule, until there is room again.
+// TestDiscoveredItemsOfNamespaceAreLimited discovers too many items on two nodes, and expects the newest items to be
+// held back. The node that grew last keeps only its first items, with a reason at its rule, until there is room again.
 func TestDiscoveredItemsOfNamespaceAreLimited(t *testing.T) {
 	v, number, numbers := newTestView(), uint64(0), map[model.NodeID]uint64{}
 	var log []*testCommit

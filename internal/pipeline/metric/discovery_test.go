@@ -12,9 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// discoveryDefinition returns a Template with low-level discovery: the rule disks.found reads the item disks, and makes
-// two items (one from disks, one from the agent) and a trigger for each disk. 21 has a second trigger prototype and an
-// item in front; 22 has one prototype.
+// discoveryDefinition returns a Template with low-level discovery of disks. The rule disks.found reads the item disks,
+// and makes two items (one from disks, one from the agent) and a trigger for each disk. 21 has a second trigger
+// prototype and an item in front; 22 has one prototype.
 func discoveryDefinition(id model.DefinitionID) *model.Definition {
 	c := &model.TemplateDefinition{
 		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
@@ -39,14 +39,14 @@ func discoveryDefinition(id model.DefinitionID) *model.Definition {
 	return c.Seal()
 }
 
-// discoveryTest applies commits to a view, and after each commit replaces the view by one that is restored from a snapshot.
+// discoveryTest applies commits to a view, and restores the view from a snapshot after each commit.
 type discoveryTest struct {
 	*testing.T
 	v      *testView
 	number uint64
 }
 
-// apply applies a commit with one block and returns the items and verdicts of the partition.
+// apply applies a commit with one block of values, and returns the partition's items and changed trigger states.
 func (d *discoveryTest) apply(definition model.DefinitionID, keys []string, list ...wire.BlockValue) (items, verdicts string) {
 	d.Helper()
 	d.number++
@@ -82,7 +82,8 @@ func (d *discoveryTest) apply(definition model.DefinitionID, keys []string, list
 	return strings.Join(texts, " "), strings.Join(d.v.pendingTexts(), ", ")
 }
 
-// disks returns a value of the master item: a JSON list of disks with name and used percentage.
+// disks returns a test value of the item disks, which lists discovered disks. It is a JSON list of disks with name and
+// used percentage.
 func disks(names ...string) wire.BlockValue {
 	var list []string
 	for i := 0; i < len(names); i += 2 {
@@ -91,8 +92,8 @@ func disks(names ...string) wire.BlockValue {
 	return wire.BlockValue{Value: item.FromText(`{"list":[` + strings.Join(list, ",") + `]}`)}
 }
 
-// TestRuleMakesItemsAndTriggers sends lists of entities and values of discovered items, and expects items, triggers and verdicts
-// of present entities and the end of those of lost ones, also in a view from a snapshot.
+// TestRuleMakesItemsAndTriggers sends lists of discovered entities, and expects items and triggers for exactly the
+// present entities. The items of lost entities end. A view from a snapshot does the same.
 func TestRuleMakesItemsAndTriggers(t *testing.T) {
 	d := &discoveryTest{T: t, v: newTestView()}
 	for i, c := range []struct {

@@ -31,8 +31,8 @@ func (t *template) compileFormula(position int) error {
 	return nil
 }
 
-// orderFormulas sorts the formulas so that each comes after the formulas whose values it reads, and stores with each
-// item the formulas that read it. Formulas that read each other stay in the order of their keys.
+// orderFormulas sorts the formulas by their dependencies, so that input values are computed first. It also stores with
+// each item the formulas that read the item. Formulas that read each other stay in the order of their keys.
 func (t *template) orderFormulas() {
 	byPosition := map[int]*compiledFormula{}
 	for i := range t.formulas {
@@ -62,8 +62,8 @@ func (t *template) orderFormulas() {
 	}
 }
 
-// adoptFormulas takes over the values that the formulas of an older state have stored, matched by the key of the
-// calculated item.
+// adoptFormulas takes over the inputs that the formulas of an older state have remembered. The key of the calculated
+// item connects old and new formula.
 func (u *unitState) adoptFormulas(old *unitState) {
 	for i := range u.formulas {
 		for k := range old.formulas {
@@ -77,14 +77,15 @@ func (u *unitState) adoptFormulas(old *unitState) {
 	}
 }
 
-// due returns the last time at or before now at which the formula is due on a node. Nodes have different times.
+// due returns the latest scheduled time of a calculated item's formula on a node, up to now. Nodes have different
+// times.
 func (f *compiledFormula) due(node model.NodeID, now int64) int64 {
 	offset := int64(uint64(node)*0x9e3779b97f4a7c15>>1) % f.interval
 	return now - (now-offset)%f.interval
 }
 
-// nextFormula returns the next time at which a formula of the Template is due on a node, or zero if the Template has no
-// formulas.
+// nextFormula returns the next time at which a Template's formula must be computed on a node. It is zero if the
+// Template has no formulas.
 func (u *unitState) nextFormula(node model.NodeID) (next int64) {
 	for i := range u.formulas {
 		if at := u.formulas[i].due(node, u.computed) + u.formulas[i].interval; next == 0 || at < next {

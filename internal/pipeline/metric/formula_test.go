@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// formulaDefinition returns a compiled template with calculated items, of which one reads the other, and a trigger.
+// formulaDefinition returns a compiled template with calculated items and a trigger. One of the items reads the other.
 func formulaDefinition(id model.DefinitionID) *model.Definition {
 	return (&model.TemplateDefinition{
 		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
@@ -24,8 +24,8 @@ func formulaDefinition(id model.DefinitionID) *model.Definition {
 	}).Seal()
 }
 
-// TestFormulasAreComputed expects a value of each calculated item per interval, in the order in which they read each other, the same
-// with a restart after each commit.
+// TestFormulasAreComputed expects each calculated item to get a value per interval, after the items that its formula
+// reads. A restart after each commit changes nothing.
 func TestFormulasAreComputed(t *testing.T) {
 	open := func() *testView {
 		s := shard.New(shard.Options{Workers: 1, Definitions: formulaDefinition})
@@ -70,8 +70,8 @@ func TestFormulasAreComputed(t *testing.T) {
 	}
 }
 
-// TestTimedTriggerFollowsReplacedUnit expects one verdict per change of a trigger with a time function when a formula makes an entity in
-// the commit that evaluates the trigger.
+// TestTimedTriggerFollowsReplacedUnit discovers an entity while a time-dependent trigger is evaluated, and expects one
+// recorded change per change. A formula makes the entity.
 func TestTimedTriggerFollowsReplacedUnit(t *testing.T) {
 	definition := func(id model.DefinitionID) *model.Definition {
 		return (&model.TemplateDefinition{

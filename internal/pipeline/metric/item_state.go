@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// metricPartition has the state of all items and triggers of the nodes in one partition, guarded by the mutex of the
-// shard's partition.
+// metricPartition has the states of all items and triggers of one partition's nodes. The mutex of the shard's
+// partition guards it.
 type metricPartition struct {
 	*shard.Partition
 	nodes     []nodeState                   // by the shard's index of the node
@@ -29,21 +29,22 @@ type metricPartition struct {
 	stored    journal.Position              // the series store has the values up to this commit
 }
 
-// Verdict is the changed state of a trigger, which is not yet in the journal
+// Verdict is the changed state of a trigger, queued to be written to the journal
 type Verdict struct {
 	Node model.NodeID
 	wire.Verdict
 	sequence uint64 // numbers the verdicts of a partition in this process, from 1
 }
 
-// nodeState has the state of each Template on one node, sorted by id, and the clocks of the senders of its values
+// nodeState has the state of each Template on one node, and the clocks of the values' senders. The Templates are
+// sorted by id.
 type nodeState struct {
 	units      []*unitState
 	clocks     []senderClock // by age
 	timeOffset int64         // send time less listening time of the last live batch with a sender's clock, ns; zero: none came yet
 }
 
-// unitState has the items and triggers of one Template on one node
+// unitState is the state of one Template on one node, with its items and triggers
 type unitState struct {
 	*template
 	discovered   []*discovery.State // by index of the rule
@@ -57,7 +58,7 @@ type unitState struct {
 	computed int64
 }
 
-// slot is the state of one item: its last value, its error, and the values that its preprocessing remembers.
+// slot is the state of one item, with its last value and error. It also has the values that preprocessing remembers.
 type slot struct {
 	at     int64         // time of the last value or failure, Unix ns; zero: none came yet
 	value  item.Value    // the last one
@@ -66,14 +67,15 @@ type slot struct {
 	series series.Series // not in snapshots: found by its labels
 }
 
-// triggerState is the state of one trigger: the windows of values in its expressions, and its last result
+// triggerState is the state of one trigger, with the values for its expressions and the last result
 type triggerState struct {
 	problem, recovery *trigger.Windows // nil: the trigger does not compile, or has no such expression
 	judged            bool             // a verdict was made
 	unknown           string           // why the last evaluation has no result; empty: it has one
 }
 
-// unit returns the node's state of a Template and its index, or nil and the index at which it is to be inserted.
+// unit finds a node's state of a Template, and returns the state with its index. For a missing Template it returns nil
+// and the index at which to insert the state.
 func (n *nodeState) unit(id model.UnitID) (at int, u *unitState) {
 	at, ok := slices.BinarySearchFunc(n.units, id, func(u *unitState, id model.UnitID) int { return int(int64(u.Unit) - int64(id)) })
 	if ok {
@@ -82,7 +84,7 @@ func (n *nodeState) unit(id model.UnitID) (at int, u *unitState) {
 	return at, u
 }
 
-// newUnitState returns the state of a template on a node before its first value, as of this time
+// newUnitState returns the state of a template on a node before its first value, at the time now
 func newUnitState(t *template, now int64) *unitState {
 	u := &unitState{template: t, slots: make([]slot, len(t.items)), triggers: make([]triggerState, len(t.triggers))}
 	u.setEntities(emptyRuleStates(t))
@@ -106,21 +108,23 @@ func newUnitState(t *template, now int64) *unitState {
 	return u
 }
 
-// setEntities stores the entities that the discovery rules have found; the template already has their items.
+// setEntities stores the entities that the discovery rules have found on the node. The template already has their
+// items.
 func (u *unitState) setEntities(list []*discovery.State) {
 	u.materialized, u.discovered = list, slices.Clone(list)
 }
 
-// sameSteps reports whether an item's preprocessing steps are equal in two versions of a template, with the values of their
-// macros.
+// sameSteps reports whether an item's preprocessing steps are equal in two versions of a template. The values of
+// macros count.
 func sameSteps(old *unitState, k int, t *template, i int) bool {
 	was, err := old.values.ExpandSteps(old.Items[k].Steps)
 	is, again := t.values.ExpandSteps(t.Items[i].Steps)
 	return err == nil && again == nil && reflect.DeepEqual(was, is)
 }
 
-// transferState returns the state of a template, edited or with other discovered items, that takes over the state of items by key and of triggers by name.
-// The memory of steps survives only where the steps stay, windows of functions where type and function stay.
+// transferState carries the values of a Template's old state over to its new state after an edit. It takes over items
+// by key and triggers by name. The change is an edit or other discovered items. The memory of steps survives only
+// where the steps stay, windows of functions where type and function stay.
 func transferState(t *template, old *unitState, now int64) *unitState {
 	u := newUnitState(t, now)
 	for i := range t.Items {

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testDefinition returns a compiled template with a raw item, an item whose preprocessing remembers values, and a trigger
-// with a recovery expression
+// testDefinition returns a compiled template with two items and a trigger. One item is raw, the other's preprocessing
+// remembers values. The trigger has a recovery expression.
 func testDefinition(id model.DefinitionID) *model.Definition {
 	c := &model.TemplateDefinition{
 		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
@@ -53,8 +53,8 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 	return c.Seal()
 }
 
-// TestRecoveryWithoutAnExpressionShowsItsValues checks the output of an OK trigger without a recovery expression:
-// only the current values, not the problem expression.
+// TestRecoveryWithoutAnExpressionShowsItsValues expects the output of a recovered trigger to show only its present
+// values. The trigger has no recovery expression.
 func TestRecoveryWithoutAnExpressionShowsItsValues(t *testing.T) {
 	u := newUnitState(compile(testDefinition(9).AsTemplate(), ""), 0)
 	u.slots[0].value = item.FromFloat(1.5)
@@ -72,7 +72,7 @@ type testCommit struct {
 	entries [][]byte
 }
 
-// Position returns the number that the test has set
+// Position returns the commit number that the test has set
 func (c *testCommit) Position() journal.Position { return journal.Position{Log: 1, Number: c.number} }
 
 // Received returns a time that grows by a second per commit
@@ -81,7 +81,7 @@ func (c *testCommit) Received() int64 { return int64(1e18 + c.number*1e9) }
 // Listening returns a listening time (time able to receive results) that grows by a second per commit
 func (c *testCommit) Listening() time.Duration { return time.Duration(c.number) * time.Second }
 
-// Sections returns the only section, partition 3
+// Sections returns partition 3, the only section of the test commit
 func (c *testCommit) Sections() []journal.Section { return []journal.Section{3} }
 
 // Retain does nothing, because the memory of a test commit is not reused
@@ -90,7 +90,7 @@ func (c *testCommit) Retain() {}
 // Release does nothing, because the memory of a test commit is not reused
 func (c *testCommit) Release() {}
 
-// Entries calls fn for each entry, whatever the section
+// Entries calls fn for each entry of the commit, in every section
 func (c *testCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 	for _, e := range c.entries {
 		if err := fn(e); err != nil {
@@ -100,7 +100,7 @@ func (c *testCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 	return nil
 }
 
-// testView is a metric view on a shard of its own, with the number of the last signal sent to it
+// testView is a metric view on its own shard, with the number of the last signal
 type testView struct {
 	*View
 	shard  *shard.Shard
@@ -129,8 +129,8 @@ func (v *testView) block(definition model.DefinitionID, times []int64, list []wi
 	return v.blockAt((v.number+1)*1000, definition, times, list)
 }
 
-// blockAt returns a batch of node 7 with a block of values that are 100 ms old, sent at a given time of the node's
-// clock.
+// blockAt returns a batch of node 7 with a block of values. The values are 100 ms old. The batch was sent at a given
+// time of the node's clock.
 func (v *testView) blockAt(nowMs uint64, definition model.DefinitionID, times []int64, list []wire.BlockValue) []byte {
 	v.number++
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: v.number, NowMs: nowMs, Signals: []wire.Signal{{
@@ -144,7 +144,7 @@ func (v *testView) blockAt(nowMs uint64, definition model.DefinitionID, times []
 	return append(wire.AppendBatchRecord(nil, 7), body...)
 }
 
-// pendingTexts formats the verdicts of the partition that are not yet in the journal
+// pendingTexts formats the trigger changes of the partition that are not yet in the journal
 func (v *testView) pendingTexts() (list []string) {
 	for _, p := range v.partitions[3].pending {
 		list = append(list, fmt.Sprintf("%d %s %v %v", p.Commit, p.Trigger, p.Problem, p.Removed))
@@ -152,8 +152,8 @@ func (v *testView) pendingTexts() (list []string) {
 	return list
 }
 
-// TestTriggerMakesOneVerdictPerChange expects one verdict per change of a trigger, pending until the journal has it,
-// and the same from a restored snapshot
+// TestTriggerMakesOneVerdictPerChange expects exactly one journal record for each change of a trigger's state. A
+// verdict waits until the journal has it. A restored snapshot gives the same.
 func TestTriggerMakesOneVerdictPerChange(t *testing.T) {
 	v := newTestView()
 	number := uint64(0)
@@ -204,8 +204,8 @@ func TestTriggerMakesOneVerdictPerChange(t *testing.T) {
 	}
 }
 
-// TestMacrosOfPropertiesJudge changes the Property that sets a trigger's macro, and expects the trigger to use the
-// new value, also after a restart, and to be unknown without a value.
+// TestMacrosOfPropertiesJudge changes a Property that a trigger reads as macro, and expects evaluations with the new
+// value. A restart keeps the value. Without a value the trigger is unknown.
 func TestMacrosOfPropertiesJudge(t *testing.T) {
 	v := newTestView()
 	number := uint64(0)
@@ -238,8 +238,8 @@ func TestMacrosOfPropertiesJudge(t *testing.T) {
 	}
 }
 
-// TestVerdictsOfAnotherReleaseStay replays values for which an earlier release decided other verdicts, and expects the
-// triggers to continue from the recorded verdicts.
+// TestVerdictsOfAnotherReleaseStay replays values from an earlier release with other results, and expects the recorded
+// trigger states to stay. The triggers continue from the recorded verdicts.
 func TestVerdictsOfAnotherReleaseStay(t *testing.T) {
 	v := newTestView()
 	apply := func(number uint64, want string, entries ...[]byte) {
@@ -263,7 +263,7 @@ func TestVerdictsOfAnotherReleaseStay(t *testing.T) {
 	apply(8, "", v.values(5, item.FromFloat(1)))
 }
 
-// FuzzDecodeUnit decodes random bytes as the state of a template and expects an error or a state.
+// FuzzDecodeUnit decodes random bytes as the state of a Template, and expects an error or a state.
 func FuzzDecodeUnit(f *testing.F) {
 	f.Add(newUnitState(compile(testDefinition(5).AsTemplate(), ""), 5).encode(nil), false)
 	f.Add(append([]byte("\x00\x01\x02{#\x01\x01x\x00\x00\x00"), newUnitState(compile(testDefinition(20).AsTemplate(), ""), 5).encode(nil)[4:]...), true)
@@ -281,8 +281,8 @@ func FuzzDecodeUnit(f *testing.F) {
 	})
 }
 
-// TestTextsOfValuesAreBounded sends a very long text and a very long error in a buffer that is used again, and
-// expects the view to keep bounded copies of them.
+// TestTextsOfValuesAreBounded sends a very long text value and a very long error, and expects shortened copies. The
+// buffer of the texts is used again.
 func TestTextsOfValuesAreBounded(t *testing.T) {
 	v := newTestView()
 	text := strings.Repeat("x", 400<<10)
@@ -300,8 +300,8 @@ func TestTextsOfValuesAreBounded(t *testing.T) {
 	}
 }
 
-// TestFlippingTriggerIsBounded sends a block in which each value changes a trigger, and expects a bounded number of
-// verdicts and another evaluation with the next batch.
+// TestFlippingTriggerIsBounded changes the state of a trigger with each value, and expects a limited number of
+// recorded changes. The trigger is evaluated again with the next batch.
 func TestFlippingTriggerIsBounded(t *testing.T) {
 	v := newTestView()
 	const rows = 10 * maxChanges
@@ -319,8 +319,8 @@ func TestFlippingTriggerIsBounded(t *testing.T) {
 	}
 }
 
-// TestValuesOfSenderKeepTheirTime applies values with time stamps of the sender's clock, and expects these times, but
-// none after the receive time of the commit
+// TestValuesOfSenderKeepTheirTime applies values with the sender's time stamps, and expects the same times. No time is
+// after the receive time of the commit.
 func TestValuesOfSenderKeepTheirTime(t *testing.T) {
 	for _, c := range []struct{ unixNs, want int64 }{
 		{1e18 - 3600e9 + 7, 1e18 - 3600e9 + 12}, // an hour ago, to the nanosecond

@@ -23,10 +23,10 @@ type ItemState struct {
 	valueMap *prep.ValueMap
 }
 
-// Text formats the last value of the item for people: with the text of its value map, or with its unit.
+// Text formats the last value of the item for people, with its value map's text or its unit.
 func (i *ItemState) Text() string { return valueText(i.Value, i.Unit, i.valueMap) }
 
-// valueText formats a value for people: with the text of its value map, such as up (1), or with its unit.
+// valueText formats a value for people, with its value map's text or its unit. An example is: up (1).
 func valueText(v item.Value, unit string, texts *prep.ValueMap) string {
 	if text, ok := texts.Text(v); ok {
 		return text + " (" + v.String() + ")"
@@ -51,8 +51,8 @@ func (v *View) Items(node model.NodeID) (list []ItemState) {
 	return list
 }
 
-// EachItem calls each for the items of a node, with the time of the item's last value or failure in Unix ns, or zero
-// before the first one.
+// EachItem calls the function each for every item of a node, with the time of its last value. The time is in Unix ns,
+// and that of a failure if it was later. It is zero before the first value.
 func (v *View) EachItem(node model.NodeID, each func(of *model.Item, at int64, unsupported bool)) {
 	v.eachUnit(node, func(u *unitState) {
 		for i := range u.slots {
@@ -61,13 +61,13 @@ func (v *View) EachItem(node model.NodeID, each func(of *model.Item, at int64, u
 	})
 }
 
-// Triggers returns the number of triggers of a node.
+// Triggers returns the number of triggers on a node.
 func (v *View) Triggers(node model.NodeID) (n int) {
 	v.eachUnit(node, func(u *unitState) { n += len(u.triggers) })
 	return n
 }
 
-// eachUnit calls each for the states of the Templates on a node that have values.
+// eachUnit calls the function each for every Template with values on a node, with the Template's state.
 func (v *View) eachUnit(node model.NodeID, each func(u *unitState)) {
 	of := v.shard.PartitionOf(node)
 	if of == nil {
@@ -85,8 +85,9 @@ func (v *View) eachUnit(node model.NodeID, each func(u *unitState)) {
 	}
 }
 
-// Discovered calls each for the items of a node that discovery rules made, with a key or, if that is empty, for all: with the definition
-// that their value blocks name, the macros that Properties set, the number of the definition's own items, and the item.
+// Discovered calls the function each for every item that discovery rules made on a node. With a key, only for that
+// item. It passes the definition that the node's value blocks name, the macros that Properties set, the number of the
+// definition's own items, and the item.
 func (v *View) Discovered(node model.NodeID, key string, each func(definition model.DefinitionID, macros string, own int, of *model.Item)) {
 	v.eachUnit(node, func(u *unitState) {
 		for i, end := u.itemsWith(key); i < end; i++ {
@@ -97,7 +98,7 @@ func (v *View) Discovered(node model.NodeID, key string, each func(definition mo
 	})
 }
 
-// itemsWith returns the range of the items with a key, or of all items if the key is empty.
+// itemsWith returns the range of the items with a key, or of all items without a key.
 func (u *unitState) itemsWith(key string) (first, end int) {
 	if key == "" {
 		return 0, len(u.Items)
@@ -135,7 +136,7 @@ func (u *unitState) itemState(i int) ItemState {
 	return out
 }
 
-// Definitions returns the ids of the definitions that the stored states and the pending verdicts name.
+// Definitions returns the ids of the compiled Templates that stored item states and unwritten trigger changes use.
 func (v *View) Definitions() map[model.DefinitionID]bool {
 	named := map[model.DefinitionID]bool{}
 	for i := range v.partitions {
@@ -154,7 +155,7 @@ func (v *View) Definitions() map[model.DefinitionID]bool {
 	return named
 }
 
-// FormatValue formats a value with its unit for people, such as 1.5 GiB, or with at most six digits
+// FormatValue formats a value with its unit for people, such as 1.5 GiB. Without a unit it has at most six digits.
 func FormatValue(v item.Value, unit string) string {
 	if v.Kind() == item.None {
 		return "-"

@@ -63,7 +63,8 @@ func benchDefinition() *model.Definition {
 	return c.Seal()
 }
 
-// benchValue returns the value of an item: constants, counters, gauges and percentages, as the load tester sends them.
+// benchValue returns the value of an item in the benchmark. Values are constants, counters, gauges and percentages, as
+// the load tester sends them.
 func benchValue(i int, tick uint64) item.Value {
 	switch r := rand.New(rand.NewPCG(uint64(i), tick)).Uint64(); i % 4 {
 	case 0:
@@ -77,7 +78,7 @@ func benchValue(i int, tick uint64) item.Value {
 	}
 }
 
-// fleetCommitAt returns the journal commit with this number: one value block from each node of a simulated fleet.
+// fleetCommitAt returns a journal commit with one value block from each node of a simulated fleet.
 func fleetCommitAt(nodes int, number uint64) *fleetCommit {
 	c := &fleetCommit{testCommit: testCommit{number: number}, sections: make([][][]byte, model.Partitions)}
 	for node := range nodes {
@@ -97,7 +98,8 @@ func fleetCommitAt(nodes int, number uint64) *fleetCommit {
 	return c
 }
 
-// newFleetView opens a series store in the folder dir and returns a metric view of the simulated fleet that stores its values there.
+// newFleetView returns a metric view of the simulated fleet with a series store in a folder. The view stores its
+// values there.
 func newFleetView(b *testing.B, dir string) (*testView, series.Store) {
 	b.Helper()
 	s, err := series.Open(dir, series.Options{LateWindow: time.Hour})
@@ -111,7 +113,7 @@ func newFleetView(b *testing.B, dir string) (*testView, series.Store) {
 	return &testView{View: New(of, Options{Definitions: definitions, Series: o}), shard: of}, s
 }
 
-// processTime returns the CPU time of the process: other programs do not count.
+// processTime returns the CPU time of the process. Other programs do not count.
 func processTime(b *testing.B) time.Duration {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
@@ -120,8 +122,9 @@ func processTime(b *testing.B) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// BenchmarkRestart measures the CPU time of a start after kill -9, per item and per value: it decodes the snapshots and applies the
-// 30 s of journaled values that came after them. It also reports the cost of writing the snapshots, and the heap per item.
+// BenchmarkRestart measures the CPU time of a start after kill -9, per item and per value. The start decodes the
+// snapshots and applies the 30 s of journaled values after the snapshots. It also reports the cost of writing the
+// snapshots, and the heap per item.
 func BenchmarkRestart(b *testing.B) {
 	for _, nodes := range [...]int{1_000, 10_000} {
 		b.Run(fmt.Sprint(nodes*benchItems), func(b *testing.B) {
@@ -132,8 +135,8 @@ func BenchmarkRestart(b *testing.B) {
 	}
 }
 
-// benchmarkRestart builds the metric state of a simulated fleet and saves snapshots, then measures restoring them and
-// applying the values that came after them.
+// benchmarkRestart saves snapshots of a simulated fleet, and measures the restart from the snapshots. The restart also
+// applies the values that came later.
 func benchmarkRestart(b *testing.B, nodes int) {
 	items := float64(nodes * benchItems)
 	b.StopTimer()

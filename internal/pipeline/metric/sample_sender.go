@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Sender sends stored numbers to another store; *remotesend.Queue implements it.
+// Sender is the interface of a queue that sends stored numbers to another store, such as Prometheus. *remotesend.Queue
+// implements it.
 type Sender interface {
 	// Position returns the last commit of a partition whose samples it has.
 	Position(p model.Partition) journal.Position
@@ -18,7 +19,7 @@ type Sender interface {
 	Append(p model.Partition, at journal.Position, block *wire.SampleBlock, last bool)
 }
 
-// sendApplier collects the samples of one commit in one partition for the Sender.
+// sendApplier collects the samples of one commit in one partition for remote write.
 type sendApplier struct {
 	on        bool // the Sender has none of the commit yet
 	filled    bool
@@ -29,11 +30,12 @@ type sendApplier struct {
 	labels    []wire.SeriesLabel
 }
 
-// sendBlock is the size of a block of samples from which it goes to the Sender before the commit ends, in bytes.
+// sendBlock is the size in bytes of a block of samples that goes to the Sender at once. A smaller block waits for the
+// end of the commit.
 const sendBlock = 1 << 20
 
-// enterSamples checks, before a commit is applied to a partition, whether the Sender already has the commit's samples,
-// as in a replay. A replay leaves out those that the Sender has.
+// enterSamples checks in a replay whether the Sender (remote write) already has the samples of the commit. It runs
+// before the commit is applied to a partition. A replay leaves out those that the Sender has.
 func (w *metricApplier) enterSamples() {
 	x := &w.sending
 	if x.sender, x.partition, x.at = w.view.opts.Sender, w.p.ID, w.Position; x.sender != nil {
@@ -42,7 +44,7 @@ func (w *metricApplier) enterSamples() {
 	}
 }
 
-// addSample adds a sample of a series to those that the Sender gets, if the Sender wants it.
+// addSample adds one sample to the samples for remote write, if the Sender sends its series.
 func (x *sendApplier) addSample(l labels.Labels, ms int64, value float64) {
 	if !x.on || !x.sender.Selects(l) {
 		return
@@ -52,7 +54,7 @@ func (x *sendApplier) addSample(l labels.Labels, ms int64, value float64) {
 	x.add(x.labels, []wire.Sample{{Ms: ms, Value: value}})
 }
 
-// add adds samples of a series to those that the Sender gets.
+// add adds samples of a series to the samples for remote write.
 func (x *sendApplier) add(l []wire.SeriesLabel, list []wire.Sample) {
 	if x.block.Size() > sendBlock {
 		x.sender.Append(x.partition, x.at, &x.block, false)
@@ -62,7 +64,7 @@ func (x *sendApplier) add(l []wire.SeriesLabel, list []wire.Sample) {
 	x.filled = true
 }
 
-// leaveSamples hands the samples that the commit has for the partition to the Sender.
+// leaveSamples passes the commit's samples of the partition to the Sender, for remote write.
 func (w *metricApplier) leaveSamples() {
 	if x := &w.sending; x.filled {
 		x.sender.Append(x.partition, x.at, &x.block, true)

@@ -15,14 +15,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// SeriesOptions has the series store in which a View stores values, and the names for the labels of series.
+// SeriesOptions has the series store of a View, and the names for the labels of series.
 type SeriesOptions struct {
 	Store series.Store                                // nil: values are not stored
 	Names func(model.NodeID) (node, namespace string) // for the labels of a new series
 	Live  *View                                       // of a second view of the journal: that which stores the values
 }
 
-// sampleName identifies the item whose value is being stored.
+// sampleName tells the name and labels of the series for a value that is being stored.
 type sampleName struct {
 	unit     *unitState
 	position int
@@ -35,7 +35,7 @@ func (w *metricApplier) seriesLabels() labels.Labels {
 	return series.Labels(w.name.unit.Items[w.name.position].Key, node, namespace, w.name.unit.Name)
 }
 
-// keepSample appends a number to the series store, unless the store already has the values of this commit.
+// keepSample adds a number to the series store, unless the store already has the present commit's values.
 func (w *metricApplier) keepSample(n uint32, u *unitState, position int, at int64, value item.Value) {
 	if w.view.opts.Series.Store == nil || w.stored {
 		return
@@ -51,7 +51,7 @@ func (w *metricApplier) keepSample(n uint32, u *unitState, position int, at int6
 	}
 }
 
-// sampleApplier has buffers for decoding the samples of a record, which are reused.
+// sampleApplier has reused buffers for decoding the samples of a journal record.
 type sampleApplier struct {
 	reader  wire.SampleReader
 	builder labels.ScratchBuilder
@@ -90,7 +90,8 @@ func (w *metricApplier) keepSamples(r *wire.Samples) {
 	}
 }
 
-// noteStored records that the series store has the values of this commit, so that a replay does not store them twice.
+// noteStored records that the series store now has the values of the present commit. A replay then does not store the
+// values twice.
 func (w *metricApplier) noteStored() {
 	w.stored = w.p.stored.Log == w.Position.Log && w.p.stored.Number >= w.Position.Number
 	if !w.stored {
@@ -98,9 +99,9 @@ func (w *metricApplier) noteStored() {
 	}
 }
 
-// encodeSeries appends the series head of a partition to a snapshot, with the last commit whose values it contains. A
-// second view, which stores nothing, writes the head of the live one: a start from its snapshot leaves out the values
-// up to that commit.
+// encodeSeries appends the newest series data of a partition to a snapshot, with the last stored commit. A second
+// view, which stores nothing, writes the head of the live one: a start from its snapshot leaves out the values up to
+// that commit.
 func (v *View) encodeSeries(p *metricPartition, b []byte) []byte {
 	if live := v.opts.Series.Live; live != nil {
 		of := &live.partitions[p.ID]
@@ -117,7 +118,7 @@ func (v *View) encodeSeries(p *metricPartition, b []byte) []byte {
 	return v.opts.Series.Store.Encode(p.ID, b)
 }
 
-// decodeSeries reads the series head of a partition that encodeSeries wrote.
+// decodeSeries reads the newest series data of a partition from a snapshot.
 func (v *View) decodeSeries(p *metricPartition, d *shard.Decoder) {
 	if d.Byte() == 0 {
 		return

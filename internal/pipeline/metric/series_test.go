@@ -36,7 +36,7 @@ func openSeries(t testing.TB, dir string) series.Store {
 	return s
 }
 
-// storedValues returns the stored values of the item "load".
+// storedValues reads the values of the item "load" from the series store.
 func storedValues(t *testing.T, s series.Store) (list []float64) {
 	t.Helper()
 	q, err := s.Querier(math.MinInt64, math.MaxInt64)
@@ -54,7 +54,7 @@ func storedValues(t *testing.T, s series.Store) (list []float64) {
 	return list
 }
 
-// wantStored fails the test unless the series store has exactly these values of the item "load".
+// wantStored fails the test unless the series store has exactly the expected values of the item "load".
 func wantStored(t *testing.T, s series.Store, want ...float64) {
 	t.Helper()
 	if got := storedValues(t, s); !slices.Equal(got, want) {
@@ -62,9 +62,9 @@ func wantStored(t *testing.T, s series.Store, want ...float64) {
 	}
 }
 
-// TestValuesAreStoredOnce restarts from snapshots and journal, and expects each number once in the series store, and
-// no texts. A restart from a snapshot and the commits since stores each value once, also from a snapshot of a second
-// view that is behind the live one.
+// TestValuesAreStoredOnce restarts from snapshots and journal, and expects each number once in the series store. It
+// expects no texts. A restart from a snapshot and the commits since stores each value once, also from a snapshot of a
+// second view that is behind the live one.
 func TestValuesAreStoredOnce(t *testing.T) {
 	for second := range 2 {
 		dir := t.TempDir()
@@ -123,8 +123,9 @@ func TestEditedTemplateKeepsSeries(t *testing.T) {
 	}
 }
 
-// TestPrometheusSamplesAreStored applies records of samples, the first twice as if a sender repeated it, and all again
-// as if the server had restarted. Each sample is stored once.
+// TestPrometheusSamplesAreStored applies records of samples repeatedly, and expects each sample once in the store. The
+// first record comes twice, as if a sender repeated it, and all come again as if the server had restarted. Each sample
+// is stored once.
 func TestPrometheusSamplesAreStored(t *testing.T) {
 	s := openSeries(t, t.TempDir())
 	defer s.Close()

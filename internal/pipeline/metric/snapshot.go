@@ -15,7 +15,7 @@ import (
 // The section metrics has the nodes by id with their Templates by unit, then the pending verdicts.
 // docs/snapshot-format.md has the table of fields.
 
-// encode appends the partition's section of a snapshot: the state of all Templates
+// encode appends the states of all Templates in the partition to a snapshot
 func (p *metricPartition) encode(b []byte) []byte {
 	count := 0
 	for _, n := range p.Order() {
@@ -87,7 +87,7 @@ func (u *unitState) encode(b []byte) []byte {
 	return b
 }
 
-// appendValue appends a value: kind, then 8 bytes or a text.
+// appendValue appends the kind of a value, and then 8 bytes or a text.
 func appendValue(b []byte, v item.Value) []byte {
 	b = append(b, byte(v.Kind()))
 	switch v.Kind() {
@@ -101,8 +101,8 @@ func appendValue(b []byte, v item.Value) []byte {
 	return b
 }
 
-// decode reads the partition's section of a snapshot; the partition is empty and the shard has decoded its nodes. The
-// state of a Template whose definition is no longer known is left out.
+// decode reads the states of all Templates in a partition from a snapshot. The partition is empty and the shard has
+// decoded its nodes. The state of a Template whose definition is no longer known is left out.
 func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 	for range d.Count() {
 		n, known := p.Find(model.NodeID(d.Uint32()))
@@ -228,7 +228,7 @@ func decodeValue(d *shard.Decoder) item.Value {
 	return item.Value{}
 }
 
-// appendFloat appends a float as its 8 bytes.
+// appendFloat appends a floating-point number as eight bytes.
 func appendFloat(b []byte, f float64) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(f))
 }

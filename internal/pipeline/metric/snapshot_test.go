@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestSectionMatchesGoldenFile compares encoded sections with golden bytes: of a Template with steps that remember values, a trigger
-// and its pending verdicts, of one with formulas, and of one with a discovery rule that lost an entity.
+// TestSectionMatchesGoldenFile encodes snapshot sections, and compares the bytes with golden files. The Templates have
+// remembered values, a trigger with its pending verdicts, formulas, or a discovery rule that lost an entity.
 func TestSectionMatchesGoldenFile(t *testing.T) {
 	var sections strings.Builder
 	add := func(name string, v *testView) {

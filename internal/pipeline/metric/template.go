@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// template is the compiled form of a TemplateDefinition with one set of values of its macros. It is immutable; all nodes with
-// this set share it.
+// template is a compiled TemplateDefinition with one set of macro values. It is immutable; all nodes with this set
+// share it.
 type template struct {
 	*model.TemplateDefinition
 	base     *template // without discovered items; of one that has none: itself
@@ -45,13 +45,13 @@ type compiledTrigger struct {
 	recovery *trigger.Program // nil: the problem closes when its expression is false
 }
 
-// compiledRule is a compiled discovery rule.
+// compiledRule is a discovery rule in compiled form, or the reason why the rule does not compile.
 type compiledRule struct {
 	*discovery.Rule        // nil: fault says why
 	fault           string // also why entities have no items
 }
 
-// rulesOf returns the compiled discovery rules of a template, with nil for a rule that does not compile.
+// rulesOf compiles the discovery rules of a Template. A rule that does not compile is nil.
 func (t *template) rulesOf() []*discovery.Rule {
 	list := make([]*discovery.Rule, len(t.rules))
 	for i := range t.rules {
@@ -60,8 +60,7 @@ func (t *template) rulesOf() []*discovery.Rule {
 	return list
 }
 
-// withEntities returns the template compiled with the items and triggers of the entities that its discovery rules have found
-// on a node.
+// withEntities returns the Template compiled together with the items and triggers of a node's discovered entities.
 func (t *template) withEntities(states []*discovery.State) *template {
 	definition, faults := discovery.Instantiate(t.TemplateDefinition, t.rulesOf(), states, trigger.ReplaceEntityMacros)
 	out := compile(definition, t.macros)
@@ -143,7 +142,7 @@ func compile(definition *model.TemplateDefinition, macros string) *template {
 	return t
 }
 
-// positions returns the positions in the template of the items that the trigger reads
+// positions returns where the items that the trigger reads stand in the list of the Template's items
 func (t *compiledTrigger) positions() []int {
 	list := t.problem.Positions()
 	if t.recovery != nil {

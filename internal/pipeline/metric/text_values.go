@@ -13,8 +13,8 @@ type textApplier struct {
 	stored bool // the store has those of the commit
 }
 
-// enterTexts checks, before a commit is applied to a partition, whether the text store already has the commit's texts, as in
-// a replay.
+// enterTexts checks in a replay whether the text store already has the texts of the commit. It runs before the commit
+// is applied to a partition.
 func (w *metricApplier) enterTexts() {
 	if store := w.view.opts.Texts; store != nil {
 		last := store.Position(w.p.ID)
@@ -22,7 +22,8 @@ func (w *metricApplier) enterTexts() {
 	}
 }
 
-// keepValue stores a value of an item: a number in the series store, a text with the texts of the commit.
+// keepValue stores a number of an item in the series store, or a text in the text store. A number goes to the series
+// store, a text to the texts of the commit.
 func (w *metricApplier) keepValue(n uint32, u *unitState, position int, at int64, value item.Value) {
 	of := &u.Items[position]
 	switch {
@@ -34,8 +35,8 @@ func (w *metricApplier) keepValue(n uint32, u *unitState, position int, at int64
 	}
 }
 
-// leaveTexts passes the texts that a commit has for the partition to the text store, all at once, so that the store never
-// has only a part of them.
+// leaveTexts passes a commit's texts in a partition to the text store, all at once. The store thus never has only a
+// part of the texts.
 func (w *metricApplier) leaveTexts() {
 	if len(w.texts.rows) > 0 {
 		w.view.opts.Texts.Append(w.p.ID, w.Position, w.texts.rows)
@@ -44,7 +45,7 @@ func (w *metricApplier) leaveTexts() {
 	}
 }
 
-// FindTexts returns the newest texts that match, as textlog.Store.Find does.
+// FindTexts returns the newest text values that match a query.
 func (v *View) FindTexts(ctx context.Context, q textlog.Query) (rows []textlog.Row, more bool, err error) {
 	if q.Node != 0 {
 		p := v.shard.PartitionOf(q.Node)

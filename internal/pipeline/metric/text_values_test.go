@@ -16,7 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// textDefinition returns a compiled Template with a log item, an item without history, and a dependent item.
+// textDefinition returns a compiled Template with a log item and two other items. They are an item without history and
+// a dependent item.
 func textDefinition(id model.DefinitionID) *model.Definition {
 	return (&model.TemplateDefinition{
 		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
@@ -27,7 +28,7 @@ func textDefinition(id model.DefinitionID) *model.Definition {
 	}).Seal()
 }
 
-// newTextView returns an empty view that stores texts.
+// newTextView returns an empty metric view for tests, with a store of text values.
 func newTextView(t *testing.T, path string) (*testView, *textlog.Store) {
 	t.Helper()
 	s, err := textlog.Open(t.Context(), path, textlog.Options{Now: time.Now, Logger: slog.New(slog.DiscardHandler)})
@@ -36,9 +37,9 @@ func newTextView(t *testing.T, path string) (*testView, *textlog.Store) {
 	return &testView{View: New(of, Options{Definitions: textDefinition, Texts: s}), shard: of}, s
 }
 
-// TestTextsAreStoredOnce applies log lines, some of them late, and restarts from snapshots that are older than the text
-// store. Each line is there once, in the order of their times; values of an item without history are not, but those
-// that are made of them are.
+// TestTextsAreStoredOnce applies log lines and restarts from old snapshots, and expects each line once. The snapshots
+// are older than the text store. Each line is there once, in the order of their times; values of an item without
+// history are not, but those that are made of them are.
 func TestTextsAreStoredOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "text.db")
 	v, s := newTextView(t, path)

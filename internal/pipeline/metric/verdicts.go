@@ -13,10 +13,10 @@ import (
 // maxAppended is the most verdicts that Run writes at once.
 const maxAppended = 1000
 
-// retryAppend is the pause before verdicts are written again that the journal refused.
+// retryAppend is the pause before another attempt to write verdicts that the journal refused.
 const retryAppend = time.Second
 
-// Run writes verdicts (changed states of triggers) to the journal until ctx ends, in order per partition. record
+// Run writes changed states of triggers to the journal, in order within each partition. It ends with ctx. record
 // returns when its verdicts are durable; after an error none of them is. Call Run when the replay of the journal has
 // ended: from then on each pending verdict is one that the journal lacks.
 func (v *View) Run(ctx context.Context, record func(ctx context.Context, list []Verdict, sections []model.Partition) error, log *slog.Logger) error {
@@ -48,7 +48,7 @@ func (v *View) Run(ctx context.Context, record func(ctx context.Context, list []
 	}
 }
 
-// unwritten returns the pending verdicts that Run has not yet written to the journal, with their partitions
+// unwritten returns the trigger changes that the journal does not have yet, with their partitions
 func (v *View) unwritten(written *[model.Partitions]uint64) (list []Verdict, sections []model.Partition) {
 	for i := range v.partitions {
 		p := &v.partitions[i]

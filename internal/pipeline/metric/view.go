@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options are the settings of a View.
+// Options has the settings of a View.
 type Options struct {
 	Definitions func(model.DefinitionID) *model.Definition // returns a definition by its id; nil: unknown
 	Registerer  prometheus.Registerer                      // nil: no metrics
@@ -38,7 +38,7 @@ type View struct {
 	discoveries                            atomic.Uint64 // changes of discovered items
 }
 
-// New returns an empty metric view and registers it as a reducer of a shard
+// New returns an empty metric view and registers the view as a reducer of a shard
 func New(s *shard.Shard, o Options) *View {
 	v := &View{shard: s, opts: o, wake: make(chan struct{}, 1)}
 	s.Add(reducer{v})
@@ -60,27 +60,28 @@ func New(s *shard.Shard, o Options) *View {
 	return v
 }
 
-// wakeRun wakes Run because new verdicts are waiting
+// wakeRun wakes the goroutine of Run because changed trigger states wait to be written
 func (v *View) wakeRun() { pause.Wake(v.wake) }
 
-// reducer applies journal entries to a View; it implements shard.Reducer
+// reducer applies journal entries to a View. It implements shard.Reducer.
 type reducer struct{ *View }
 
 // SectionVersion is the version of the metric view's section in snapshots.
 const SectionVersion = 1
 
-// Section returns the name and version of the snapshot section that has the items and triggers.
+// Section returns the name and version of the view's part of a snapshot, with items and triggers.
 func (reducer) Section() shard.Section {
 	return shard.Section{Name: "metrics", Version: SectionVersion}
 }
 
-// Claims lists the journal entries to apply: blocks of measured values, samples of a
-// Prometheus, recorded verdicts, limits of discovered items, and the results of checks, whose numbers are stored
+// Claims lists the kinds of journal entries that change items and triggers. They are blocks of measured values,
+// samples of a Prometheus, recorded verdicts, limits of discovered items, and the results of checks, whose numbers are
+// stored.
 func (reducer) Claims() shard.Claims {
 	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Copies: []wire.SignalKind{wire.SignalResult}, Records: []wire.RecordKind{wire.RecordVerdict, wire.RecordSamples, wire.RecordDiscovery}}
 }
 
-// Reset removes all items and triggers of a partition from memory, before a snapshot of the partition is restored.
+// Reset removes all items and triggers of a partition from memory. A snapshot of the partition is restored next.
 func (v reducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	v.partitions[p.ID] = metricPartition{Partition: p, deadlines: deadlines}
 }
@@ -100,10 +101,10 @@ func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
 	v.partitions[p.ID].deadlines.Clear(n)
 }
 
-// MoveNode announces that discovered items belong to another namespace.
+// MoveNode notes that a node's discovered items now count for another namespace.
 func (v reducer) MoveNode(*shard.Partition, uint32, model.NamespaceID) { v.discoveries.Add(1) }
 
-// Encode appends the items and triggers of a partition to a snapshot
+// Encode encodes the items and triggers of a partition, and appends the bytes to a snapshot
 func (v reducer) Encode(p *shard.Partition, dst []byte) []byte {
 	return v.encodeSeries(&v.partitions[p.ID], v.partitions[p.ID].encode(dst))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// spreadCommit is a journal commit with entries of several partitions.
+// spreadCommit is a test commit with entries of several partitions.
 type spreadCommit struct {
 	testCommit
 	sections  []journal.Section
@@ -33,8 +33,8 @@ func (c *spreadCommit) Entries(of journal.Section, fn func([]byte) error) error 
 	return nil
 }
 
-// TestWorkersAgree applies random values of nodes in many partitions with one worker and with several, and expects equal partitions
-// with equal verdicts.
+// TestWorkersAgree applies random values with one worker and with several, and expects equal states and verdicts. The
+// nodes are in many partitions.
 func TestWorkersAgree(t *testing.T) {
 	const partitions, nodes, commits = 16, 40, 60
 	random := rand.New(rand.NewPCG(1, 2))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestAgeIsBounded computes ages of signals whose senders claim impossible times: no age is negative or longer than a year.
+// TestAgeIsBounded computes ages of events with impossible time stamps, and expects ages from zero to a year.
 func TestAgeIsBounded(t *testing.T) {
 	const year = 366 * 24 * time.Hour
 	for _, c := range []struct {

@@ -30,7 +30,8 @@ func (w *Worker) applySessionMark(p *Partition, id model.NodeID, m *wire.Session
 	}
 }
 
-// beginSession applies the start of a node's session: namespace, keepalive time-outs and backlog.
+// beginSession records that an agent has begun a session, with its time-outs and backlog. It sets namespace, keepalive
+// time-outs and backlog.
 func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionMark) {
 	w.announceLifeChange(n, SessionBegan)
 	if p.nodes[n].Namespace != m.Namespace {
@@ -57,9 +58,9 @@ func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionMark) {
 	}
 }
 
-// endSession records that a node stopped as planned, so that its silence raises no alarm. An unplanned end needs
-// nothing: the keepalive's deadline runs from the last heartbeat. The end of a session that another has replaced
-// means nothing either.
+// endSession records the planned stop of a node, so that its silence raises no alarm. An unplanned end needs nothing:
+// the keepalive's deadline runs from the last heartbeat. The end of a session that another has replaced means nothing
+// either.
 func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionMark) {
 	node := &p.nodes[n]
 	if node.session != m.Session {
@@ -79,7 +80,7 @@ func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionMark) {
 	}
 }
 
-// noteHeartbeat records a heartbeat of a node and resumes an overdue or stopped keepalive. It reports whether the
+// noteHeartbeat records a node's heartbeat and ends the node's missed or stopped keepalive. It reports whether the
 // keepalive changed.
 func (w *Worker) noteHeartbeat(p *Partition, n uint32) (changed bool) {
 	node := &p.nodes[n]
@@ -105,16 +106,17 @@ func (w *Worker) noteHeartbeat(p *Partition, n uint32) (changed bool) {
 	return true
 }
 
-// repeatKeepalive reports a received keepalive of a node whose pipelines evaluate each keepalive, although the
-// keepalive changed nothing.
+// repeatKeepalive reports an unchanged keepalive for a node whose pipelines want to see each keepalive. The keepalive
+// changed nothing.
 func (w *Worker) repeatKeepalive(n uint32, node *Node) {
 	if node.EveryKeepalive && node.Keepalive == KeepaliveReceived {
 		w.announceLifeChange(n, KeepaliveRepeated)
 	}
 }
 
-// countBacklog subtracts received signals (results and so on) from a node's backlog, the number of signals that the
-// node has announced to send from its spool. At zero, deadlines that waited for the backlog may expire.
+// countBacklog counts received signals against the stored signals (backlog) that a node has announced to send. The
+// backlog is the number of signals that the node has announced to send from its spool. At zero, deadlines that waited
+// for the backlog may expire.
 func (w *Worker) countBacklog(p *Partition, n uint32, signals uint64) {
 	node := &p.nodes[n]
 	if node.BacklogUntil == 0 {
@@ -128,8 +130,9 @@ func (w *Worker) countBacklog(p *Partition, n uint32, signals uint64) {
 	node.backlog, node.BacklogUntil = 0, 0
 }
 
-// expireKeepalive reports a silent node: as a warning after its warning time, and as critical after its time-out. It
-// repeats that after each such time for pipelines that evaluate every keepalive.
+// expireKeepalive reports a node whose heartbeats have stopped, as a warning or as critical. It is a warning after the
+// node's warning time, and critical after its time-out. It repeats that after each such time for pipelines that
+// evaluate every keepalive.
 func (w *Worker) expireKeepalive(p *Partition, n uint32) {
 	node := &p.nodes[n]
 	period := node.keepaliveTimeout()
@@ -160,22 +163,22 @@ func (w *Worker) expireKeepalive(p *Partition, n uint32) {
 	w.announceLifeChange(n, change)
 }
 
-// announceLifeChange reports a change of a node's connection or keepalive, such as a missed keepalive, to all
-// reducers
+// announceLifeChange reports a change of a node's connection or keepalive to all reducers. An example is a missed
+// keepalive.
 func (w *Worker) announceLifeChange(n uint32, announceLifeChange LifeChange) {
 	for _, a := range w.appliers {
 		a.Life(n, announceLifeChange)
 	}
 }
 
-// EndKeepalive stops the keepalive of a node until the node is heard again.
+// EndKeepalive stops the time-out of a node's keepalive until the node sends its next heartbeat.
 func (p *Partition) EndKeepalive(n uint32) {
 	p.nodes[n].Keepalive, p.nodes[n].silence = KeepaliveNone, 0
 	p.keepalives.Clear(n)
 }
 
-// OverrideKeepalive sets the status of a node's keepalive because of an operator or a result of the server, instead
-// of a heartbeat. Its deadline is cleared: the next heartbeat sets it again.
+// OverrideKeepalive sets a node's keepalive to received or missed without a heartbeat. The reason is an operator or a
+// result of the server. Its deadline is cleared: the next heartbeat sets it again.
 func (p *Partition) OverrideKeepalive(n uint32, failing bool) {
 	p.nodes[n].Keepalive, p.nodes[n].silence = KeepaliveReceived, 0
 	if failing {
@@ -184,15 +187,17 @@ func (p *Partition) OverrideKeepalive(n uint32, failing bool) {
 	p.keepalives.Clear(n)
 }
 
-// RestartKeepalive sets the deadline of a node's keepalive to one whole time-out from now, unless the node is stopped
+// RestartKeepalive sets the deadline of a node's keepalive to one whole time-out from now. It does nothing for a
+// stopped node.
 func (w *Worker) RestartKeepalive(p *Partition, n uint32) {
 	if node := &p.nodes[n]; node.Timeout > 0 && !node.Stopped {
 		p.keepalives.Set(n, w.Listening+node.keepaliveTimeout())
 	}
 }
 
-// nextDeadline returns the time, on the clock of listening time (time able to receive results), before which no
-// deadline in the partition expires, or zero if no deadline is set. It may be earlier than the earliest deadline.
+// nextDeadline returns a time before which no deadline (such as a TTL) in the partition expires. It is on the clock of
+// listening time (time able to receive results), or zero if no deadline is set. It may be earlier than the earliest
+// deadline.
 func (p *Partition) nextDeadline() int64 {
 	next := p.keepalives.Next()
 	for _, e := range p.deadlines {
@@ -203,8 +208,8 @@ func (p *Partition) nextDeadline() int64 {
 	return next
 }
 
-// expireDeadlines handles the deadlines that have expired by this commit: keepalives first, because a silent node
-// explains missing results
+// expireDeadlines handles the expired deadlines of a partition at a commit. Keepalives come first, because a silent
+// node explains missing results.
 func (w *Worker) expireDeadlines(p *Partition) {
 	if next := p.keepalives.Next(); next != 0 && next <= w.Listening {
 		ids := p.keepalives.Expired(w.Listening, w.expired[:0])
@@ -225,9 +230,9 @@ func (w *Worker) expireDeadlines(p *Partition) {
 	}
 }
 
-// extendDeadlines extends every deadline after a server start by the reconnect grace, the time that agents get to
-// connect again. The remaining time never exceeds the whole time and the grace, so that restarts in a row do not add
-// up for ever.
+// extendDeadlines extends every deadline after a start of the server, to give agents time to reconnect. Agents need
+// the grace to connect again. The remaining time never exceeds the whole time and the grace, so that restarts in a row
+// do not add up for ever.
 func (w *Worker) extendDeadlines(p *Partition) {
 	grace := int64(w.shard.opts.Grace)
 	for i := range p.nodes {
@@ -247,8 +252,8 @@ func (w *Worker) extendDeadlines(p *Partition) {
 	}
 }
 
-// Postponement is the reason why the handling of an expired deadline waits, such as results that a node still has to
-// send
+// Postponement is the reason why the expiry of a deadline must wait, such as a recent start. An example are results
+// that a node still has to send.
 type Postponement uint8
 
 const (
@@ -267,8 +272,9 @@ const (
 	WhileAway
 )
 
-// Postpone checks an expired deadline of the node. It returns zero if the deadline is due; otherwise the later due time, on the
-// clock that runs only while the server listens to agents, and the reason for the delay. Appliers call it from Expire.
+// Postpone checks whether the expiry of a node's deadline must wait, and returns until when and why. It returns zero
+// if the deadline is due; otherwise the later due time, on the clock that runs only while the server listens to
+// agents, and the reason for the delay. Appliers call it from Expire.
 func (w *Worker) Postpone(p *Partition, n uint32) (until int64, why Postponement) {
 	node := &p.nodes[n]
 	switch {

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Partition has the nodes of 1/256 of the fleet and the indexes of these nodes. Only its worker changes it; readers
-// hold the mutex for microseconds, and call nobody outside the shard and its reducers meanwhile. Every method but
-// Lock expects the mutex to be held.
+// Partition has the nodes of 1/256 of the fleet, with indexes. Only its worker changes it; readers hold the mutex for
+// microseconds, and call nobody outside the shard and its reducers meanwhile. Every method but Lock expects the mutex
+// to be held.
 type Partition struct {
 	ID    model.Partition
 	shard *Shard
@@ -49,8 +49,8 @@ func (p *Partition) Node(n uint32) *Node { return &p.nodes[n] }
 // Order returns the indexes of all nodes, sorted by node id. The slice belongs to the partition and must not be kept.
 func (p *Partition) Order() []uint32 { return p.order }
 
-// MarkedNodes returns the indexes of the nodes to which a journal record about removals applies: node n, no node for
-// NoNode, or all nodes if the record has no node id. The slice must not be kept.
+// MarkedNodes returns the nodes that a journal record says to remove, by their index in the partition. They are node
+// n, no node for NoNode, or all nodes if the record has no node id. The slice must not be kept.
 func (p *Partition) MarkedNodes(id model.NodeID, n uint32) []uint32 {
 	switch {
 	case id == 0:
@@ -61,7 +61,7 @@ func (p *Partition) MarkedNodes(id model.NodeID, n uint32) []uint32 {
 	return []uint32{n}
 }
 
-// Find returns the index of the node with this id
+// Find returns the index of a node in the partition by the node's id
 func (p *Partition) Find(id model.NodeID) (n uint32, ok bool) {
 	at, ok := p.Search(p.order, id)
 	if !ok {
@@ -70,8 +70,8 @@ func (p *Partition) Find(id model.NodeID) (n uint32, ok bool) {
 	return p.order[at], true
 }
 
-// Search returns the position of a node id in a list of node indexes sorted by id, and whether the list contains the
-// node
+// Search returns the position of a node in a list sorted by node id. It also reports whether the list contains the
+// node.
 func (p *Partition) Search(list []uint32, id model.NodeID) (at int, ok bool) {
 	low, high := 0, len(list)
 	for low < high {
@@ -109,7 +109,7 @@ func (p *Partition) AddNode(id model.NodeID, ns model.NamespaceID) (n uint32) {
 	return n
 }
 
-// RemoveNode removes a node and its state in all reducers
+// RemoveNode removes a node from the partition, with the state that each reducer has of the node
 func (p *Partition) RemoveNode(n uint32) {
 	for _, r := range p.shard.reducers {
 		r.RemoveNode(p, n)
@@ -167,8 +167,8 @@ func (n *Node) keepaliveTimeout() int64 {
 // millisToNanos converts milliseconds to nanoseconds.
 func millisToNanos(ms uint32) int64 { return int64(ms) * int64(time.Millisecond) }
 
-// NodesOf returns the indexes of a namespace's nodes in this partition, sorted by node id, or nil if there is none.
-// The slice belongs to the partition and must not be kept.
+// NodesOf returns the indexes of a namespace's nodes in the partition, sorted by node id. It is nil without such
+// nodes. The slice belongs to the partition and must not be kept.
 func (p *Partition) NodesOf(ns model.NamespaceID) []uint32 { return p.namespaces[ns] }
 
 // MoveNode moves a node to another namespace.
@@ -190,7 +190,7 @@ func (p *Partition) joinNamespace(n uint32) {
 	p.namespaces[ns] = slices.Insert(list, at, n)
 }
 
-// leaveNamespace removes a node from the list of its namespace's nodes, and removes an empty list
+// leaveNamespace removes a node from the list of its namespace's nodes. An empty list is removed, too.
 func (p *Partition) leaveNamespace(n uint32) {
 	ns := p.nodes[n].Namespace
 	list := p.namespaces[ns]

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// applyEntry applies one journal entry: it handles records about nodes itself, and passes other entries to the
-// reducers that claim their kind
+// applyEntry applies one journal entry to the partition. It handles records about nodes itself, and passes other
+// entries to the reducers that claim their kind.
 func (w *Worker) applyEntry(p *Partition, data []byte) {
 	if err := w.record.Decode(data); err != nil {
 		w.shard.metrics.countRecord(0)
@@ -43,7 +43,8 @@ func (w *Worker) applyEntry(p *Partition, data []byte) {
 	w.shard.metrics.countRecord(r.Kind)
 }
 
-// applySignal applies a signal of a claimed kind, and passes it to the reducers that get copies. Late results have values, too.
+// applySignal applies a signal, such as a result, by the reducer that claims its kind. Then other reducers get copies.
+// Late results have values, too.
 func (w *Worker) applySignal(n uint32, s *wire.Signal) Outcome {
 	w.signal.decoded = false
 	outcome := w.signals[s.Kind].Signal(n, s, &w.arrival)
@@ -55,7 +56,8 @@ func (w *Worker) applySignal(n uint32, s *wire.Signal) Outcome {
 	return outcome
 }
 
-// applyBatch applies a batch of an agent and counts one outcome, such as applied or duplicate, for each signal
+// applyBatch applies a batch of an agent and counts the outcome of each signal. Outcomes are applied, duplicate and so
+// on.
 func (w *Worker) applyBatch(p *Partition, id model.NodeID, body []byte) {
 	b := &w.reader
 	if err := b.Reset(body); err != nil {
@@ -106,7 +108,7 @@ func (w *Worker) applyBatch(p *Partition, id model.NodeID, body []byte) {
 	}
 }
 
-// applyGap counts the signals that an agent's spool had to drop, and reports the loss to the reducers
+// applyGap counts the signals that an agent's spool has lost, and reports the loss to the reducers
 func (w *Worker) applyGap(n uint32, first uint64) {
 	g := w.reader.Gap
 	covered := g.Last - w.reader.First + 1
@@ -143,18 +145,18 @@ func (w *Worker) applyProxyResult(p *Partition, id model.NodeID, r *wire.ProxyRe
 	return w.applySignal(n, s)
 }
 
-// lastOfStream has the last applied sequence number of one stream, an agent's numbered sequence of signals
+// lastOfStream has the highest applied sequence number of one of an agent's numbered series of signals
 type lastOfStream struct {
 	key  wire.StreamKey
 	last uint64
 }
 
-// MaxStreams bounds the streams remembered per node: one stream has two lanes,
-// and a node gets a new stream only when its spool was lost or rolled back.
+// MaxStreams limits the remembered streams of signals per node. One stream has two lanes, and a node gets a new stream
+// only when its spool was lost or rolled back.
 const MaxStreams = 16
 
-// findStream returns the last applied sequence number of an agent's stream, and marks the stream as last used; known
-// is false for a new one
+// findStream returns the highest applied sequence number in an agent's series of signals (stream). It marks the stream
+// as last used. known is false for a new stream.
 func (n *Node) findStream(key wire.StreamKey) (s *lastOfStream, known bool) {
 	last := len(n.streams) - 1
 	for i := last; i >= 0; i-- {
@@ -177,8 +179,8 @@ func (n *Node) findStream(key wire.StreamKey) (s *lastOfStream, known bool) {
 	return &n.streams[len(n.streams)-1], false
 }
 
-// advanceStream sets the last applied number of a stream to the end of the batch, and returns the first new number;
-// lower numbers are duplicates
+// advanceStream records a batch's last sequence number, and returns the first number that is new. Lower numbers are
+// duplicates.
 func (w *Worker) advanceStream(p *Partition, n uint32) (first uint64) {
 	b, node := &w.reader, &p.nodes[n]
 	if len(node.streams) == MaxStreams {
@@ -200,7 +202,7 @@ func (w *Worker) advanceStream(p *Partition, n uint32) (first uint64) {
 	return first
 }
 
-// Tombstone marks a removed node or check, so that results which arrive late do not create its state again
+// Tombstone is the removal mark of a node or check. Late results then do not create its state again.
 type Tombstone struct {
 	At      int64 // receive time of the forget, Unix ns
 	Deleted bool  // the resource is deleted: its id is never used again
@@ -214,35 +216,35 @@ const (
 	TombstoneAge = model.MaxSpoolAge + 24*time.Hour
 )
 
-// Suppresses reports whether a run that ended at this time must not create a state, because the removal was later
+// Suppresses reports whether a run of a check is too old to create state again after the removal
 func (t Tombstone) Suppresses(executed int64) bool {
 	return t.Deleted || executed <= t.At+int64(Settle)
 }
 
-// Deleted reports whether the node was deleted permanently, according to its tombstone
+// Deleted reports whether the node was deleted for good, according to its removal mark
 func (p *Partition) Deleted(node model.NodeID) bool {
 	t, _ := p.tombstones.Get(node)
 	return t.Deleted
 }
 
-// Tombstone returns the tombstone of a node, which marks it as removed
+// Tombstone returns the mark (tombstone) of a node's removal
 func (p *Partition) Tombstone(node model.NodeID) (t Tombstone, ok bool) {
 	return p.tombstones.Get(node)
 }
 
-// Tombstones has the tombstones of removed nodes or checks by key. The zero value has none.
+// Tombstones has the marks (tombstones) of removed nodes or checks, by key. The zero value has none.
 type Tombstones[K comparable] struct {
 	marks map[K]Tombstone
 	byAge []agedTombstone[K] // oldest first; an old entry of a renewed mark is skipped
 }
 
-// agedTombstone has the key and the time of a tombstone, in a queue ordered by time
+// agedTombstone is a removal mark (tombstone) with its key and time, in a queue ordered by time
 type agedTombstone[K comparable] struct {
 	key K
 	at  int64
 }
 
-// Set adds or replaces the tombstone of a key. Tombstones come in the order of time.
+// Set adds or replaces the removal mark of a node or check. Tombstones come in the order of time.
 func (t *Tombstones[K]) Set(key K, mark Tombstone) {
 	if t.marks == nil {
 		t.marks = map[K]Tombstone{}
@@ -251,7 +253,7 @@ func (t *Tombstones[K]) Set(key K, mark Tombstone) {
 	t.byAge = append(t.byAge, agedTombstone[K]{key, mark.At})
 }
 
-// Get returns the tombstone of a key.
+// Get returns the removal mark of a node or check.
 func (t *Tombstones[K]) Get(key K) (mark Tombstone, ok bool) {
 	if len(t.marks) > 0 {
 		mark, ok = t.marks[key]
@@ -259,10 +261,10 @@ func (t *Tombstones[K]) Get(key K) (mark Tombstone, ok bool) {
 	return mark, ok
 }
 
-// Len returns the number of tombstones.
+// Len returns the number of removal marks.
 func (t *Tombstones[K]) Len() int { return len(t.marks) }
 
-// Expire removes the tombstones older than a time, in the order of age.
+// Expire deletes the removal marks older than a time, the oldest first.
 func (t *Tombstones[K]) Expire(before int64) {
 	for len(t.byAge) > 0 && t.byAge[0].at < before {
 		first := t.byAge[0]
@@ -273,7 +275,7 @@ func (t *Tombstones[K]) Expire(before int64) {
 	}
 }
 
-// Encode appends the tombstones to a snapshot, sorted by key
+// Encode appends the removal marks of nodes or checks to a snapshot, sorted by key
 func (t *Tombstones[K]) Encode(b []byte, compare func(x, y K) int, appendKey func([]byte, K) []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(t.marks)))
 	if len(t.marks) == 0 {
@@ -286,7 +288,7 @@ func (t *Tombstones[K]) Encode(b []byte, compare func(x, y K) int, appendKey fun
 	return b
 }
 
-// Decode reads the tombstones that Encode wrote.
+// Decode reads the removal marks of nodes or checks from a snapshot.
 func (t *Tombstones[K]) Decode(d *Decoder, readKey func(*Decoder) K) {
 	for range d.Count() {
 		key := readKey(d)
@@ -295,7 +297,7 @@ func (t *Tombstones[K]) Decode(d *Decoder, readKey func(*Decoder) K) {
 	slices.SortStableFunc(t.byAge, func(x, y agedTombstone[K]) int { return cmp.Compare(x.at, y.at) })
 }
 
-// applyForgetMark applies a journal record that lists removed nodes or checks, and passes it to all reducers
+// applyForgetMark applies a journal record about removed nodes or checks to all reducers
 func (w *Worker) applyForgetMark(p *Partition, id model.NodeID, m *wire.ForgetMark) {
 	p.tombstones.Expire(w.Received - int64(TombstoneAge))
 	if id == 0 && m.Check == 0 {

@@ -45,22 +45,22 @@ type Reducer interface {
 	NewApplier(w *Worker) Applier
 }
 
-// Section is the name and version of one reducer's part of a snapshot
+// Section is the name and version of the part of a snapshot that belongs to one reducer
 type Section struct {
 	Name    string
 	Version uint8 // of its bytes, from 1
 }
 
-// Claims lists the kinds of signals and records that a reducer applies.
+// Claims lists the kinds of signals and journal records that a reducer wants to receive.
 type Claims struct {
 	Signals []wire.SignalKind
 	Records []wire.RecordKind
 	Copies  []wire.SignalKind // signals of another reducer, which this one gets, too, after the other has applied them
 }
 
-// Applier applies the entries of journal commits to a reducer's state, in the partitions of one worker. The worker
-// calls every method but EndCommit with the mutex of the partition that EnterPartition named. All byte slices and
-// pointers in arguments belong to the worker and are valid until the method returns.
+// Applier applies the journal entries of some partitions to a reducer's state, on one goroutine. The worker calls
+// every method but EndCommit with the mutex of the partition that EnterPartition named. All byte slices and pointers
+// in arguments belong to the worker and are valid until the method returns.
 //
 // The order within a commit: for each partition that the commit touches EnterPartition, then its
 // records in journal order (Signal, Record, Gap, Forget, Life, Period as they cause them),
@@ -93,7 +93,7 @@ type Applier interface {
 	EndCommit()
 }
 
-// Arrival describes how a signal (such as a result) arrived: its stream, sequence number and sender
+// Arrival describes how a signal, such as a result, arrived. It has the stream, sequence number and sender.
 type Arrival struct {
 	Stream wire.StreamKey
 	Number uint64
@@ -101,14 +101,14 @@ type Arrival struct {
 	By     model.NodeID // the sender, where the signal is about a proxy node; zero: the node itself
 }
 
-// Age returns the nanoseconds between an event and the moment at which its signal was sent, both on the sender's boot
-// clock. It bounds impossible values: zero for an event in the future, and at most a year.
+// Age returns how many nanoseconds before the sending of its signal an event happened. Both times are on the sender's
+// boot clock. It bounds impossible values: zero for an event in the future, and at most a year.
 func (a *Arrival) Age(atMs uint64) int64 {
 	const year = uint64(366 * 24 * time.Hour / time.Millisecond)
 	return int64(min(max(a.NowMs, atMs)-atMs, year)) * int64(time.Millisecond)
 }
 
-// LifeChange is a change of a node's connection or keepalive, such as a new session or a missed keepalive.
+// LifeChange is a change of a node's connection or keepalive. Examples are a new session and a missed keepalive.
 type LifeChange uint8
 
 const (
@@ -140,5 +140,5 @@ const (
 	Registered
 )
 
-// NoNode is the index of no node.
+// NoNode is the node index that means no node.
 const NoNode = ^uint32(0)

@@ -20,8 +20,8 @@ func newCountShard() (*Shard, *signalCounter) {
 	return s, c
 }
 
-// newCountCommits returns test commits about three nodes: one keeps sending, one falls silent, one stops; a restart
-// and the removal of a node follow
+// newCountCommits returns three commits with the signals of three nodes, for tests of the example reducer. One keeps
+// sending, one falls silent, one stops. A restart and the removal of a node follow.
 func newCountCommits(t testing.TB) []*testCommit {
 	const going, silent, stopped = 1, 1 + model.Partitions, 1 + 2*model.Partitions
 	var list []*testCommit
@@ -76,8 +76,8 @@ func applyCommits(t *testing.T, s *Shard, list []*testCommit) {
 	}
 }
 
-// TestSecondReducerGetsSignalsAndDeadlines adds a second reducer, and expects that it gets each signal once, its own
-// deadlines and its own snapshot section
+// TestSecondReducerGetsSignalsAndDeadlines adds a second reducer, and expects each signal once, and separate deadlines
+// and snapshot sections.
 func TestSecondReducerGetsSignalsAndDeadlines(t *testing.T) {
 	commits := newCountCommits(t)
 	whole, c := newCountShard()
@@ -110,7 +110,7 @@ func TestSecondReducerGetsSignalsAndDeadlines(t *testing.T) {
 	}
 }
 
-// Restore refuses a snapshot section that no reducer of this program reads, and names the section.
+// Restore refuses a snapshot section without a reducer, and names the section.
 func TestSectionWithoutReducerIsRefused(t *testing.T) {
 	s, _ := newCountShard()
 	applyCommits(t, s, newCountCommits(t)[:1])
@@ -133,8 +133,7 @@ func TestSectionWithoutReducerIsRefused(t *testing.T) {
 	late.Add(new(signalCounter))
 }
 
-// FuzzRestoreSections restores arbitrary bytes as a snapshot: Restore fills the partition, or returns an error and
-// leaves the partition empty.
+// FuzzRestoreSections restores random bytes as a snapshot, and expects an error with an empty partition, or no error.
 func FuzzRestoreSections(f *testing.F) {
 	s, _ := newCountShard()
 	for _, c := range newCountCommits(f) {
@@ -161,8 +160,9 @@ func FuzzRestoreSections(f *testing.F) {
 	})
 }
 
-// TestTombstonesExpireAfterSpoolAge expects the tombstone of a removed node to last as long as an agent's spool may
-// still have results of the node. Deleting a whole fleet at once takes linear time.
+// TestTombstonesExpireAfterSpoolAge removes nodes, and expects their removal marks (tombstones) to expire after the
+// spool age. Until then an agent's spool may still have results of the node. Deleting a whole fleet at once takes
+// linear time.
 func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 	const many = 50_000
 	first := newCommit(1, 0)

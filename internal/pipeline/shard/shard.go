@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options are the settings of a Shard. Zero fields get the defaults named beside them.
+// Options has the settings of a Shard. Zero fields get the defaults named beside them.
 //
 // Grace, BacklogWait and KeepaliveTimeout decide the effects of a commit: a journal
 // replayed under others gives other views.
@@ -56,7 +56,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Shard has 256 partitions of the fleet's nodes and the workers that apply journal commits to them. Add belongs to
+// Shard has the fleet's nodes in 256 partitions, and the workers that apply journal commits. Add belongs to
 // construction, Restore before the first commit; any goroutine may call the other methods.
 type Shard struct {
 	opts       Options
@@ -85,7 +85,7 @@ type Shard struct {
 // ErrStopped reports that the shard no longer applies commits.
 var ErrStopped = errors.New("the views are stopped: they apply no more commits")
 
-// New returns a shard whose partitions have no nodes. Add gives it reducers; Run applies the commits of Deliver.
+// New returns a shard without nodes. Add gives it reducers; Run applies the commits of Deliver.
 func New(o Options) *Shard {
 	s := &Shard{opts: o.withDefaults()}
 	s.life, s.end = context.WithCancel(context.Background())
@@ -119,8 +119,8 @@ func (s *Shard) Add(r Reducer) {
 	}
 }
 
-// Run applies delivered commits until ctx ends. It leaves the rest of its queues: the
-// journal has it.
+// Run applies the commits that Deliver has queued, until ctx ends. It leaves the rest of its queues: the journal has
+// it.
 func (s *Shard) Run(ctx context.Context) error {
 	defer s.end()
 	g, ctx := errgroup.WithContext(ctx)
@@ -145,8 +145,8 @@ func (s *Shard) Deliver(c journal.Commit) {
 	}
 }
 
-// Apply applies a commit on the caller's goroutine and returns after all reducers have applied it. It is for a shard
-// without Run, which has one caller; Snapshot may be called meanwhile. After an error the shard is of no use.
+// Apply applies a commit by all reducers, on the caller's goroutine. It is for a shard without Run, which has one
+// caller; Snapshot may be called meanwhile. After an error the shard is of no use.
 func (s *Shard) Apply(c journal.Commit) error {
 	s.noteDelivered(c)
 	for _, w := range s.workers {
@@ -164,14 +164,15 @@ func (s *Shard) noteDelivered(c journal.Commit) {
 	s.delivered.Store(pos.Number)
 }
 
-// Log returns the id of the journal that the last commit belongs to; a restored or repaired journal has a new id.
+// Log returns the id of the journal that contains the last applied commit. A restored or repaired journal has a new
+// id.
 func (s *Shard) Log() uint64 { return s.log.Load() }
 
-// Revision returns the last revision of the intent (the declared resources) that the journal recorded
+// Revision returns the newest revision of the declared resources that the journal has recorded
 func (s *Shard) Revision() int64 { return s.revision.Load() }
 
-// advanceRevision records a newer revision of the intent (the declared resources) from the journal. Workers are not
-// in step, so that an older one may come after a newer.
+// advanceRevision records a newer revision of the declared resources, read from the journal. Workers are not in step,
+// so that an older one may come after a newer.
 func (s *Shard) advanceRevision(revision int64) {
 	for {
 		now := s.revision.Load()
@@ -181,8 +182,8 @@ func (s *Shard) advanceRevision(revision int64) {
 	}
 }
 
-// LastNumbers waits until the shard has applied a commit, and returns the last sequence number of each stream
-// (numbered sequence of signals) of a node
+// LastNumbers returns the last sequence number of each stream of a node. A stream is a numbered sequence of signals.
+// It first waits until the shard has applied a commit.
 func (s *Shard) LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error) {
 	if err := s.WaitApplied(ctx, after); err != nil {
 		return nil, err
@@ -204,13 +205,13 @@ func (s *Shard) LastNumbers(ctx context.Context, node model.NodeID, after journa
 	return last, nil
 }
 
-// WorkerLoad is the load of one worker.
+// WorkerLoad says how busy one worker is.
 type WorkerLoad struct {
 	Busy   time.Duration // time in which it applied commits, since the start
 	Queued int           // commits that wait
 }
 
-// Loads returns the load of each worker.
+// Loads returns how busy each worker is.
 func (s *Shard) Loads() (list []WorkerLoad) {
 	for _, w := range s.workers {
 		list = append(list, WorkerLoad{time.Duration(s.busy[w.number].Load()), len(w.queue.Items())})
@@ -221,14 +222,14 @@ func (s *Shard) Loads() (list []WorkerLoad) {
 // Workers returns the number of workers.
 func (s *Shard) Workers() int { return len(s.workers) }
 
-// positionWaiter is one caller that waits in WaitApplied for a position.
+// positionWaiter is one caller of WaitApplied with the journal position for which the caller waits.
 type positionWaiter struct {
 	number uint64
 	done   chan struct{}
 }
 
-// Applied returns the journal position up to which all partitions and reducers have applied all commits and passed on
-// their effects
+// Applied returns the journal position up to which all commits are applied. All partitions and reducers have applied
+// them and passed on the effects.
 func (s *Shard) Applied() journal.Position {
 	number := s.workers[0].applied.Load()
 	for _, w := range s.workers[1:] {
@@ -237,7 +238,8 @@ func (s *Shard) Applied() journal.Position {
 	return journal.Position{Log: s.log.Load(), Number: number}
 }
 
-// WaitApplied waits until the shard has applied the journal up to position p, ctx ends or the shard stops
+// WaitApplied waits until the shard has applied the journal up to position p. It stops early when ctx ends or the
+// shard stops.
 func (s *Shard) WaitApplied(ctx context.Context, p journal.Position) error {
 	if s.Applied().Number >= p.Number {
 		return nil
@@ -287,7 +289,7 @@ type nodePartitions struct {
 	at map[model.NodeID]model.Partition
 }
 
-// find returns the partition of a node; ok is false for an unknown node.
+// find returns the partition of a node. ok is false for an unknown node.
 func (x *nodePartitions) find(node model.NodeID) (model.Partition, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -324,8 +326,7 @@ func (s *Shard) PartitionOf(node model.NodeID) *Partition {
 	return nil
 }
 
-// EachNodePartition calls fn with the id and the partition of each node in a list, except unknown nodes. fn must not
-// call the shard.
+// EachNodePartition calls fn with the id and partition of each known node in a list. fn must not call the shard.
 func (s *Shard) EachNodePartition(nodes []model.NodeID, fn func(model.NodeID, model.Partition)) {
 	s.places.mu.RLock()
 	defer s.places.mu.RUnlock()

@@ -28,10 +28,12 @@ const SnapshotVersion = 1
 //
 // The shard writes the first section, nodes; each reducer writes its own, in the order of Add.
 
-// nodesSection is the shard's own section: nodes, their life and streams, tombstones.
+// nodesSection is the shard's own part of a snapshot. It has the nodes with their connections and streams, and the
+// marks of removed nodes.
 var nodesSection = Section{Name: "nodes", Version: 1}
 
-// Snapshot appends the encoded state of a partition to dst and returns the journal position of that state
+// Snapshot encodes the state of a partition and appends the bytes to dst. It also returns the journal position of that
+// state.
 //
 // A snapshot replaces the replay of everything up to its position, and with it the effects
 // of those commits: it must not be used for a restart before every reducer's
@@ -55,8 +57,8 @@ func (s *Shard) Snapshot(id model.Partition, dst []byte) (body []byte, at journa
 	return dst, at
 }
 
-// appendSection appends a section to a snapshot: name, version, length, and the content that the function encode
-// appends
+// appendSection appends a section with its name and length to a snapshot. It writes name, version, length, and the
+// content that the function encode appends.
 func appendSection(dst []byte, s Section, encode func([]byte) []byte) []byte {
 	dst = append(AppendText(dst, s.Name), s.Version)
 	dst = append(dst, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -66,19 +68,19 @@ func appendSection(dst []byte, s Section, encode func([]byte) []byte) []byte {
 	return dst
 }
 
-// EmptySnapshot returns the encoded snapshot of an empty partition
+// EmptySnapshot encodes an empty partition as a snapshot
 func EmptySnapshot() []byte { return []byte{SnapshotVersion, 0} }
 
-// Hash returns a hash of a partition's state, over all snapshot sections; equal states have equal hashes
+// Hash returns a hash of a partition's state over all snapshot sections. Equal states have equal hashes.
 func (s *Shard) Hash(id model.Partition) [32]byte {
 	body, _ := s.Snapshot(id, nil)
 	return sha256.Sum256(body)
 }
 
-// Restore fills an empty partition from an encoded snapshot. Commits up to at are passed over for it; replay must
-// begin at the lowest position of all partitions. A reducer that has no section starts empty at that position; a
-// section without a reducer is an error. After an error the partition is empty again. Restores of different
-// partitions may run at the same time; all must return before the first commit (Run may have begun).
+// Restore restores the state of an empty partition from an encoded snapshot. Commits up to at are passed over for it;
+// replay must begin at the lowest position of all partitions. A reducer that has no section starts empty at that
+// position; a section without a reducer is an error. After an error the partition is empty again. Restores of
+// different partitions may run at the same time; all must return before the first commit (Run may have begun).
 func (s *Shard) Restore(id model.Partition, at journal.Position, body []byte) error {
 	p := s.partitions[id]
 	p.Lock()
@@ -124,7 +126,7 @@ func (p *Partition) decodeSections(d *Decoder) error {
 			body.Fail("bytes after the end")
 		}
 		if body.err != nil {
-			return fmt.Errorf("section %q: %w", section.Name, body.err)
+			return fmt.Errorf("read section %q of the snapshot: %w", section.Name, body.err)
 		}
 	}
 	if d.err == nil && len(d.rest) > 0 {
@@ -133,7 +135,7 @@ func (p *Partition) decodeSections(d *Decoder) error {
 	return d.err
 }
 
-// findSection returns the reducer that reads a snapshot section.
+// findSection returns the reducer to which a section of a snapshot belongs.
 func (p *Partition) findSection(name string) (Section, func(*Decoder)) {
 	for _, r := range p.shard.reducers {
 		if s := r.Section(); s.Name == name {
@@ -143,8 +145,8 @@ func (p *Partition) findSection(name string) (Section, func(*Decoder)) {
 	return Section{}, nil
 }
 
-// noteRestored records the position of a restored partition, and sets its worker's applied position to the lowest of
-// the worker's partitions
+// noteRestored records the journal position of a partition that was restored from a snapshot. The worker's applied
+// position becomes the lowest of the worker's partitions.
 func (s *Shard) noteRestored(id model.Partition, at journal.Position) {
 	s.restoreMu.Lock()
 	defer s.restoreMu.Unlock()
@@ -170,9 +172,9 @@ func (p *Partition) resetPartition() {
 	}
 }
 
-// IntentMark returns the newest journal record that states the revision and highest id of the declared resources, or
-// zero if there is none. All partitions have the same one unless commits of the journal are lost: then that of the
-// partition furthest ahead counts.
+// IntentMark returns the newest journal record of the revision (version number) of the declared resources. It also has
+// their highest id. It is zero if no such record was journaled. All partitions have the same one unless commits of the
+// journal are lost: then that of the partition furthest ahead counts.
 func (s *Shard) IntentMark() (last wire.IntentMark) {
 	furthest := uint64(0)
 	for _, p := range s.partitions {
@@ -185,8 +187,8 @@ func (s *Shard) IntentMark() (last wire.IntentMark) {
 	return last
 }
 
-// SnapshotMark returns the record in an encoded snapshot that states the revision and highest id of the declared
-// resources, or nil if there is no readable one.
+// SnapshotMark returns the record about the revision of the declared resources in an encoded snapshot. It also has
+// their highest id. It is nil if none is readable.
 func SnapshotMark(body []byte) *wire.IntentMark {
 	d := NewDecoder(body)
 	if version, sections := d.Byte(), d.Count(); version != SnapshotVersion || sections == 0 {
@@ -197,8 +199,8 @@ func SnapshotMark(body []byte) *wire.IntentMark {
 	return decodeMark(NewDecoder(d.nextBytes(d.Fixed64())).Bytes())
 }
 
-// decodeMark decodes a journal record that states the revision and highest id of the declared resources, or returns
-// nil if the input is empty or another record.
+// decodeMark decodes the journal record of the revision (version number) of the declared resources. It returns nil if
+// the input is empty or another record.
 func decodeMark(encoded []byte) *wire.IntentMark {
 	var r wire.Record
 	if len(encoded) == 0 || r.Decode(encoded) != nil || r.Kind != wire.RecordIntent {
@@ -207,11 +209,11 @@ func decodeMark(encoded []byte) *wire.IntentMark {
 	return &r.Intent
 }
 
-// ErrSnapshot reports bytes that are no snapshot of this program.
+// ErrSnapshot reports that bytes are no snapshot of the present program.
 var ErrSnapshot = errors.New("snapshot is malformed")
 
-// Decoder reads a section (one reducer's part) of a snapshot; after the first error it returns zeros. Slices that it
-// returns alias the section.
+// Decoder reads one reducer's section of a snapshot. After the first error it returns zeros. Slices that it returns
+// alias the section.
 type Decoder struct {
 	rest []byte
 	err  error
@@ -220,13 +222,13 @@ type Decoder struct {
 // NewDecoder returns a decoder of a snapshot section.
 func NewDecoder(section []byte) *Decoder { return &Decoder{rest: section} }
 
-// Rest returns the bytes of the snapshot section that are not read yet.
+// Rest returns the bytes of the snapshot section that the decoder has not read yet.
 func (d *Decoder) Rest() []byte { return d.rest }
 
-// Skip passes over the rest of the snapshot section.
+// Skip ignores the rest of the snapshot section.
 func (d *Decoder) Skip() { d.rest = nil }
 
-// Fail sets the decoder's error, which describes a malformed element, unless the decoder already has an error
+// Fail records a malformed element as the decoder's error, if the decoder has no error yet
 func (d *Decoder) Fail(element string) {
 	if d.err == nil {
 		d.err = fmt.Errorf("%w: %s", ErrSnapshot, element)
@@ -237,7 +239,7 @@ func (d *Decoder) Fail(element string) {
 // Err returns the first error of the decoder.
 func (d *Decoder) Err() error { return d.err }
 
-// Uint reads an unsigned varint.
+// Uint reads an unsigned integer in variable length (varint).
 func (d *Decoder) Uint() uint64 {
 	v, n := binary.Uvarint(d.rest)
 	if n <= 0 {
@@ -248,7 +250,7 @@ func (d *Decoder) Uint() uint64 {
 	return v
 }
 
-// Uint32 reads an unsigned varint of at most 32 bits.
+// Uint32 reads an unsigned integer of at most 32 bits in variable length (varint).
 func (d *Decoder) Uint32() uint32 {
 	v := d.Uint()
 	if v > 1<<32-1 {
@@ -258,7 +260,7 @@ func (d *Decoder) Uint32() uint32 {
 	return uint32(v)
 }
 
-// Int reads a zigzag varint.
+// Int reads a signed integer in variable length (zigzag varint).
 func (d *Decoder) Int() int64 {
 	v, n := binary.Varint(d.rest)
 	if n <= 0 {
@@ -296,7 +298,7 @@ func (d *Decoder) Fixed32() uint32 {
 // Bytes reads a length and then that number of bytes
 func (d *Decoder) Bytes() []byte { return d.nextBytes(d.Uint()) }
 
-// Array fills dst with the next bytes.
+// Array reads as many bytes as fit into dst.
 func (d *Decoder) Array(dst []byte) { copy(dst, d.nextBytes(uint64(len(dst)))) }
 
 // Count reads the number of elements that follow, each of at least one byte.
@@ -309,7 +311,7 @@ func (d *Decoder) Count() int {
 	return int(n)
 }
 
-// nextBytes returns the next size bytes, or fails if the section is shorter.
+// nextBytes returns the next size bytes, or records an error if the section is shorter.
 func (d *Decoder) nextBytes(size uint64) []byte {
 	if size > uint64(len(d.rest)) {
 		d.Fail("cut short")
@@ -328,7 +330,7 @@ func AppendBool(b []byte, v bool) []byte {
 	return append(b, 0)
 }
 
-// AppendText appends the length of a text and the text, as Decoder.Bytes reads them
+// AppendText appends the length of a text and then the text itself. Decoder.Bytes reads them.
 func AppendText(b []byte, text string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
@@ -340,8 +342,8 @@ const (
 	nodeEveryKeepalive
 )
 
-// encode appends the snapshot section "nodes" of the partition: the newest record of the declared resources' revision,
-// the nodes, and the tombstones of removed nodes.
+// encode appends the nodes of the partition to a snapshot. The section also has the newest record of the declared
+// resources' revision and the tombstones of removed nodes.
 func (p *Partition) encode(b []byte) []byte {
 	b = AppendText(b, string(p.intentMark))
 	b = binary.AppendUvarint(b, uint64(len(p.order)))

@@ -29,13 +29,13 @@ const (
 	countTimeout = time.Minute
 )
 
-// Section returns the name and version of this reducer's part of a snapshot
+// Section returns the name and version of the example reducer's part of a snapshot
 func (c *signalCounter) Section() Section { return Section{Name: "counts", Version: 1} }
 
-// Claims lists the one kind of signal that the reducer applies
+// Claims tells the shard that the example reducer wants one kind of signal only
 func (c *signalCounter) Claims() Claims { return Claims{Signals: []wire.SignalKind{countSignal}} }
 
-// Reset removes the signal counts of a partition from memory, before a snapshot of the partition is restored.
+// Reset removes the signal counts of a partition from memory. A snapshot of the partition is restored next.
 func (c *signalCounter) Reset(p *Partition, deadlines *expect.Engine) {
 	c.partitions[p.ID] = countPartition{deadlines: deadlines}
 }
@@ -77,11 +77,11 @@ func (c *signalCounter) Decode(p *Partition, d *Decoder) {
 	}
 }
 
-// NewApplier returns the countWorker of one worker goroutine, which counts the signals (results and other
-// numbered messages) that the worker receives.
+// NewApplier returns a counter of received signals for one worker goroutine. A signal is a result or another numbered
+// message.
 func (c *signalCounter) NewApplier(w *Worker) Applier { return &countWorker{Worker: w, counter: c} }
 
-// countWorker applies journal entries to the signal counts; it implements Applier
+// countWorker applies journal entries to the signal counts of the example reducer. It implements Applier.
 type countWorker struct {
 	*Worker
 	counter *signalCounter
@@ -89,7 +89,7 @@ type countWorker struct {
 	of      *countPartition
 }
 
-// EnterPartition selects the partition of the signals that follow
+// EnterPartition selects the partition to which the next signals belong
 func (w *countWorker) EnterPartition(p *Partition) { w.p, w.of = p, &w.counter.partitions[p.ID] }
 
 // Signal counts a signal of a node and restarts the node's deadline.
@@ -105,19 +105,19 @@ func (w *countWorker) Record(*wire.Record) {}
 // Gap does nothing, because the example reducer counts only signals that arrived.
 func (w *countWorker) Gap(uint32, *wire.Gap) {}
 
-// Forget does nothing: removed nodes are cleared by RemoveNode.
+// Forget does nothing, because RemoveNode clears removed nodes.
 func (w *countWorker) Forget(_ model.NodeID, _ uint32, _ *wire.ForgetMark) {}
 
 // Life does nothing, because the counts do not depend on a node's connection.
 func (w *countWorker) Life(uint32, LifeChange) {}
 
-// EndCommit does nothing, because the counts emit no output.
+// EndCommit does nothing at the end of a commit, because the example reducer has no output.
 func (w *countWorker) EndCommit() {}
 
-// Period returns the deadline's period in nanoseconds.
+// Period returns after how many silent nanoseconds the example reducer reports a node.
 func (w *countWorker) Period(uint32) int64 { return int64(countTimeout) }
 
-// Expire records the nodes whose deadline has passed as silent, or postpones their deadlines
+// Expire marks nodes as silent when their deadline has passed, or postpones the deadline
 func (w *countWorker) Expire(ids []uint32) {
 	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(w.p.Node(a).ID, w.p.Node(b).ID) })
 	for _, n := range ids {

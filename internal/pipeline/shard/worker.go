@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Worker applies commits to the partitions that it owns: every partition whose number modulo the number of workers is
-// the worker's number. Appliers read the exported fields and never write them.
+// Worker applies commits to some of the partitions, on one goroutine. It owns every partition whose number modulo the
+// number of workers is the worker's number. Appliers read the exported fields and never write them.
 type Worker struct {
 	// Position, Received and Listening belong to the commit being applied.
 	Position  journal.Position
@@ -51,7 +51,8 @@ type Worker struct {
 	expired []uint32
 }
 
-// appliedSignal is the signal being applied, with its body if that is a report and a reducer has asked for it.
+// appliedSignal is the signal that the worker applies at present, with its decoded body. It has the decoded body if
+// that is a report and a reducer has asked for it.
 type appliedSignal struct {
 	wire.Signal
 	report  wire.Report
@@ -86,7 +87,7 @@ func newWorker(s *Shard, number int) *Worker {
 	return w
 }
 
-// addReducer registers the reducer's applier for the kinds of signals and records that the reducer claims.
+// addReducer registers a reducer's applier for the signals and records that the reducer claims.
 func (w *Worker) addReducer(r Reducer) {
 	a, claims := r.NewApplier(w), r.Claims()
 	w.appliers = append(w.appliers, a)
@@ -122,7 +123,7 @@ func (w *Worker) runQueue(ctx context.Context) error {
 	}
 }
 
-// takeRestored reads the positions and next deadlines of restored partitions, before the worker applies commits
+// takeRestored reads how far restored partitions are, before the worker applies commits
 func (w *Worker) takeRestored() {
 	for i, p := range w.owned {
 		w.nextDeadlines[i], w.restoredNumbers[i] = p.nextDeadline(), p.at.Number
@@ -132,9 +133,9 @@ func (w *Worker) takeRestored() {
 // HasBacklog reports whether further commits wait for the worker.
 func (w *Worker) HasBacklog() bool { return len(w.queue.Items()) > 0 }
 
-// applyCommit applies one commit to the worker's partitions: first the entries of each partition, then the entries
-// for all partitions, then expired deadlines. Every partition sees the time of every commit; one without entries and
-// without a deadline costs a look at two numbers.
+// applyCommit applies one commit to the worker's partitions. First come the entries of each partition, then the
+// entries for all partitions, then expired deadlines. Every partition sees the time of every commit; one without
+// entries and without a deadline costs a look at two numbers.
 func (w *Worker) applyCommit(c journal.Commit) error {
 	w.Position, w.Received, w.Listening = c.Position(), c.Received(), int64(c.Listening())
 	if !w.started {
@@ -184,7 +185,7 @@ func (w *Worker) applyCommit(c journal.Commit) error {
 	return nil
 }
 
-// applyToPartition applies the commit to one partition. c is nil where it has no section of its own.
+// applyToPartition applies the present commit to one partition. c is nil where it has no section of its own.
 func (w *Worker) applyToPartition(i int, c journal.Commit, s journal.Section) error {
 	p := w.owned[i]
 	p.Lock()
@@ -209,7 +210,7 @@ func (w *Worker) applyToPartition(i int, c journal.Commit, s journal.Section) er
 	return nil
 }
 
-// Count counts n signals that had this outcome, such as applied or duplicate
+// Count counts n signals with an outcome, such as applied or duplicate
 func (w *Worker) Count(o Outcome, n uint64) {
 	w.countedSignals += n
 	w.tally[o] += n
@@ -231,7 +232,7 @@ func (w *Worker) reportCounts() {
 	}
 }
 
-// Definition returns the compiled definition (such as a check) with this id, or nil if the id is unknown.
+// Definition returns the compiled check or other definition with an id, or nil for an unknown id.
 func (w *Worker) Definition(id model.DefinitionID) *model.Definition {
 	if c, ok := w.definitions[id]; ok {
 		return c
@@ -251,7 +252,8 @@ func (w *Worker) Definition(id model.DefinitionID) *model.Definition {
 	return c
 }
 
-// Report returns the body of the report being applied, which all its reducers share. It is valid until Applier.Signal returns.
+// Report decodes the directive report that the worker applies, once for all reducers. It is valid until Applier.Signal
+// returns.
 func (w *Worker) Report() (*wire.Report, error) {
 	s := &w.signal
 	if !s.decoded {
@@ -260,7 +262,8 @@ func (w *Worker) Report() (*wire.Report, error) {
 	return &s.report, s.err
 }
 
-// Number returns the number of the worker: it owns the partitions whose number modulo Shard.Workers is this number.
+// Number returns the number of the worker, which determines its partitions. It owns the partitions whose number modulo
+// Shard.Workers is that number.
 func (w *Worker) Number() int { return w.number }
 
 // Logger returns the shard's logger.
@@ -325,7 +328,7 @@ func (m *metrics) countRecord(kind wire.RecordKind) {
 	}
 }
 
-// Outcome is the result of applying one signal of an agent, such as applied or duplicate; each signal has exactly one
+// Outcome is the result of applying one signal of an agent, such as applied or duplicate. Each signal has exactly one.
 type Outcome uint8
 
 const (

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/prep"
 )
 
-// Compile turns the source of a javascript step, the body of a function, into a Script; prep.Compile calls it for each such step.
+// Compile compiles the source of a javascript step, the body of a function. prep.Compile calls it for each such step.
 func Compile(source string) (prep.Script, error) {
 	script, err := filter.CompileScript(source)
 	if err != nil {

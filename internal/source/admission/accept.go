@@ -35,17 +35,17 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// LingerTime bounds how long a refused peer may take to read the reason.
+// LingerTime limits how long a refused peer may take to read the reason of the refusal.
 const LingerTime = 2 * time.Second
 
-// handshakeGate is a semaphore for concurrent TLS handshakes. A handshake that waits for its peer holds no slot
-// (Conn.Read): slow peers block nobody.
+// handshakeGate is a semaphore that limits how many TLS handshakes run at the same time. A handshake that waits for
+// its peer holds no slot (Conn.Read): slow peers block nobody.
 type handshakeGate chan struct{}
 
-// acquireSlot waits until another TLS handshake may run.
+// acquireSlot waits until fewer than the allowed number of TLS handshakes run.
 func (g handshakeGate) acquireSlot() { g <- struct{}{} }
 
-// releaseSlot lets the next waiting TLS handshake run.
+// releaseSlot ends a TLS handshake's use of its slot, for the next waiting handshake.
 func (g handshakeGate) releaseSlot() { <-g }
 
 // HandshakeLimits limits concurrent TLS handshakes of one listener, separately for agents and for users' clients.
@@ -69,7 +69,7 @@ func (g HandshakeLimits) EnterPerson(c *Conn) { c.acquireSlot(g.people) }
 // FreeAgentSlots returns how many more agent handshakes may start now.
 func (g HandshakeLimits) FreeAgentSlots() int { return cap(g.agents) - len(g.agents) }
 
-// acquireSlot waits for a slot of a handshake semaphore, and remembers the semaphore for the release.
+// acquireSlot waits until a TLS handshake may run, and remembers the limit (semaphore) for the release.
 func (c *Conn) acquireSlot(g handshakeGate) {
 	c.gate = g
 	g.acquireSlot()
@@ -83,11 +83,11 @@ func (c *Conn) ReleaseHandshakeSlot() {
 	}
 }
 
-// OncePerMinute returns a rate limiter for log lines that passes one line per minute.
+// OncePerMinute returns a limiter that lets one log line per minute pass.
 func OncePerMinute() rate.Sometimes { return rate.Sometimes{Interval: time.Minute} }
 
-// Listener configures one TCP listener: its TLS settings, limits of handshakes, and the function that serves a
-// connection.
+// Listener has the settings of one TCP listener, such as TLS and the function to serve connections. It has TLS
+// settings, limits of handshakes, and the function that serves a connection.
 type Listener struct {
 	TCP       net.Listener
 	TLS       *tls.Config   // nil: without TLS
@@ -99,14 +99,14 @@ type Listener struct {
 	Serve func(ctx context.Context, nc net.Conn)
 }
 
-// Warning is a log line about connections that were refused for a cause which an operator can remove. ADDRESS in its
-// text becomes the peer's address.
+// Warning is the text to log when connections are refused for a cause that an operator can remove. ADDRESS in its text
+// becomes the peer's address.
 type Warning struct {
 	Causes []string // beginnings of metric labels
 	Text   string
 }
 
-// commonWarnings returns the log lines about refused connections that all listeners have in common.
+// commonWarnings returns the log lines about refused connections that are the same for all listeners.
 func commonWarnings() []Warning {
 	return []Warning{
 		{[]string{"tls_certificate"}, "refused an agent's certificate"},
@@ -117,7 +117,7 @@ func commonWarnings() []Warning {
 	}
 }
 
-// refusalLog counts and logs the refused connections of one listener: each warning once a minute at most.
+// refusalLog counts and logs the refused connections of one listener. It logs each warning once a minute at most.
 type refusalLog struct {
 	handshakes *prometheus.CounterVec
 	log        *slog.Logger
@@ -125,7 +125,7 @@ type refusalLog struct {
 	once       []rate.Sometimes // limiter of each warning's log line
 }
 
-// newRefusalLog returns the counter and log of refused connections of a listener.
+// newRefusalLog returns the counter of a listener's refused connections, which also logs the refusals.
 func (a *Admission) newRefusalLog(l *Listener) *refusalLog {
 	r := &refusalLog{handshakes: a.metrics.handshakes, log: l.Log, warnings: append(commonWarnings(), l.Warnings...)}
 	for range r.warnings {
@@ -134,7 +134,7 @@ func (a *Admission) newRefusalLog(l *Listener) *refusalLog {
 	return r
 }
 
-// record counts a refused connection by cause and logs it at most once a minute per warning.
+// record counts a refused connection by cause, and logs a warning once a minute at most.
 func (r *refusalLog) record(c *Conn, cause string, err error) {
 	r.handshakes.WithLabelValues(cause).Inc()
 	r.log.Debug("refused a connection", "peer", c.RemoteAddr(), "cause", cause, "error", err)
@@ -150,8 +150,8 @@ func (r *refusalLog) record(c *Conn, cause string, err error) {
 	})
 }
 
-// Serve accepts connections until ctx ends. It reads their PROXY headers, makes their TLS handshakes, and serves each on a
-// goroutine of its own. It returns when all have returned.
+// Serve accepts connections and serves each on its own goroutine, until ctx ends. It reads their PROXY headers, makes
+// their TLS handshakes, and serves each on a goroutine of its own. It returns when all have returned.
 func (a *Admission) Serve(ctx context.Context, l *Listener) error {
 	defer context.AfterFunc(ctx, func() { l.TCP.Close() })()
 	refused, failed := a.newRefusalLog(l), OncePerMinute()
@@ -182,8 +182,8 @@ func (a *Admission) Serve(ctx context.Context, l *Listener) error {
 	}
 }
 
-// serveConn handles the PROXY header and TLS handshake of one connection and serves it, or refuses it. The peer can
-// read the reason: the TLS alert, or a sentence if it speaks HTTP without TLS.
+// serveConn handles the PROXY header and TLS handshake of one connection. Then it serves or refuses the connection.
+// The peer can read the reason: the TLS alert, or a sentence if it speaks HTTP without TLS.
 func (a *Admission) serveConn(ctx context.Context, l *Listener, c *Conn, refused *refusalLog) {
 	_ = c.SetDeadline(time.Now().Add(l.Handshake))
 	if err := a.readProxyHeader(ctx, c); err != nil {
@@ -220,11 +220,11 @@ func (a *Admission) serveConn(ctx context.Context, l *Listener, c *Conn, refused
 const plainHTTPAnswer = "HTTP/1.0 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n" +
 	"This port speaks TLS: write https:// before the address.\n"
 
-// ErrNoNode means that a client certificate of our CA names no node.
+// ErrNoNode means that the client certificate is of our CA but names no node.
 var ErrNoNode = errors.New("certificate names no node")
 
-// handshakeFailureLabel returns the metric label for the cause of a failed TLS handshake on the connection. A health
-// check of a load balancer has a label of its own, because no agent failed.
+// handshakeFailureLabel returns the cause of a failed TLS handshake as a label for metrics. A health check of a load
+// balancer has a label of its own, because no agent failed.
 func (c *Conn) handshakeFailureLabel(err error) string {
 	cause := tlsFailureLabel(err)
 	if cause == "tls_gone" && c.healthCheck {
@@ -270,7 +270,7 @@ func tlsFailureLabel(err error) string {
 	return "tls"
 }
 
-// isHTTPRequest reports whether the first bytes of a connection are a plain HTTP request instead of a TLS record.
+// isHTTPRequest reports whether a connection begins with a plain HTTP request instead of TLS.
 func isHTTPRequest(head [5]byte) bool {
 	switch string(head[:]) {
 	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "DELET", "PATCH", "CONNE", "PRI *":
@@ -279,14 +279,14 @@ func isHTTPRequest(head [5]byte) bool {
 	return false
 }
 
-// loadBalancers holds the networks of load balancers from which the server accepts a PROXY header with the client's
-// address. Only their headers are believed.
+// loadBalancers has the networks of load balancers that may send a PROXY header. The header has the client's address.
+// Only their headers are believed.
 type loadBalancers struct {
 	networks []netip.Prefix
 	readers  sync.Pool // *bufio.Reader, while a header is read
 }
 
-// isListed reports whether a peer is a configured load balancer.
+// isListed reports whether a connection comes from a configured load balancer.
 func (b *loadBalancers) isListed(peer net.Addr) bool {
 	tcp, ok := peer.(*net.TCPAddr)
 	if !ok {
@@ -303,8 +303,8 @@ var (
 	errMalformedHeader = errors.New("PROXY header cannot be read")                     // proxy_malformed
 )
 
-// readProxyHeader reads the PROXY header of a load balancer's connection and uses the client's address in it. It
-// waits until the connection's deadline or the end of ctx. Bytes behind the header are read again.
+// readProxyHeader reads the client's address from the PROXY header of a load balancer's connection. It waits until the
+// connection's deadline or the end of ctx. Bytes behind the header are read again.
 func (a *Admission) readProxyHeader(ctx context.Context, c *Conn) error {
 	b := &a.balancers
 	if !b.isListed(c.RemoteAddr()) {

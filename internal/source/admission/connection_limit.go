@@ -16,10 +16,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Admission limits the open connections of all listeners together, so that file descriptors remain for files and
+// Admission limits the open connections of all listeners together. File descriptors must remain for files and
 // databases. An authenticated peer keeps its connection. When the limit is reached, a new connection replaces the
-// unauthenticated one that has been silent for longest: an attacker that opens connections and says nothing evicts
-// its own, and an agent still gets in.
+// unauthenticated one that has been silent for longest: an attacker that opens connections and says nothing evicts its
+// own, and an agent still gets in.
 type Admission struct {
 	max       int // 0: no limit
 	log       *slog.Logger
@@ -43,8 +43,9 @@ type metrics struct {
 // minSilence is the shortest time for which a connection must have been silent to be evicted.
 const minSilence = time.Second
 
-// New returns an Admission for at most maxConnections (0: no limit). Connections from the balancers' networks must begin
-// with a PROXY header. handshakes counts failed handshakes by outcome. log gets a line when all connections are in use.
+// New returns an Admission for at most maxConnections open connections. Zero means no limit. Connections from the
+// balancers' networks must begin with a PROXY header. handshakes counts failed handshakes by outcome. log gets a line
+// when all connections are in use.
 func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *prometheus.CounterVec, r prometheus.Registerer, log *slog.Logger) *Admission {
 	closed := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "muster_connections_refused_total", Help: "Connections closed at the limit, by reason: evicted (an idle unauthenticated connection) or full (the new connection).",
@@ -60,12 +61,12 @@ func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *promet
 	return a
 }
 
-// peoplePlaces returns how many connections agents leave free for users; agent sessions above that may be evicted
-// while they are silent.
+// peoplePlaces returns how many of the allowed connections are kept free for users. Agent sessions above that number
+// may be closed while they are silent.
 func (a *Admission) peoplePlaces() int { return min(a.max/8, 64) }
 
-// admitConn counts a new connection, for which it may close a silent one; at the limit it closes the new connection and
-// returns nil.
+// admitConn admits a new connection, or refuses the connection at the limit. It may close a silent connection for the
+// new one. After a refusal it returns nil.
 func (a *Admission) admitConn(nc net.Conn) *Conn {
 	a.mu.Lock()
 	var evicted *Conn
@@ -100,7 +101,7 @@ func (a *Admission) logCrowded() {
 	})
 }
 
-// Limit wraps a listener so that its connections count towards the limit for all listeners.
+// Limit wraps a listener, so that its connections count towards the limit for all listeners together.
 func (a *Admission) Limit(l net.Listener) net.Listener { return limited{l, a} }
 
 // limited is a net.Listener whose accepted connections count towards the limit of an Admission.
@@ -109,7 +110,7 @@ type limited struct {
 	admission *Admission
 }
 
-// Accept returns the next connection that the limit admits.
+// Accept returns the next connection, after the Admission has admitted the connection.
 func (l limited) Accept() (net.Conn, error) {
 	for {
 		nc, err := l.Listener.Accept()
@@ -122,7 +123,7 @@ func (l limited) Accept() (net.Conn, error) {
 	}
 }
 
-// releaseLocked stops counting a closed connection; further calls do nothing.
+// releaseLocked removes a closed connection from the count of open connections. Further calls do nothing.
 func (a *Admission) releaseLocked(c *Conn) {
 	if c.released {
 		return
@@ -137,7 +138,8 @@ func (a *Admission) releaseLocked(c *Conn) {
 	}
 }
 
-// endSilenceLocked removes a connection from the list of silent connections that a new one may replace.
+// endSilenceLocked removes a connection from the list of silent connections, which new connections may replace. Only
+// silent connections are replaced.
 func (a *Admission) endSilenceLocked(c *Conn) {
 	if c.silentElement != nil {
 		a.silentConns.Remove(c.silentElement)
@@ -145,7 +147,7 @@ func (a *Admission) endSilenceLocked(c *Conn) {
 	}
 }
 
-// Conn is an accepted connection; it counts towards the connection limit of its Admission until it closes.
+// Conn is an accepted connection that counts towards the connection limit until its end.
 type Conn struct {
 	net.Conn
 	admission *Admission
@@ -165,7 +167,7 @@ type Conn struct {
 	provenAgent     bool
 }
 
-// RemoteAddr returns the client's address, from the PROXY header if there was one.
+// RemoteAddr returns the client's address. The address comes from the PROXY header, if the connection began with one.
 func (c *Conn) RemoteAddr() net.Addr {
 	if c.peer != nil {
 		return c.peer
@@ -173,8 +175,8 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.Conn.RemoteAddr()
 }
 
-// Read reads from the peer, and counts an unauthenticated peer as silent meanwhile. While an unauthenticated peer is
-// read, its connection may be evicted.
+// Read reads from the client, whose connection counts as silent until the client has authenticated. While an
+// unauthenticated peer is read, its connection may be evicted.
 func (c *Conn) Read(b []byte) (int, error) {
 	if len(c.unread) > 0 {
 		n := copy(b, c.unread)
@@ -204,7 +206,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn returns the raw connection of an authenticated peer, otherwise an error.
+// SyscallConn returns the operating system's connection, if the client has authenticated, or an error.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	f, ok := c.Conn.(syscall.Conn)
 	if !ok || len(c.unread) > 0 || !c.proven.Load() {
@@ -221,7 +223,7 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Close closes the connection and stops counting it.
+// Close closes the connection and removes the connection from the count.
 func (c *Conn) Close() error {
 	c.admission.mu.Lock()
 	c.admission.endSilenceLocked(c)
@@ -230,8 +232,9 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// MarkAuthenticated records that the agent has authenticated. This protects its connection from eviction. Its
-// connection is never evicted, unless agents have taken all places but those of people.
+// MarkAuthenticated protects the agent's connection from replacement by new connections, because the agent has
+// authenticated. This protects its connection from eviction. Its connection is never evicted, unless agents have taken
+// all places but those of people.
 func (c *Conn) MarkAuthenticated() {
 	a := c.admission
 	a.mu.Lock()
@@ -244,21 +247,22 @@ func (c *Conn) MarkAuthenticated() {
 	c.proveLocked()
 }
 
-// proveLocked protects the connection of an authenticated peer from eviction; the caller holds the lock.
+// proveLocked protects an authenticated client's connection from replacement by new connections. The caller holds the
+// lock.
 func (c *Conn) proveLocked() {
 	c.proven.Store(true)
 	c.admission.endSilenceLocked(c)
 }
 
-// MarkAuthenticated records that the peer of a connection has authenticated, so that no new connection replaces this
-// one.
+// MarkAuthenticated protects the connection of an authenticated client from replacement by new connections. No new
+// connection then replaces it.
 func MarkAuthenticated(nc net.Conn) {
 	if c := countedConnOf(nc); c != nil {
 		c.MarkAuthenticated()
 	}
 }
 
-// countedConnOf returns the Conn below a TLS connection, or nil.
+// countedConnOf returns the counted connection (Conn) inside a TLS connection, or nil.
 func countedConnOf(nc net.Conn) *Conn {
 	for {
 		if c, ok := nc.(*Conn); ok {
@@ -275,13 +279,13 @@ func countedConnOf(nc net.Conn) *Conn {
 // connContextKey is the key under which a request's context stores its connection.
 type connContextKey struct{}
 
-// WithConn stores the connection in the context, where ProtectRequest finds it.
+// WithConn stores the connection in the context for ProtectRequest.
 func WithConn(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connContextKey{}, countedConnOf(nc))
 }
 
-// ProtectRequest protects the connection of an authenticated HTTP request from eviction. People get at most a quarter
-// of all connections in this way.
+// ProtectRequest keeps the connection of an authenticated HTTP request from being closed for new connections. People
+// get at most a quarter of all connections in this way.
 func ProtectRequest(ctx context.Context) {
 	c, _ := ctx.Value(connContextKey{}).(*Conn)
 	if c == nil || c.proven.Load() {

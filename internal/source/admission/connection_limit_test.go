@@ -18,7 +18,7 @@ func newTestAdmission(limit int) *Admission {
 	return New(limit, nil, handshakes, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 }
 
-// admitPipe admits one end of a new in-memory connection, and returns nil if the connection was refused.
+// admitPipe makes a connection in memory, and lets the Admission count one end. It returns nil after a refusal.
 func admitPipe(t *testing.T, a *Admission) *Conn {
 	t.Helper()
 	server, client := net.Pipe()
@@ -34,8 +34,8 @@ func admitPipe(t *testing.T, a *Admission) *Conn {
 	return c
 }
 
-// TestAuthenticatedConnectionsAreNotEvicted checks that a connection above the limit is refused if all open ones are
-// authenticated.
+// TestAuthenticatedConnectionsAreNotEvicted opens one more than the allowed connections, all authenticated, and
+// expects the new one to be refused. All open connections are authenticated.
 func TestAuthenticatedConnectionsAreNotEvicted(t *testing.T) {
 	a := newTestAdmission(2)
 	first, second := admitPipe(t, a), admitPipe(t, a)
@@ -51,8 +51,8 @@ func TestAuthenticatedConnectionsAreNotEvicted(t *testing.T) {
 	}
 }
 
-// TestLongestSilentConnectionIsEvicted checks that a connection above the limit replaces the unauthenticated one that
-// has been silent longest.
+// TestLongestSilentConnectionIsEvicted opens one more than the allowed connections, and expects the longest silent
+// connection to be closed. The new connection replaces it. Authenticated connections stay.
 func TestLongestSilentConnectionIsEvicted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newTestAdmission(2)
@@ -80,8 +80,8 @@ func TestLongestSilentConnectionIsEvicted(t *testing.T) {
 	})
 }
 
-// TestAgentsLeavePlacesToPeople checks that a silent agent session is evicted for a new connection once agents use
-// more than seven eighths of the limit.
+// TestAgentsLeavePlacesToPeople fills the limit with silent agents, and expects a new user to replace one agent. A new
+// connection replaces a silent agent session, once agents use more than seven eighths of the limit.
 func TestAgentsLeavePlacesToPeople(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newTestAdmission(16)
@@ -114,8 +114,8 @@ func TestAgentsLeavePlacesToPeople(t *testing.T) {
 	})
 }
 
-// TestPeopleKeepAQuarterOfTheConnections checks that HTTP requests protect at most a quarter of all connections from
-// eviction.
+// TestPeopleKeepAQuarterOfTheConnections expects HTTP requests of users to protect at most a quarter of all
+// connections from being closed.
 func TestPeopleKeepAQuarterOfTheConnections(t *testing.T) {
 	a := newTestAdmission(4)
 	first, second := admitPipe(t, a), admitPipe(t, a)

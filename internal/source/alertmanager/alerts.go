@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// firingAlert holds one firing alert and the time at which it ends unless a sender repeats it.
+// firingAlert is one firing alert, with the time of its end. A sender's repetition moves the end.
 type firingAlert struct {
 	status model.Status
 	line   string        // summary and labels
@@ -23,8 +23,8 @@ type firingAlert struct {
 	delay  clockDelay
 }
 
-// alertEvent holds the alerts with one alert name that fire on one node, and the state of the event that they form.
-// Times are of Server.clock.
+// alertEvent has the alerts of one name that fire on one node, and the state of their event. Times are of
+// Server.clock.
 type alertEvent struct {
 	node      model.NodeID
 	namespace string
@@ -48,7 +48,7 @@ type eventKey struct {
 	check model.CheckID
 }
 
-// presentResult returns the status and output that the event's firing alerts give now.
+// presentResult returns the present status and output of an event, from its firing alerts.
 func (p *alertEvent) presentResult() (status model.Status, text string) {
 	list := make([]*firingAlert, 0, len(p.alerts))
 	for _, f := range p.alerts {
@@ -78,7 +78,8 @@ func (p *alertEvent) presentResult() (status model.Status, text string) {
 	return model.OK, "resolved"
 }
 
-// isIdle reports whether the event can be dropped from memory: no alert fires, and the journal has its OK result.
+// isIdle reports whether the server may drop its record of an event without firing alerts. No alert fires then, and
+// the journal has its OK result.
 func (p *alertEvent) isIdle() bool { return len(p.alerts) == 0 && p.restored == nil && p.stateKnown }
 
 // removeExpired removes the alerts that were not repeated in time and returns how many.
@@ -99,7 +100,7 @@ func (p *alertEvent) removeExpired(now time.Duration) (n int) {
 	return n
 }
 
-// StatusOf returns the status for an alert's label severity. An unknown or missing severity is WARNING.
+// StatusOf returns the status of an alert by its label severity. An unknown or missing severity is WARNING.
 func StatusOf(labels map[string]string) model.Status {
 	switch strings.ToLower(labels["severity"]) {
 	case "critical", "crit", "page", "error", "high", "major", "fatal", "emergency", "disaster", "p1":
@@ -116,7 +117,8 @@ var nodeLabels = [...]string{"node", "nodename", "host", "hostname", "instance"}
 // AlertsNode is the proxy node of alerts that name no machine.
 const AlertsNode = "alerts"
 
-// NodeNames returns the possible node names of an alert; the last is the name for a new proxy node.
+// NodeNames returns the names that the node of an alert may have, from the alert's labels. The last is the name for a
+// new proxy node.
 func NodeNames(labels map[string]string) (names []string) {
 	first := ""
 	for _, label := range nodeLabels {
@@ -134,7 +136,7 @@ func NodeNames(labels map[string]string) (names []string) {
 	return append(names, cmp.Or(first, AlertsNode))
 }
 
-// hostOf returns the host in the label instance of an alert, without scheme, port and path.
+// hostOf returns the host in an alert's label instance, without scheme, port and path.
 func hostOf(instance string) string {
 	if strings.Contains(instance, "://") {
 		if u, err := url.Parse(instance); err == nil && u.Hostname() != "" {
@@ -168,7 +170,7 @@ func (a *Alert) summaryLine() string {
 	return b.String()
 }
 
-// Text returns the output for an alert: summary line, description and links.
+// Text returns the output for an alert, with summary line, description and links.
 func (a *Alert) Text() string {
 	lines := []string{a.summaryLine()}
 	for _, name := range [...]string{"message", "description"} {
@@ -186,7 +188,8 @@ func (a *Alert) Text() string {
 	return strings.Join(lines, "\n")
 }
 
-// alertListOutput formats the firing alerts as an event's output: the text of one alert, or a list of several.
+// alertListOutput returns the output of an event, the text of its firing alerts. It is the text of one alert, or a
+// list of several.
 func alertListOutput(list []*firingAlert) string {
 	if len(list) == 1 {
 		return list[0].text
@@ -204,12 +207,12 @@ func alertListOutput(list []*firingAlert) string {
 // oneLine replaces the line breaks of a text by spaces.
 func oneLine(text string) string { return strings.Join(strings.Fields(validText(text)), " ") }
 
-// validText replaces invalid UTF-8 and NUL characters.
+// validText replaces invalid characters (bad UTF-8 and NUL) in a text.
 func validText(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
 }
 
-// truncate cuts an output to at most `limit` bytes, with a mark at the cut.
+// truncate cuts a text to at most `limit` bytes, with a mark at the cut.
 func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text

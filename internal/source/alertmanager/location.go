@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// alertLocation is the check and the node whose event shows an alert.
+// alertLocation has the check and node of an alert's event.
 type alertLocation struct {
 	namespace string
 	check     directory.PassiveCheck
@@ -22,7 +22,7 @@ type alertLocation struct {
 // source is the value of model.SourceLabel of checks and nodes that are created for alerts.
 const source = model.SourceAlerts
 
-// locateAlerts finds the check and node of each valid alert, and creates all missing checks and nodes in one apply.
+// locateAlerts finds the check and node of each valid alert. It creates all missing checks and nodes in one apply.
 func (s *Server) locateAlerts(ctx context.Context, by intent.Actor, namespace string, alerts []Alert) error {
 	look := func() (missing []model.Resource) {
 		named := map[string]bool{}
@@ -91,7 +91,7 @@ func (s *Server) locateAlert(a *Alert, namespace string) (missing []model.Resour
 	return missing
 }
 
-// newResource returns a Check or Node resource that this source creates for alerts, with a display name.
+// newResource returns a new Check or Node resource for alerts, with a display name.
 func newResource(kind, namespace, name, display string, spec model.Spec) model.Resource {
 	if display = oneLine(display); display == name || len(display) > 200 {
 		display = ""
@@ -122,10 +122,10 @@ func (s *Server) createMissing(ctx context.Context, by intent.Actor, namespace s
 	return model.Errorf(model.Conflict, "create checks and nodes for alerts: another user is changing the same checks or nodes").WithHint("send the alerts again")
 }
 
-// maxCreateTries bounds the retries when an operator applies one of the resources at the same time.
+// maxCreateTries limits the retries when an operator applies one of the resources at the same time.
 const maxCreateTries = 3
 
-// withinLimits drops missing checks and nodes that would exceed the namespace's limits.
+// withinLimits drops the checks and nodes to create that would exceed the namespace's limits.
 func (s *Server) withinLimits(namespace string, missing []model.Resource) []model.Resource {
 	checks := s.cfg.Limits.Checks - s.countPassiveChecks(namespace)
 	nodes := s.cfg.Limits.Nodes - len(s.cfg.Plan.NodesMatching(namespace, alertSourceSelector()))
@@ -139,7 +139,7 @@ func (s *Server) withinLimits(namespace string, missing []model.Resource) []mode
 	})
 }
 
-// countPassiveChecks returns how many passive checks a namespace has.
+// countPassiveChecks counts the checks in a namespace that take their results from outside (passive checks).
 func (s *Server) countPassiveChecks(namespace string) (n int) {
 	for _, id := range s.cfg.Plan.PassiveChecks("", "") {
 		if ns, _, _ := s.cfg.Plan.SourceName(model.CheckSource(id)); ns == namespace {
@@ -149,7 +149,7 @@ func (s *Server) countPassiveChecks(namespace string) (n int) {
 	return n
 }
 
-// alertSourceSelector returns the label selector of the nodes that this source created.
+// alertSourceSelector returns the label selector of the nodes that were created for alerts.
 func alertSourceSelector() directory.Selector {
 	selector, err := directory.ParseSelector(model.SourceLabel + "=" + source)
 	if err != nil {

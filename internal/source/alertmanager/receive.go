@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// receive handles the alerts of a request, and returns once the journal holds their results. An error about refused
+// receive handles the alerts of a request, and returns after the journal has their results. An error about refused
 // alerts does not affect the others.
 func (s *Server) receive(ctx context.Context, by intent.Actor, namespace string, body []byte) error {
 	select {
@@ -77,7 +77,8 @@ func refusalError(alerts []Alert) error {
 	return model.Errorf(class, "refused %d of %d alerts, accepted the others%s", n, len(alerts), text).WithHint("see the limits: docs/alerts.md")
 }
 
-// updateEvents applies alerts to the events of their checks and nodes, writes the changed events and returns them.
+// updateEvents applies alerts to the events of their checks and nodes, and writes the changed events. It returns the
+// changed events.
 func (s *Server) updateEvents(ctx context.Context, by intent.Actor, alerts []Alert) (changed []*alertEvent, err error) {
 	s.mu.Lock()
 	now := s.readClockLocked()
@@ -102,8 +103,8 @@ func (s *Server) updateEvents(ctx context.Context, by intent.Actor, alerts []Ale
 	return changed, err
 }
 
-// updateEventLocked applies one alert to its event and returns the event, or nil if the alert is refused or ends an
-// event that was not open.
+// updateEventLocked applies one alert to the event of its check and node, and returns the event. It returns nil if the
+// alert is refused, or ended without having fired.
 func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration) *alertEvent {
 	definition := a.at.check.Definition
 	key := eventKey{a.at.node, definition.Unit}
@@ -205,11 +206,11 @@ type Alert struct {
 	at          alertLocation
 }
 
-// isUndecided reports whether the alert is neither refused nor handled yet.
+// isUndecided reports whether the server has neither refused nor handled the alert yet.
 func (a *Alert) isUndecided() bool { return a.out == outcomes }
 
-// refuse marks the alert as refused, with an outcome for metrics and a reason for the sender. It returns nil, because
-// such an alert has no event.
+// refuse marks the alert as refused, with the outcome for metrics and the reason for its sender. It returns nil,
+// because such an alert has no event.
 func (a *Alert) refuse(out alertOutcome, format string, args ...any) *alertEvent {
 	a.out, a.refusal = out, fmt.Sprintf(format, args...)
 	return nil
@@ -271,7 +272,8 @@ func (a *Alert) invalidReason(l *Limits) string {
 	return ""
 }
 
-// labelsHash returns the identity of an alert as in Alertmanager: a hash of its non-empty labels.
+// labelsHash returns a hash of an alert's non-empty labels, which identifies the alert. The hash identifies the alert,
+// as in Alertmanager.
 func (a *Alert) labelsHash() (id [32]byte) {
 	h := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(a.Labels)) {

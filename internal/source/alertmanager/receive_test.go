@@ -46,7 +46,7 @@ type testServer struct {
 	blocked bool     // the journal accepts no results
 }
 
-// newTestServer returns a Server over fakes in memory.
+// newTestServer returns a test Server whose surroundings are simulated in memory.
 func newTestServer(t testing.TB, change func(*testServer, *Config)) *testServer {
 	t.Helper()
 	w := &testServer{t: t, metrics: prometheus.NewRegistry(), nodes: map[string]model.NodeID{"web1": 1}, checks: map[string]directory.PassiveCheck{}}
@@ -58,13 +58,14 @@ func newTestServer(t testing.TB, change func(*testServer, *Config)) *testServer 
 	return w
 }
 
-// passiveCheck returns a test check that takes results from alerts; its check id and definition id (compiled version) are
-// equal.
+// passiveCheck returns a test check that takes its results from alerts, not from a command. Its check id and
+// definition id (compiled version) are equal.
 func passiveCheck(id model.DefinitionID, name string) directory.PassiveCheck {
 	return directory.PassiveCheck{Definition: &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: model.CheckID(id), Name: name}, MaxOutput: 4096}}
 }
 
-// write records the results that the server writes, or fails if the test has blocked the journal.
+// write records the results that the server writes, or fails if the test has blocked the journal. It fails if the test
+// has blocked the journal.
 func (w *testServer) write(_ context.Context, results []recorder.Result) (func(context.Context) error, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -81,10 +82,10 @@ func (w *testServer) write(_ context.Context, results []recorder.Result) (func(c
 	return func(context.Context) error { return nil }, nil
 }
 
-// Authenticate accepts any token.
+// Authenticate accepts any token as valid.
 func (w *testServer) Authenticate(string) (access.Subject, error) { return access.Subject{}, nil }
 
-// LoginProgram accepts any password.
+// LoginProgram accepts any password of a sending program.
 func (w *testServer) LoginProgram(context.Context, string, string, string, access.Admit) (access.Program, error) {
 	return access.Program{}, nil
 }
@@ -92,7 +93,7 @@ func (w *testServer) LoginProgram(context.Context, string, string, string, acces
 // CheckNamespace accepts any namespace.
 func (w *testServer) CheckNamespace(string) error { return nil }
 
-// Apply creates the checks and nodes of alerts in the test server's memory, in place of the intent store.
+// Apply creates the checks and nodes of alerts in the test server's memory. It stands in for the intent store.
 func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	w.applies++
 	for i := range resources {
@@ -119,7 +120,7 @@ func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.
 // CatchUp does nothing, because created checks and nodes are visible at once.
 func (w *testServer) CatchUp(context.Context) error { return nil }
 
-// PassiveCheck looks up a check by name in the test's checks.
+// PassiveCheck finds a check by name among the checks of the test.
 func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
 	c, ok := w.checks[name]
 	return c, ok
@@ -149,15 +150,16 @@ func (w *testServer) NodeByName(_, name string) (model.NodeID, bool) {
 	return id, ok
 }
 
-// NodeName returns false: no node of these tests has a name other than the one in its alerts.
+// NodeName returns false, because the tests need no names of nodes. No node has a name other than the name in its
+// alerts.
 func (w *testServer) NodeName(model.NodeID) (string, string, bool) { return "", "", false }
 
-// NodesMatching returns as many nodes as were created.
+// NodesMatching returns a list with as many nodes as the test has created.
 func (w *testServer) NodesMatching(string, directory.Selector) []model.NodeID {
 	return make([]model.NodeID, len(w.nodes)-1)
 }
 
-// Admit refuses to create events if the test demands it.
+// Admit allows every new event, or refuses if the test has set the server as full.
 func (w *testServer) Admit(model.NodeID, *model.CheckDefinition) (string, string) {
 	if w.full {
 		return "node_limit", "the node has its 3 event states"
@@ -170,7 +172,8 @@ func (w *testServer) List(context.Context, event.Query) (event.Page, error) {
 	return event.Page{States: w.open}, nil
 }
 
-// postAlerts posts alerts, one per line: name label=value … until=+4m, or until=-1s for an ended one.
+// postAlerts posts alerts to the test server, one per line. A line is: name label=value … until=+4m, or until=-1s for
+// an ended alert.
 func (w *testServer) postAlerts(lines ...string) error {
 	w.t.Helper()
 	var list []string
@@ -191,7 +194,7 @@ func (w *testServer) postAlerts(lines ...string) error {
 	return w.server.receive(w.t.Context(), intent.Actor{User: cmp.Or(w.sender, "prometheus"), Address: "10.0.0.7"}, "default", []byte("["+strings.Join(list, ",")+"]"))
 }
 
-// mustPostAlerts posts alerts and fails the test if the server refuses them.
+// mustPostAlerts posts alerts and fails the test if the server refuses an alert.
 func (w *testServer) mustPostAlerts(lines ...string) {
 	w.t.Helper()
 	if err := w.postAlerts(lines...); err != nil {
@@ -199,7 +202,7 @@ func (w *testServer) mustPostAlerts(lines ...string) {
 	}
 }
 
-// expectResults compares the results that the server wrote since the last call with expected ones.
+// expectResults compares the results of the server since the last call with the expected results.
 func (w *testServer) expectResults(what string, lines ...string) {
 	w.t.Helper()
 	synctest.Wait()
@@ -211,14 +214,14 @@ func (w *testServer) expectResults(what string, lines ...string) {
 	w.written = nil
 }
 
-// blockJournal sets whether the journal refuses results.
+// blockJournal makes the journal of the test refuse results, or accept results again.
 func (w *testServer) blockJournal(blocked bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.blocked = blocked
 }
 
-// count returns how many alerts ended with an outcome, from the metric.
+// count returns from the metric how many alerts ended with an outcome.
 func (w *testServer) count(o alertOutcome) float64 {
 	return testutil.ToFloat64(w.server.metrics.alerts[o])
 }
@@ -286,8 +289,8 @@ func TestAlertsFireRepeatAndEnd(t *testing.T) {
 	})
 }
 
-// TestCheckDeclaredDuringCreationStays applies an operator's check while the server creates a check of the same name
-// for an alert, and expects the operator's check to stay.
+// TestCheckDeclaredDuringCreationStays lets a user declare a check that the server is creating, and expects the user's
+// check. The operator declares it, the server creates a check of the same name for an alert.
 func TestCheckDeclaredDuringCreationStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, func(w *testServer, _ *Config) {
@@ -301,8 +304,8 @@ func TestCheckDeclaredDuringCreationStays(t *testing.T) {
 	})
 }
 
-// TestOpenEventsStayOpenAfterAStart checks that events which were open before a restart stay open until senders had
-// time to repeat their alerts.
+// TestOpenEventsStayOpenAfterAStart restarts the server, and expects open events to stay open for a while. Senders
+// need the time to repeat their alerts.
 func TestOpenEventsStayOpenAfterAStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, func(w *testServer, _ *Config) {
@@ -328,8 +331,8 @@ func TestOpenEventsStayOpenAfterAStart(t *testing.T) {
 	})
 }
 
-// TestPausedProcessEndsNoAlerts checks that a process that was stopped (SIGSTOP) and missed repetitions ends no
-// alert.
+// TestPausedProcessEndsNoAlerts stops the process for an hour (SIGSTOP), and expects no alert to end. The process
+// missed repetitions.
 func TestPausedProcessEndsNoAlerts(t *testing.T) {
 	var paused atomic.Int64
 	synctest.Test(t, func(t *testing.T) {
@@ -346,8 +349,8 @@ func TestPausedProcessEndsNoAlerts(t *testing.T) {
 	})
 }
 
-// TestCreationOfChecksIsLimited checks that alerts above the limits for created nodes, created checks and firing
-// alerts are refused.
+// TestCreationOfChecksIsLimited sends alerts with too many new names, and expects refusals above the limit of checks.
+// The limits are for created nodes, created checks and firing alerts.
 func TestCreationOfChecksIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, func(_ *testServer, c *Config) {
@@ -373,8 +376,8 @@ func TestCreationOfChecksIsLimited(t *testing.T) {
 	})
 }
 
-// TestSenderAboveItsBytesIsRefused checks that a sender above its limit of bytes per second is refused, with the
-// setting to raise in the error.
+// TestSenderAboveItsBytesIsRefused sends more bytes per second than allowed, and expects a refusal. The error has the
+// setting to raise.
 func TestSenderAboveItsBytesIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
@@ -388,7 +391,7 @@ func TestSenderAboveItsBytesIsRefused(t *testing.T) {
 	})
 }
 
-// TestLabelsDecideNodeAndStatusOfAnAlert checks which node and which status an alert gets from its labels.
+// TestLabelsDecideNodeAndStatusOfAnAlert expects the labels of an alert to decide its node and status.
 func TestLabelsDecideNodeAndStatusOfAnAlert(t *testing.T) {
 	for _, c := range []struct{ labels, names, status string }{
 		{"instance=web1.example.org:9100", "web1.example.org web1 web1.example.org", "WARNING"},
@@ -468,9 +471,9 @@ func (w *testServer) postAndExpect(line, what string, want ...string) {
 	w.expectResults(what, want...)
 }
 
-// TestAlertsOfASenderWithASlowClockFire checks that alerts of a Prometheus whose clock is six minutes behind still
-// fire. It sends the ends of firing alerts four minutes ahead of its clock, so they are in the past here. Ends that
-// advance with each repetition show the wrong clock; an end that stays is real.
+// TestAlertsOfASenderWithASlowClockFire sends alerts of a Prometheus with a slow clock, and expects the alerts to
+// fire. The Prometheus is six minutes behind. It sends the ends of firing alerts four minutes ahead of its clock, so
+// they are in the past here. Ends that advance with each repetition show the wrong clock; an end that stays is real.
 func TestAlertsOfASenderWithASlowClockFire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
@@ -515,8 +518,8 @@ func TestAlertsOfASenderWithASlowClockFire(t *testing.T) {
 	})
 }
 
-// TestAlertFiresWhileOneSenderHasASlowClock checks that an alert from two senders fires once the slow clock of one is
-// detected.
+// TestAlertFiresWhileOneSenderHasASlowClock sends an alert from two senders, one with a slow clock, and expects the
+// alert to fire.
 func TestAlertFiresWhileOneSenderHasASlowClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
@@ -540,7 +543,7 @@ func TestAlertFiresWhileOneSenderHasASlowClock(t *testing.T) {
 	})
 }
 
-// TestRepeatedShortAlertsEnd checks that an alert that fires and ends repeatedly ends each time.
+// TestRepeatedShortAlertsEnd lets an alert fire and end again and again, and expects the event to end each time.
 func TestRepeatedShortAlertsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
@@ -553,8 +556,8 @@ func TestRepeatedShortAlertsEnd(t *testing.T) {
 	})
 }
 
-// TestAlertLastsUntilItsNextRepeat checks that an alert whose endsAt is seconds away still fires until its sender had
-// time to repeat it.
+// TestAlertLastsUntilItsNextRepeat sends an alert with an early end, and expects the alert to fire until repetitions
+// stop. Its endsAt is seconds away.
 func TestAlertLastsUntilItsNextRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, nil)
@@ -567,8 +570,8 @@ func TestAlertLastsUntilItsNextRepeat(t *testing.T) {
 	})
 }
 
-// TestAlertsOfGrafanaFireForHours checks that alerts of a Grafana contact point, which have no end and repeat only
-// after hours, fire until then. The alert fires until then, also after a start of the server.
+// TestAlertsOfGrafanaFireForHours sends an alert of Grafana without an end, and expects the alert to fire for hours.
+// Such alerts repeat only after hours. The alert fires until then, also after a start of the server.
 func TestAlertsOfGrafanaFireForHours(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := startServer(t, func(w *testServer, _ *Config) {

@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// Server receives alerts by Alertmanager's API and writes them as results of passive checks.
+// Server receives alerts by Alertmanager's API and writes the alerts as results of passive checks.
 type Server struct {
 	cfg     Config
 	metrics *metrics
@@ -38,7 +38,7 @@ type Server struct {
 	warned    map[string]time.Duration     // by sender: last log line on its clock
 }
 
-// New checks the configuration and registers the metrics. Requests wait for Run.
+// New checks the configuration, registers the metrics and returns the Server. Requests wait for Run.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -106,8 +106,8 @@ func (s *Server) loadOpenEvents(ctx context.Context) error {
 	}
 }
 
-// readClockLocked advances Server.clock (the time alerts expire by) by the time since its last reading and returns
-// it.
+// readClockLocked advances the clock for the ends of alerts, which stands still while the process is stopped. The
+// clock, Server.clock, stands still while the process is stopped.
 func (s *Server) readClockLocked() time.Duration {
 	at := s.cfg.Now()
 	s.clock += min(max(0, at.Sub(s.clockRead)), 2*expiryInterval)
@@ -142,7 +142,7 @@ func (s *Server) endExpiredAlerts(ctx context.Context) error {
 	return err
 }
 
-// writeResultsLocked appends a result of each event to the journal. The caller calls markUnknown if they do not
+// writeResultsLocked appends a check result for each event to the journal. The caller calls markUnknown if they do not
 // become durable.
 func (s *Server) writeResultsLocked(ctx context.Context, list []*alertEvent, now time.Duration) (wait func(context.Context) error, err error) {
 	var results []recorder.Result
@@ -168,7 +168,8 @@ func (s *Server) writeResultsLocked(ctx context.Context, list []*alertEvent, now
 	return s.cfg.Write(ctx, results)
 }
 
-// markUnknown marks events whose last results may have been lost, so that the next tick writes their results again.
+// markUnknown marks events whose last results may be lost, because the journal refused a write. The next tick writes
+// their results again.
 func (s *Server) markUnknown(list []*alertEvent) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +178,7 @@ func (s *Server) markUnknown(list []*alertEvent) {
 	}
 }
 
-// Config holds the settings of a Server and the services that it calls.
+// Config has the settings of a Server and the services for its calls.
 type Config struct {
 	Access core.Access
 	Intent Intent
@@ -197,13 +198,14 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Intent creates the checks and nodes of alerts.
+// Intent is the interface that creates the checks and nodes of alerts as declared resources.
 type Intent interface {
 	CheckNamespace(name string) error
 	core.Declarer
 }
 
-// Plan looks up passive checks and nodes by their names; the planner implements it.
+// Plan is the interface that looks up passive checks (results from outside) and nodes by name. The planner implements
+// it.
 type Plan interface {
 	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
 	PassiveChecks(namespace, source string) []model.CheckID
@@ -220,8 +222,7 @@ type View interface {
 	List(ctx context.Context, q event.Query) (event.Page, error)
 }
 
-// Limits limits the number and size of alerts that senders may send; zero fields mean the defaults. Zero: the
-// default.
+// Limits has the limits for the number and size of alerts from senders. Zero: the default.
 type Limits struct {
 	BodyBytes      int64 // of one request; default 8 MiB
 	Alerts         int   // of one request; default 5000
@@ -279,8 +280,8 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// alertOutcome is the way in which the server handled one alert, such as fired or malformed, as a label for metrics.
-// Every alert raises exactly one.
+// alertOutcome is the way in which the server handled one alert, such as fired or malformed. It is a label for
+// metrics. Every alert raises exactly one.
 type alertOutcome uint8
 
 const (

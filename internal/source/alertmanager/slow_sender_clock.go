@@ -26,21 +26,22 @@ const (
 	grafanaLifetime = 4*time.Hour + 15*time.Minute
 )
 
-// senderAlert is the key of one alert from one sender.
+// senderAlert identifies one alert of one sender.
 type senderAlert struct {
 	sender string
 	id     [32]byte
 }
 
-// expiredAlert records an alert whose endsAt was already past on arrival, as a sign of a sender's slow clock.
+// expiredAlert records an alert whose end time had already passed on arrival, a sign of a slow clock. It is a sign of
+// a sender's slow clock.
 type expiredAlert struct {
 	endsAt    time.Time
 	arrivedAt time.Duration // time of arrival, by Server.clock
 	advances  int           // successive repetitions in which the endsAt advanced
 }
 
-// setLifetimes sets how long each alert of a request fires if its sender does not repeat it, and detects a slow clock
-// of the sender.
+// setLifetimes decides until when each alert of a request fires if its sender does not repeat the alert. It also
+// detects a slow clock of the sender.
 func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +85,8 @@ func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	}
 }
 
-// usualLifetime returns the time until the alert ends without a repetition, by the sender's clock, or zero or less if
-// the alert has ended. No sender repeats an alert within repeatWindow, so a firing one lasts at least so long.
+// usualLifetime returns how long an alert fires if its sender does not repeat the alert. It is zero or less if the
+// alert has ended. No sender repeats an alert within repeatWindow, so a firing one lasts at least so long.
 func (a *Alert) usualLifetime(wall time.Time) time.Duration {
 	switch left := a.EndsAt.Sub(wall); {
 	case a.EndsAt.IsZero() && a.Labels[grafanaLabel] != "":
@@ -102,7 +103,7 @@ func (a *Alert) usualLifetime(wall time.Time) time.Duration {
 // grafanaLabel is a label of every alert of Grafana's own rules.
 const grafanaLabel = "grafana_folder"
 
-// repeatTime returns how long after a server start senders have time to repeat an alert before it ends.
+// repeatTime returns how long an alert may stay open after a server's start without a repetition. Then the alert ends.
 func repeatTime(output string) time.Duration {
 	if strings.Contains(output, grafanaLabel+"=") {
 		return grafanaLifetime
@@ -110,15 +111,15 @@ func repeatTime(output string) time.Duration {
 	return resolveAfter
 }
 
-// clockDelay holds how far a sender's clock is behind the server's, and the note about it for the event's output.
+// clockDelay is how far a sender's clock is behind, with a note for the event's output.
 type clockDelay struct {
 	delay  time.Duration // least time by which the clock is behind
 	note   string        // empty: none
 	seenAt time.Duration // time at which the delay was seen last, by Server.clock
 }
 
-// clockDelay returns by how much the sender's clock is slow, with a note for the event's output. The note before
-// stays while it is about right, and while another sender with a right clock sends the same alert.
+// clockDelay returns how far the sender's clock is behind, with a note about the delay. The note before stays while it
+// is about right, and while another sender with a right clock sends the same alert.
 func (a *Alert) clockDelay(before clockDelay, by intent.Actor, now time.Duration) clockDelay {
 	change := a.senderDelay - before.delay
 	switch {
@@ -147,7 +148,8 @@ func (s *Server) warnClockLocked(sender string, now time.Duration, what string, 
 	s.cfg.Log.Warn(what, append([]any{"sender", sender}, args...)...)
 }
 
-// forgetSendersLocked removes old records about senders: past ends of alerts and logged warnings.
+// forgetSendersLocked drops records about senders that are too old to matter. They are past ends of alerts and logged
+// warnings.
 func (s *Server) forgetSendersLocked(now time.Duration) {
 	for key, e := range s.pastEnds {
 		if now-e.arrivedAt >= pastEndLifetime {

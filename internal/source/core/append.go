@@ -8,12 +8,12 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Appender is the interface to the journal of sources whose requests wait until their entries are durable.
+// Appender is the interface to the journal, for requests that wait until their entries are on disk.
 type Appender interface {
 	Append(ctx context.Context, entries ...journal.Entry) error
 }
 
-// AppendDurably appends entries to the journal in one commit, and returns their position when they are durable.
+// AppendDurably appends entries to the journal in one commit, and returns the position of the durable commit.
 func AppendDurably(ctx context.Context, j Appender, entries []journal.Entry) (journal.Position, error) {
 	w := make(commitWaiter, 1)
 	entries[len(entries)-1].Waiter = w
@@ -28,10 +28,10 @@ func AppendDurably(ctx context.Context, j Appender, entries []journal.Entry) (jo
 	}
 }
 
-// commitWaiter is a channel on which the journal reports the position or the error of one commit.
+// commitWaiter is a channel for the outcome of one journal write, a position or an error.
 type commitWaiter chan commitOutcome
 
-// commitOutcome is the position of a commit in the journal, or its error.
+// commitOutcome is what the journal reports about one write, either its journal position or an error.
 type commitOutcome struct {
 	at  journal.Position
 	err error
@@ -42,7 +42,7 @@ func (w commitWaiter) Committed(_ uint64, at journal.Position, err error) {
 	w <- commitOutcome{at, err}
 }
 
-// BatchEntry returns a batch of a node as an entry for the journal.
+// BatchEntry returns a node's batch as an entry for the journal.
 func BatchEntry(section journal.Section, node model.NodeID, batch *wire.Batch) journal.Entry {
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, batch))
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// Window limits how many bytes a session may append to the journal before the first of them are committed, and can
-// forbid further appends.
+// Window limits how many uncommitted bytes a session may append to the journal. It can also forbid further appends.
 //
 // A source embeds it in its session. Lock order: the append lock (Acquire to Release), then Mu, which also guards the
 // fields that the source writes below it.
@@ -23,12 +22,12 @@ type Window struct {
 	ended       bool
 }
 
-// Open initializes the window of a session; call it before any other method.
+// Open starts the limit of uncommitted bytes (window) of a new session. Call it before any other method.
 func (w *Window) Open() { w.Changed.L = &w.Mu }
 
-// Acquire locks the append lock and waits until `size` further bytes keep the session's uncommitted bytes below `most`;
-// an entry always fits if no other is uncommitted. It returns false if the session has ended. Else the caller holds the
-// append lock and Mu: it unlocks Mu, appends, and calls Release.
+// Acquire waits until a session may append `size` more bytes, within its limit of uncommitted bytes. The limit is most
+// uncommitted bytes. One entry always fits if no other is uncommitted. It returns false if the session has ended. Else
+// the caller holds the append lock and Mu: it unlocks Mu, appends, and calls Release.
 func (w *Window) Acquire(size, most int) bool {
 	w.appendLock.Lock()
 	w.Mu.Lock()
@@ -47,7 +46,7 @@ func (w *Window) Acquire(size, most int) bool {
 // Release unlocks the append lock, which Acquire has locked, after the append to the journal.
 func (w *Window) Release() { w.appendLock.Unlock() }
 
-// Commit subtracts bytes that the journal has committed from the session's uncommitted bytes. An error ends the
+// Commit frees room in the session's limit after the journal has committed some of its bytes. An error ends the
 // session, whose agent sends the bytes again in another session. The caller holds Mu.
 func (w *Window) Commit(size int, err error) {
 	w.uncommitted -= size
@@ -67,7 +66,7 @@ func (w *Window) Ended() bool {
 // EndedLocked does the same as Ended, but the caller must already hold Mu.
 func (w *Window) EndedLocked() bool { return w.ended }
 
-// End forbids further journal appends of the session.
+// End bars the session from further appends to the journal.
 func (w *Window) End() {
 	w.Mu.Lock()
 	w.EndLocked()
@@ -80,14 +79,14 @@ func (w *Window) EndLocked() {
 	w.Changed.Broadcast()
 }
 
-// Displace forbids further journal appends of the session and waits for a running append to finish.
+// Displace bars a replaced session from further appends to the journal, and waits for a running append.
 func (w *Window) Displace() {
 	w.End()
 	w.appendLock.Lock() // the session's last append holds it
 	defer w.appendLock.Unlock()
 }
 
-// WithAppendLock calls fn while no append runs, unless further appends of the session are forbidden.
+// WithAppendLock calls fn while no append runs, unless the session is barred from the journal.
 func (w *Window) WithAppendLock(fn func()) {
 	w.appendLock.Lock()
 	defer w.appendLock.Unlock()
@@ -111,15 +110,15 @@ func (p Peer) String() string {
 	return p.Address + " (machine " + p.Machine + ")"
 }
 
-// Clone describes a refused machine: it has the identity of another machine that is connected.
+// Clone describes a machine that was refused because a connected machine has the same identity.
 type Clone struct {
 	Node    Node
 	Holder  Peer // the connected machine
 	Refused Peer
 }
 
-// Probe tests whether an agent is alive by a numbered ping; the agent must answer with the same number. Only
-// the answer to that ping counts: frames that a machine sent before it died may still arrive.
+// Probe tests whether an agent is alive, by a numbered ping. The agent must answer with the same number. Only the
+// answer to that ping counts: frames that a machine sent before it died may still arrive.
 type Probe struct{ pending atomic.Pointer[pendingProbe] }
 
 // pendingProbe is a probe whose ping has no pong yet.
@@ -128,7 +127,7 @@ type pendingProbe struct {
 	alive  chan bool // receives the one answer; buffered
 }
 
-// Ask sends a ping by the function ping and reports whether the pong arrived within a time. ok is false if a probe is
+// Ask pings an agent by the function ping, and reports whether the agent answered in time. ok is false if a probe is
 // pending already.
 func (p *Probe) Ask(ctx context.Context, within time.Duration, ping func()) (alive, ok bool) {
 	pending := &pendingProbe{number: rand.Uint64(), alive: make(chan bool, 1)}
@@ -149,7 +148,7 @@ func (p *Probe) Ask(ctx context.Context, within time.Duration, ping func()) (ali
 // Pending reports whether a probe waits for its pong.
 func (p *Probe) Pending() bool { return p.pending.Load() != nil }
 
-// Payload returns the number of the pending probe as the payload of a ping, or an empty text if no probe is pending.
+// Payload returns the number of the present probe, which the ping carries. The text is empty if no probe waits.
 func (p *Probe) Payload() []byte {
 	if pending := p.pending.Load(); pending != nil {
 		return binary.BigEndian.AppendUint64(nil, pending.number)
@@ -157,21 +156,21 @@ func (p *Probe) Payload() []byte {
 	return nil
 }
 
-// Pong reports the probed agent as alive if the payload of its pong is the number of the pending probe.
+// Pong ends a waiting probe with the result that the agent is alive, if the pong fits.
 func (p *Probe) Pong(payload []byte) {
 	if pending := p.pending.Load(); pending != nil && len(payload) == 8 && binary.BigEndian.Uint64(payload) == pending.number {
 		pending.reportAlive(true)
 	}
 }
 
-// Fail reports the probed agent as not alive, because its session has ended.
+// Fail ends a waiting probe as not alive, because the session of the agent has ended.
 func (p *Probe) Fail() {
 	if pending := p.pending.Load(); pending != nil {
 		pending.reportAlive(false)
 	}
 }
 
-// reportAlive passes the result of the probe to the goroutine that waits for it.
+// reportAlive passes the result of the probe to the waiting goroutine.
 func (p *pendingProbe) reportAlive(alive bool) {
 	select {
 	case p.alive <- alive:
@@ -179,8 +178,8 @@ func (p *pendingProbe) reportAlive(alive bool) {
 	}
 }
 
-// Alive pings the agent and reports whether it answers; an ended session does not. ok is false if another caller
-// waits for the answer already.
+// Alive pings the agent and reports whether the agent answers. An ended session does not. ok is false if another
+// caller waits for the answer already.
 func (x *Session) Alive(ctx, base context.Context, within time.Duration, ping func()) (alive, ok bool) {
 	if x.Ended() {
 		return false, true

@@ -7,14 +7,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Declarer declares resources; *intent.Service implements it.
+// Declarer lets a source create declared resources, such as checks for new results. *intent.Service implements it.
 type Declarer interface {
 	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
 }
 
-// DeclareMissing creates resources that are missing, such as passive checks, and waits by catchUp until the planner
-// has applied them. exists is true if an operator has just declared one of these resources; then DeclareMissing has
-// changed nothing.
+// DeclareMissing creates missing resources, such as passive checks, and waits until the planner has applied all. It
+// waits by the function catchUp. exists is true if an operator has just declared one of these resources; then
+// DeclareMissing has changed nothing.
 func DeclareMissing(ctx context.Context, d Declarer, catchUp func(context.Context) error, by intent.Actor, missing []model.Resource) (exists bool, err error) {
 	expect := make(map[intent.Key]int64, len(missing))
 	for i := range missing {
@@ -28,8 +28,8 @@ func DeclareMissing(ctx context.Context, d Declarer, catchUp func(context.Contex
 	return exists, catchUp(ctx)
 }
 
-// NewDeclared returns a resource of a kind with the label of the source that creates it. source is the value of its
-// label model.SourceLabel.
+// NewDeclared returns a new resource with a label that names its creator. source is the value of its label
+// model.SourceLabel.
 func NewDeclared(source, kind, namespace, name string, spec model.Spec) model.Resource {
 	return model.Resource{APIVersion: model.APIVersion, Kind: kind, Spec: spec,
 		Metadata: model.Metadata{Name: name, Namespace: namespace, Labels: map[string]string{model.SourceLabel: source}}}

@@ -21,8 +21,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// lineSource is an example source of results: each message that it reads is a result's output, answered by "ok N" once
-// the journal has it.
+// lineSource is an example source of results, whose agents send the output of a result in each message. It answers "ok
+// N" once the journal has the result.
 type lineSource struct {
 	journal  *memoryJournal
 	registry core.Registry[lineSession]
@@ -33,7 +33,7 @@ type lineSource struct {
 	ended    chan string // causes of the ends of sessions
 }
 
-// newLineSource returns a lineSource (the example source) whose rate limits are too high for a test to reach.
+// newLineSource returns the example source lineSource with rate limits that a test never reaches.
 func newLineSource() *lineSource {
 	s := &lineSource{journal: &memoryJournal{}, life: core.NewGoroutines(), ended: make(chan string, 2)}
 	s.acks = core.NewOutbox[*lineSession](s.life, core.Acks, "line-acks", 10, nil, func() {})
@@ -49,7 +49,7 @@ func newLineSource() *lineSource {
 // maxSilence is the time without a message after which a peer counts as gone.
 const maxSilence = 30 * time.Second
 
-// run runs the writers of acknowledgements and ends silent sessions until ctx ends, and then closes all sessions.
+// run writes acknowledgements and ends silent sessions until ctx ends. Then it closes all sessions.
 func (s *lineSource) run(ctx context.Context) {
 	s.acks.Start(1)
 	s.clock.Run(ctx, time.Now, func(_ time.Time, now int64) {
@@ -72,8 +72,8 @@ type lineSession struct {
 	kept   uint64 // position of the last line in the journal; Mu guards it
 }
 
-// serve registers a session for the connection of an authenticated node, writes the session's start to the journal, and starts its
-// reader.
+// serve begins a session for the connection of an authenticated node, and starts the session's reader. It also writes
+// the session's start to the journal.
 func (s *lineSource) serve(conn net.Conn, node core.Node, uid uuid.UUID, id uint64) error {
 	x := &lineSession{source: s}
 	x.Conn, x.Node, x.UID, x.ID, x.Section = wsconn.NewServerConn(conn, wsconn.Options{Timeout: 10 * time.Second}), node, uid, id, core.SectionOf(uid)
@@ -96,7 +96,8 @@ func (s *lineSource) serve(conn net.Conn, node core.Node, uid uuid.UUID, id uint
 	return nil
 }
 
-// Message reads one line from the connection, appends it to the journal as a result, and charges it to the rate limits.
+// Message reads one line from the connection, and writes the line to the journal as a result. It also charges the line
+// to the rate limits.
 func (x *lineSession) Message() (cause string) {
 	_, line, err := x.Conn.Read(1024)
 	if err != nil {
@@ -115,7 +116,8 @@ func (x *lineSession) Message() (cause string) {
 // ReadFailed returns the cause of a failed read, as a label for metrics and logs.
 func (x *lineSession) ReadFailed(err error) string { return core.ReadCause(err) }
 
-// End writes the end of the session to the journal, unless a newer session of the node has done so.
+// End writes the end of the session to the journal. If the node has a newer session already, that session has written
+// it.
 func (x *lineSession) End(cause string) {
 	x.Window.End()
 	_ = x.Conn.Close()
@@ -142,10 +144,10 @@ func (x *lineSession) appendResult(output []byte) error {
 	return x.source.journal.Append(x.source.life.Base, x.record.Entries(&core.Batch{Node: x.Node.ID, Section: x.Section, Body: body, Signals: 1, Waiter: x, Token: uint64(len(body))})...)
 }
 
-// dueAck is the message that a session owes its peer: the acknowledgement of its lines.
+// dueAck is the kind of message that acknowledges received lines.
 const dueAck core.MessageSet = 1
 
-// Committed queues the acknowledgement of a line after the journal has committed it.
+// Committed queues the acknowledgement of a line after the line's commit in the journal.
 func (x *lineSession) Committed(size uint64, at journal.Position, err error) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -185,8 +187,9 @@ func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) erro
 	return nil
 }
 
-// TestSourceOfLinesUsesTheCore runs the example source lineSource, which gets sessions, readers, writers, clock, limits and
-// journal entries from package core. A second connection of the node takes the session over.
+// TestSourceOfLinesUsesTheCore runs a small example of a result source on package core, and expects acknowledged
+// lines. Package core gives sessions, readers, writers, clock, limits and journal entries. A second connection of the
+// node takes the session over.
 func TestSourceOfLinesUsesTheCore(t *testing.T) {
 	s := newLineSource()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -231,8 +234,8 @@ func TestSourceOfLinesUsesTheCore(t *testing.T) {
 	}
 }
 
-// TestDisplacedSessionAppendsNothing checks that Displace wakes a reader that waits for space in a full window, and
-// that its session appends nothing afterwards.
+// TestDisplacedSessionAppendsNothing replaces a session that waits for room, and expects no further append by the old
+// session. The call of Displace wakes the waiting reader.
 func TestDisplacedSessionAppendsNothing(t *testing.T) {
 	var w core.Window
 	w.Open()

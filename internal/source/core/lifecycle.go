@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Goroutines starts and stops the goroutines of a source: one reader per connection, and the writers that send messages
-// to agents.
+// Goroutines starts and stops the goroutines of a source. They are one reader per connection, and the writers that
+// send messages to agents.
 type Goroutines struct {
 	// Base is the context of all goroutines. Stop ends it, so that no append to the journal and no wait goes on.
 	Base     context.Context
@@ -26,21 +26,23 @@ type Goroutines struct {
 	stacks   stackPool
 }
 
-// NewGoroutines returns a group of goroutines: it accepts them until the source stops, and then waits for their end.
+// NewGoroutines returns a group without goroutines, for one source of results. It accepts goroutines until the source
+// stops, and then waits for their end.
 func NewGoroutines() *Goroutines {
 	l := new(Goroutines)
 	l.Base, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
-// Go starts a goroutine that Stop waits for, after the readers have ended. The work ends when Base does.
+// Go starts a goroutine for which Stop waits after the readers have ended. The work ends when Base does.
 func (l *Goroutines) Go(work func()) { l.writers.Go(work) }
 
 // Stopping reports whether Stop was called.
 func (l *Goroutines) Stopping() bool { return l.stopping.Load() }
 
-// Stop ends the goroutines in order: first the readers, which still queue messages, then the message queues and their
-// writers. closeConnections closes all sessions' connections, so that their readers end.
+// Stop ends first the goroutines that read from sessions, then the writers. The readers still queue messages. The
+// message queues and their writers end after that. closeConnections closes all sessions' connections, so that their
+// readers end.
 func (l *Goroutines) Stop(closeConnections func(), outboxes ...interface{ Close() }) {
 	l.stopping.Store(true)
 	l.cancel()
@@ -53,7 +55,7 @@ func (l *Goroutines) Stop(closeConnections func(), outboxes ...interface{ Close(
 	l.writers.Wait()
 }
 
-// AddReader counts a reader goroutine before its start; it returns false if the source is stopping, and then the
+// AddReader counts a reader goroutine before its start. It returns false if the source is stopping, and then the
 // caller must not start the goroutine.
 func (l *Goroutines) AddReader() bool {
 	l.readers.Add(1)
@@ -67,8 +69,8 @@ func (l *Goroutines) AddReader() bool {
 // RemoveReader undoes AddReader for a reader that does not start.
 func (l *Goroutines) RemoveReader() { l.readers.Done() }
 
-// Handler is the interface of a session to its reader goroutine: it handles each message, a failed read and the end of
-// the session.
+// Handler handles each message, a failed read and the end of a session. It is the interface of the session to its
+// reader goroutine.
 type Handler interface {
 	// Message reads and handles one message. If it returns a cause (a metric label), the session ends.
 	Message() (cause string)
@@ -79,8 +81,8 @@ type Handler interface {
 	End(cause string)
 }
 
-// Read runs the reader of a session: it passes each message of the connection to the session until the session ends. It
-// is the reader goroutine of a session that AddReader has counted.
+// Read passes each message of a connection to the session until the session ends. It is the reader goroutine of a
+// session that AddReader has counted.
 func (l *Goroutines) Read(conn *wsconn.Conn, x Handler) {
 	defer l.readers.Done()
 	var cause string
@@ -94,21 +96,20 @@ func (l *Goroutines) Read(conn *wsconn.Conn, x Handler) {
 	x.End(cause)
 }
 
-// stackPool lends goroutine stacks to sessions for the time of one message, so that idle sessions need little memory.
-// A session waits nearly always, and waiting needs only the stack with which every goroutine starts. Handling a
-// message needs more, and a goroutine keeps a stack that has grown. So messages are handled in coroutines that all
-// sessions of a source share: the switch there and back costs a fraction of a microsecond and wakes no thread, unlike
-// a channel.
+// stackPool lends goroutine stacks to sessions for the time of one message. Idle sessions then need little memory. A
+// session waits nearly always, and waiting needs only the stack with which every goroutine starts. Handling a message
+// needs more, and a goroutine keeps a stack that has grown. So messages are handled in coroutines that all sessions of
+// a source share: the switch there and back costs a fraction of a microsecond and wakes no thread, unlike a channel.
 type stackPool struct {
 	mu   sync.Mutex
 	free []*pooledStack
 }
 
-// MaxFreeStacks bounds the stacks that no session uses.
+// MaxFreeStacks limits the stacks in the pool that no session uses.
 const MaxFreeStacks = 64
 
-// pooledStack is a coroutine with an already grown stack. It handles messages for one session after another.
-// handler and cause belong to the session that borrows it.
+// pooledStack is a coroutine with an already grown stack. It handles messages for one session after another. handler
+// and cause belong to the session that borrows it.
 type pooledStack struct {
 	handler Handler
 	cause   string
@@ -116,7 +117,7 @@ type pooledStack struct {
 	stop    func()
 }
 
-// newPooledStack starts a coroutine that handles one message at a time for the sessions that borrow it.
+// newPooledStack starts a coroutine that handles messages for sessions, one at a time.
 func newPooledStack() *pooledStack {
 	k := new(pooledStack)
 	k.next, k.stop = iter.Pull(func(done func(struct{}) bool) {
@@ -129,8 +130,8 @@ func newPooledStack() *pooledStack {
 	return k
 }
 
-// handleMessage handles one message of a session in a pooled goroutine, so that an idle session keeps only its own small
-// initial stack.
+// handleMessage handles a message of a session on a shared goroutine stack, which has already grown large enough. An
+// idle session keeps only its own small initial stack.
 func (s *stackPool) handleMessage(x Handler) (cause string) {
 	s.mu.Lock()
 	var k *pooledStack
@@ -157,7 +158,7 @@ func (s *stackPool) handleMessage(x Handler) (cause string) {
 	return cause
 }
 
-// close ends the idle coroutines (iter.Pull) of the pool. The caller has ended all readers before.
+// close ends the waiting goroutines of the pool. The caller has ended all readers before.
 func (s *stackPool) close() {
 	for _, k := range s.free {
 		k.stop()
@@ -190,7 +191,8 @@ func ReadCause(err error) string {
 	return "network"
 }
 
-// maxClockStep bounds one step of the clock: while the process was stopped, it could not receive, so nobody was silent.
+// maxClockStep limits one step of the clock. While the process was stopped, it could not receive, so nobody was
+// silent.
 const maxClockStep = 2 * time.Second
 
 // Clock is a cached clock of listening time (nanoseconds in which the server could hear its agents). Run moves it
@@ -200,10 +202,11 @@ type Clock struct{ ns atomic.Int64 }
 // Start stores the first reading of the clock, so that Now works.
 func (c *Clock) Start(ns int64) { c.ns.Store(ns) }
 
-// Now returns the last reading of the clock, at most a second old.
+// Now returns the time of the last clock reading, which is at most a second old.
 func (c *Clock) Now() int64 { return c.ns.Load() }
 
-// Run reads the clock once a second until ctx ends, and calls step with the wall clock and the monotonic reading.
+// Run reads the clock once a second until ctx ends, and calls the function step after each reading. The arguments are
+// the wall clock and the monotonic reading.
 func (c *Clock) Run(ctx context.Context, timeOfDay func() time.Time, step func(at time.Time, now int64)) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// NamespaceLimits holds the limits of one namespace: rates and sizes of the results and other data that its nodes
-// send.
+// NamespaceLimits has the rate and size limits of one namespace, for example results per second. They are rates and
+// sizes of results and other data.
 type NamespaceLimits struct {
 	Namespace         string  // name of the namespace
 	ResultsPerSec     float64 // results per second of all its nodes; zero: no limit
@@ -51,15 +51,15 @@ type Limiter struct {
 	pruned     int64 // time of the last removal of full buckets, ns of the monotonic clock
 }
 
-// bucketKey is the key of token buckets: a node, or a user whose programs send alerts to a namespace. Its buckets
-// outlive its sessions: a sender that connects again gets no new burst.
+// bucketKey is the key of rate limits for a node, or for a user that sends alerts. Its buckets outlive its sessions: a
+// sender that connects again gets no new burst.
 type bucketKey struct {
 	node      model.NodeID // zero: a user
 	namespace model.NamespaceID
 	user      string
 }
 
-// buckets returns the token buckets of a node, or the token buckets of a user if the node has no id.
+// buckets returns the rate limits (token buckets) of a node, or of a sender without a node.
 func (l *Limiter) buckets(node *Node) *loadBuckets {
 	key := bucketKey{node: node.ID}
 	if node.ID == 0 {
@@ -78,7 +78,7 @@ func (l *Limiter) buckets(node *Node) *loadBuckets {
 	return b
 }
 
-// pruneLocked removes the token buckets that are full, at most once a minute, because a missing bucket counts as full.
+// pruneLocked drops token buckets that are full again, at most once a minute. A missing bucket counts as full.
 func (l *Limiter) pruneLocked(now int64) {
 	if now-l.pruned < int64(time.Minute) {
 		return
@@ -91,10 +91,10 @@ func (l *Limiter) pruneLocked(now int64) {
 	}
 }
 
-// maxSenderDebt bounds the debt that one request of a sender without a session makes.
+// maxSenderDebt limits the waiting time that one request of a sender without a session may cause.
 const maxSenderDebt = time.Minute
 
-// atMost returns n tokens, or fewer if n tokens would cost more than maxSenderDebt at one of the rates.
+// atMost returns n tokens, or so many that their cost does not exceed maxSenderDebt. The rates tell the costs.
 func atMost(n int, rates ...float64) int {
 	for _, rate := range rates {
 		if rate > 0 {
@@ -120,8 +120,8 @@ func (l *Limiter) ChargeSender(namespace model.NamespaceID, user string, bytes i
 	return debt
 }
 
-// ChargeSamples charges samples that belong to no node to the limit of values of their namespace. A namespace in debt
-// is refused: the debt is returned, and nothing is charged.
+// ChargeSamples charges samples without a node to the limit of values of their namespace. A namespace in debt is
+// refused: the debt is returned, and nothing is charged.
 func (l *Limiter) ChargeSamples(namespace model.NamespaceID, sender string, samples int) Debt {
 	var b Budget
 	b.Open(l, &Node{Name: sender, Namespace: namespace})
@@ -136,16 +136,16 @@ func (l *Limiter) ChargeSamples(namespace model.NamespaceID, sender string, samp
 	return debt
 }
 
-// ChargeVerdict charges a change of a node's trigger (alert rule on values) like one result of the node. The node pays
-// for it with its next batch.
+// ChargeVerdict charges a changed trigger state of a node to the node's limit, like one result. The node pays for it
+// with its next batch.
 func (l *Limiter) ChargeVerdict(node model.NodeID) {
 	l.buckets(&Node{ID: node})[LoadResults].Refund(-1)
 }
 
-// valuesPerResult is the number of values of items that cost as much as a result.
+// valuesPerResult is the number of values that costs as much as one result.
 const valuesPerResult = 10
 
-// namespaceBudget holds the limits and token buckets of a namespace, and the limits that were reached.
+// namespaceBudget has the limits and token buckets of a namespace, and the limits reached so far.
 type namespaceBudget struct {
 	loadBuckets
 	limits atomic.Pointer[NamespaceLimits]
@@ -164,7 +164,7 @@ type LimitHit struct {
 	Reason    string // of the last refusal or delay
 }
 
-// Hits returns the limits reached since a time, newest first.
+// Hits returns the limits that nodes have reached since a given time, newest first.
 func (l *Limiter) Hits(since time.Time) (list []LimitHit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -181,7 +181,7 @@ func (l *Limiter) Hits(since time.Time) (list []LimitHit) {
 	return list
 }
 
-// namespaceBudget returns the budget (limits and token buckets) of a namespace, and creates it at the first use.
+// namespaceBudget returns the rate limits of a namespace with their token buckets. The first use creates them.
 func (l *Limiter) namespaceBudget(id model.NamespaceID) *namespaceBudget {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,13 +210,13 @@ func (l *Limiter) readNamespaceLimits(id model.NamespaceID) *NamespaceLimits {
 	return &limits
 }
 
-// Limits returns the limits in force of a namespace.
+// Limits returns the limits that apply to a namespace now.
 func (l *Limiter) Limits(id model.NamespaceID) NamespaceLimits {
 	return *l.namespaceBudget(id).limits.Load()
 }
 
-// Refresh reloads the limits of all namespaces from their declarations. Call it once a second: a change by an
-// operator is in force at once.
+// Refresh reads the declared limits of all namespaces again. Call it once a second: a change by an operator is in
+// force at once.
 func (l *Limiter) Refresh() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,8 +243,8 @@ func EventLimitName(code string) string {
 	return "node_states"
 }
 
-// Budget holds the token buckets by which the limits of its node and its namespace slow one session. Its methods
-// Spend and Wait belong to the session's reader.
+// Budget has the rate limits (token buckets) of a session's node and namespace. Its methods Spend and Wait belong to
+// the session's reader.
 type Budget struct {
 	limiter   *Limiter
 	namespace *namespaceBudget
@@ -253,7 +253,7 @@ type Budget struct {
 	own       *loadBuckets
 }
 
-// Open attaches a session to the rate limits of its node and namespace; call it before any other method.
+// Open connects a new session with the rate limits of its node and its namespace. Call it before any other method.
 func (b *Budget) Open(l *Limiter, node *Node) {
 	b.limiter, b.namespace, b.node, b.id, b.own = l, l.namespaceBudget(node.Namespace), node.Name, node.ID, l.buckets(node)
 }
@@ -261,8 +261,8 @@ func (b *Budget) Open(l *Limiter, node *Node) {
 // Limits returns the limits of the session's namespace. The caller must not change them.
 func (b *Budget) Limits() *NamespaceLimits { return b.namespace.limits.Load() }
 
-// Spend subtracts the cost of a batch from the buckets of the node and the namespace, and returns the longer of the two
-// waiting times. Kinds of traffic without a cost do not count; a charge without any cost returns the waiting time over all kinds.
+// Spend charges a batch to the rate limits of its node and namespace, and returns the waiting time. Kinds of traffic
+// without a cost do not count; a charge without any cost returns the waiting time over all kinds.
 func (b *Budget) Spend(c *Charge) Debt {
 	var costs [loads]bool
 	for i := range c {
@@ -272,8 +272,8 @@ func (b *Budget) Spend(c *Charge) Debt {
 	return b.spend(c, &costs)
 }
 
-// Debt returns how long the sender must wait until the buckets of its node and namespace have tokens again for these kinds of
-// traffic.
+// Debt returns how long a sender must wait until its rate limits allow given kinds of traffic. The limits are those of
+// its node and namespace.
 func (b *Budget) Debt(kinds ...TrafficKind) Debt {
 	var counts [loads]bool
 	for _, kind := range kinds {
@@ -282,7 +282,7 @@ func (b *Budget) Debt(kinds ...TrafficKind) Debt {
 	return b.spend(&Charge{}, &counts)
 }
 
-// spend subtracts a cost, and returns the longest wait for the kinds of traffic that count.
+// spend subtracts a cost from the rate limits, and returns the longest waiting time.
 func (b *Budget) spend(c *Charge, counts *[loads]bool) Debt {
 	limits, now, burst := b.Limits(), b.limiter.Monotonic(), b.limiter.Burst
 	node, namespace := limits.nodeRates(), limits.namespaceRates()
@@ -299,14 +299,14 @@ func (b *Budget) spend(c *Charge, counts *[loads]bool) Debt {
 	return Debt{Wait: own, scope: "node", load: of, perSec: node[of]}
 }
 
-// SpendFrame subtracts one token from the node's bucket for a frame without results, such as a ping.
+// SpendFrame charges a frame without results, such as a ping, to the node's rate limit.
 func (b *Budget) SpendFrame() Debt {
 	most := b.Limits().NodeResultsPerSec
 	wait := b.own[LoadResults].Spend(1, most, b.limiter.Burst, b.limiter.Monotonic())
 	return Debt{Wait: wait, scope: "node", load: LoadResults, perSec: most}
 }
 
-// Hit records that the session has reached a limit, for the list that Limiter.Hits returns.
+// Hit records that the session has reached a limit, for the list of reached limits.
 func (b *Budget) Hit(limit, reason string) {
 	name := b.Limits().Namespace
 	b.limiter.LimitReached.WithLabelValues(name, limit).Inc()
@@ -325,11 +325,11 @@ func (b *Budget) Hit(limit, reason string) {
 	h.Namespace, h.Last, h.Node, h.Reason = name, b.limiter.Now(), b.node, reason
 }
 
-// maxReaderPause bounds one pause, so that a server that stops does not wait for it.
+// maxReaderPause limits one pause, so that a stopping server does not wait long.
 const maxReaderPause = time.Second
 
-// Wait pauses the session's reader for the time that a rate limit demands; ctx or the end of the session ends the
-// pause. When an operator changes a limit, the time is computed again, so that no reader waits for the old limit.
+// Wait lets the session's reader wait as long as the exceeded rate limits demand. The pause ends early with ctx or the
+// session. When an operator changes a limit, the time is computed again, so that no reader waits for the old limit.
 func (b *Budget) Wait(ctx context.Context, debt Debt, w *Window) {
 	limits, wait := b.Limits(), debt.Wait
 	for ; wait > 0; wait -= maxReaderPause {
@@ -345,7 +345,7 @@ func (b *Budget) Wait(ctx context.Context, debt Debt, w *Window) {
 	}
 }
 
-// TrafficKind is a kind of traffic with its own rate limit: results, values, reports or bytes.
+// TrafficKind is a kind of traffic with its own rate limit, such as results, values, reports or bytes.
 type TrafficKind uint8
 
 const (
@@ -362,14 +362,14 @@ var loadNames = [loads]struct{ unit, limit string }{
 	LoadSteps: {"CPU seconds", "steps_"},
 }
 
-// Charge is the number of tokens that a batch costs, for each kind of traffic.
+// Charge is what a batch costs, in tokens for each kind of traffic.
 type Charge [loads]int
 
-// loadBuckets holds the token buckets of a node or of a namespace, one for each kind of traffic.
+// loadBuckets has the rate limits (token buckets) of a node or namespace, one for each kind of traffic.
 type loadBuckets [loads]TokenBucket
 
-// loadRates holds the rate limits of a node or of a namespace in tokens per second, one for each kind of traffic; a
-// rate of zero means no limit.
+// loadRates has the rate limits of a node or namespace, one for each kind of traffic. A rate is in tokens per second,
+// and zero means no limit.
 type loadRates [loads]float64
 
 // nodeRates returns the rate limits of one node.
@@ -382,7 +382,7 @@ func (l *NamespaceLimits) namespaceRates() loadRates {
 	return loadRates{l.ResultsPerSec, l.ValuesPerSec, l.ReportsPerSec, l.BytesPerSec, 0}
 }
 
-// takeTokens subtracts the cost of a batch from the bucket of each kind of traffic that counts. It returns the longest wait until
+// takeTokens charges the cost of a batch to the rate limit of each kind of traffic. It returns the longest wait until
 // a bucket's debt is paid, and the Load of that bucket.
 func (b *loadBuckets) takeTokens(c *Charge, counts *[loads]bool, r loadRates, burst time.Duration, now int64) (wait time.Duration, of TrafficKind) {
 	for i := range b {
@@ -396,7 +396,7 @@ func (b *loadBuckets) takeTokens(c *Charge, counts *[loads]bool, r loadRates, bu
 	return wait, of
 }
 
-// lastSpend returns the monotonic time (ns) of the last Spend of any bucket.
+// lastSpend returns the monotonic time (ns) at which any rate limit was last charged.
 func (b *loadBuckets) lastSpend() (at int64) {
 	for i := range b {
 		at = max(at, b[i].LastSpend())
@@ -404,7 +404,7 @@ func (b *loadBuckets) lastSpend() (at int64) {
 	return at
 }
 
-// Debt is the pause that a session owes before it reads on, and the rate limit that it exceeded.
+// Debt is how long a session must pause because an agent exceeded a rate limit.
 type Debt struct {
 	Wait   time.Duration
 	scope  string // node or namespace
@@ -428,17 +428,17 @@ func (d *Debt) Reason() string {
 	return fmt.Sprintf("%s is at its limit of %s %s per second", subject, strconv.FormatFloat(d.perSec, 'f', -1, 64), loadNames[d.load].unit)
 }
 
-// TokenBucket is a token bucket whose level may become negative: it accepts a whole batch, and the session pauses
-// until the bucket has refilled. So a limit never loses a result that an agent has spooled, and a node over its limit
-// delays only itself.
+// TokenBucket is a rate limit by tokens (token bucket), whose level may become negative. It accepts a whole batch, and
+// the session pauses until the bucket has refilled. So a limit never loses a result that an agent has spooled, and a
+// node over its limit delays only itself.
 type TokenBucket struct {
 	mu     sync.Mutex
 	tokens float64
 	at     int64 // of tokens, ns of a monotonic clock; zero: full
 }
 
-// Spend subtracts n tokens from a bucket that refills at rate per second, and returns how long the caller must wait if too
-// few were left.
+// Spend subtracts n tokens from the bucket, and returns how long the caller must wait. The bucket refills at rate per
+// second. The wait is zero if enough tokens were left.
 func (b *TokenBucket) Spend(n int, rate float64, burst time.Duration, now int64) time.Duration {
 	if rate <= 0 {
 		return 0

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// newLimiter returns a test limiter, with 100 bytes per second for each node and 150 for the namespace, and its
-// clock.
+// newLimiter returns a limiter for tests, and the clock that the test sets. The limits are 100 bytes per second for
+// each node and 150 for the namespace.
 func newLimiter() (l *Limiter, now *time.Duration) {
 	now = new(time.Duration)
 	*now = time.Hour
@@ -23,7 +23,7 @@ func newLimiter() (l *Limiter, now *time.Duration) {
 	}}, now
 }
 
-// The byte limit of a node continues in its next session: a reconnect gives no new burst.
+// The byte limit of a node continues in its next session. A reconnect gives no new burst.
 func TestByteBudgetOutlivesSession(t *testing.T) {
 	l, now := newLimiter()
 	node := &Node{ID: 7, Name: "web1", Namespace: 1}
@@ -49,7 +49,8 @@ func TestByteBudgetOutlivesSession(t *testing.T) {
 	}
 }
 
-// TestSenderInDebtIsRefused checks that alert requests beyond the byte limit of their user or namespace are refused.
+// TestSenderInDebtIsRefused sends alert requests beyond a byte limit, and expects refusals. The limit is that of the
+// user or namespace.
 func TestSenderInDebtIsRefused(t *testing.T) {
 	l, now := newLimiter()
 	for i, c := range []struct {
@@ -74,8 +75,8 @@ func TestSenderInDebtIsRefused(t *testing.T) {
 	}
 }
 
-// TestSamplesInDebtAreRefused expects samples beyond a namespace's limit of values to be refused, and the values of the
-// namespace's nodes to count for this limit, too.
+// TestSamplesInDebtAreRefused sends more samples than a namespace's limit of values allows, and expects a refusal. The
+// values of the namespace's nodes count, too.
 func TestSamplesInDebtAreRefused(t *testing.T) {
 	l, now := newLimiter()
 	l.Namespace = func(model.NamespaceID) NamespaceLimits {
@@ -99,8 +100,8 @@ func TestSamplesInDebtAreRefused(t *testing.T) {
 	}
 }
 
-// TestValuesInDebtDelayNoResults sends far more samples in one request than the namespace's limit of values allows. Results and alerts go on,
-// values wait at most a minute.
+// TestValuesInDebtDelayNoResults sends too many samples in one request, and expects check results to pass without
+// delay. Results and alerts go on, values wait at most a minute.
 func TestValuesInDebtDelayNoResults(t *testing.T) {
 	l, now := newLimiter()
 	l.Namespace = func(model.NamespaceID) NamespaceLimits {
@@ -131,7 +132,7 @@ func TestValuesInDebtDelayNoResults(t *testing.T) {
 	}
 }
 
-// A node sends ten values for each result of its limit, and pays for the verdicts of its triggers as for results.
+// A node may send ten values for each result of its limit. It pays for the verdicts of its triggers as for results.
 func TestValuesAndVerdictsAreCharged(t *testing.T) {
 	l, _ := newLimiter()
 	l.Defaults.NodeResultsPerSec = 5

@@ -12,7 +12,7 @@ type Meter struct {
 	Prefix     string // muster_session_, muster_sensu_ …
 }
 
-// Counter registers and returns a counter.
+// Counter creates a counter, registers the counter for Prometheus and returns the counter.
 func (m Meter) Counter(name, help string) prometheus.Counter {
 	c := prometheus.NewCounter(prometheus.CounterOpts{Name: m.Prefix + name, Help: help})
 	m.Registerer.MustRegister(c)
@@ -26,13 +26,13 @@ func (m Meter) Vector(name, help string, labels ...string) *prometheus.CounterVe
 	return c
 }
 
-// Gauge registers a gauge whose function is called at each scrape.
+// Gauge registers a gauge, whose value a function computes at each scrape.
 func (m Meter) Gauge(name, help string, value func() float64) {
 	m.Registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: m.Prefix + name, Help: help}, value))
 }
 
-// Outcomes registers a counter with the label outcome and fills list with the counter of each outcome. Every message
-// raises exactly one outcome, so the sum of all is the number of messages.
+// Outcomes registers a counter that counts messages by outcome, such as applied. It fills list with the counter of
+// each outcome. Every message raises exactly one outcome, so the sum of all is the number of messages.
 func (m Meter) Outcomes(name, help string, list []prometheus.Counter, text func(i int) string) {
 	v := m.Vector(name, help, "outcome")
 	for i := range list {
@@ -58,7 +58,8 @@ type SessionNames struct {
 	Agents     string // agents, Sensu agents
 }
 
-// Sessions registers the metrics of a source's sessions. sessions counts the connected nodes.
+// Sessions registers the metrics of the agents' sessions, such as their number and received bytes. sessions counts the
+// connected nodes.
 func (m Meter) Sessions(n SessionNames, sessions func() float64) SessionMetrics {
 	m.Gauge("sessions", fmt.Sprintf("Nodes that now have a session of %s.", n.Agents), sessions)
 	return SessionMetrics{

@@ -8,8 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Lane is one of a session's two send queues: one for short messages such as acknowledgements, one for long ones such
-// as assignments. Two exist so that urgent short messages do not wait behind long ones.
+// Lane is one of a session's two send queues, for short or for long messages. Acknowledgements are short, assignments
+// are long. Two exist so that urgent short messages do not wait behind long ones.
 type Lane uint8
 
 const (
@@ -18,22 +18,21 @@ const (
 	lanes
 )
 
-// MessageSet is a bit set of message kinds that a session still has to send on one of its two lanes (send queues).
+// MessageSet is the set of kinds of messages that wait in one of a session's send queues. Each kind has one bit.
 type MessageSet uint16
 
-// Outgoing holds, for each lane (send queue) of a session, the kinds of messages that it still has to send. Window.Mu
-// guards it.
+// Outgoing has the kinds of messages that a session must still send, for each send queue. Window.Mu guards it.
 type Outgoing struct {
 	duties [lanes]MessageSet
 	queued [lanes]bool // the session is in the lane's outbox, or a writer has it
 }
 
-// BlockWriters keeps writers away from a new session until UnblockWriters, so that its first message precedes all
-// others.
+// BlockWriters keeps writer goroutines from sending to a new session until UnblockWriters. Its first message thus
+// precedes all others.
 func (o *Outgoing) BlockWriters() { o.queued = [lanes]bool{true, true} }
 
-// Sender is a session that can write its pending messages when a writer goroutine of an outbox calls it. Only one
-// writer per lane calls Flush, so messages of one lane keep their order.
+// Sender is a session with pending messages, which a writer goroutine sends by Flush. Only one writer per lane calls
+// Flush, so messages of one lane keep their order.
 type Sender interface {
 	Base() *Session
 	// Flush writes the messages of duties. After an error the writer closes the connection and calls FlushFailed.
@@ -47,7 +46,7 @@ type Scratch struct {
 	More  any    // memory of the source, kept from one session to the next
 }
 
-// NewFrame returns an empty frame with headroom for the frame header.
+// NewFrame returns an empty message frame with free space at the start for the frame header.
 func (w *Scratch) NewFrame() []byte { return w.Frame[:wsconn.Headroom] }
 
 const (
@@ -55,9 +54,9 @@ const (
 	maxScratchBytes = 256 << 10 // a longer Scratch.Frame is dropped after use
 )
 
-// Outbox is a queue of sessions that have messages to send, with the writer goroutines that send them. A session is
-// in it at most once, so the list is never longer than the number of sessions, and duties that are added meanwhile
-// are written together.
+// Outbox is a queue of sessions with pending messages for agents, with the writer goroutines. A session is in it at
+// most once, so the list is never longer than the number of sessions, and duties that are added meanwhile are written
+// together.
 type Outbox[S Sender] struct {
 	lane       Lane
 	life       *Goroutines
@@ -73,10 +72,10 @@ type Outbox[S Sender] struct {
 	takenAtLastNudge uint64 // number of sessions taken when Nudge looked last
 }
 
-// sessionsPerWriter waiting sessions wake one more writer.
+// sessionsPerWriter is the number of waiting sessions that wakes one more writer.
 const sessionsPerWriter = 64
 
-// NewOutbox returns an empty outbox and registers it under a name with the queue metrics. stuck counts replaced
+// NewOutbox returns an empty outbox and adds the outbox to the queue metrics under a name. stuck counts replaced
 // writers.
 func NewOutbox[S Sender](life *Goroutines, lane Lane, name string, sessions int, r *queue.Registry, stuck func()) *Outbox[S] {
 	o := &Outbox[S]{lane: lane, life: life, countStuck: stuck, ring: make([]S, 64)}
@@ -89,7 +88,7 @@ func NewOutbox[S Sender](life *Goroutines, lane Lane, name string, sessions int,
 	return o
 }
 
-// Add adds kinds of messages that a session has to send, and queues the session for a writer.
+// Add adds kinds of messages for a session to send, and queues the session for a writer.
 func (o *Outbox[S]) Add(x S, duties MessageSet) {
 	b := x.Base()
 	b.Mu.Lock()
@@ -118,7 +117,7 @@ func (o *Outbox[S]) UnblockWriters(x S) {
 	}
 }
 
-// queueSession queues a session for the writers; the caller holds its Mu.
+// queueSession queues a session for the writers. The caller holds its Mu.
 func (o *Outbox[S]) queueSession(x S) {
 	o.mu.Lock()
 	if o.n == len(o.ring) {
@@ -139,8 +138,8 @@ func (o *Outbox[S]) queueSession(x S) {
 	}
 }
 
-// WakeIfStuck starts another writer if the queue has not moved since the last call, because peers that do not read
-// may block all writers. Call it once a second.
+// WakeIfStuck starts another writer goroutine if no session has been written since the last call. Peers that do not
+// read may block all writers. Call it once a second.
 func (o *Outbox[S]) WakeIfStuck() {
 	o.mu.Lock()
 	taken := o.passed - uint64(o.n)
@@ -152,8 +151,8 @@ func (o *Outbox[S]) WakeIfStuck() {
 	}
 }
 
-// takeSession waits for a queued session and removes it from the queue; it returns false if the outbox is closed and
-// empty.
+// takeSession waits for a queued session and removes the session from the queue. It returns false if the outbox is
+// closed and empty.
 func (o *Outbox[S]) takeSession() (x S, ok bool) {
 	var none S
 	o.mu.Lock()
@@ -170,7 +169,7 @@ func (o *Outbox[S]) takeSession() (x S, ok bool) {
 	return x, true
 }
 
-// Len returns how many sessions wait for a writer.
+// Len returns how many sessions wait for a writer goroutine.
 func (o *Outbox[S]) Len() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -233,7 +232,7 @@ func (o *Outbox[S]) runWriter() {
 	}
 }
 
-// replaceWriter starts a writer goroutine in place of a stuck one, unless the outbox is closed.
+// replaceWriter starts a writer goroutine in the place of a stuck one, unless the outbox is closed.
 func (o *Outbox[S]) replaceWriter() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

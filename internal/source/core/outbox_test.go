@@ -16,13 +16,13 @@ func (*silentSender) Flush(*Scratch, MessageSet) error { return nil }
 // FlushFailed does nothing, because writes never fail.
 func (*silentSender) FlushFailed() {}
 
-// newTestOutbox returns an outbox whose sessions have no connection: their Flush writes nothing.
+// newTestOutbox returns an outbox of sessions without a connection. Their Flush writes nothing.
 func newTestOutbox() *Outbox[*silentSender] {
 	return NewOutbox[*silentSender](NewGoroutines(), Acks, "test", 10, &queue.Registry{}, func() {})
 }
 
-// TestStuckWriterIsJoinedByAnother blocks the first writer by a peer that does not read, and expects WakeIfStuck to start
-// another one.
+// TestStuckWriterIsJoinedByAnother blocks the first writer goroutine, and expects WakeIfStuck to start a second
+// writer. The writer waits for a peer that does not read.
 func TestStuckWriterIsJoinedByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newTestOutbox()

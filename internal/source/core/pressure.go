@@ -11,22 +11,23 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// Fill levels of the server's resources from which sources slow their senders, by class: values from a quarter on, results and
-// reports from half on. Keepalives are never slowed; only a full queue blocks them.
+// Fill levels of the server's resources from which sources slow their senders. They differ by class of traffic. Values
+// are slowed from a quarter on, results and reports from half on. Keepalives are never slowed; only a full queue
+// blocks them.
 const (
 	SlowResultsAt = 0.5
 	SlowValuesAt  = SlowResultsAt / 2
 )
 
-// Pressure is a function that returns the fill level (0 to 1) of a resource, and the reason to give to the senders
-// that fill it. It is called often, also by several goroutines, and must not block.
+// Pressure is a function that returns how full a server resource is (0 to 1), with a reason. It is called often, also
+// by several goroutines, and must not block.
 type Pressure func() (share float64, reason string)
 
-// usualBudgetShare is the share of its budget that a journal fills in normal operation. Senders are slowed above it: values above 85 %,
-// results above 90 %, where people are warned.
+// usualBudgetShare is the share of its size limit that a journal uses in normal operation. Senders are slowed above
+// it: values above 85 %, results above 90 %, where people are warned.
 const usualBudgetShare = 0.8
 
-// Pressures holds the resources of the server that slow senders down, for all sources.
+// Pressures has the server's resources whose fill levels slow senders, for all sources.
 type Pressures struct {
 	Stats       func() journal.Stats
 	QueueBytes  int64 // capacity of the journal's queue
@@ -38,7 +39,7 @@ type Pressures struct {
 	reason string
 }
 
-// Highest returns the fill level (0 to 1) of the fullest resource, and the reason to give to slowed senders.
+// Highest returns how full the fullest resource is (0 to 1), and why senders are slowed.
 func (p *Pressures) Highest() (share float64, reason string) {
 	st := p.Stats()
 	if st.Blocked != nil {
@@ -69,7 +70,8 @@ const (
 	maxRefuseAt = 0.95
 )
 
-// recent returns the level and reason of Highest, at most pressurePoll old, so that many requests cost one look.
+// recent returns how full the fullest resource was at the last look, at most pressurePoll ago. Many requests then cost
+// one look.
 func (p *Pressures) recent() (share float64, reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,9 +82,9 @@ func (p *Pressures) recent() (share float64, reason string) {
 	return p.level, p.reason
 }
 
-// Wait returns when the fullest resource is at or below the level from which a class of traffic is slowed, or after pressureWait. Above
-// twice this level it returns an error then: the sender has to send the data again. Sources whose senders have no BackPressure
-// message call it before they charge and append.
+// Wait waits until the fullest resource has room for a class of traffic, or until pressureWait has passed. Above twice
+// this level it returns an error then: the sender has to send the data again. Sources whose senders have no
+// BackPressure message call it before they charge and append.
 func (p *Pressures) Wait(ctx context.Context, slowAt float64) error {
 	for left := pressureWait; ; left -= pressurePoll {
 		share, reason := p.recent()
@@ -90,7 +92,7 @@ func (p *Pressures) Wait(ctx context.Context, slowAt float64) error {
 			return nil
 		}
 		if left <= 0 || pause.For(ctx, pressurePoll) != nil {
-			return model.Errorf(model.Unavailable, "the server takes no more now: %s", reason).WithHint("send it again; muster status has the reason")
+			return model.Errorf(model.Unavailable, "the server is overloaded and takes no more data now: %s", reason).WithHint("send it again; muster status has the reason")
 		}
 	}
 }

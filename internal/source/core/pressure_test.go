@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// The fill level that slows senders is the highest one of all resources. A journal below its usual share of the budget
+// The fill level that slows senders is the highest of all resources. A journal below its usual share of the budget
 // adds none.
 func TestPressureIsTheHighestFillLevel(t *testing.T) {
 	var other float64
@@ -38,8 +38,9 @@ func TestPressureIsTheHighestFillLevel(t *testing.T) {
 	}
 }
 
-// TestRequestsWaitForTheirClass checks that a request of values waits above a quarter, that it goes on when the level falls or after
-// pressureWait, and that it is refused above a half.
+// TestRequestsWaitForTheirClass sends values to an overloaded server, and expects requests to wait for room or to be
+// refused. A request waits above a quarter until the level falls or pressureWait has passed. Above a half it is
+// refused.
 func TestRequestsWaitForTheirClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start, full, queued, looks := time.Now(), time.Hour, int64(300), 0

@@ -21,8 +21,8 @@ const (
 	RunOutputSlack = 4 << 10
 )
 
-// RunOutput limits how many bytes of ad-hoc run output, for all callers together, wait to be fetched (queue
-// run-output).
+// RunOutput limits how much output of ad-hoc command runs the server keeps until callers fetch the output. The limit
+// is for all callers together (queue run-output).
 type RunOutput struct {
 	max       int64
 	heldBytes atomic.Int64
@@ -30,7 +30,7 @@ type RunOutput struct {
 	cut       atomic.Uint64
 }
 
-// NewRunOutput returns an empty RunOutput, registered in r.
+// NewRunOutput returns an empty RunOutput, registered as a queue in r.
 func NewRunOutput(r *queue.Registry) *RunOutput {
 	most, _ := r.Bounds("run-output")
 	o := &RunOutput{max: most}
@@ -40,7 +40,7 @@ func NewRunOutput(r *queue.Registry) *RunOutput {
 	return o
 }
 
-// reserveBytes reserves room for n bytes and returns n, or 0 if there is not enough.
+// reserveBytes reserves room for n bytes of output, and returns n, or 0 if room is lacking.
 func (o *RunOutput) reserveBytes(n int) int {
 	if o.heldBytes.Add(int64(n)) > o.max {
 		o.heldBytes.Add(-int64(n))
@@ -54,9 +54,9 @@ func (o *RunOutput) reserveBytes(n int) int {
 // Bytes returns how many bytes of output wait to be fetched.
 func (o *RunOutput) Bytes() int64 { return o.heldBytes.Load() }
 
-// Runs holds the ad-hoc command runs of one caller, with their output until the caller fetches it. A run belongs to
-// the session to which it was submitted; it ends with an answer, with that session, or when the caller cancels it.
-// Output is bounded per run by the request, and for all callers by RunOutput: beyond that it is cut, and counted.
+// Runs has the ad-hoc command runs of one caller, with output that the caller has not fetched. A run belongs to the
+// session to which it was submitted; it ends with an answer, with that session, or when the caller cancels it. Output
+// is bounded per run by the request, and for all callers by RunOutput: beyond that it is cut, and counted.
 type Runs struct {
 	output *RunOutput
 	wake   chan struct{}
@@ -81,13 +81,13 @@ type PendingRun struct {
 	cancelled bool
 }
 
-// NewRuns returns a new collection for the ad-hoc runs of one caller. The caller closes them.
+// NewRuns returns a new, empty collection for the ad-hoc runs of one caller. The caller closes them.
 func (o *RunOutput) NewRuns() *Runs {
 	return &Runs{output: o, wake: make(chan struct{}, 1), open: map[*PendingRun]struct{}{}}
 }
 
-// Start lets a node execute a command or check on demand: it gives the run an id, sends the run to the node's session with submit,
-// and returns the error of submit. cancel ends the run in that session.
+// Start lets a node execute a command or check on demand. It gives the run an id, sends the run to the node's session
+// with submit, and returns the error of submit. cancel ends the run in that session.
 func (r *Runs) Start(node model.NodeID, run *wire.Run, cancel func(id uint64), submit func(*PendingRun) error) error {
 	run.ID = rand.Uint64() | 1
 	p := &PendingRun{ID: run.ID, runs: r, cancel: func() { cancel(run.ID) }, maxOutput: int(run.MaxOutput) + RunOutputSlack, answer: model.RunAnswer{Node: node}}
@@ -110,7 +110,7 @@ func ErrNoSession() error {
 		WithHint("see when the agent was connected last: muster describe node NAME")
 }
 
-// ErrTooManyRuns returns the error for an ad-hoc run beyond MaxRuns.
+// ErrTooManyRuns returns the error for more ad-hoc runs than MaxRuns.
 func ErrTooManyRuns() error {
 	return model.Errorf(model.Limited, "this agent already has %d pending ad-hoc runs, the maximum", MaxRuns)
 }
@@ -118,15 +118,14 @@ func ErrTooManyRuns() error {
 // Wake returns a channel that receives a value when Next has a new answer.
 func (r *Runs) Wake() <-chan struct{} { return r.wake }
 
-// Pending returns how many runs have not ended yet for the caller, because it has not fetched their end.
+// Pending returns the number of runs whose end the caller has not fetched.
 func (r *Runs) Pending() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.open)
 }
 
-// Next returns the next answer of a run with the output received since the last call, and false if no answer is
-// ready.
+// Next returns the next answer of a run, with the output since the last call. It returns false if no answer is ready.
 func (r *Runs) Next() (model.RunAnswer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,12 +144,13 @@ func (r *Runs) Next() (model.RunAnswer, bool) {
 	return out, true
 }
 
-// Forget cancels the caller's runs on one node and drops their answers. Next returns no more answers of these runs.
+// Forget cancels the ad-hoc runs of the caller on one node, and drops their unfetched answers. Next returns no more
+// answers of these runs.
 func (r *Runs) Forget(node model.NodeID) {
 	r.cancelRunsIf(func(p *PendingRun) bool { return p.answer.Node == node })
 }
 
-// Close cancels all runs in progress.
+// Close cancels all ad-hoc runs of the caller.
 func (r *Runs) Close() {
 	r.mu.Lock()
 	r.closed = true
@@ -177,7 +177,7 @@ func (r *Runs) cancelRunsIf(which func(*PendingRun) bool) {
 	}
 }
 
-// Answer stores a part of the output or the end of an ad-hoc run, until the caller fetches it by Next.
+// Answer stores output or the end of an ad-hoc run until the caller fetches the answer.
 func (p *PendingRun) Answer(m *wire.RunOutput) {
 	r := p.runs
 	r.mu.Lock()
@@ -198,7 +198,7 @@ func (p *PendingRun) Answer(m *wire.RunOutput) {
 	p.addToReadyLocked()
 }
 
-// Abort ends a run without a result because its session has ended, and stores the cause as its answer.
+// Abort ends a run without a result, because its session has ended. The cause becomes the answer.
 func (p *PendingRun) Abort(cause string) {
 	p.runs.mu.Lock()
 	defer p.runs.mu.Unlock()
@@ -206,7 +206,7 @@ func (p *PendingRun) Abort(cause string) {
 	p.addToReadyLocked()
 }
 
-// addToReadyLocked adds the run to the runs with unfetched answers, and wakes the caller.
+// addToReadyLocked adds the run to the runs with answers to fetch, and wakes the caller.
 func (p *PendingRun) addToReadyLocked() {
 	if p.listed || p.cancelled {
 		return
@@ -233,7 +233,7 @@ type Agent struct {
 	Report      *AgentReport  // last report of the agent; nil: the agent has sent none
 }
 
-// SetAssignment sets the revision of the agent's assignment, and the units that the agent does not run.
+// SetAssignment sets the revision of the agent's assignment, and the checks that the agent does not run.
 func (a *Agent) SetAssignment(of *directory.Assignment, isIdle func(*model.Definition) bool, reason string) {
 	if of == nil {
 		return

@@ -15,10 +15,10 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// SecretTimeout bounds the look-up of the secrets of one request. Agents wait longer.
+// SecretTimeout limits the time to look up the secrets of one request. Agents wait longer.
 const SecretTimeout = 12 * time.Second
 
-// SecretValue is the value of a Secret and how long an agent may keep it.
+// SecretValue is the value of a Secret with the time for which an agent may keep the value.
 type SecretValue struct {
 	Text  string
 	Lease time.Duration
@@ -45,24 +45,25 @@ func (find SecretFunc) Resolve(ctx context.Context, names []string) (values []Se
 	return values, errs
 }
 
-// anyAssigned reports whether a node's assignment contains a definition for which the function returns true.
+// anyAssigned reports whether a node's assignment has a definition for which a function returns true.
 func anyAssigned(assignments directory.Assignments, node model.NodeID, has func(*model.Definition) bool) bool {
 	a := assignments.For(node)
 	return a != nil && slices.ContainsFunc(a.Definitions, has)
 }
 
-// NamesSecret reports whether a check, Template or directive assigned to the node refers to a secret that exists on the server.
+// NamesSecret reports whether the checks that a node has been assigned use a given secret. Checks, Templates and
+// directives may refer to secrets.
 func NamesSecret(assignments directory.Assignments, node model.NodeID, secret string) bool {
 	return anyAssigned(assignments, node, func(c *model.Definition) bool {
 		return slices.ContainsFunc(c.Secrets(), func(s model.DefinitionSecret) bool { return s.Name == secret && s.OnServer() })
 	})
 }
 
-// FetchTimeout bounds the transfer of one archive. An agent asks again for the missing rest.
+// FetchTimeout limits the time to transfer one archive. An agent asks again for the missing rest.
 const FetchTimeout = 15 * time.Minute
 
-// Archives opens archives of Assets for the agents of all sources. The queue asset-fetches bounds the number of
-// transfers at a time.
+// Archives opens the archives of Assets for agents, whatever protocol an agent speaks. The queue asset-fetches bounds
+// the number of transfers at a time.
 type Archives struct {
 	open        func(sum [64]byte) (io.ReadSeekCloser, error)
 	assignments directory.Assignments
@@ -70,14 +71,14 @@ type Archives struct {
 	log         *slog.Logger
 }
 
-// NewArchives returns the opener of asset archives for agents. open finds an archive by its SHA-512;
+// NewArchives returns an Archives, which opens archives of Assets for agents. open finds an archive by its SHA-512;
 // open is nil if this server has no archives. The error of open is for the agent.
 func NewArchives(open func(sum [64]byte) (io.ReadSeekCloser, error), assignments directory.Assignments, r *queue.Registry, log *slog.Logger) *Archives {
 	return &Archives{open: open, assignments: assignments, slots: queue.NewSlots(r, "asset-fetches"), log: log}
 }
 
-// Open waits for a free transfer slot and opens an asset archive, if a check or directive of the node's assignment uses it. The
-// caller calls done after the transfer. outcome is a metric label.
+// Open opens an asset archive for a node, after a wait for a free transfer slot. A check or directive of the node's
+// assignment must use the archive. The caller calls done after the transfer. outcome is a metric label.
 func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f io.ReadSeeker, done func(), outcome string, err error) {
 	if a.open == nil {
 		return nil, nil, "unknown", model.Errorf(model.NotFound, "this server does not serve asset archives")
@@ -102,7 +103,7 @@ func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f
 	return file, func() { _ = file.Close(); a.slots.Leave() }, "served", nil
 }
 
-// PublicError returns the error text to send to the agent, without details about the server. An error of this server
+// PublicError returns an error text that the agent may see, without details about the server. An error of this server
 // is logged, and the agent is not sent its details.
 func (a *Archives) PublicError(err error, path string) *model.Error {
 	public := &model.Error{Class: model.Internal, Message: "the server cannot read the archive; its log has the reason"}

@@ -13,14 +13,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Access authenticates senders: *access.Service.
+// Access is the interface that authenticates the programs of senders. *access.Service implements it.
 type Access interface {
 	Authenticate(token string) (access.Subject, error)
 	LoginProgram(ctx context.Context, role, name, password string, admit access.Admit) (access.Program, error)
 }
 
-// SenderLogin authenticates programs that send without a session, such as a Prometheus: each request has a token, or a user and
-// password.
+// SenderLogin authenticates programs that send without a session, such as a Prometheus. Each request has a token, or a
+// user and password.
 type SenderLogin struct {
 	Access         Access
 	CheckNamespace func(name string) error
@@ -30,7 +30,7 @@ type SenderLogin struct {
 	Path           string // prefix of the URL paths: PATH/METHOD for namespace default, and PATH/NAMESPACE/METHOD
 }
 
-// NamespaceOf returns the namespace of a URL path that ends with one of the methods.
+// NamespaceOf returns the namespace in a URL path, if the path ends with a known method.
 func (l *SenderLogin) NamespaceOf(path string, methods ...string) (namespace string, ok bool) {
 	rest, ok := strings.CutPrefix(path, l.Path)
 	if !ok {
@@ -49,8 +49,8 @@ func (l *SenderLogin) NamespaceOf(path string, methods ...string) (namespace str
 	return "", false
 }
 
-// Authenticate authenticates a sender by a token of the role or of an admin, or by user and password of the role. The
-// password of Sensu agents, which every machine has, is not accepted.
+// Authenticate authenticates a sender by a token or by user and password. The token is of the role or of an admin, the
+// user is of the role. The password of Sensu agents, which every machine has, is not accepted.
 func (l *SenderLogin) Authenticate(r *http.Request, namespace string) (user string, err error) {
 	create := fmt.Sprintf("create a token: muster auth token create --role %s -m %q", l.Role, l.Noun)
 	var namespaces []string

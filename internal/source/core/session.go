@@ -91,8 +91,8 @@ func (l *SessionLimits) SetDefaults(handshake, pingAfter, deadAfter time.Duratio
 	l.DeadAfter = cmp.Or(l.DeadAfter, deadAfter)
 }
 
-// Session holds the state of an agent's session that all sources share; each source embeds it in its own type. Its
-// fields are set before the session is registered and do not change afterwards.
+// Session is the state of an agent's session that all sources share. Each source embeds it in its own type. Its fields
+// are set before the session is registered and do not change afterwards.
 type Session struct {
 	Window
 	Outgoing
@@ -107,10 +107,10 @@ type Session struct {
 	Since   int64 // start of the session, Unix ns
 }
 
-// Base returns the session itself.
+// Base returns the session itself, for types that embed a Session.
 func (x *Session) Base() *Session { return x }
 
-// Open initializes a session with the present time of the source's clock; call it before any other method.
+// Open initializes a session with the present time of the source's clock. Call it before any other method.
 func (x *Session) Open(now int64) {
 	x.Window.Open()
 	x.heardAt.Store(now)
@@ -127,8 +127,8 @@ func (x *Session) Peer() Peer {
 	return Peer{Address: model.HostOf(x.Conn.NetConn().RemoteAddr().String()), Since: time.Unix(0, x.Since).Truncate(time.Second).UTC()}
 }
 
-// BeginEntries ends the node's older session, if any, and returns the journal entries for that end and this session's
-// start, in this order. No append of the older session comes after them.
+// BeginEntries returns the journal entries for a session's start, and for the end of the replaced session. The end
+// comes first. BeginEntries also ends the older session, if any. No append of the older session comes after them.
 func (x *Session) BeginEntries(begin []byte, w journal.Waiter, older *Session, end func() []byte) []journal.Entry {
 	entries := make([]journal.Entry, 0, 2)
 	if older != nil {
@@ -138,7 +138,7 @@ func (x *Session) BeginEntries(begin []byte, w journal.Waiter, older *Session, e
 	return append(entries, journal.Entry{Section: x.Section, Data: begin, Waiter: w})
 }
 
-// Activity records when an agent last sent a frame, and whether the session's reader was busy since. Times are
+// Activity records when an agent last sent a frame, and whether the session's reader is handling one. Times are
 // readings of the source's Clock.
 type Activity struct {
 	heardAt  atomic.Int64 // time of the last frame from the agent
@@ -146,25 +146,25 @@ type Activity struct {
 	busy     atomic.Bool  // the reader handles a message, or waits for the journal or a limit: it cannot hear
 }
 
-// Busy records that a frame arrived and the reader handles it, until Idle is called.
+// Busy records that a frame has arrived, and counts the session as busy until the call of Idle. Idle ends that state.
 func (a *Activity) Busy(now int64) {
 	a.heardAt.Store(now)
 	a.busy.Store(true)
 }
 
-// Idle records that the session's reader has finished a message and waits for the agent's next one.
+// Idle records that the session's reader has handled a message and waits for the next.
 func (a *Activity) Idle(now int64) {
 	a.busy.Store(false)
 	a.heardAt.Store(now)
 }
 
-// QuietFor returns the time since the agent's last frame, and whether the reader was too busy to hear the agent
-// meanwhile. busy reports that the reader was busy, so the silence is not the agent's.
+// QuietFor returns the time since the agent's last frame. It also returns whether the reader was too busy to hear the
+// agent meanwhile. busy reports that the reader was busy, so the silence is not the agent's.
 func (a *Activity) QuietFor(now int64) (silence time.Duration, busy bool) {
 	return time.Duration(now - a.heardAt.Load()), a.busy.Load()
 }
 
-// PingDue reports whether the last ping is older than the duration `every`; if so, it records that a new ping is
+// PingDue reports whether the last ping is so long ago that another ping is due. If so, it records that a new ping is
 // sent.
 func (a *Activity) PingDue(now int64, every time.Duration) bool {
 	if now-a.pingedAt.Load() <= int64(every) {
@@ -201,15 +201,15 @@ func (n *Node) Mark(m wire.SessionMark) []byte {
 // SectionOf returns the journal section (one per partition of nodes) for a node's entries.
 func SectionOf(uid uuid.UUID) journal.Section { return journal.Section(model.PartitionOf(uid)) }
 
-// Registry maps each node to its session; a node has at most one. S is the session of a source.
+// Registry maps each node to its one session. S is the session of a source.
 type Registry[S any] struct {
 	mu       sync.RWMutex
 	sessions map[model.NodeID]*S
 }
 
-// Swap registers x as the node's session and returns the previous session; the caller must end it. Swap changes
-// nothing and returns ok false if keep (may be nil) returns true for the older session, or if sessions of as many
-// other nodes exist as limit allows (0: no limit).
+// Swap registers x as the node's session and returns the previous session. The caller must end the previous session.
+// Swap changes nothing and returns ok false if keep (may be nil) returns true for the older session, or if sessions of
+// as many other nodes exist as limit allows (0: no limit).
 func (r *Registry[S]) Swap(node model.NodeID, x *S, limit int, keep func(old *S) bool) (old *S, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -226,7 +226,7 @@ func (r *Registry[S]) Swap(node model.NodeID, x *S, limit int, keep func(old *S)
 	return old, true
 }
 
-// Remove removes x if it is the node's session, and returns false if the node has a newer session.
+// Remove removes session x if x is still the session of its node. It returns false if the node has a newer session.
 func (r *Registry[S]) Remove(node model.NodeID, x *S) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -251,7 +251,8 @@ func (r *Registry[S]) Len() int {
 	return len(r.sessions)
 }
 
-// ForEach calls fn with every session under the lock; fn must be short and must not call the registry.
+// ForEach calls fn with every session while the registry is locked. The function must be short and must not call the
+// registry.
 func (r *Registry[S]) ForEach(fn func(*S)) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -260,16 +261,16 @@ func (r *Registry[S]) ForEach(fn func(*S)) {
 	}
 }
 
-// Record builds the journal entries of one batch: one entry for the sending node, and one per result about a proxy
-// node; it reuses its memory. One commit contains all of them.
+// Record builds the journal entries for one batch of results that an agent sent. It builds one entry for the sending
+// node, and one per result about a proxy node. It reuses its memory. One commit contains all of them.
 type Record struct {
 	data []byte
 	list [1]journal.Entry
 	more []journal.Entry
 }
 
-// ProxyResult is a result that an agent sent about a proxy node, a node without an agent. Its number stays with the
-// node that sent it, so that it never counts twice.
+// ProxyResult is a check result that an agent sent about a proxy node (a node without an agent). Its number stays with
+// the node that sent it, so that it never counts twice.
 type ProxyResult struct {
 	directory.ProxyNode
 	Signal []byte // encoded
@@ -292,7 +293,7 @@ type Batch struct {
 	Stall   *time.Time // the last stall before the source read the batch: the journal refuses it after a later one
 }
 
-// Entries returns the journal entries of a batch. They belong to the record and are valid until Reset.
+// Entries encodes a batch as entries for the journal. They belong to the record and are valid until Reset.
 func (rec *Record) Entries(b *Batch) []journal.Entry {
 	rec.data = append(wire.AppendBatchRecord(rec.data[:0], b.Node), b.Body...)
 	rec.list[0] = journal.Entry{Section: b.Section, Data: rec.data, Waiter: b.Waiter, Token: b.Token, Signals: b.Signals - len(b.Proxied), Patient: b.Patient, Aged: b.Aged, Stall: b.Stall}

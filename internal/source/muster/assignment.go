@@ -11,10 +11,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// definitionKinds is the bit set of definition kinds (kinds of compiled checks, below 64) that an agent understands.
+// definitionKinds is the set of kinds of compiled checks that an agent can run. A bit below 64 stands for a kind.
 type definitionKinds uint64
 
-// definitionKindsOf returns the kinds of compiled definitions that an agent's feature list announces.
+// definitionKindsOf returns which kinds of compiled checks an agent supports, by the features in its Hello.
 func definitionKindsOf(features []string) (set definitionKinds) {
 	for kind := model.DefinitionKind(1); kind < 64; kind++ {
 		if slices.Contains(features, wire.DefinitionFeature(kind)) {
@@ -24,11 +24,11 @@ func definitionKindsOf(features []string) (set definitionKinds) {
 	return set
 }
 
-// lacksKindOf reports whether a definition has a kind that the agent does not understand.
+// lacksKindOf reports whether the agent cannot run a compiled check, because its kind is unknown to the agent.
 func (s definitionKinds) lacksKindOf(c *model.Definition) bool { return s>>c.Kind&1 == 0 }
 
-// reduceAssignment returns a copy of the assignment without the definitions that the agent does not support, or the
-// assignment itself if the agent supports all. Properties and proxy nodes stay whole.
+// reduceAssignment returns a copy of an assignment without the checks and other parts that the agent cannot run. It
+// returns the assignment itself if the agent supports all. Properties and proxy nodes stay whole.
 func (s definitionKinds) reduceAssignment(a *directory.Assignment) *directory.Assignment {
 	if a == nil || !slices.ContainsFunc(a.Definitions, s.lacksKindOf) {
 		return a
@@ -39,7 +39,7 @@ func (s definitionKinds) reduceAssignment(a *directory.Assignment) *directory.As
 	return &part
 }
 
-// proxyChecksOf returns the proxy nodes of an assignment and their checks, or nil if it has no proxy checks.
+// proxyChecksOf returns the proxy nodes of an assignment with their checks, or nil without proxy checks.
 func proxyChecksOf(a *directory.Assignment) *wire.ProxyChecks {
 	if a == nil || a.Proxied == nil {
 		return nil
@@ -47,8 +47,8 @@ func proxyChecksOf(a *directory.Assignment) *wire.ProxyChecks {
 	return &a.Proxied.ProxyChecks
 }
 
-// understoodAssignment returns the node's assignment without the definitions that its agent does not support, and how many
-// those are.
+// understoodAssignment returns the checks and other parts of a node's assignment that its agent can run. It also
+// returns the number of definitions that are left out.
 func (x *session) understoodAssignment() (part *directory.Assignment, leftOut int) {
 	whole := x.srv.cfg.Assignments.For(x.Node.ID)
 	if part = x.hello.kinds.reduceAssignment(whole); part != whole {
@@ -57,8 +57,8 @@ func (x *session) understoodAssignment() (part *directory.Assignment, leftOut in
 	return part, leftOut
 }
 
-// idleUnits returns the assigned checks and other tasks that the agent does not run, because it does not support or
-// has refused them.
+// idleUnits returns the assigned checks and other tasks that the agent does not run. The agent does not support or has
+// refused them.
 func (x *session) idleUnits() (list []core.IdleUnit) {
 	want := x.srv.cfg.Assignments.For(x.Node.ID)
 	if want == nil {
@@ -81,11 +81,11 @@ func (x *session) idleUnits() (list []core.IdleUnit) {
 	return list
 }
 
-// maxRemoved bounds the definitions that a difference removes; beyond it, the assignment is sent whole. The last part of a
-// message has room for so many (wire.MaxPart).
+// maxRemoved limits the definitions that a difference removes. Beyond it, the assignment is sent whole. The last part
+// of a message has room for so many (wire.MaxPart).
 const maxRemoved = 1000
 
-// sendAssignment sends the agent its assignment: first the whole one, later only differences, and nothing if its hash
+// sendAssignment sends the agent its assignment, or only the changes since the last one. It sends nothing if the hash
 // is unchanged.
 func (x *session) sendAssignment(w *core.Scratch) error {
 	want, leftOut := x.understoodAssignment()
@@ -112,8 +112,8 @@ func (x *session) sendAssignment(w *core.Scratch) error {
 	return nil
 }
 
-// assignmentDifference returns the message that turns the agent's present assignment, have (nil if unknown), into the
-// new one, want.
+// assignmentDifference returns the message by which an agent changes the assignment `have` into the assignment `want`.
+// have is nil if unknown.
 func assignmentDifference(have, want *directory.Assignment) *wire.Assignment {
 	m := &wire.Assignment{Generation: want.Generation, Hash: want.Hash}
 	var old []*model.Definition
@@ -162,12 +162,11 @@ func equalProperties(a, b []wire.Property) bool {
 	})
 }
 
-// maxMismatches bounds how often an agent is sent the whole assignment because it confirmed another hash than the
-// server's.
+// maxMismatches limits how often an agent gets the whole assignment again after a wrong hash.
 const maxMismatches = 3
 
-// confirmAssignment compares the assignment hash that the agent confirms with the hash of the assignment that was
-// sent. One AssignmentStatus answers each Assignment, so the last one counts.
+// confirmAssignment compares the hash of the sent assignment with the hash in the agent's answer. One AssignmentStatus
+// answers each Assignment, so the last one counts.
 func (x *session) confirmAssignment(m *wire.AssignmentStatus) {
 	x.srv.metrics.refusedUnits.Add(float64(len(m.Refused)))
 	x.Mu.Lock()

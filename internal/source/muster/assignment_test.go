@@ -26,8 +26,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestChangedCheckIsSentToItsNodesOnly changes a check of ten nodes among 2,000 and expects ten sent assignments,
-// each with only the changed check.
+// TestChangedCheckIsSentToItsNodesOnly changes a check of ten nodes among 2,000, and expects ten sent assignments.
+// Each has only the changed check.
 func TestChangedCheckIsSentToItsNodesOnly(t *testing.T) {
 	n := 2000
 	if testing.Short() {
@@ -64,8 +64,8 @@ func TestChangedCheckIsSentToItsNodesOnly(t *testing.T) {
 	}
 }
 
-// TestAgentOfADeletedNodeGetsTheReason deletes a node, and expects its session to end with the reason and all other sessions
-// to stay open.
+// TestAgentOfADeletedNodeGetsTheReason deletes a node, and expects its session to end with the reason. All other
+// sessions stay open.
 func TestAgentOfADeletedNodeGetsTheReason(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1)
@@ -92,7 +92,7 @@ func TestAgentOfADeletedNodeGetsTheReason(t *testing.T) {
 	}
 }
 
-// definitionIDs formats the ids of definitions, to compare them in tests.
+// definitionIDs formats the ids of compiled checks as text, for comparisons in tests.
 func definitionIDs(list []*model.Definition) string {
 	var ids []model.DefinitionID
 	for _, c := range list {
@@ -101,8 +101,8 @@ func definitionIDs(list []*model.Definition) string {
 	return fmt.Sprint(ids)
 }
 
-// TestHeldAssignmentIsNotSentAgain checks that an agent whose Hello names the current assignment gets none, and an
-// agent with another assignment gets the whole current one.
+// TestHeldAssignmentIsNotSentAgain reconnects agents, and expects the assignment to be sent only to agents with an
+// older version. An outdated agent gets the whole current assignment.
 func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1, 2)
@@ -123,7 +123,7 @@ func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	c.wait("whole", func() bool { return len(c.assignments) == 1 && definitionIDs(c.assignments[0].Definitions) == "[2 3]" })
 }
 
-// An agent that confirms another hash than expected gets the whole assignment.
+// An agent that confirms a wrong hash gets the whole assignment.
 func TestAgentWithAnotherHashGetsTheWholeAssignment(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1, 2))
@@ -189,7 +189,8 @@ func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 	})
 }
 
-// addDefinitions adds compiled definitions, so that assign can put them into assignments by their ids.
+// addDefinitions adds compiled checks that the test can assign to nodes. The method assign can then put them into
+// assignments by their ids.
 func (m *memoryPlan) addDefinitions(definitions ...*model.Definition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,13 +202,13 @@ func (m *memoryPlan) addDefinitions(definitions ...*model.Definition) {
 
 const futureKind model.DefinitionKind = 9
 
-// futureDefinition returns a compiled definition of a kind that no agent understands yet.
+// futureDefinition returns a compiled check of an invented kind, which no agent supports.
 func futureDefinition(id model.DefinitionID) *model.Definition {
 	return (&model.Definition{ID: id, Unit: 77, Namespace: model.DefaultNamespace, Name: "future"}).Seal(futureKind, []byte{1, 2, 3})
 }
 
-// TestUnsupportedDefinitionsAreLeftOut expects an assignment to be sent without the compiled definitions whose kind
-// the agent does not support.
+// TestUnsupportedDefinitionsAreLeftOut assigns a kind of check unknown to the agent, and expects the server to omit
+// the check.
 func TestUnsupportedDefinitionsAreLeftOut(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.plan.addDefinitions(futureDefinition(3))
@@ -252,8 +253,8 @@ func TestUnsupportedDefinitionsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestRefusedDefinitionStopsOneUnit lets an agent refuse checks of its assignment, and expects only these to stop and
-// the server to have the reason. The other units run, and the server knows the refused ones, also in later sessions.
+// TestRefusedDefinitionStopsOneUnit lets an agent refuse some of its checks, and expects its other checks to run. The
+// server has the reason. The other units run, and the server knows the refused ones, also in later sessions.
 func TestRefusedDefinitionStopsOneUnit(t *testing.T) {
 	w := newTestServer(t, nil)
 	long := &model.CheckDefinition{Definition: model.Definition{ID: 4, Unit: 78, Namespace: model.DefaultNamespace, Name: "long"}, Command: &model.Command{Shell: strings.Repeat("x", wire.MaxBody+1)}}
@@ -294,7 +295,7 @@ func TestRefusedDefinitionStopsOneUnit(t *testing.T) {
 	refused(b)
 }
 
-// An assignment or a difference that is larger than a frame is sent in parts.
+// An assignment larger than a frame is sent in parts. The same holds for a difference.
 func TestLargeAssignmentComesInParts(t *testing.T) {
 	w := newTestServer(t, nil)
 	var ids []model.DefinitionID
@@ -325,8 +326,8 @@ func TestLargeAssignmentComesInParts(t *testing.T) {
 	b.wait("the whole", func() bool { return len(b.assignments) == 1 && len(b.assignments[0].Definitions) == len(ids) })
 }
 
-// TestPartsOfAnotherAssignmentAreDropped checks that an agent drops the parts it received when a part of another
-// assignment arrives.
+// TestPartsOfAnotherAssignmentAreDropped sends an agent parts of two assignments, and expects only the second
+// assignment. The agent drops the parts of the first.
 func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
 	body := make([]byte, 600<<10)
 	first := &wire.Assignment{Hash: [32]byte{1}, Add: []wire.AssignedDefinition{{ID: 1, Body: body}, {ID: 2, Body: body}}, Signature: []byte{1}}
@@ -344,7 +345,8 @@ func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
 	}
 }
 
-// valueBatch returns a batch of metric values: one block for each argument, with that many rows.
+// valueBatch returns a batch of metric values with one block per argument. An argument is the number of rows in the
+// block.
 func valueBatch(first uint64, rows ...uint32) *wire.Batch {
 	b := &wire.Batch{StreamKey: liveStream, First: first}
 	for _, n := range rows {
@@ -354,8 +356,8 @@ func valueBatch(first uint64, rows ...uint32) *wire.Batch {
 	return b
 }
 
-// TestSignalsOfUnsupportedKindsAreRefused sends signals (such as results or values) of kinds that the server does not
-// read, and expects a refusal of each by its sequence number.
+// TestSignalsOfUnsupportedKindsAreRefused sends numbered messages of unknown kinds, and expects each to be refused by
+// its number. Signals are results, values and so on.
 func TestSignalsOfUnsupportedKindsAreRefused(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -370,7 +372,7 @@ func TestSignalsOfUnsupportedKindsAreRefused(t *testing.T) {
 	a.waitAck(6)
 }
 
-// Blocks of metric values count against a rate limit of their own, and invalid ones are refused.
+// Blocks of metric values have their own rate limit, and the server refuses invalid blocks.
 func TestValueBlocksHaveTheirOwnRateLimit(t *testing.T) {
 	w := newTestServer(t, func(c *Config) {
 		c.Kinds = []wire.SignalKind{wire.SignalValueBlock}
@@ -427,8 +429,9 @@ func TestValueBlocksHaveTheirOwnRateLimit(t *testing.T) {
 	}
 }
 
-// TestAgentsThatSendValueBlocksAreSlowedFirst expects the server to slow agents that send value blocks when one of its
-// bounded queues is a quarter full, and agents that send results when it is half full.
+// TestAgentsThatSendValueBlocksAreSlowedFirst raises the fill level of a queue, and expects agents with metric values
+// to be slowed first. Agents that send values are slowed when the queue is a quarter full, agents that send results
+// when it is half full.
 func TestAgentsThatSendValueBlocksAreSlowedFirst(t *testing.T) {
 	results, values := agentThrottle{threshold: core.SlowResultsAt}, agentThrottle{threshold: core.SlowValuesAt}
 	for i, step := range []struct {
@@ -449,7 +452,7 @@ type nopCloser struct{ *bytes.Reader }
 // Close does nothing, because a reader in memory holds no file.
 func (nopCloser) Close() error { return nil }
 
-// fetchArchive requests an archive with a client certificate, from a byte offset (empty: from the start).
+// fetchArchive requests an archive from a byte offset, with a client certificate. An empty offset means the start.
 func (h *tlsServer) fetchArchive(id *pki.Identity, path, from string) (status int, body string) {
 	h.t.Helper()
 	config := link.TLSFor(wire.AssetProtocol, id, nil)
@@ -466,8 +469,8 @@ func (h *tlsServer) fetchArchive(id *pki.Identity, path, from string) (status in
 	return answer.StatusCode, string(data)
 }
 
-// TestAgentFetchesAssignedArchivesOnly checks that an agent can fetch the archives of its assignment from any offset,
-// and no others. A replaced or unknown machine may fetch none.
+// TestAgentFetchesAssignedArchivesOnly expects an agent to fetch the archives of its assignment, and no others. It may
+// begin at any offset. A replaced or unknown machine may fetch none.
 func TestAgentFetchesAssignedArchivesOnly(t *testing.T) {
 	here, missing, other := [64]byte{1}, [64]byte{2}, [64]byte{3}
 	h := newTLSServerWith(t, func(c *Config) {

@@ -9,16 +9,16 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Agents are slowed by class: agents that send value blocks from core.SlowValuesAt on, all agents that send results from
-// core.SlowResultsAt on. A slowdown lasts until the level is below half of its start:
-// a queue that drains because agents are slow must not bring them back at once. Levels are read often, because a queue for
-// half a second of results fills within half a second.
+// Agents are slowed by class. Agents that send value blocks are slowed from core.SlowValuesAt on, all agents that send
+// results from core.SlowResultsAt on. A slowdown lasts until the level is below half of its start: a queue that drains
+// because agents are slow must not bring them back at once. Levels are read often, because a queue for half a second
+// of results fills within half a second.
 const (
 	pressureInterval = 200 * time.Millisecond
 	recoveredShare   = 0.5 // of the level that starts a slowdown
 )
 
-// A slowdown asks agents to let batches linger, so that fewer, larger ones come.
+// A slowdown asks agents to wait longer before each batch, so that fewer, larger batches come.
 const (
 	firstLinger  = 2 * time.Second // sent with jitter, so that agents do not come together
 	maxLinger    = 2 * firstLinger // if the first is not enough
@@ -28,7 +28,7 @@ const (
 	slowDuration = 2 * slowInterval
 )
 
-// agentThrottle decides when the server asks one class of agents to send less often, and by how much.
+// agentThrottle decides when the server asks a class of agents to send less often, and by how much.
 type agentThrottle struct {
 	threshold float64 // fill level that starts a slowdown
 	active    bool
@@ -36,9 +36,9 @@ type agentThrottle struct {
 	linger    time.Duration // in the last BackPressure
 }
 
-// update adapts the requested delay to a fill level, and reports whether to send agents a BackPressure message now.
-// true: agents get a BackPressure now. Agents that linger send their backlog afterwards, so the linger grows no more
-// than needed.
+// update computes how long agents must wait before each batch, from a fill level of the server. It reports whether to
+// send agents a BackPressure message now. true: agents get a BackPressure now. Agents that linger send their backlog
+// afterwards, so the linger grows no more than needed.
 func (t *agentThrottle) update(now int64, level float64) (send bool) {
 	t.active = level > t.threshold || t.active && level >= t.threshold*recoveredShare
 	since := now - t.sentAt
@@ -55,8 +55,8 @@ func (t *agentThrottle) update(now int64, level float64) (send bool) {
 	return true
 }
 
-// slowAgents asks agents to send less often while a resource, such as the journal's queue, is too full, until ctx
-// ends.
+// slowAgents asks agents to send less often while a resource of the server is too full. An example is the journal's
+// queue. It runs until ctx ends.
 func (s *Server) slowAgents(ctx context.Context) {
 	tick := time.NewTicker(pressureInterval)
 	defer tick.Stop()
@@ -91,16 +91,16 @@ func (s *Server) slowAgents(ctx context.Context) {
 	}
 }
 
-// queuedBackPressure holds the last BackPressure message of a session: the request to its agent to send less often. Its
-// Mu guards it.
+// queuedBackPressure is the last request to a session's agent to send less often. The message is called BackPressure.
+// Its Mu guards it.
 type queuedBackPressure struct {
 	reason string
 	linger time.Duration
 	at     int64 // monotonic time since it is due; zero: never
 }
 
-// queueBackPressure queues a BackPressure message that asks the agent to wait longer before each batch, at most one
-// per slowInterval.
+// queueBackPressure queues a message that asks the agent to wait longer before each batch. It queues at most one
+// BackPressure message per slowInterval.
 func (x *session) queueBackPressure(now int64, linger time.Duration, reason string) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -115,7 +115,7 @@ func (s *Server) slowdownMs() uint32 {
 	return uint32(slowDuration.Milliseconds() - int64(s.cfg.Rand()*float64(slowInterval.Milliseconds()/2)))
 }
 
-// chargeBatch subtracts the cost of a batch from the rate-limit buckets, and pauses the reader if a limit is exceeded.
+// chargeBatch charges a batch to the rate limits, and pauses the reader above a limit.
 func (x *session) chargeBatch(c *core.Charge) {
 	debt := x.Budget.Spend(c)
 	if debt.Wait == 0 {
@@ -125,15 +125,16 @@ func (x *session) chargeBatch(c *core.Charge) {
 	x.pauseReader(&debt)
 }
 
-// chargeFrame subtracts one token for a frame without new signals, such as a ping or a repeated batch, and pauses the reader
-// if a limit is exceeded.
+// chargeFrame counts a ping or repeated batch against the rate limit, and pauses reading above the limit. Such frames
+// are pings and repeated batches.
 func (x *session) chargeFrame() {
 	if debt := x.Budget.SpendFrame(); debt.Wait > 0 {
 		x.pauseReader(&debt)
 	}
 }
 
-// pauseReader records the exceeded limit and pauses the session's reader until the token bucket has refilled.
+// pauseReader counts an exceeded rate limit, and stops reading from the agent for a while. The pause lasts until the
+// token bucket has refilled.
 func (x *session) pauseReader(debt *core.Debt) {
 	x.srv.metrics.throttled.WithLabelValues(strings.TrimSuffix(debt.Limit(), "_rate")).Inc()
 	x.Budget.Hit(debt.Limit(), debt.Reason())

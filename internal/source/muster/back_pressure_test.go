@@ -23,8 +23,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestThrottleSlowsAndRecovers checks that the throttle slows agents above a fill level and stops only below half of
-// that level.
+// TestThrottleSlowsAndRecovers raises and lowers a fill level, and expects agents to be slowed above the threshold.
+// The slowdown stops only below half of the threshold.
 func TestThrottleSlowsAndRecovers(t *testing.T) {
 	const s = int64(time.Second)
 	of := agentThrottle{threshold: core.SlowResultsAt}
@@ -58,7 +58,7 @@ func TestThrottleSlowsAndRecovers(t *testing.T) {
 	}
 }
 
-// pacedAgent is a test agent that creates a result every 97 ms and records when its frames are sent.
+// pacedAgent is a test agent with a new result every 97 ms. It records when its frames are sent.
 type pacedAgent struct {
 	link.Events // nil: the server sends no runs
 	began       time.Time
@@ -69,7 +69,7 @@ type pacedAgent struct {
 	added       chan struct{}
 }
 
-// Streams returns one stream, of live results.
+// Streams reports that the agent has one sequence of numbered results, the live one.
 func (m *pacedAgent) Streams() []wire.StreamRange {
 	return []wire.StreamRange{{StreamKey: liveStream, First: 1}}
 }
@@ -136,14 +136,14 @@ func (m *pacedAgent) Assigned(*link.Session, *link.Assignment) {}
 // fleetSize is the number of paced agents. They send about 103 frames per second at their usual pace.
 const fleetSize = 60
 
-// The costs of one frame for the server: the usual frames of a fleet take 83 % of the server's time, or 206 %.
+// The costs of one frame for the server. The usual frames of a fleet take 83 % or 206 % of the server's time.
 const (
 	fits    = 8 * time.Millisecond
 	tooDear = 20 * time.Millisecond
 )
 
-// loadedServer is a test server in virtual time, with a real journal, a fixed processing time per frame and a fleet
-// of agents.
+// loadedServer is a test server under the load of a fleet of agents, in virtual time. It has a real journal and a
+// fixed processing time per frame.
 type loadedServer struct {
 	*testServer
 	t        *testing.T
@@ -154,7 +154,7 @@ type loadedServer struct {
 	machines []*pacedAgent
 }
 
-// runLoaded runs a test function in virtual time with a server under load and its agents.
+// runLoaded runs a test function in virtual time, with a loaded server and its agents.
 func runLoaded(t *testing.T, play func(*loadedServer)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &loadedServer{t: t, began: time.Now(), disk: faultfs.New(memfs.New()), testServer: &testServer{t: t, nodes: newMemoryNodes(), plan: newMemoryPlan()}}
@@ -211,7 +211,7 @@ func runLoaded(t *testing.T, play func(*loadedServer)) {
 	})
 }
 
-// stallDisk makes the next disk sync last this long. Call it in a bubble.
+// stallDisk makes the next disk sync last for a duration. Call it in a bubble.
 func (s *loadedServer) stallDisk(d time.Duration) {
 	var once sync.Once
 	s.disk.OnOperation(func(op faultfs.Op) error {
@@ -245,8 +245,8 @@ func (s *loadedServer) countSlowdowns() (n float64) {
 	return testutil.ToFloat64(s.server.metrics.sent.WithLabelValues("slow"))
 }
 
-// TestStallOfASecondSlowsEachAgentOnce stalls the disk for a second and expects each agent to be slowed once, for
-// seconds, and then to send at its usual rate.
+// TestStallOfASecondSlowsEachAgentOnce stalls the disk for a second, and expects one slowdown of each agent. After
+// some seconds the agents send at their usual rate.
 func TestStallOfASecondSlowsEachAgentOnce(t *testing.T) {
 	const stall, after = 30 * time.Second, 75 * time.Second
 	runLoaded(t, func(s *loadedServer) {
@@ -308,8 +308,8 @@ func TestSlowdownLastsUntilBelowAQuarter(t *testing.T) {
 	})
 }
 
-// An overloaded server slows its agents no more than necessary, and afterwards they send at their usual rate again.
-// The fleet returns to its usual rate soon after.
+// An overloaded server slows its agents only as long and as much as necessary. The fleet returns to its usual rate
+// soon after.
 func TestOverloadEndsWithTheUsualRate(t *testing.T) {
 	const from, to, after = 30 * time.Second, 80 * time.Second, 75 * time.Second
 	runLoaded(t, func(s *loadedServer) {

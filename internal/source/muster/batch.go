@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// handleBatch decodes a batch, keeps or refuses each signal in it, appends the batch to the journal and applies the
-// rate limits.
+// handleBatch decodes a batch of results, and appends the accepted results to the journal. It decides about each
+// signal and also applies the rate limits.
 func (x *session) handleBatch(body []byte) frameOutcome {
 	r := x.srv.batches.Get().(*wire.BatchReader)
 	defer x.srv.batches.Put(r)
@@ -64,8 +64,8 @@ func (x *session) handleBatch(body []byte) frameOutcome {
 	return batchKept
 }
 
-// streamIndex returns the index of a stream (a numbered sequence of results) in the session, and adds the stream if
-// it is new. Only the reader adds streams.
+// streamIndex returns the index of a numbered stream of results, and registers a new stream. Only the reader adds
+// streams.
 func (x *session) streamIndex(key wire.StreamKey) (int, bool) {
 	for i := range x.streams {
 		if x.streams[i].StreamKey == key {
@@ -81,7 +81,7 @@ func (x *session) streamIndex(key wire.StreamKey) (int, bool) {
 	return len(x.streams) - 1, true
 }
 
-// acknowledgeAgain queues another acknowledgement of the results of a stream that are already in the journal. The
+// acknowledgeAgain queues an acknowledgement for a repeated batch, whose results are already in the journal. The
 // others are acknowledged when they are committed.
 func (x *session) acknowledgeAgain(slot int) {
 	x.Mu.Lock()
@@ -90,8 +90,8 @@ func (x *session) acknowledgeAgain(slot int) {
 	x.Mu.Unlock()
 }
 
-// replaceSignals encodes the batch again, with an empty keepalive in place of each refused signal, so that the batch
-// keeps all its sequence numbers.
+// replaceSignals encodes a batch again, with an empty keepalive in place of each refused result or value. The batch
+// thus keeps all its sequence numbers.
 func replaceSignals(body []byte, refused []wire.RefusedSignal, proxied []core.ProxyResult) []byte {
 	var r wire.BatchReader
 	if err := r.Reset(body); err != nil {
@@ -118,27 +118,28 @@ func replaceSignals(body []byte, refused []wire.RefusedSignal, proxied []core.Pr
 	return body
 }
 
-// An acknowledgement token is the number that the journal hands to Committed. It has three values: the index (slot) of
-// the stream, the bytes of the batch (in units of 64) and its last sequence number.
+// An acknowledgement token is the number of a batch that the journal hands to Committed. It has three values: the
+// index (slot) of the stream, the bytes of the batch (in units of 64) and its last sequence number.
 const (
 	numberBits = 45
 	sizeBits   = 15
 	maxNumber  = 1<<numberBits - 1
 )
 
-// encodeAckToken packs three numbers into the integer that the journal returns with the commit of an append: the
-// index of the agent's stream, the size of its batch in bytes and the last sequence number.
+// encodeAckToken packs what an acknowledgement needs about a batch, such as its last sequence number, into an integer.
+// The stream is an index. The journal returns the integer with the commit of the batch.
 func encodeAckToken(slot, size int, last uint64) uint64 {
 	return uint64(slot)<<(numberBits+sizeBits) | uint64((size+63)/64)<<numberBits | last
 }
 
-// decodeAckToken unpacks the integer that encodeAckToken made and that the journal returned with the commit: the
-// index of the agent's stream, the size of its batch in bytes and the last sequence number.
+// decodeAckToken unpacks what the integer of encodeAckToken says about a batch, such as its last sequence number. The
+// journal returns the integer of encodeAckToken with the commit of the batch.
 func decodeAckToken(t uint64) (slot, size int, last uint64) {
 	return int(t >> (numberBits + sizeBits)), int(t>>numberBits&(1<<sizeBits-1)) * 64, t & maxNumber
 }
 
-// appendBatch appends a batch to the journal. It waits while the session's window or the journal is full: so the reader stops.
+// appendBatch writes a batch of results to the journal. It waits while the session's window or the journal is full: so
+// the reader stops.
 func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []byte, signals int, refused []wire.RefusedSignal, proxied []core.ProxyResult, patient bool) frameOutcome {
 	last := r.Last()
 	t := encodeAckToken(slot, size, last)
@@ -163,8 +164,8 @@ func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []by
 	return batchKept
 }
 
-// Committed records which batches the journal has committed, to acknowledge them. It runs on the journal's goroutine
-// and only marks the acknowledgement as due: one message acknowledges many commits.
+// Committed notes which batches of the agent are in the journal, as a mark for the next acknowledgement. It runs on
+// the journal's goroutine and only marks the acknowledgement as due: one message acknowledges many commits.
 func (x *session) Committed(t uint64, _ journal.Position, err error) {
 	slot, size, last := decodeAckToken(t)
 	x.Mu.Lock()
@@ -183,8 +184,7 @@ func (x *session) Committed(t uint64, _ journal.Position, err error) {
 	x.srv.acks.AddLocked(x, dueAck)
 }
 
-// batchJudge decides for each signal (result, keepalive, values …) of a batch whether the server keeps or refuses
-// it.
+// batchJudge accepts or refuses each result and other signal of a batch that an agent sent.
 type batchJudge struct {
 	*session
 	agentAssignment *directory.Assignment // assignment that the agent holds; nil: unknown
@@ -197,9 +197,9 @@ type batchJudge struct {
 	rows       uint32              // values in the block; zero: the signal is none
 }
 
-// judgeSignals keeps or refuses each signal of a batch, and adds up the tokens that the batch costs. A refusal is
-// final: the agent gets the refusal, and a keepalive takes the number in the journal. A result about a proxy node is kept with
-// that node. A gap is charged, too: it becomes a row of history for each definition that it names.
+// judgeSignals accepts or refuses each result or other signal of a batch, and adds up the rate-limit cost. A refusal
+// is final: the agent gets the refusal, and a keepalive takes the number in the journal. A result about a proxy node
+// is kept with that node. A gap is charged, too: it becomes a row of history for each definition that it names.
 func (j *batchJudge) judgeSignals(r *wire.BatchReader) (refused []wire.RefusedSignal, proxied []core.ProxyResult, cost core.Charge) {
 	if r.Gap != nil {
 		cost[core.LoadResults] = 1 + len(r.Gap.Counts)
@@ -249,8 +249,8 @@ func (j *batchJudge) judgeSignals(r *wire.BatchReader) (refused []wire.RefusedSi
 	return refused, proxied, cost
 }
 
-// limitOfRefusal returns the name of the limit because of which a signal was refused, or an empty text if the refusal
-// has another reason.
+// limitOfRefusal returns the name of the exceeded limit because of which the server refused a result. It is empty if
+// the refusal has another reason.
 func limitOfRefusal(v signalDecision, code string) string {
 	switch v {
 	case refusedOutput:
@@ -279,8 +279,8 @@ func (x *session) logAgentReport(g *wire.Gap) {
 	}
 }
 
-// judgeSignal decides whether to keep one signal or to refuse it with a code and reason. It asks the event view for
-// each result, because the event may have been deleted since the last result.
+// judgeSignal decides whether to accept one result (signal), or to refuse the result with a reason. It asks the event
+// view for each result, because the event may have been deleted since the last result.
 func (j *batchJudge) judgeSignal(sig *wire.Signal) (v signalDecision, code, reason string) {
 	j.roundRobin, j.rows = 0, 0
 	switch sig.Kind {
@@ -322,7 +322,7 @@ func (j *batchJudge) judgeSignal(sig *wire.Signal) (v signalDecision, code, reas
 	return admitted, "", ""
 }
 
-// judgeEnvelope keeps or refuses a signal that is no keepalive and no result, by its header fields without decoding
+// judgeEnvelope keeps or refuses reports, inventories and blocks of values, by their header fields. It does not decode
 // the body.
 func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalDecision, code, reason string) {
 	switch {
@@ -350,8 +350,9 @@ func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalDecision, code, re
 	return admitted, "", ""
 }
 
-// foreignCertificate returns an error text if a report contains another certificate than that of the session, else an
-// empty text. The server keeps it with signatures of the node's runs.
+// foreignCertificate returns an error text for a report that was signed with another certificate than the session's.
+// Else the text is empty, and the certificate is the session's. The server keeps it with signatures of the node's
+// runs.
 func (j *batchJudge) foreignCertificate(report []byte) string {
 	der, err := wire.ReportCertificate(report)
 	if err != nil {
@@ -370,13 +371,13 @@ func (j *batchJudge) foreignCertificate(report []byte) string {
 	return ""
 }
 
-// unknownDefinitionText returns the reason for a refused signal whose compiled definition the node does not have.
+// unknownDefinitionText returns the refusal text for a result of a check that is not assigned to the node.
 func unknownDefinitionText(id model.DefinitionID) string {
 	return fmt.Sprintf("the node's assignment has no definition %d", id)
 }
 
-// authorizeProxy checks that the node may report on a result's proxy node, and returns the reason if not. A node
-// reports only on proxy nodes that its assignment names, also by an older definition.
+// authorizeProxy returns why the agent may not report on a result's proxy node, or an empty text. A node reports only
+// on proxy nodes that its assignment names, also by an older definition.
 func (j *batchJudge) authorizeProxy(sig *wire.Signal, c *model.CheckDefinition) string {
 	switch {
 	case !c.Proxy:
@@ -392,8 +393,8 @@ func (j *batchJudge) authorizeProxy(sig *wire.Signal, c *model.CheckDefinition) 
 	return ""
 }
 
-// allowedDefinition returns the compiled definition with an id if the node may send results for it, otherwise nil. An
-// older definition that the assignment no longer has must be of the node's namespace, whose handlers get the messages, and
+// allowedDefinition returns the compiled check with an id, or nil if the node may not send its results. An older
+// definition that the assignment no longer has must be of the node's namespace, whose handlers get the messages, and
 // no check of the server itself.
 func (j *batchJudge) allowedDefinition(id model.DefinitionID) *model.Definition {
 	if j.agentAssignment != nil {
@@ -411,8 +412,8 @@ func (j *batchJudge) allowedDefinition(id model.DefinitionID) *model.Definition 
 	return c
 }
 
-// definitionIndex finds a definition id by binary search in a list sorted by id, and returns its index. It is a loop of its
-// own, because slices.BinarySearchFunc calls a function per step, once per result.
+// definitionIndex returns the index of a compiled check in a list sorted by id. It is a loop of its own, because
+// slices.BinarySearchFunc calls a function per step, once per result.
 func definitionIndex(definitions []*model.Definition, id model.DefinitionID) (int, bool) {
 	low, high := 0, len(definitions)
 	for low < high {

@@ -15,8 +15,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestReportsWithForeignCertificatesAreRefused sends reports with the certificate of the session, of another node, of another key and with
-// none: the server keeps certificates with the signatures of runs.
+// TestReportsWithForeignCertificatesAreRefused sends reports with different certificates, and expects refusals of
+// foreign certificates. They are those of the session, of another node and of another key, or none. The server keeps
+// certificates with the signatures of runs.
 func TestReportsWithForeignCertificatesAreRefused(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Kinds = []wire.SignalKind{wire.SignalReport} })
 	uid := w.addNode(1, 1)

@@ -57,7 +57,7 @@ type Config struct {
 	Rand func() float64 // jitter, in [0, 1), safe for concurrent use; default rand.Float64
 }
 
-// Limits limits the connections, messages and bytes of agents; zero fields mean the defaults. Zero: the default.
+// Limits has the limits of connections, messages and bytes of agents. Zero: the default.
 type Limits struct {
 	core.SessionLimits
 	Connections       int           // of all listeners, people included; default: no limit
@@ -84,7 +84,7 @@ func (c *Config) setDefaults() error {
 	return c.Config.Complete()
 }
 
-// setDefaults fills zero limits with defaults.
+// setDefaults replaces each limit of zero by the default limit.
 func (l *Limits) setDefaults() {
 	l.SetDefaults(60*time.Second, 20*time.Second, 60*time.Second) // handshakes queue while a whole fleet connects
 	l.FrameBytes = min(cmp.Or(l.FrameBytes, wire.MaxFrame), wire.MaxFrame)
@@ -98,20 +98,22 @@ func (l *Limits) setDefaults() {
 	l.ShedLeast = cmp.Or(l.ShedLeast, 10)
 }
 
-// completeNode sets the default keepalive times of a node whose declaration sets none.
+// completeNode fills in a node's keepalive times from the server's defaults, if its declaration has none.
 func (l *Limits) completeNode(n *core.Node) {
 	n.Keepalive = cmp.Or(n.Keepalive, l.Keepalive)
 	n.Timeout = cmp.Or(n.Timeout, l.Timeout)
 }
 
-// Retirement is the reason why a machine is refused: its node was deleted, retired or replaced.
+// Retirement says why the server refuses a machine whose node was retired, deleted or replaced. Its node was deleted,
+// retired or replaced.
 type Retirement struct {
 	Code     string // code of the Refuse; empty: the reason is unknown
 	Sentence string // sentence for people with the user, time and reason of the end
 	Type     string // a command that lets the machine in again
 }
 
-// Proof is the identity that a client certificate proves. The zero Proof believes Hello: plain loopback connections only.
+// Proof is the node id and key that an agent's client certificate proves. The zero Proof believes Hello: plain
+// loopback connections only.
 type Proof struct {
 	Node uuid.UUID
 	Key  string // pki.Fingerprint of the certificate's key
@@ -133,8 +135,8 @@ type Nodes interface {
 	RecordAgent(node core.Node, hello *wire.Hello) (limit, reason string)
 }
 
-// View is the interface to the event states that sessions use: the last sequence numbers of streams and the limits on
-// events.
+// View gives sessions the last sequence numbers of a node, and the limits on its events. It has the last sequence
+// numbers of streams and the limits on events.
 type View interface {
 	// LastNumbers waits until the view has applied commit after, and returns the last number of every stream of the node.
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
@@ -143,7 +145,7 @@ type View interface {
 	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 }
 
-// Inventories is the interface to the inventories that sessions use.
+// Inventories checks changes of nodes' inventories, and returns the checksum of a node's inventory.
 type Inventories interface {
 	// Sum returns the sum of a node's inventory, for Welcome; zero: none.
 	Sum(node model.NodeID) uint64
@@ -151,7 +153,7 @@ type Inventories interface {
 	Admit(namespace model.NamespaceID, body []byte) (reason string)
 }
 
-// SessionLoss describes a sudden loss of sessions: their number, and the time in which they ended.
+// SessionLoss describes a sudden loss of sessions, with their number and the time of the loss.
 type SessionLoss struct {
 	Sessions int           // sessions that ended without Bye
 	Before   int           // sessions at the beginning of the window

@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testServer is a Server of the agent protocol whose journal, nodes and assignments are in memory.
+// testServer is a Server of the agent protocol with journal, nodes and assignments in memory.
 type testServer struct {
 	t       testing.TB
 	server  *Server
@@ -61,7 +61,7 @@ func newTestServer(t testing.TB, change func(*Config)) *testServer {
 	return w
 }
 
-// addNode adds test node number n, with an assignment of the compiled definitions with these ids.
+// addNode adds a node to the test, and assigns the checks with the given ids to the node.
 func (w *testServer) addNode(n int, definitions ...model.DefinitionID) uuid.UUID {
 	uid := uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n))
 	w.nodes.setNode(uid, core.Node{ID: model.NodeID(1000 + n), Name: fmt.Sprintf("node%d", n), Namespace: 1})
@@ -89,20 +89,21 @@ type testAgent struct {
 
 var liveStream = wire.StreamKey{Stream: 7, Lane: wire.Live}
 
-// openSession opens a test session after the function change has modified the agent's configuration and Hello.
+// openSession opens an agent's session, after a function has changed the agent's configuration and Hello message. The
+// function change makes the changes.
 func (w *testServer) openSession(uid uuid.UUID, change func(*link.Config, *wire.Hello)) (*testAgent, error) {
 	return w.openSessionWith(uid, nil, change)
 }
 
-// mustOpenSession opens a session of an agent that has an assignment already (nil: none), and fails the test if the server
-// refuses it.
+// mustOpenSession opens a session of an agent with an assignment, and fails the test on a refusal. A nil assignment
+// means none.
 func (w *testServer) mustOpenSession(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) *testAgent {
 	w.t.Helper()
 	a := testenv.Value(w.openSessionWith(uid, held, change))(w.t)
 	return a
 }
 
-// openSessionWith opens a session of an agent that already has an assignment, or returns the error of a refusal.
+// openSessionWith opens a session of an agent with an assignment, or returns the error of a refusal.
 func (w *testServer) openSessionWith(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) (*testAgent, error) {
 	a := &testAgent{t: w.t, acks: map[wire.StreamKey]uint64{}}
 	a.changed = sync.NewCond(&a.mu)
@@ -153,7 +154,7 @@ func (a *testAgent) wait(what string, ok func() bool) {
 	}
 }
 
-// OpenedSession records Welcome.
+// OpenedSession records the server's first message, Welcome.
 func (a *testAgent) OpenedSession(_ *link.Session, w *wire.Welcome) { a.welcome = *w }
 
 // Assigned records the assignment.
@@ -181,7 +182,7 @@ func (a *testAgent) RunNow(_ *link.Session, r *wire.Run) {
 	a.update(func() { a.runs = append(a.runs, *r) })
 }
 
-// BackPressure records the reason of a request to send less often.
+// BackPressure records why the server asked the agent to send less often.
 func (a *testAgent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	a.update(func() { a.slowReasons = append(a.slowReasons, m.Reason) })
 }
@@ -199,8 +200,8 @@ func (a *testAgent) Acked(_ *link.Session, ack *wire.Ack) {
 	})
 }
 
-// expectRefused fails the test unless the server has refused exactly these signals so far, given as sequence number
-// and code.
+// expectRefused compares the results that the server has refused so far with the expected list. An entry is sequence
+// number and code.
 func (a *testAgent) expectRefused(want ...string) {
 	a.t.Helper()
 	var got []string
@@ -212,7 +213,7 @@ func (a *testAgent) expectRefused(want ...string) {
 	}
 }
 
-// waitAssignment waits for the nth assignment and returns it.
+// waitAssignment waits for the nth assignment and returns the assignment.
 func (a *testAgent) waitAssignment(n int) *link.Assignment {
 	a.t.Helper()
 	a.wait(fmt.Sprintf("assignment %d", n), func() bool { return len(a.assignments) == n })
@@ -225,7 +226,7 @@ func (a *testAgent) waitAck(last uint64) {
 	a.wait(fmt.Sprintf("ack of %d", last), func() bool { return a.acks[liveStream] >= last })
 }
 
-// refusal waits for the end of the session and returns the Refuse message by which the server ended it.
+// refusal waits for the end of the session and returns the server's Refuse message.
 func (a *testAgent) refusal() wire.Refuse {
 	a.t.Helper()
 	a.wait("refusal", func() bool { return a.hasEnded })
@@ -242,7 +243,7 @@ func refusalOf(t testing.TB, err error) wire.Refuse {
 	return r.Refuse
 }
 
-// resultBatch returns a batch of n results of one compiled definition, with sequence numbers from first on.
+// resultBatch returns a batch with n results of one check, numbered from `first` on.
 func resultBatch(first uint64, n int, definition model.DefinitionID) *wire.Batch {
 	b := &wire.Batch{StreamKey: liveStream, First: first}
 	for range n {
@@ -270,8 +271,8 @@ func (w *testServer) countMetric(name, label string) float64 {
 	return 0
 }
 
-// checkOutcomes fails the test unless the metrics count exactly one outcome for every received message. A message may
-// be counted before its outcome.
+// checkOutcomes expects the metrics to count each received message exactly once, with one outcome. A message may be
+// counted before its outcome.
 func (w *testServer) checkOutcomes() {
 	w.t.Helper()
 	testenv.Until(w.t, "every message received has one outcome", func() bool {
@@ -283,7 +284,7 @@ func (w *testServer) checkOutcomes() {
 	})
 }
 
-// memoryNodes is a Nodes that keeps nodes in memory.
+// memoryNodes keeps the nodes of a test in memory (as a Nodes).
 type memoryNodes struct {
 	mu      sync.Mutex
 	nodes   map[uuid.UUID]core.Node
@@ -296,7 +297,7 @@ func newMemoryNodes() *memoryNodes {
 	return &memoryNodes{nodes: map[uuid.UUID]core.Node{}, limits: map[model.NamespaceID]core.NamespaceLimits{}, retired: map[uuid.UUID]Retirement{}}
 }
 
-// change calls fn under the lock; fn changes the test's nodes.
+// change calls fn under the lock, so that fn can change the test's nodes.
 func (m *memoryNodes) change(fn func()) { m.mu.Lock(); defer m.mu.Unlock(); fn() }
 
 // setNode adds or replaces a node.
@@ -307,7 +308,7 @@ func (m *memoryNodes) retire(uid uuid.UUID, r Retirement) {
 	m.change(func() { m.retired[uid] = r; delete(m.nodes, uid) })
 }
 
-// setLimits sets the limits of a namespace.
+// setLimits sets the rate limits of a test namespace.
 func (m *memoryNodes) setLimits(id model.NamespaceID, l core.NamespaceLimits) {
 	m.change(func() { m.limits[id] = l })
 }
@@ -324,7 +325,7 @@ func (m *memoryNodes) Retirement(uid uuid.UUID, _ string) (r Retirement) {
 	return r
 }
 
-// FirstKey records the first key of a node, or returns the name of the node that already has the key.
+// FirstKey records the first key of a node. If another node already has the key, it returns the name of that node.
 func (m *memoryNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -351,7 +352,7 @@ func (m *memoryNodes) Namespace(id model.NamespaceID) (l core.NamespaceLimits) {
 	return l
 }
 
-// memoryPlan is a directory.Assignments that keeps assignments in memory.
+// memoryPlan keeps the assignments of a test in memory (as directory.Assignments).
 type memoryPlan struct {
 	mu          sync.Mutex
 	assignments map[model.NodeID]*directory.Assignment
@@ -365,7 +366,7 @@ func newMemoryPlan() *memoryPlan {
 	return &memoryPlan{assignments: map[model.NodeID]*directory.Assignment{}, definitions: map[model.DefinitionID]*model.Definition{}}
 }
 
-// assign sets the compiled definitions of a node's assignment and notifies the server.
+// assign sets which compiled checks a test node has, and notifies the server.
 func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.DefinitionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -384,7 +385,7 @@ func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.Defin
 	m.assignments[node] = a
 }
 
-// setSecrets adds secrets to the first compiled definition of a node.
+// setSecrets makes the first check of a node require the given secrets.
 func (m *memoryPlan) setSecrets(node model.NodeID, list ...model.DefinitionSecret) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -395,14 +396,14 @@ func (m *memoryPlan) setSecrets(node model.NodeID, list ...model.DefinitionSecre
 	m.assignments[node] = &a
 }
 
-// For returns the assignment of a node.
+// For returns the assignment (checks and Templates) of a test node.
 func (m *memoryPlan) For(node model.NodeID) *directory.Assignment {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.assignments[node]
 }
 
-// Definition returns the compiled definition with an id.
+// Definition returns the compiled check with a given id.
 func (m *memoryPlan) Definition(id model.DefinitionID) *model.Definition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -500,7 +501,7 @@ func (j *memoryJournal) apply(data []byte) {
 // update calls fn under the lock and wakes the commit goroutine.
 func (j *memoryJournal) update(fn func()) { j.mu.Lock(); fn(); j.mu.Unlock(); j.changed.Broadcast() }
 
-// pauseCommits pauses commits, or resumes them.
+// pauseCommits pauses or resumes commits of the test journal.
 func (j *memoryJournal) pauseCommits(on bool) { j.update(func() { j.paused = on }) }
 
 // queued returns how many entries wait for a commit.
@@ -534,7 +535,7 @@ func (j *memoryJournal) LastNumbers(_ context.Context, node model.NodeID, _ jour
 	return list, nil
 }
 
-// Admit asks the test's function whether a new event is allowed.
+// Admit asks a function of the test whether a result may create a new event.
 func (j *memoryJournal) Admit(node model.NodeID, c *model.CheckDefinition) (string, string) {
 	if j.admit != nil {
 		return j.admit(node, c)

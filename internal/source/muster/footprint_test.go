@@ -35,8 +35,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// BenchmarkFootprint measures the resident memory per connected agent with 40 checks, at server and agent, and the
-// time until all are connected.
+// BenchmarkFootprint measures the memory and the time to connect of many agents with 40 checks each. The memory is the
+// resident memory per connected agent, at server and agent.
 //
 //	MUSTER_AGENTS=9000 go test -run - -bench Footprint -benchtime 1x ./internal/source/muster
 //
@@ -72,7 +72,7 @@ func residentBytes(pid int) int {
 	return stat.ResidentMemory()
 }
 
-// measureFootprint measures the memory of n agents on both ends and the time until all are connected.
+// measureFootprint measures the memory of n agents on both ends, and the time to connect all.
 func measureFootprint(b *testing.B, n int, secure bool) {
 	dir := b.TempDir()
 	authority := testenv.Value(pki.Open(dir, []string{"127.0.0.1"}, nil))(b)
@@ -134,17 +134,16 @@ type ackReceiver struct {
 	acked        chan struct{}
 }
 
-// OpenedSession ignores the start of the session.
+// OpenedSession ignores the start of the agent's session.
 func (ackReceiver) OpenedSession(*link.Session, *wire.Welcome) {}
 
-// Assigned ignores the assignment.
+// Assigned ignores the assignment (list of checks).
 func (ackReceiver) Assigned(*link.Session, *link.Assignment) {}
 
-// Acked reports an acknowledgement to the benchmark.
+// Acked tells the benchmark that a batch was acknowledged.
 func (r ackReceiver) Acked(*link.Session, *wire.Ack) { r.acked <- struct{}{} }
 
-// runFootprintClients runs the agents of BenchmarkFootprint in this process, which the benchmark has started as a
-// child.
+// runFootprintClients runs the agents of BenchmarkFootprint in a child process of the benchmark.
 func runFootprintClients(spec string) {
 	var addr, dir, key string
 	var n int
@@ -209,7 +208,8 @@ func runFootprintClients(spec string) {
 	os.Exit(0)
 }
 
-// issueFootprintCertificates returns the TLS configurations of n agents.
+// issueFootprintCertificates issues certificates to n agents of the benchmark, and returns TLS configurations with the
+// certificates.
 func issueFootprintCertificates(dir string, n int) []*tls.Config {
 	authority, err := pki.Open(dir, []string{"127.0.0.1"}, nil)
 	if err != nil {
@@ -236,7 +236,7 @@ type nullJournal struct {
 	at uint64
 }
 
-// Append commits each entry at once.
+// Append reports each entry as durable, without storing any.
 func (j *nullJournal) Append(_ context.Context, entries ...journal.Entry) error {
 	for i := range entries {
 		j.at++
@@ -247,8 +247,8 @@ func (j *nullJournal) Append(_ context.Context, entries ...journal.Entry) error 
 	return nil
 }
 
-// BenchmarkBatch measures the time from a received batch to the moment when its acknowledgement can be sent. Results
-// allocate nothing. The report is signed, of 11 components.
+// BenchmarkBatch measures the time from a received batch to its acknowledgement. Results allocate nothing. The report
+// is signed, of 11 components.
 func BenchmarkBatch(b *testing.B) {
 	report := resultBatch(1, 1, 2)
 	report.Signals[0].Kind, report.Signals[0].Body = wire.SignalReport, wire.AppendReport(nil, &wire.Report{

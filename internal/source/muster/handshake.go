@@ -15,10 +15,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// beginMarkCommit is a channel for the commit result of the journal record that marks a session's start.
+// beginMarkCommit is a channel that receives the outcome of the journal write at a session's start.
 type beginMarkCommit chan beginMarkOutcome
 
-// beginMarkOutcome holds the commit result of a session's start record: its journal position or the error.
+// beginMarkOutcome is the outcome of the journal write at a session's start. It is the journal position or the error.
 type beginMarkOutcome struct {
 	at  journal.Position
 	err error
@@ -29,8 +29,9 @@ func (c beginMarkCommit) Committed(_ uint64, at journal.Position, err error) {
 	c <- beginMarkOutcome{at, err}
 }
 
-// handshake reads Hello and returns either a new session or a refusal; neither if the connection broke. It costs a
-// look-up in memory, one journal entry and one look-up in the view, because a whole fleet may connect at once.
+// handshake reads the first message of an agent, and returns a new session or a refusal. It returns neither if the
+// connection broke. It costs a look-up in memory, one journal entry and one look-up in the view, because a whole fleet
+// may connect at once.
 func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof) (*session, *wire.Refuse) {
 	hello, refusal := s.readHello(conn)
 	if hello == nil {
@@ -87,7 +88,8 @@ func (s *Server) handshake(ctx context.Context, conn *wsconn.Conn, proven Proof)
 	return x, nil
 }
 
-// refuseChangedNode refuses an agent if its node was renamed, replaced or deleted while the session was being opened.
+// refuseChangedNode refuses an agent whose node changed while the session was being opened. The node was renamed,
+// replaced or deleted.
 func (s *Server) refuseChangedNode(x *session) *wire.Refuse {
 	now, ok := s.cfg.Nodes.Lookup(x.UID)
 	switch {
@@ -174,8 +176,8 @@ func (s *Server) admitAgent(conn *wsconn.Conn, hello *wire.Hello, proven Proof) 
 	return x, nil
 }
 
-// checkKey returns a refusal if the machine's key differs from the key recorded for its node, or nil if the keys are
-// equal. A node without a key gets the first one, unless that is another node's.
+// checkKey refuses a machine with a key other than the recorded key of its node. It returns nil if the keys are equal.
+// A node without a key gets the first one, unless that is another node's.
 func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refuse {
 	if node.Key == "" {
 		var holder string
@@ -227,8 +229,9 @@ func withHint(r *wire.Refuse, hint string) *wire.Refuse {
 	return r
 }
 
-// writeMark ends the node's previous session, writes the new session's start to the journal, and returns the last
-// sequence numbers of its streams. The mark is behind the older session's appends, so the numbers are complete.
+// writeMark writes the start of a new session to the journal, and returns the last received sequence numbers. It first
+// ends the node's previous session. The numbers are those of the session's streams. The mark is behind the older
+// session's appends, so the numbers are complete.
 func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.Hello) ([]wire.StreamLast, *wire.Refuse) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Handshake)
 	defer cancel()
@@ -265,8 +268,8 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 	return last, nil
 }
 
-// joinStreams merges two lists of streams (numbered sequences of results): those that Hello lists, and those whose last
-// sequence number the server has.
+// joinStreams combines the result streams that an agent's Hello lists with the server's last sequence numbers. A
+// stream is a numbered sequence of results.
 func joinStreams(held []wire.StreamRange, last []wire.StreamLast) []sessionStream {
 	list := make([]sessionStream, len(held), len(held)+1)
 	for i, h := range held {
@@ -280,8 +283,8 @@ func joinStreams(held []wire.StreamRange, last []wire.StreamLast) []sessionStrea
 	return list
 }
 
-// isBehindAgent reports whether the agent has acknowledgements that the server lost, for example by a restored
-// backup.
+// isBehindAgent reports whether the agent holds newer data than the server, for example after a restored backup. The
+// cause may be a restored backup.
 func (s *Server) isBehindAgent(hello *wire.Hello, x *session) bool {
 	if now := s.cfg.Journal.Incarnation(); hello.Incarnation != now.ID {
 		// An agent of an earlier incarnation, or of another server, has an older assignment.

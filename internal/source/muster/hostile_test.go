@@ -27,8 +27,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// A node may send results of its former checks, but not of another namespace's checks or of the server's built-in
-// ones.
+// A node may send results of its former checks, but not of foreign checks. Foreign are checks of another namespace and
+// the server's built-in checks.
 func TestResultsOfForeignDefinitionsAreRefused(t *testing.T) {
 	w := newTestServer(t, nil)
 	define := func(id model.DefinitionID, check model.CheckID, namespace model.NamespaceID) {
@@ -51,8 +51,8 @@ func TestResultsOfForeignDefinitionsAreRefused(t *testing.T) {
 	a.expectRefused("4 unknown_definition", "5 unknown_definition")
 }
 
-// TestGapIsChargedPerDefinition sends a message about dropped results (a gap) and expects it to cost one result of the
-// rate limit per listed check.
+// TestGapIsChargedPerDefinition reports lost results of 120 checks, and expects the rate limit to count one result
+// each. The message (a gap) says that the agent has dropped results. The charge is to the rate limit.
 func TestGapIsChargedPerDefinition(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.NodeResultsPerSec, c.Limits.RateBurst = 100, time.Second })
 	a := w.openAgent(w.addNode(1, 1))
@@ -133,7 +133,8 @@ func (f *rawClient) readMessage() (wire.Kind, []byte) {
 	}
 }
 
-// refusal reads messages until the connection closes, and returns the Refuse message and the code of the close frame.
+// refusal reads messages until the connection closes, and returns the server's Refuse message. It also returns the
+// code of the close frame.
 func (f *rawClient) refusal() (r wire.Refuse, code uint16) {
 	f.t.Helper()
 	kind, body := f.readMessage()
@@ -158,7 +159,8 @@ func encodeFrame(h ws.Header, payload string) []byte {
 	return b.Bytes()
 }
 
-// A protocol error ends its session with a reason that the client reads, before and after Hello. Other sessions go on.
+// A protocol error ends its session with a reason for the client. It may come before or after Hello. Other sessions go
+// on.
 func TestProtocolErrorsGetAReason(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.FrameBytes = 300 << 10 })
 	other := w.openAgent(w.addNode(1, 1))
@@ -212,8 +214,8 @@ func TestProtocolErrorsGetAReason(t *testing.T) {
 	w.checkOutcomes()
 }
 
-// TestPeersThatDoNotReadDelayNoSession checks that peers that do not read delay no acknowledgement or assignment of
-// other sessions, even if they outnumber the writer goroutines.
+// TestPeersThatDoNotReadDelayNoSession connects many peers that do not read, and expects no delay of other sessions.
+// Acknowledgements and assignments arrive even if such peers outnumber the writer goroutines.
 func TestPeersThatDoNotReadDelayNoSession(t *testing.T) {
 	w := newTestServer(t, nil)
 	large := &model.CheckDefinition{Definition: model.Definition{ID: 5, Unit: model.FirstCheck, Namespace: 1}, Command: &model.Command{Shell: randomText(200 << 10)}}
@@ -264,12 +266,12 @@ func randomText(n int) string {
 	return string(b)
 }
 
-// setSmallWindow sets the receive buffer of a socket to 2 KiB, so that writes to it block soon.
+// setSmallWindow makes a socket's receive buffer small (2 KiB), so that the sender soon has to wait.
 func setSmallWindow(_, _ string, c syscall.RawConn) error {
 	return c.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 2048) })
 }
 
-// A node that sends Hello too often has to wait; other nodes need not wait.
+// A node that sends Hello too often has to wait. Other nodes need not wait.
 func TestRepeatedHellosAreLimited(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1)
@@ -292,7 +294,7 @@ func TestRepeatedHellosAreLimited(t *testing.T) {
 	w.openAgent(w.addNode(2, 1)).send(resultBatch(1, 1, 1))
 }
 
-// The number of opening connections and of Hello messages per minute is limited for each node separately.
+// The opening connections and Hello messages per minute are limited for each node separately.
 func TestConnectionsAndHellosOfANodeAreLimited(t *testing.T) {
 	var a arrivalLimits
 	now := int64(1)
@@ -347,8 +349,8 @@ func TestEveryMessageIsCharged(t *testing.T) {
 	}
 }
 
-// FuzzFrame sends arbitrary messages to a session. Each has an outcome, and the journal gets only entries that can be
-// decoded.
+// FuzzFrame sends random messages to a session, and expects the session to handle or refuse each. Each has an outcome,
+// and the journal gets only entries that can be decoded.
 func FuzzFrame(f *testing.F) {
 	f.Add(wire.AppendBatch(nil, resultBatch(1, 3, 1)), wire.AppendBatch(nil, resultBatch(4, 1, 9)))
 	f.Add(wire.AppendBatch(nil, &wire.Batch{StreamKey: liveStream, First: 1, Gap: &wire.Gap{Last: 9, Reason: "full"}}), wire.AppendBatch(nil, resultBatch(10, 1, 1)))
@@ -373,8 +375,8 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// Each received message is counted under exactly one outcome. The number of received messages is the sum of all
-// outcomes.
+// Each received message of an agent is counted in the metrics, with one outcome such as kept. The number of received
+// messages is the sum of all outcomes.
 func TestEveryMessageHasOneOutcome(t *testing.T) {
 	const unackedBytes = 1000
 	ways := map[frameOutcome]func(w *testServer, a *testAgent, node uuid.UUID){
@@ -479,8 +481,7 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 	}
 }
 
-// TestProtocolPageNamesEveryCode checks that the protocol's page explains every code of Refuse and of a refused
-// signal.
+// TestProtocolPageNamesEveryCode expects the protocol's page to explain every code of a refusal.
 func TestProtocolPageNamesEveryCode(t *testing.T) {
 	page := testenv.Value(os.ReadFile("../../../docs/protocol/README.md"))(t)
 	codes := map[string]bool{}

@@ -38,13 +38,13 @@ func Listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.
 	return newListener(l, authority, server, log, true)
 }
 
-// ListenPeople returns a listener for browsers and commands only: its TLS handshake refuses clients that offer only
-// the agent protocol muster.v1.
+// ListenPeople returns a listener for browsers and commands, but not for agents. Its TLS handshake refuses clients
+// that offer only the agent protocol muster.v1.
 func ListenPeople(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger) *Listener {
 	return newListener(l, authority, server, log, false)
 }
 
-// newListener returns a TLS listener for browsers and the command line and, if agents is set, also for agents.
+// newListener returns a TLS listener for browsers and the command line. If agents is set, it also serves agents.
 func newListener(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger, agents bool) *Listener {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -98,11 +98,11 @@ func newTLSConfig(authority *pki.Authority, server *Server, gates admission.Hand
 	return people
 }
 
-// People returns a net.Listener with the TLS connections of browsers, commands and enrolling agents, for
-// http.Server.Serve.
+// People returns a listener with the TLS connections of people (browsers, commands) and of agents that enrol. It is
+// for http.Server.Serve.
 func (l *Listener) People() net.Listener { return &l.people }
 
-// Run accepts connections until ctx ends.
+// Run accepts connections, and passes each to its server, until ctx ends.
 func (l *Listener) Run(ctx context.Context) error {
 	defer close(l.people.done)
 	fetches := l.server.assetServer()
@@ -156,7 +156,7 @@ func newConnQueue(addr net.Addr) connQueue {
 	return connQueue{addr: addr, conns: make(chan net.Conn), done: make(chan struct{})}
 }
 
-// addConn queues a connection for Accept, or closes it if the server is stopping.
+// addConn queues a connection for Accept, or closes the connection if the server is stopping.
 func (q *connQueue) addConn(nc net.Conn) {
 	select {
 	case q.conns <- nc:
@@ -181,8 +181,8 @@ func (q *connQueue) Close() error { return nil }
 // Addr returns the address of the TCP listener.
 func (q *connQueue) Addr() net.Addr { return q.addr }
 
-// ServePlain serves agents without TLS on a loopback listener and trusts the node id in Hello, for benchmarks only.
-// It refuses other addresses.
+// ServePlain serves agents without TLS on a loopback listener, for benchmarks only. It trusts the node id in Hello. It
+// refuses other addresses.
 func ServePlain(ctx context.Context, l net.Listener, server *Server) error {
 	addr, ok := l.Addr().(*net.TCPAddr)
 	if !ok || !addr.IP.IsLoopback() {
@@ -192,8 +192,8 @@ func ServePlain(ctx context.Context, l net.Listener, server *Server) error {
 		Serve: func(ctx context.Context, nc net.Conn) { server.ServeConn(ctx, nc, Proof{}) }})
 }
 
-// serverNameCheck counts and logs host names that TLS clients request but that the server's certificate lacks.
-// Clients of people refuse the certificate then; agents verify by the CA alone.
+// serverNameCheck counts and logs requested host names that are missing in the server's certificate. TLS clients
+// request the names. Clients of people refuse the certificate then; agents verify by the CA alone.
 type serverNameCheck struct {
 	authority      *pki.Authority
 	metrics        *metrics
@@ -206,7 +206,7 @@ func newServerNameCheck(authority *pki.Authority, m *metrics, log *slog.Logger) 
 	return &serverNameCheck{authority: authority, metrics: m, log: log, people: admission.OncePerMinute(), agents: admission.OncePerMinute()}
 }
 
-// checkRequestedName counts and logs a requested host name if the server's certificate lacks it.
+// checkRequestedName counts and logs a requested host name that is missing in the server's certificate.
 func (n *serverNameCheck) checkRequestedName(name string, agent bool) {
 	if name == "" {
 		return
@@ -230,7 +230,7 @@ func (n *serverNameCheck) checkRequestedName(name string, agent bool) {
 	})
 }
 
-// isHostName reports whether a text consists of host-name characters only, so that it can safely stand in a suggested
+// isHostName reports whether a text has only characters of host names. Such a text can safely stand in a suggested
 // command.
 func isHostName(text string) bool {
 	return len(text) <= 253 && strings.Trim(strings.ToLower(text), "abcdefghijklmnopqrstuvwxyz0123456789-._") == "" && !strings.HasPrefix(text, "-")

@@ -21,7 +21,7 @@ const (
 	dueClose  // close the connection
 )
 
-// Flush writes the pending messages of the session, when a writer goroutine calls it.
+// Flush writes the pending messages of the session. A writer goroutine calls it.
 func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 	if due&dueAck != 0 {
 		if err := x.sendAck(w); err != nil {
@@ -44,7 +44,8 @@ func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 	return nil
 }
 
-// reusedAck returns the writer's Ack message. The writer reuses it for all sessions to avoid allocation.
+// reusedAck returns the Ack message (acknowledgement) that one writer goroutine fills again for each session. The
+// writer reuses it for all sessions to avoid allocation.
 func reusedAck(w *core.Scratch) *wire.Ack {
 	a, ok := w.More.(*wire.Ack)
 	if !ok {
@@ -54,9 +55,8 @@ func reusedAck(w *core.Scratch) *wire.Ack {
 	return a
 }
 
-// sendAck sends an acknowledgement of the signals that the journal has committed. Refusals beyond the limit of one
-// Ack go ahead of the acknowledgement: an agent forgets acknowledged signals, and a refusal after that would name
-// nothing.
+// sendAck tells the agent which results the journal has stored. Refusals beyond the limit of one Ack go ahead of the
+// acknowledgement: an agent forgets acknowledged signals, and a refusal after that would name nothing.
 func (x *session) sendAck(w *core.Scratch) error {
 	a := reusedAck(w)
 	last := a.Last[:0]
@@ -91,8 +91,8 @@ func (x *session) sendMessage(frame []byte, kind string) error {
 	return x.Conn.Write(frame)
 }
 
-// sendRareMessages writes pending messages other than acknowledgements, pings and assignments, such as run requests
-// and refusals. The last message may end the session.
+// sendRareMessages writes the pending messages of rare kinds, such as run requests and refusals. Acknowledgements,
+// pings and assignments are not among them. The last message may end the session.
 func (x *session) sendRareMessages(w *core.Scratch, due core.MessageSet) error {
 	x.Mu.Lock()
 	runs, turns, answers := x.requests.takeUnsent()

@@ -6,8 +6,8 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// frameOutcome is the outcome of one frame, such as kept or malformed, as a label for metrics. Every
-// frame raises exactly one.
+// frameOutcome says what became of a received frame, such as kept or malformed, as a label for metrics. Every frame
+// raises exactly one.
 type frameOutcome uint8
 
 const (
@@ -36,7 +36,8 @@ var outcomeNames = [outcomes]string{
 	"kept", "repeated", "numbers_missing", "malformed", "oversized", "streams", "not_stored", "replaced", "stalled", "confirmed", "bye", "stats", "too_fast", "run_result", "not_requested", "facts", "secrets", "unknown_kind",
 }
 
-// signalDecision is the decision about one signal: admitted, or refused with a code, as a label for metrics.
+// signalDecision is the answer to one result or other signal, such as accepted or refused by a limit. It is a label
+// for metrics.
 type signalDecision uint8
 
 const (
@@ -93,8 +94,8 @@ func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *met
 	return m
 }
 
-// fleetMetrics exports the agents' own statistics as sums over the fleet, because one series per node would be too
-// many. The sums are computed at each scrape.
+// fleetMetrics exports the agents' own statistics as sums over the fleet. One series per node would be too many. The
+// sums are computed at each scrape.
 type fleetMetrics struct{ server *Server }
 
 // Describe sends the descriptions of all metrics.

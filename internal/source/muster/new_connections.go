@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// arrivalLimits limits each machine's connections in the opening phase and its Hello messages, because each Hello
+// arrivalLimits limits, for each machine, the connections that are being opened and the Hello messages. Each Hello
 // costs two journal entries. A fleet that reconnects at once is not slowed, because each machine has limits of its
 // own.
 type arrivalLimits struct {
@@ -31,8 +31,8 @@ const (
 	helloBurst      = 60 * time.Second
 )
 
-// enterOpening counts a connection whose session is being opened, and refuses it if the node has too many. The zero
-// id is not limited.
+// enterOpening counts a connection of a node while its session is being opened, and refuses too many. It counts
+// connections whose session is being opened. The zero id is not limited.
 func (a *arrivalLimits) enterOpening(node uuid.UUID) (leave func(), ok bool) {
 	if node == uuid.Nil {
 		return func() {}, true
@@ -55,8 +55,8 @@ func (a *arrivalLimits) enterOpening(node uuid.UUID) (leave func(), ok bool) {
 	}, true
 }
 
-// countHello counts a Hello of a node and returns how long the node must wait if its Hellos come too often. A
-// positive wait is the time after which the node may send the next Hello.
+// countHello counts a Hello of a node, and returns the wait if its Hellos come too often. A positive wait is the time
+// after which the node may send the next Hello.
 func (a *arrivalLimits) countHello(node model.NodeID, now int64) (wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,13 +83,14 @@ func (a *arrivalLimits) countHello(node model.NodeID, now int64) (wait time.Dura
 	return wait
 }
 
-// machineOrigin identifies a machine and its boot in 16 bytes. Zero: the agent did not send it.
+// machineOrigin identifies a machine and its present boot, by two hashed ids of eight bytes each. Zero: the agent did
+// not send it.
 type machineOrigin struct {
 	machine uint64 // first eight hexadecimal digits of the machine id, then a hash of the whole
 	boot    uint64
 }
 
-// originOf returns the machine and boot that a Hello describes.
+// originOf returns the machine id and boot id in an agent's Hello message.
 func originOf(h *wire.Hello) machineOrigin {
 	o := machineOrigin{boot: hashText(h.BootID)}
 	if h.MachineID != "" {
@@ -102,7 +103,7 @@ func originOf(h *wire.Hello) machineOrigin {
 	return o
 }
 
-// hashText returns a 64-bit hash of a text; an empty text has the hash zero.
+// hashText returns a 64-bit hash of a text. An empty text has the hash zero.
 func hashText(text string) uint64 {
 	if text == "" {
 		return 0
@@ -121,15 +122,15 @@ func (x *session) peer() core.Peer {
 	return p
 }
 
-// takeoverWindow is the time within which a second take-over of a node's session by another connection starts a probe of
-// the older connection. A single take-over is normal: the agent's network was cut.
+// takeoverWindow is the time between two take-overs of a session within which the older connection is probed. A
+// take-over comes from another connection of the node. A single take-over is normal: the agent's network was cut.
 const takeoverWindow = 10 * time.Minute
 
-// refuseClone refuses a machine if another machine with the same identity is connected and answers a probe. It probes
-// the older connection only where a clone is likely: the connections come from different machines or boots, or take
-// over from each other repeatedly (two agents on one machine look the same). A machine that reconnects after a
-// network failure or a crash gets in: at once, or when the connection of its earlier boot has not answered for
-// Limits.Probe.
+// refuseClone refuses a machine if a second machine with the same identity answers a probe. The second machine is
+// already connected. It probes the older connection only where a clone is likely: the connections come from different
+// machines or boots, or take over from each other repeatedly (two agents on one machine look the same). A machine that
+// reconnects after a network failure or a crash gets in: at once, or when the connection of its earlier boot has not
+// answered for Limits.Probe.
 func (s *Server) refuseClone(ctx context.Context, x *session) *wire.Refuse {
 	older := s.registry.Get(x.Node.ID)
 	if older == nil {

@@ -32,7 +32,8 @@ func proxyHeader(t testing.TB, version byte, source string) string {
 	return string(data)
 }
 
-// trustProxies returns a change of Config: connections from these networks must begin with a PROXY header.
+// trustProxies returns a function that adds networks of load balancers to a Config. Connections from these networks
+// must begin with a PROXY header.
 func trustProxies(networks ...string) func(*Config) {
 	return func(c *Config) {
 		for _, n := range networks {
@@ -41,7 +42,7 @@ func trustProxies(networks ...string) func(*Config) {
 	}
 }
 
-// logBuffer holds the server's log; a test may read it concurrently.
+// logBuffer collects the server's log for tests. A test may read it concurrently.
 type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -61,8 +62,8 @@ func (l *logBuffer) countText(text string) int {
 	return strings.Count(l.text.String(), text)
 }
 
-// The PROXY header of a configured load balancer sets the client's address, and a connection without the header is
-// refused. A connection without the expected header is refused, and counted by its cause.
+// The PROXY header of a configured load balancer sets the client's address. A connection without the expected header
+// is refused, and counted by its cause.
 func TestListedBalancersHeaderNamesTheClient(t *testing.T) {
 	const local = "\r\n\r\n\x00\r\nQUIT\n\x20\x00\x00\x00"
 	text := &logBuffer{}
@@ -172,8 +173,8 @@ func TestHealthChecksOfBalancersAreNotLogged(t *testing.T) {
 	}
 }
 
-// TestAgentHasTheAddressOfItsProxyHeader checks that the session of an agent behind a load balancer has the address
-// in its PROXY header.
+// TestAgentHasTheAddressOfItsProxyHeader connects an agent through a load balancer, and expects the agent's address.
+// The address comes from the PROXY header.
 func TestAgentHasTheAddressOfItsProxyHeader(t *testing.T) {
 	h := newTLSServerWith(t, trustProxies("127.0.0.1/32"), nil)
 	id := h.enrolBy("web01", withProxyHeader(proxyHeader(t, 2, "203.0.113.9:4711")))
@@ -211,7 +212,7 @@ func (m *memoryPlan) assignProxies(node model.NodeID, proxies ...model.NodeID) {
 	m.assignments[node] = &a
 }
 
-// outputOf returns the output of a result, or an empty text if it has no output.
+// outputOf returns the output of a result, or an empty text for a result without output.
 func outputOf(s wire.Signal) string {
 	r, err := s.Result()
 	if err != nil {
@@ -220,7 +221,7 @@ func outputOf(s wire.Signal) string {
 	return string(r.Output)
 }
 
-// readJournal returns the journal's results about proxy nodes and the signals of its batches.
+// readJournal returns what the journal has, results about proxy nodes and the signals in batches.
 func (w *testServer) readJournal(t *testing.T) (proxied []wire.Record, own []wire.Signal) {
 	t.Helper()
 	w.journal.mu.Lock()
@@ -240,8 +241,8 @@ func (w *testServer) readJournal(t *testing.T) (proxied []wire.Record, own []wir
 	return proxied, own
 }
 
-// A node may send results about proxy nodes only if its assignment names them. A result about a proxy node is kept
-// once, with that node; its number stays with the sender.
+// A node may send results about a proxy node only if its assignment lists the proxy node. A result about a proxy node
+// is kept once, with that node; its number stays with the sender.
 func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1)

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sessionRequests holds a session's pending requests: ad-hoc runs for the agent, and secrets for which the agent
-// asked. The session's Mu guards them.
+// sessionRequests has the requests between server and agent that are not answered yet. They are ad-hoc runs for the
+// agent, and secrets for which the agent asked. The session's Mu guards them.
 type sessionRequests struct {
 	runs      []wire.Run           // not sent to the agent yet
 	turns     []wire.RoundRobinRun // not sent to the agent yet
@@ -26,14 +26,14 @@ type sessionRequests struct {
 	exchanges int             // number of the agent's requests that are not answered
 }
 
-// takeUnsent returns the messages not yet sent to the agent and clears their lists.
+// takeUnsent returns and removes the requests that wait to be sent to the agent.
 func (r *sessionRequests) takeUnsent() (runs []wire.Run, turns []wire.RoundRobinRun, answers []wire.Exchange) {
 	runs, turns, answers = r.runs, r.turns, r.answers
 	r.runs, r.turns, r.answers = nil, nil, nil
 	return runs, turns, answers
 }
 
-// NewRuns returns a new collection for the ad-hoc runs of one caller. The caller closes them.
+// NewRuns returns a new, empty collection for the ad-hoc runs of one caller. The caller closes them.
 func (s *Server) NewRuns() *core.Runs { return s.runOutput.NewRuns() }
 
 // Ask sends a node's agent the request to run a check or command once (an ad-hoc run). It fails if the node has no
@@ -49,7 +49,7 @@ func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 	return runs.Start(node, &run, x.cancelRun, func(p *core.PendingRun) error { return x.submitRun(p, run) })
 }
 
-// RequestInventory asks a node's agent to collect its inventory now; it returns false if the node has no session here.
+// RequestInventory asks a node's agent to collect its inventory now. It returns false if the node has no session here.
 func (s *Server) RequestInventory(node model.NodeID) bool {
 	x := s.registry.Get(node)
 	if x == nil || s.cfg.Inventories == nil {
@@ -87,7 +87,7 @@ func (x *session) submitRun(p *core.PendingRun, run wire.Run) error {
 	return nil
 }
 
-// cancelRun cancels a pending ad-hoc run, with a message to the agent if the request was already sent.
+// cancelRun cancels a pending ad-hoc run. The agent gets a message if the request was already sent.
 func (x *session) cancelRun(id uint64) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Server) RequestRoundRobinRun(node model.NodeID, g wire.RoundRobinRun) b
 // maxExchanges bounds the unanswered requests of one agent.
 const maxExchanges = 64
 
-// offersSecrets reports whether the agent may request secrets: over mutual TLS only.
+// offersSecrets reports whether the agent may request secrets. It may over mutual TLS only.
 func (x *session) offersSecrets() bool { return x.srv.cfg.Secret != nil && x.proven.Load() }
 
 // offeredFeatures returns the features that Welcome offers to the agent.
@@ -232,7 +232,7 @@ type assetConn struct {
 	proof Proof
 }
 
-// NetConn returns the connection below TLS, for package admission.
+// NetConn returns the TCP connection below TLS, for the connection limits of package admission.
 func (c *assetConn) NetConn() net.Conn { return c.Conn.(*tls.Conn).NetConn() }
 
 // assetConnKey is the context key under which a request finds its connection for archives.
@@ -249,7 +249,7 @@ func (s *Server) assetServer() *http.Server {
 	}
 }
 
-// serveAsset answers an agent's HTTP request for an asset archive that its assignment names, from an offset on.
+// serveAsset answers an agent's HTTP request for an asset archive of its assignment. The request may have an offset.
 func (s *Server) serveAsset(w http.ResponseWriter, r *http.Request) {
 	outcome, err := s.sendAsset(w, r)
 	s.metrics.Archives.WithLabelValues(outcome).Inc()
@@ -263,7 +263,7 @@ func (s *Server) serveAsset(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, public.Error(), public.Class.HTTP())
 }
 
-// sendAsset checks a request for an asset archive, sends the archive and returns the outcome for metrics.
+// sendAsset answers an agent's request for an asset archive, and returns the outcome for metrics.
 func (s *Server) sendAsset(w http.ResponseWriter, r *http.Request) (outcome string, err error) {
 	text, ok := strings.CutPrefix(r.URL.Path, wire.AssetPath)
 	sum, bad := model.ParseAssetSum(text)

@@ -34,7 +34,7 @@ func nextAnswer(t *testing.T, r *core.Runs) model.RunAnswer {
 	}
 }
 
-// waitRun waits for the nth ad-hoc run and returns it.
+// waitRun waits for the nth ad-hoc run and returns the run.
 func (a *testAgent) waitRun(n int) wire.Run {
 	a.wait("the run", func() bool { return len(a.runs) >= n })
 	a.mu.Lock()
@@ -136,7 +136,7 @@ func TestClosedRunsAreCancelled(t *testing.T) {
 	}
 }
 
-// The output of runs that nobody fetches is bounded, per run and for all runs together.
+// The output of runs has a limit per run and in total, even if nobody fetches the output.
 func TestRunOutputIsBounded(t *testing.T) {
 	settings := testenv.Value(queue.ParseSettings([]string{"run-output=1MiB"}))(t)
 	w := newTestServer(t, func(c *Config) { c.Queues = queue.NewRegistry(settings) })
@@ -187,7 +187,7 @@ func TestRunOutputIsBounded(t *testing.T) {
 	w.checkOutcomes()
 }
 
-// waitAnswers waits until the server has handled n messages with output or results of ad-hoc runs.
+// waitAnswers waits until the server has handled n messages about ad-hoc runs. They have output or results.
 func (a *testAgent) waitAnswers(w *testServer, n float64) {
 	a.t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -202,8 +202,8 @@ func (a *testAgent) waitAnswers(w *testServer, n float64) {
 	}
 }
 
-// TestAgentGetsSecretsOfItsAssignmentOnly checks that an agent gets the secrets of its assignment's checks, and none
-// without a proven identity.
+// TestAgentGetsSecretsOfItsAssignmentOnly expects an agent to get only the secrets of its checks. Without a proven
+// identity it gets none.
 func TestAgentGetsSecretsOfItsAssignmentOnly(t *testing.T) {
 	asked := make(chan string, 8)
 	w := newTestServer(t, func(c *Config) {

@@ -48,7 +48,7 @@ type Server struct {
 	records sync.Pool // *core.Record
 }
 
-// New checks the configuration and registers the metrics. No goroutine runs before Run.
+// New returns a server for agents, after a check of its configuration. No goroutine runs before Run.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -76,10 +76,11 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// monotonicNs returns the nanoseconds since the server's creation, never zero and independent of the wall clock.
+// monotonicNs returns the nanoseconds since the server's creation. It is never zero, and the wall clock does not
+// matter.
 func (s *Server) monotonicNs() int64 { return 1 + int64(s.cfg.Now().Sub(s.started)) }
 
-// pushWriters write assignments: few, because encoding them takes a processor.
+// pushWriters is the number of goroutines that write assignments. It is small, because encoding takes a processor.
 const pushWriters = 2
 
 // Run starts the writers, monitors sessions and queues until ctx ends, and then closes every session. Drain first for
@@ -98,7 +99,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// changedRetry spreads the new sessions after a change of limits: a namespace does not reconnect within one second.
+// changedRetry spreads a namespace's new sessions after a change of limits, over more than one second.
 const changedRetry = 6 * time.Second
 
 // watchSession pings the agent of a silent session and closes the session if no answer comes. A session whose reader
@@ -118,8 +119,8 @@ func (s *Server) watchSession(x *session, now int64) {
 	}
 }
 
-// Drain ends all sessions with the request to reconnect after about the duration retry, and refuses new sessions. It
-// returns when all sessions have ended and their marks are in the journal, or ctx ends.
+// Drain asks all agents to reconnect later, and ends their sessions. The time is about the duration retry. New
+// sessions are refused. It returns when all sessions have ended and their marks are in the journal, or ctx ends.
 func (s *Server) Drain(ctx context.Context, retry time.Duration) {
 	s.drainRetry.Store(max(1, retry.Milliseconds()))
 	s.registry.ForEach(func(x *session) { s.pushes.Add(x, dueBye) })
@@ -134,7 +135,8 @@ func (s *Server) Drain(ctx context.Context, retry time.Duration) {
 	}
 }
 
-// Disconnect ends the session of a node, because the node was revoked or deleted or its keepalive or limits changed.
+// Disconnect ends the session of a node with a reason for the agent. Reasons are that the node was revoked or deleted,
+// or that its keepalive or limits changed.
 func (s *Server) Disconnect(node model.NodeID, code, sentence string) {
 	if x := s.registry.Get(node); x != nil {
 		x.refuse(s.newRefusal(code, sentence, time.Second))
@@ -160,13 +162,13 @@ func (s *Server) Limiter() *core.Limiter { return &s.limiter }
 // Pressures returns the resources that slow senders down, shared by all sources.
 func (s *Server) Pressures() *core.Pressures { return &s.pressures }
 
-// Admission returns the limit of connections, shared by all listeners.
+// Admission returns the limit on the number of open connections, which all listeners share.
 func (s *Server) Admission() *admission.Admission { return s.admission }
 
-// Archives returns the opener of asset archives for agents of all sources.
+// Archives returns what opens asset archives for agents of all sources.
 func (s *Server) Archives() *core.Archives { return s.archives }
 
-// Connected reports whether the node has a session on this server.
+// Connected reports whether the node has a session on the server.
 func (s *Server) Connected(node model.NodeID) bool { return s.registry.Get(node) != nil }
 
 // Sessions returns the number of sessions.
@@ -177,7 +179,8 @@ func (s *Server) jitterMs(d time.Duration) uint32 {
 	return uint32(float64(d.Milliseconds()) * (0.5 + s.cfg.Rand()))
 }
 
-// reassign wakes the writers of the sessions whose assignment has changed, and ends the sessions of deleted nodes.
+// reassign wakes the writer goroutine of each session whose agent has a changed assignment. It ends the sessions of
+// deleted nodes.
 func (s *Server) reassign(changed directory.Change) {
 	for _, node := range changed.Assignments {
 		x := s.registry.Get(node)
@@ -213,12 +216,14 @@ type lostSessions struct {
 	reported bool // the present loss of sessions was reported
 }
 
-// configure sets how many lost sessions within which time are a sudden loss, and the function that reports it.
+// configure sets how many sessions must end within which time to count as a sudden loss. It also sets the function for
+// the report.
 func (w *lostSessions) configure(l *Limits, report func(SessionLoss)) {
 	w.window, w.share, w.least, w.report = l.ShedWindow, l.ShedShare, l.ShedLeast, report
 }
 
-// addEndedSession counts a session that broke off without a Bye message, and reports a sudden loss of many sessions.
+// addEndedSession counts a session that ended without a goodbye, and reports when many end at once. The announcement
+// is a Bye message.
 func (w *lostSessions) addEndedSession(now int64, remaining int) {
 	w.mu.Lock()
 	index := now / (int64(w.window) / int64(len(w.slots)))
@@ -252,7 +257,7 @@ type helloFields struct {
 	skew    time.Duration // of the machine's clock; positive: ahead of the server's
 }
 
-// helloFieldsOf extracts the fields of a Hello that the session keeps.
+// helloFieldsOf returns the fields of a Hello message that the server keeps during the session.
 func helloFieldsOf(hello *wire.Hello, now time.Time) helloFields {
 	h := helloFields{version: unique.Make(hello.Version), refuses: unique.Make(strings.Join(hello.Restrictions, "\n")), kinds: definitionKindsOf(hello.Features), origin: originOf(hello)}
 	if hello.ClockUnixMs != 0 {
@@ -261,8 +266,8 @@ func helloFieldsOf(hello *wire.Hello, now time.Time) helloFields {
 	return h
 }
 
-// refusesRun returns the reason why the agent refuses an ad-hoc run, as its Hello announced, or an empty text if it
-// accepts the run.
+// refusesRun returns the reason why the agent refuses an ad-hoc run, from its Hello message. It is an empty text if
+// the agent accepts the run.
 func (h *helloFields) refusesRun(run *wire.Run) string {
 	refuses := strings.Split(h.refuses.Value(), "\n")
 	switch {
@@ -305,7 +310,7 @@ func (x *session) storeAgentStats(body []byte) frameOutcome {
 	return agentStats
 }
 
-// Agent describes the connected agent of a node; ok is false without a session.
+// Agent describes the connected agent of a node. ok is false without a session.
 func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	x := s.registry.Get(node)
 	if x == nil {

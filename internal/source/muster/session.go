@@ -42,8 +42,8 @@ type session struct {
 	assignment sentAssignment
 }
 
-// sessionStream holds the last appended and the last acknowledged number of one stream (numbered sequence of
-// results). The reader owns last; Mu guards the rest.
+// sessionStream has the newest written and the newest acknowledged number of one sequence of results. The reader owns
+// last; Mu guards the rest.
 type sessionStream struct {
 	wire.StreamKey
 	last  uint64 // last number that was appended to the journal
@@ -53,15 +53,15 @@ type sessionStream struct {
 
 const maxStreams = 16 // streams of one session: two lanes of the present spool and of deleted spools
 
-// sessionClosing holds the Refuse message to send before a session closes, and whether the agent has announced its end
-// by Bye.
+// sessionClosing records how a session ends. It has the last message (Refuse), and whether the agent has announced its
+// end by Bye.
 type sessionClosing struct {
 	clean   bool         // the agent said Bye
 	refusal *wire.Refuse // the last message of the session; nil: none
 	written bool         // the refusal was sent, or could not be; signals Window.Changed
 }
 
-// sentAssignment records which assignment the server has sent and which one the agent has confirmed.
+// sentAssignment records the assignment that the server has sent, and the agent's confirmation.
 type sentAssignment struct {
 	sent        *directory.Assignment    // named by Hello or sent; nil: unknown, so the next one is sent whole
 	unconfirmed int                      // sent and not answered by AssignmentStatus yet
@@ -69,7 +69,7 @@ type sentAssignment struct {
 	refused     []wire.RefusedDefinition // definitions that the agent refused in its last AssignmentStatus
 }
 
-// ServeConn serves an agent's connection by the Muster protocol until it ends. It returns when the session is open,
+// ServeConn opens a session of the Muster protocol for an agent's connection. It returns when the session is open,
 // whose reader goes on, or refused.
 func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 	_ = nc.SetDeadline(time.Now().Add(s.cfg.Limits.Handshake)) // deadlines of connections use the real clock, not Config.Now
@@ -106,7 +106,7 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 	go s.life.Read(x.Conn, x)
 }
 
-// tooManyConnsAnswer comes before WebSocket: connections of a node beyond the limit are not read.
+// tooManyConnsAnswer is the HTTP answer to connections of a node beyond the limit.
 const tooManyConnsAnswer = "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 56\r\n\r\n" +
 	"too many connections of this node are opening sessions.\n"
 
@@ -140,7 +140,7 @@ func (x *session) Message() (cause string) {
 	return ""
 }
 
-// ReadFailed returns the cause of a read error, and sends the reason to an agent that broke the protocol.
+// ReadFailed returns the cause of a read error. It sends the reason to an agent that broke the protocol.
 func (x *session) ReadFailed(err error) string {
 	cause := core.ReadCause(err)
 	if cause == "too_large" || cause == "websocket" {
@@ -185,7 +185,7 @@ func (x *session) End(cause string) {
 	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.Mark(wire.SessionMark{Clean: clean})})
 }
 
-// closeAfterRefusal waits until a writer has sent the Refuse message or failed to, then closes the connection.
+// closeAfterRefusal closes the connection after a writer has sent the Refuse message, or failed to.
 func (x *session) closeAfterRefusal() {
 	defer context.AfterFunc(x.srv.life.Base, func() { x.Conn.Close() })()
 	x.Mu.Lock()
@@ -249,11 +249,11 @@ func (x *session) handleFrame(frame []byte) frameOutcome {
 	return unknownKind
 }
 
-// staleFor is how long after a stall a frame may come that waited during the stall.
+// staleFor is the time after a pause of the server in which late frames may still arrive.
 const staleFor = 10 * time.Second
 
-// isStale reports whether a frame may have waited in the connection while the server's process was paused, so that
-// its age is unknown. The agent sends it again in another session.
+// isStale reports whether a message may have waited unread while the server's process was stopped. The age of such a
+// frame is unknown. The agent sends it again in another session.
 func (x *session) isStale() bool {
 	if x.srv.cfg.Stalled == nil {
 		return false
@@ -273,7 +273,7 @@ func (x *session) recordFacts(hello *wire.Hello) {
 	}
 }
 
-// endForViolation ends the session of an agent that violates the protocol and sends the reason to the agent. It may return
+// endForViolation ends the session of an agent that violates the protocol. The agent gets the reason. It may return
 // later, perhaps with another version.
 func (x *session) endForViolation(out frameOutcome, sentence string) frameOutcome {
 	x.refuse(&wire.Refuse{Code: outcomeNames[out], Message: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
@@ -281,22 +281,23 @@ func (x *session) endForViolation(out frameOutcome, sentence string) frameOutcom
 	return out
 }
 
-// refuse ends the session: a writer sends the Refuse message r, then the reader closes the connection.
+// refuse ends the session with a Refuse message. A writer sends the message r, then the reader closes the connection.
 func (x *session) refuse(r *wire.Refuse) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	x.refuseLocked(r)
 }
 
-// refuseLocked ends the session like refuse; the caller holds Mu.
+// refuseLocked ends the session with a Refuse message, like refuse, for callers that hold the lock. The caller holds
+// Mu.
 func (x *session) refuseLocked(r *wire.Refuse) {
 	x.EndLocked()
 	x.closing.refusal = cmp.Or(x.closing.refusal, r)
 	x.srv.pushes.AddLocked(x, dueRefuse)
 }
 
-// newStallRefusal returns the Refuse message after a pause of the server's process: the agent then sends its
-// results again.
+// newStallRefusal returns the message that ends a session after a pause of the server's process. The agent then sends
+// its results again.
 func (s *Server) newStallRefusal() *wire.Refuse {
 	return s.newRefusal(outcomeNames[serverStalled], "the server was paused: send the results again with their present age", 2*time.Second)
 }

@@ -28,8 +28,7 @@ import (
 // TestMain runs the tests and fails if a goroutine is left over.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A session sends the assignment and acknowledges batches, and the next session continues after the last sequence
-// number.
+// A session sends the assignment and acknowledges batches. The next session continues after the last sequence number.
 func TestSessionAcknowledgesBatches(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1, 2)
@@ -63,7 +62,7 @@ func TestSessionAcknowledgesBatches(t *testing.T) {
 	w.checkOutcomes()
 }
 
-// A batch is acknowledged only after the journal has committed it.
+// A batch is acknowledged only after its commit in the journal.
 func TestAcknowledgementFollowsTheCommit(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -123,8 +122,8 @@ func TestRepeatedBatchIsAcknowledgedAndStoredOnce(t *testing.T) {
 	}
 }
 
-// TestGapReplacesMissingNumbers sends a message about results that the agent's spool dropped (a gap) and expects
-// their numbers to be acknowledged.
+// TestGapReplacesMissingNumbers sends a report about dropped results, and expects the server to acknowledge the
+// numbers of the results. The report is called a gap.
 func TestGapReplacesMissingNumbers(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -133,13 +132,13 @@ func TestGapReplacesMissingNumbers(t *testing.T) {
 	a.waitAck(101)
 }
 
-// sendRaw sends bytes as one message.
+// sendRaw sends bytes to the server as one message of the agent.
 func sendRaw(a *testAgent, message []byte) {
 	a.t.Helper()
 	testenv.NoError(a.t, a.SendFrame(wire.StreamKey{}, 0, append(make([]byte, wsconn.Headroom), message...)))
 }
 
-// The server answers each invalid Hello with a refusal that has the code of the fault, such as unknown or retired.
+// The server answers each invalid Hello with a refusal code, such as unknown or retired.
 func TestHelloIsRefusedWithACode(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.Sessions = 1 })
 	known := w.addNode(1, 1)
@@ -209,8 +208,8 @@ func TestNewerSessionReplacesTheOlder(t *testing.T) {
 	}
 }
 
-// TestSignalsAreRefusedByNumber sends a batch with invalid signals and expects only these to be refused, each by
-// sequence number and code.
+// TestSignalsAreRefusedByNumber sends a batch with valid and invalid results, and expects refusals with the invalid
+// results' sequence numbers. Each refusal has sequence number and code.
 func TestSignalsAreRefusedByNumber(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.OutputBytes = 20 })
 	w.journal.admit = func(_ model.NodeID, c *model.CheckDefinition) (string, string) {
@@ -247,7 +246,8 @@ func TestSignalsAreRefusedByNumber(t *testing.T) {
 	a.waitAck(7)
 }
 
-// A signal that cannot be decoded is refused, and the other signals of its batch are stored.
+// A result that cannot be decoded is refused by itself, and all others of its batch are kept. The other signals of its
+// batch are stored.
 func TestMalformedSignalIsRefusedAlone(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -268,9 +268,9 @@ func TestMalformedSignalIsRefusedAlone(t *testing.T) {
 	}
 }
 
-// TestRefusalsComeBeforeTheirAcknowledgement checks that refusals which do not fit into one Ack are sent in further
-// Acks before their batches are acknowledged. The agent gets each before its number is acknowledged, and the session
-// goes on.
+// TestRefusalsComeBeforeTheirAcknowledgement sends very many invalid results, and expects every refusal before its
+// acknowledgement. Refusals that do not fit into one Ack come in further Acks. The agent gets each before its number
+// is acknowledged, and the session goes on.
 func TestRefusalsComeBeforeTheirAcknowledgement(t *testing.T) {
 	for _, c := range []struct{ batches, each int }{{3, wire.MaxSignals}, {15, 100}} {
 		w := newTestServer(t, nil)
@@ -292,7 +292,7 @@ func TestRefusalsComeBeforeTheirAcknowledgement(t *testing.T) {
 	}
 }
 
-// A session reads no more messages while the allowed number of bytes waits for a commit in the journal.
+// A session stops reading while too many bytes wait for a commit in the journal.
 func TestUnacknowledgedBytesStopTheReader(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.UnackedBytes = 1000 })
 	a := w.openAgent(w.addNode(1, 1))
@@ -346,8 +346,8 @@ func TestRateLimitDelaysOnlyItsNamespace(t *testing.T) {
 	}
 }
 
-// TestChangedOutputLimitStartsANewSession checks that a changed output limit ends the session, because Welcome
-// announced the old one. It counts as no sudden loss of sessions.
+// TestChangedOutputLimitStartsANewSession changes the output limit, and expects the end of the session. The message
+// Welcome announced the old limit. It counts as no sudden loss of sessions.
 func TestChangedOutputLimitStartsANewSession(t *testing.T) {
 	shed := make(chan SessionLoss, 1)
 	w := newTestServer(t, func(c *Config) {
@@ -380,7 +380,7 @@ func TestChangedOutputLimitStartsANewSession(t *testing.T) {
 	}
 }
 
-// Drain ends every session, and each agent gets the time at which it may reconnect.
+// Drain ends every session, and tells each agent when to connect again.
 func TestDrainEndsSessionsWithARetryTime(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
@@ -466,8 +466,8 @@ func TestDeadSessionsAreClosed(t *testing.T) {
 	a.waitAck(1)
 }
 
-// An agent with newer acknowledgements or a newer assignment than the server's is reported, as a sign that the
-// server's data is an old backup. Agents that know another incarnation of the journal show nothing about this one.
+// An agent with newer data than the server is reported, as a sign of an old backup. It has newer acknowledgements or a
+// newer assignment than the server. Agents that know another incarnation of the journal show nothing about this one.
 func TestAgentAheadOfTheServerIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -526,14 +526,16 @@ func TestWelcomeIsTheFirstMessage(t *testing.T) {
 	}
 }
 
-// halfOpenConn simulates a connection to a crashed machine: after cut is closed, it receives nothing more.
+// halfOpenConn simulates the server's connection to a machine that has crashed. After cut is closed, it receives
+// nothing more.
 type halfOpenConn struct {
 	net.Conn
 	cut, closed chan struct{}
 	once        sync.Once
 }
 
-// Read reads from the connection; after cut is closed, it receives nothing until Close.
+// Read reads from the connection, until the simulated crash makes the connection silent. After cut is closed, it
+// receives nothing until Close.
 func (d *halfOpenConn) Read(b []byte) (int, error) {
 	n, err := d.Conn.Read(b)
 	select {
@@ -551,7 +553,7 @@ func (d *halfOpenConn) Close() error {
 	return d.Conn.Close()
 }
 
-// withOrigin returns a function that gives a test agent this machine id and boot id.
+// withOrigin returns a function that sets the machine id and boot id in an agent's Hello.
 func withOrigin(machine, boot string, cut chan struct{}) func(*link.Config, *wire.Hello) {
 	return func(c *link.Config, h *wire.Hello) {
 		h.MachineID, h.BootID = machine, boot
@@ -569,7 +571,8 @@ const (
 	machineB = "77ab12cdbbbbbbbbbbbbbbbbbbbbbbbb"
 )
 
-// cloneServer is a test server that records refused clones: machines whose identity another connected machine has.
+// cloneServer is a test server that records refused clones. A clone is a machine with the identity of another
+// connected machine.
 type cloneServer struct {
 	*testServer
 	mu       sync.Mutex
@@ -626,8 +629,9 @@ func TestCloneIsRefused(t *testing.T) {
 	}
 }
 
-// TestSecondTakeoverOfOneOriginIsRefused expects a second agent with the same machine id and boot id to replace the first
-// one's session once, and the next replacement to be refused as a clone. The next one is refused while the other lives.
+// TestSecondTakeoverOfOneOriginIsRefused connects three agents with one machine id in turn, and expects the third to
+// be refused. The boot id is also the same. The first take-over succeeds, the next is refused as a clone. The next one
+// is refused while the other lives.
 func TestSecondTakeoverOfOneOriginIsRefused(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	uid := w.addNode(1, 1)
@@ -652,8 +656,8 @@ func TestSecondTakeoverOfOneOriginIsRefused(t *testing.T) {
 	third.waitAck(2)
 }
 
-// TestCrashedMachineReconnects checks that a machine that crashed or lost its network is admitted when its old
-// connection answers no probe. It is no clone.
+// TestCrashedMachineReconnects reconnects a crashed machine, and expects a session, because the old connection answers
+// no probe. A machine that lost its network is treated alike. It is no clone.
 func TestCrashedMachineReconnects(t *testing.T) {
 	for name, boot := range map[string]string{"rebooted": "boot2", "cut again": "boot1"} {
 		t.Run(name, func(t *testing.T) {
@@ -679,8 +683,8 @@ func TestCrashedMachineReconnects(t *testing.T) {
 	}
 }
 
-// TestSecondConnectionDuringAProbeHasToRetry checks that a second new connection of a node must retry later while the
-// first waits for the ping of the old session.
+// TestSecondConnectionDuringAProbeHasToRetry opens two new connections of a node, and expects the second to retry
+// later. The first waits for the ping of the old session.
 func TestSecondConnectionDuringAProbeHasToRetry(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	uid := w.addNode(1, 1)
@@ -711,8 +715,8 @@ func TestSecondConnectionDuringAProbeHasToRetry(t *testing.T) {
 	}
 }
 
-// Agents that reconnect while their old connections still look open are admitted at once, without a wait for pings on
-// the old ones.
+// Agents may reconnect at once while their old connections still look open. They do not wait for pings on the old
+// connections.
 func TestFleetReconnectsWithoutProbes(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	var wg sync.WaitGroup
@@ -754,8 +758,8 @@ func TestMachinesAndBootsHaveDifferentOrigins(t *testing.T) {
 	}
 }
 
-// TestStatisticsOfAgentsAreSummed checks that an agent's statistics are available during its session, and that the
-// metrics sum them over the fleet.
+// TestStatisticsOfAgentsAreSummed sends statistics of agents, and expects their sums over the fleet in the metrics. An
+// agent's own statistics are available during its session.
 func TestStatisticsOfAgentsAreSummed(t *testing.T) {
 	w := newTestServer(t, nil)
 	node := w.addNode(1, 1)
@@ -816,8 +820,8 @@ muster_agents_reporting 2
 	}
 }
 
-// TestForksPerMinuteCountFromTheLastReport checks that forks per minute are counted since the last report, or since
-// the agent's start.
+// TestForksPerMinuteCountFromTheLastReport expects forks per minute to count since the agent's last report. Without a
+// report they count since the agent's start.
 func TestForksPerMinuteCountFromTheLastReport(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.openAgent(w.addNode(1, 1))

@@ -54,7 +54,7 @@ func (m *memoryTokens) Find(_ context.Context, id string) (pki.JoinToken, error)
 // NodeOfKey returns false, because no key belongs to a node yet.
 func (h *tlsServer) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
 
-// RefuseKey accepts every key.
+// RefuseKey returns nil, because the test refuses no machine's key.
 func (h *tlsServer) RefuseKey(string) error { return nil }
 
 // UnknownNode returns false, because the test server never loses a node.
@@ -105,7 +105,8 @@ func newTLSServerWith(t *testing.T, change func(*Config), log *slog.Logger) *tls
 // enrol enrols a machine with a join token and returns its identity.
 func (h *tlsServer) enrol(name string) *pki.Identity { h.t.Helper(); return h.enrolBy(name, nil) }
 
-// enrolBy enrols a machine over connections that the function dial opens, and returns the machine's identity.
+// enrolBy enrols a machine over given connections, and returns the machine's identity. The function dial opens the
+// connections.
 func (h *tlsServer) enrolBy(name string, dial func(context.Context, string, string) (net.Conn, error)) *pki.Identity {
 	h.t.Helper()
 	token, keep, err := h.authority.NewToken([]string{h.tls}, pki.JoinToken{Namespace: "default"})
@@ -128,8 +129,8 @@ func (h *tlsServer) openWith(id *pki.Identity, node uuid.UUID, config *tls.Confi
 	return h.openSession(node, func(c *link.Config, _ *wire.Hello) { c.TLS, c.ServerKey = config, id.ServerKey })
 }
 
-// TestPeoplesHandshakesDoNotWaitForAgents checks that a user's request is served while agents wait for their turn to
-// do a TLS handshake.
+// TestPeoplesHandshakesDoNotWaitForAgents sends a user's request while agents wait for TLS handshakes, and expects an
+// answer.
 func TestPeoplesHandshakesDoNotWaitForAgents(t *testing.T) {
 	h := newTLSServer(t)
 	id := h.enrol("web01")
@@ -157,7 +158,7 @@ func TestPeoplesHandshakesDoNotWaitForAgents(t *testing.T) {
 	testenv.NoError(t, <-opened)
 }
 
-// An agent can open a session over TLS with the certificate that it got at enrolment.
+// An agent opens a session over TLS with the certificate from its enrolment.
 func TestEnrolledAgentOpensASession(t *testing.T) {
 	h := newTLSServer(t)
 	id := h.enrol("web01")
@@ -310,8 +311,8 @@ func TestForgedAssignmentIsRefused(t *testing.T) {
 	}
 }
 
-// TestNamesMissingInTheCertificateAreLoggedOnce checks that a requested server name missing in the certificate is
-// counted each time and logged once with the setting that adds it. Invalid names are not logged.
+// TestNamesMissingInTheCertificateAreLoggedOnce requests names that the certificate lacks, and expects a count and one
+// log line. Each request is counted. The line has the setting that adds the name. Invalid names are not logged.
 func TestNamesMissingInTheCertificateAreLoggedOnce(t *testing.T) {
 	text := &logBuffer{}
 	h := newTLSServerWith(t, nil, slog.New(slog.NewTextHandler(text, nil)))

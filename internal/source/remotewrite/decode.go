@@ -26,7 +26,8 @@ type requestReader struct {
 	key    []byte             // memory of labelKey
 }
 
-// Numbers of fields. docs: prometheus/prompb/remote.proto, types.proto and io/prometheus/write/v2/types.proto.
+// Numbers of protobuf fields. docs: prometheus/prompb/remote.proto, types.proto and
+// io/prometheus/write/v2/types.proto.
 const (
 	request1Series   = 1
 	request1Metadata = 3
@@ -42,7 +43,7 @@ const (
 	sampleUnixMs  = 2
 )
 
-// Tags of fields with bytes: the number and the type of the field.
+// Tags of protobuf fields with bytes, made of the number and the type of the field.
 const (
 	tagSeriesLabel = seriesLabels<<3 | byte(protowire.BytesType)
 	tagLabelName   = labelName<<3 | byte(protowire.BytesType)
@@ -51,7 +52,7 @@ const (
 
 var errMalformed = errors.New("the body is no valid protobuf message of remote write")
 
-// reset starts reading another request body, and reads its table of symbols if it has version 2.
+// reset makes the reader start on the body of a new request. In version 2 it first reads the body's table of symbols.
 func (r *requestReader) reset(version2 bool, body []byte) error {
 	*r = requestReader{version2: version2, body: body, symbols: r.symbols[:0], samples: r.samples[:0], labels: r.labels[:0], key: r.key[:0]}
 	if !version2 {
@@ -69,7 +70,7 @@ func (r *requestReader) reset(version2 bool, body []byte) error {
 	return nil
 }
 
-// next reads the next series; it returns false at the end of the request or after an error (err).
+// next reads the next series of the request. It returns false at the end or after an error (err).
 func (r *requestReader) next() bool {
 	for len(r.body) > 0 && r.err == nil {
 		number, content, n := readField(r.body)
@@ -113,8 +114,8 @@ func (r *requestReader) readSeries(b []byte) {
 	}
 }
 
-// addEncoded adds the encoded labels of a part of the body to those of the series being read. Adjacent parts of the
-// body are not copied. Each series has its own copy, because blocks keep its texts.
+// addEncoded adds a part of the request body to the encoded labels of the current series. Adjacent parts of the body
+// are not copied. Each series has its own copy, because blocks keep its texts.
 func (r *requestReader) addEncoded(part []byte) {
 	n := len(r.encoded)
 	switch {
@@ -145,7 +146,8 @@ func (r *requestReader) decodeLabels() []wire.SeriesLabel {
 	return r.labels
 }
 
-// appendLabels decodes labels from fields of version 1 and appends them to a list; ok is false if they are malformed.
+// appendLabels decodes the labels of a version 1 series and appends the labels to a list. ok is false for malformed
+// labels.
 func appendLabels(list []wire.SeriesLabel, fields []byte) (_ []wire.SeriesLabel, ok bool) {
 	for len(fields) > 0 {
 		_, label, n := readField(fields)
@@ -171,8 +173,7 @@ func appendLabels(list []wire.SeriesLabel, fields []byte) (_ []wire.SeriesLabel,
 	return list, true
 }
 
-// symbol reads a number from a label of version 2, and returns the text with this number in the request's table of
-// symbols.
+// symbol decodes a number in a version 2 label, and returns the numbered text from the request's table.
 func (r *requestReader) symbol(b *[]byte) string {
 	number, n := protowire.ConsumeVarint(*b)
 	if n < 0 || number >= uint64(len(r.symbols)) {
@@ -183,11 +184,11 @@ func (r *requestReader) symbol(b *[]byte) string {
 	return r.symbols[number]
 }
 
-// maxKey bounds the key of a series, in bytes: a short number may stand for a long symbol.
+// maxKey limits the key of a series, in bytes. A short number in a request may stand for a long symbol.
 const maxKey = 4096
 
-// labelKey returns the labels of the series being read, encoded as fields of version 1; ok is false if they are too
-// long or malformed. The key is valid until the next call.
+// labelKey returns the encoded labels of the present series, as the key of the cache. ok is false if they are too long
+// or malformed. The key is valid until the next call.
 func (r *requestReader) labelKey() (key []byte, ok bool) {
 	if !r.version2 {
 		return r.encoded, len(r.encoded) <= maxKey
@@ -241,8 +242,8 @@ func (r *requestReader) readSample(b []byte) {
 	r.samples = append(r.samples, s)
 }
 
-// readField reads one protobuf field: it returns the field's number, its content (nil for a number) and its size in
-// bytes; a negative size means that the field is malformed.
+// readField reads one protobuf field, and returns its number, content and size in bytes. The content is nil for a
+// number. A negative size means that the field is malformed.
 func readField(b []byte) (number protowire.Number, content []byte, n int) {
 	number, kind, tag := protowire.ConsumeTag(b)
 	if tag < 0 {
@@ -259,5 +260,5 @@ func readField(b []byte) (number protowire.Number, content []byte, n int) {
 	return number, content, tag + n
 }
 
-// text converts bytes to a string without a copy; the bytes must not change afterwards.
+// text converts bytes to a string without a copy. The bytes must not change afterwards.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

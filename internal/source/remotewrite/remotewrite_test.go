@@ -81,7 +81,7 @@ func (s *testServer) LoginProgram(context.Context, string, string, string, acces
 	return access.Program{}, model.Errorf(model.Unauthenticated, "wrong password")
 }
 
-// Append stores copies of the entries in memory and commits them at once.
+// Append stores copies of the entries in memory and commits all at once.
 func (s *testServer) Append(_ context.Context, entries ...journal.Entry) error {
 	for _, e := range entries {
 		if s.err == nil {
@@ -94,7 +94,7 @@ func (s *testServer) Append(_ context.Context, entries ...journal.Entry) error {
 	return nil
 }
 
-// journaled returns the samples in the journal as text: series and samples in the order of time.
+// journaled returns the samples in the journal as text, with their series, in the order of time.
 func (s *testServer) journaled(t testing.TB) (list []string) {
 	for _, e := range s.entries {
 		var r wire.Record
@@ -128,7 +128,7 @@ func (s *testServer) post(path, contentType, token string, body []byte) (http.He
 	return header, s.Serve(header, r, "192.0.2.1")
 }
 
-// series is a series that a test sends in a request: its labels and samples.
+// series is a series in a test's request, with its labels and samples.
 type series struct {
 	labels  []string // names and values in turn
 	samples []wire.Sample
@@ -166,7 +166,7 @@ func encode(t testing.TB, version2 bool, list []series) []byte {
 	return testenv.Value(r.Marshal())(t)
 }
 
-// TestSamplesBecomeRecords writes samples in both versions and expects them in the journal with the namespace of the path.
+// TestSamplesBecomeRecords sends samples in both versions, and expects journal records with the namespace of the path.
 func TestSamplesBecomeRecords(t *testing.T) {
 	list := []series{
 		{[]string{"__name__", "up", "job", "node", "namespace", "kube-system"}, []wire.Sample{{Ms: now.UnixMilli(), Value: 1}, {Ms: now.UnixMilli() + 1, Value: math.Float64frombits(0x7ff0000000000002)}}},
@@ -190,7 +190,8 @@ func TestSamplesBecomeRecords(t *testing.T) {
 	}
 }
 
-// TestWrongRequestsAreRefused sends requests that are refused whole or in part, and compares class, reason and kept samples.
+// TestWrongRequestsAreRefused sends wrong requests, and compares class, reason and stored samples. They are refused
+// whole or in part.
 func TestWrongRequestsAreRefused(t *testing.T) {
 	at := now.UnixMilli()
 	one := func(ms int64, labels ...string) []byte {
@@ -254,8 +255,8 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// TestSenderLeavesPlaces begins more requests of one token than it may have, all slow, and expects a further one to be refused, and one of a
-// user to be answered.
+// TestSenderLeavesPlaces sends too many slow requests with one token, and expects places for senders with other
+// tokens. A request with a second token is answered.
 func TestSenderLeavesPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -283,7 +284,8 @@ func TestSenderLeavesPlaces(t *testing.T) {
 	})
 }
 
-// TestSpellingOfCredentialsIsNoSender expects one sender behind all spellings of a user's credentials, and one for each token.
+// TestSpellingOfCredentialsIsNoSender expects different spellings of one user's credentials to count as one sender.
+// Each token is a sender of its own.
 func TestSpellingOfCredentialsIsNoSender(t *testing.T) {
 	keys := map[string]bool{}
 	for _, header := range []string{"Basic cHJvbTpw", "basic cHJvbTpw", "BASIC cHJvbTpw", "Bearer a", "Bearer  a ", "Bearer b"} {
@@ -296,8 +298,9 @@ func TestSpellingOfCredentialsIsNoSender(t *testing.T) {
 	}
 }
 
-// TestSamplesWaitWhileTheJournalFills expects that samples wait while the journal's queue is more than a quarter full, and that
-// their sender is asked to send them again when it is more than half full. Their namespace pays only for samples that are not refused.
+// TestSamplesWaitWhileTheJournalFills sends samples to a full journal queue, and expects a wait or a refusal. They
+// wait above a quarter, and above a half the sender is asked to send them again. Their namespace pays only for samples
+// that are not refused.
 func TestSamplesWaitWhileTheJournalFills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -314,8 +317,8 @@ func TestSamplesWaitWhileTheJournalFills(t *testing.T) {
 	})
 }
 
-// TestDecoderAgreesWithPrometheus encodes random requests with Prometheus' own code, and expects the reader to return the
-// same series and samples.
+// TestDecoderAgreesWithPrometheus encodes random requests with Prometheus' own code, and expects equal series and
+// samples after decoding.
 func TestDecoderAgreesWithPrometheus(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var list []series
@@ -350,8 +353,8 @@ func TestDecoderAgreesWithPrometheus(t *testing.T) {
 	})
 }
 
-// TestLabelsBetweenSamples sends series whose labels are scattered between their samples, and expects all samples to
-// keep their labels and a series of many parts to need few allocations.
+// TestLabelsBetweenSamples puts the labels of a series between its samples, and expects every sample to have all
+// labels. A series of many parts needs few allocations.
 func TestLabelsBetweenSamples(t *testing.T) {
 	part := func(x series) []byte { // the encoded fields of one series
 		_, content, _ := readField(encode(t, false, []series{x}))
@@ -379,8 +382,8 @@ func TestLabelsBetweenSamples(t *testing.T) {
 	}
 }
 
-// TestCacheCountsItsMemory caches a series with many empty labels, and expects these to use no memory. It then sends
-// one series many times in a request, and expects the cache to keep to its limit.
+// TestCacheCountsItsMemory caches a series with many empty labels, and expects no memory for empty labels. It then
+// sends one series many times in a request, and expects the cache to keep to its limit.
 func TestCacheCountsItsMemory(t *testing.T) {
 	var r requestReader
 	testenv.NoError(t, r.reset(false, encode(t, false, []series{{labels: slices.Concat([]string{"__name__", "a"}, make([]string, 1000))}})))
@@ -411,8 +414,8 @@ func TestCacheCountsItsMemory(t *testing.T) {
 	}
 }
 
-// TestKnownSeriesAreStoredAlike sends random requests of both versions to two namespaces, each series at least twice,
-// and expects the same records as from a server that has no cache of series.
+// TestKnownSeriesAreStoredAlike sends random requests with a cache of series, and expects the same records as without.
+// Requests have both versions and two namespaces, and each series comes at least twice.
 func TestKnownSeriesAreStoredAlike(t *testing.T) {
 	texts := rapid.SampledFrom([]string{"", "a", "b", "__name__", "job", "namespace", "\xff", strings.Repeat("x", 2049)})
 	rapid.Check(t, func(r *rapid.T) {
@@ -440,8 +443,8 @@ func TestKnownSeriesAreStoredAlike(t *testing.T) {
 	})
 }
 
-// TestFullCacheDropsUnusedSeries fills the cache of series, and expects a sweep to drop only those series that had no
-// sample since the previous sweep.
+// TestFullCacheDropsUnusedSeries fills the cache of series, and expects the removal of unused series. A series is
+// unused without a sample since the previous sweep.
 func TestFullCacheDropsUnusedSeries(t *testing.T) {
 	var c seriesCache
 	key := func(name string) []byte {
@@ -481,8 +484,8 @@ func TestFullCacheDropsUnusedSeries(t *testing.T) {
 	}
 }
 
-// TestSeriesStaysInItsSection expects all series of one target in one section, and series without a target spread over
-// sections.
+// TestSeriesStaysInItsSection expects the journal to keep all series of one monitored target in one partition. Series
+// without a target are spread over sections.
 func TestSeriesStaysInItsSection(t *testing.T) {
 	target := func(name string) []wire.SeriesLabel {
 		return setNamespace([]wire.SeriesLabel{{Name: "__name__", Value: name}, {Name: "job", Value: "node"}, {Name: "instance", Value: "db1:9100"}}, "default")
@@ -499,8 +502,8 @@ func TestSeriesStaysInItsSection(t *testing.T) {
 	}
 }
 
-// FuzzRequest sends random bytes as a request of either version, and expects every accepted sample to be readable from the
-// journal entries.
+// FuzzRequest sends random bytes as a request, and expects every accepted sample in the journal. The request has
+// either version.
 func FuzzRequest(f *testing.F) {
 	list := []series{{[]string{"__name__", "up", "job", "node"}, []wire.Sample{{Ms: now.UnixMilli(), Value: 1}}}}
 	f.Add(false, encode(f, false, list))

@@ -10,13 +10,14 @@ import (
 // sender whose bodies come slowly leaves places for others.
 const maxSenderRequests = 8
 
-// senderShares counts the requests that are handled, by credentials.
+// senderShares counts the requests in progress of each sender, by user or token.
 type senderShares struct {
 	mu       sync.Mutex
 	requests map[string]int
 }
 
-// enter counts a request until leave is called, or returns an error if its sender has too many.
+// enter counts a request of a sender as in progress, and returns a function that ends the count. It returns an error
+// if the sender has too many requests.
 func (s *senderShares) enter(credentials string) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

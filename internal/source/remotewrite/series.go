@@ -21,10 +21,10 @@ const (
 	labelExported  = "exported_namespace" // the label namespace that the sender gave
 )
 
-// blockBytes bounds the samples of one record, beside its last series.
+// blockBytes limits the size of the samples of one record, beside its last series.
 const blockBytes = 256 << 10
 
-// sampleBatch collects the accepted samples of one request, by journal section.
+// sampleBatch collects the accepted samples of one request, separately for each partition of the journal.
 type sampleBatch struct {
 	namespace string
 	limits    *Limits
@@ -72,15 +72,15 @@ func JournalEntries(namespace string, list []SeriesSample, now time.Time) ([]jou
 	return b.entries, nil
 }
 
-// refuse counts refused samples under an outcome, and keeps the first reason for the answer.
+// refuse counts samples as refused for a reason, and keeps the first reason for the answer.
 func (b *sampleBatch) refuse(out outcome, n int, reason string) {
 	if b.refused[out] += n; b.reason == "" {
 		b.reason = reason
 	}
 }
 
-// add adds the samples of a series to the batch, or refuses them. It changes labels. ok is false if the labels are
-// refused.
+// add adds the samples of a series to the batch, or refuses the series. It changes labels. ok is false if the labels
+// are refused.
 func (b *sampleBatch) add(labels []wire.SeriesLabel, samples []wire.Sample) (ok bool) {
 	labels = setNamespace(labels, b.namespace)
 	if reason := b.labelError(labels); reason != "" {
@@ -91,8 +91,8 @@ func (b *sampleBatch) add(labels []wire.SeriesLabel, samples []wire.Sample) (ok 
 	return true
 }
 
-// addStored adds the samples of a series to the batch, with the labels under which the server stores it, and refuses
-// samples whose time is too old or too far ahead.
+// addStored adds the timely samples of a series to the batch, and refuses all others. Others are too old or too far
+// ahead. The labels are those under which the server stores the series.
 func (b *sampleBatch) addStored(section int, labels []wire.SeriesLabel, samples []wire.Sample) {
 	timely := samples[:0]
 	for _, s := range samples {
@@ -129,7 +129,7 @@ func (b *sampleBatch) emptyBlock() *wire.SampleBlock {
 	return new(wire.SampleBlock)
 }
 
-// finish converts the samples that the batch has collected for a section to a journal entry.
+// finish makes one journal entry of the collected samples for a partition of the journal.
 func (b *sampleBatch) finish(section int) {
 	block := b.sections[section]
 	b.block = block.Append(b.block[:0])
@@ -143,7 +143,7 @@ func (b *sampleBatch) finish(section int) {
 	b.idle = append(b.idle, block)
 }
 
-// finishAll converts the samples that the batch has collected to one journal entry per section.
+// finishAll makes one journal entry per partition of the journal from the collected samples.
 func (b *sampleBatch) finishAll() {
 	for section, block := range b.sections {
 		if block != nil {
@@ -152,8 +152,8 @@ func (b *sampleBatch) finishAll() {
 	}
 }
 
-// setNamespace sorts the labels of a series and adds the label of its namespace; a label of this name that the sender gave is
-// renamed. Labels without a value are left out, as in Prometheus.
+// setNamespace sorts the labels of a series, and adds the label with the name of the namespace. If the sender gave a
+// label of that name, it is renamed. Labels without a value are left out, as in Prometheus.
 func setNamespace(labels []wire.SeriesLabel, namespace string) []wire.SeriesLabel {
 	labels = slices.DeleteFunc(labels, func(l wire.SeriesLabel) bool { return l.Value == "" })
 	for i := range labels {
@@ -166,7 +166,7 @@ func setNamespace(labels []wire.SeriesLabel, namespace string) []wire.SeriesLabe
 	return labels
 }
 
-// labelError returns the reason to refuse a series with these sorted labels, or an empty text if they are valid.
+// labelError returns the reason to refuse a series because of its labels, or an empty text. The labels are sorted.
 func (b *sampleBatch) labelError(labels []wire.SeriesLabel) string {
 	if len(labels) > b.limits.Labels {
 		return "a series has too many labels: " + name(labels)
@@ -187,12 +187,12 @@ func (b *sampleBatch) labelError(labels []wire.SeriesLabel) string {
 	return ""
 }
 
-// name returns the metric name in the labels of a series, shortened for messages.
+// name returns the metric name from the labels of a series, shortened for error messages.
 func name(labels []wire.SeriesLabel) string {
 	return model.Truncate(strings.ToValidUTF8(cmp.Or(value(labels, labelMetric), "(no name)"), "\uFFFD"), 200)
 }
 
-// value returns the value of the label with this name, or an empty text if the series has no such label.
+// value returns the value of a series' label, or an empty text for a missing label.
 func value(labels []wire.SeriesLabel, name string) string {
 	for _, l := range labels {
 		if l.Name == name {
@@ -202,8 +202,8 @@ func value(labels []wire.SeriesLabel, name string) string {
 	return ""
 }
 
-// sectionOf returns the journal section for a series, by a hash that never changes: all series of one Prometheus target have
-// the same section.
+// sectionOf returns the journal partition for a series, by a hash that never changes. All series of one Prometheus
+// target have the same section.
 func sectionOf(labels []wire.SeriesLabel) int {
 	var h xxhash.Digest
 	h.Reset()

@@ -12,8 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// knownSeries is a series in the cache: the encoded labels that a sender gives it, and the labels under which the
-// server stores it.
+// knownSeries is a series in the cache, with the sender's encoded labels and the stored labels.
 type knownSeries struct {
 	namespace string
 	key       string             // requestReader.labelKey
@@ -25,14 +24,14 @@ type knownSeries struct {
 // size returns the approximate number of bytes that the series uses in memory.
 func (x *knownSeries) size() int { return len(x.key) + 32*len(x.labels) + 128 }
 
-// Bounds of a seriesCache.
+// Bounds of the series cache.
 const (
 	maxCacheBytes = 64 << 20         // of all series; further series are decoded with each sample
 	sweepInterval = 10 * time.Minute // a full cache drops the series without a sample between two sweeps
 )
 
-// seriesCache finds the series of a sample by the encoded labels, so that only the first sample of a series costs their decoding, order and
-// validation. Requests share it.
+// seriesCache finds a series by its encoded labels, without decoding the labels again. Only the first sample of a
+// series costs their decoding, order and validation. Requests share it.
 type seriesCache struct {
 	mu     sync.RWMutex
 	byHash map[uint64]*knownSeries // of two series with one hash only the first is kept
@@ -46,7 +45,7 @@ func (c *seriesCache) hash(namespace string, key []byte) uint64 {
 	return xxhash.Sum64(key) ^ xxhash.Sum64String(namespace)
 }
 
-// find returns the series with a key in a namespace, or nil if the cache does not have it.
+// find returns the cached series with a key in a namespace, or nil for an unknown series.
 func (c *seriesCache) find(namespace string, key []byte) *knownSeries {
 	hash := c.hash(namespace, key)
 	c.mu.RLock()
@@ -61,7 +60,7 @@ func (c *seriesCache) find(namespace string, key []byte) *knownSeries {
 	return x
 }
 
-// space returns how many more bytes of series the cache may hold now.
+// space returns how many more bytes the cache may use for series now.
 func (c *seriesCache) space(now time.Time) int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

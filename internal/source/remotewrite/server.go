@@ -28,7 +28,7 @@ const Path = "/prometheus/"
 // method is the end of the URL paths.
 const method = "api/v1/write"
 
-// Config holds the settings of a Server and the services that it calls.
+// Config has the settings of a Server and the services for its calls.
 type Config struct {
 	Access         core.Access
 	CheckNamespace func(name string) error
@@ -46,7 +46,7 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Limits limits the requests. Zero: the default.
+// Limits has the limits on remote-write requests, such as their size. Zero: the default.
 type Limits struct {
 	BodyBytes  int64         // of one request as it is sent; default 8 MiB
 	PlainBytes int           // of one request, uncompressed; default 32 MiB
@@ -56,14 +56,14 @@ type Limits struct {
 	MaxAhead   time.Duration // of a sample; default 10 min
 }
 
-// setDefaults fills zero values with defaults.
+// setDefaults replaces each limit of zero by the default limit.
 func (l *Limits) setDefaults() {
 	l.BodyBytes, l.PlainBytes = cmp.Or(l.BodyBytes, 8<<20), cmp.Or(l.PlainBytes, 32<<20)
 	l.Labels, l.LabelBytes = cmp.Or(l.Labels, 64), cmp.Or(l.LabelBytes, 2048)
 	l.Age, l.MaxAhead = cmp.Or(l.Age, 24*time.Hour), cmp.Or(l.MaxAhead, 10*time.Minute)
 }
 
-// Server receives samples by Prometheus' remote write and writes them to the journal.
+// Server receives samples by Prometheus' remote write and writes the samples to the journal.
 type Server struct {
 	cfg     Config
 	login   core.SenderLogin
@@ -73,7 +73,7 @@ type Server struct {
 	idle    sync.Pool // of *receiver
 }
 
-// receiver has the buffers for reading one request, which the next request reuses.
+// receiver has the buffers for one request, which later requests reuse.
 type receiver struct {
 	packed bytes.Buffer // the body as it is sent
 	plain  []byte
@@ -81,7 +81,7 @@ type receiver struct {
 	batch  sampleBatch
 }
 
-// New checks the configuration and registers the metrics.
+// New returns a server for Prometheus' remote write, after a check of its configuration.
 func New(cfg Config) (*Server, error) {
 	if cfg.Access == nil || cfg.CheckNamespace == nil || cfg.Journal == nil || cfg.Charge == nil || cfg.ChargeSamples == nil || cfg.Pressures == nil {
 		return nil, errors.New("BUG: the source of samples needs access, namespaces, journal, limits and pressures")
@@ -116,7 +116,7 @@ func (s *Server) serve(header http.Header, r *http.Request) error {
 		return model.Errorf(model.NotFound, "path %s does not exist", r.URL.Path).WithHint("write samples by POST %s%s, or %sNAMESPACE/%s: docs/metrics.md", Path, method, Path, method)
 	}
 	if r.Method != http.MethodPost {
-		return model.Errorf(model.Invalid, "write samples by POST; query them: muster query").WithHint("docs/metrics.md")
+		return model.Errorf(model.Invalid, "this path only accepts samples by POST; to read samples, use: muster query").WithHint("docs/metrics.md")
 	}
 	user, err := s.login.Authenticate(r, namespace)
 	if err != nil {
@@ -149,7 +149,8 @@ func (s *Server) serve(header http.Header, r *http.Request) error {
 	return s.write(r.Context(), header, &x.batch)
 }
 
-// senderKey returns the identity of a sender: the user of a password, or the token, because several tokens may have one user.
+// senderKey returns the identity of a sender, either a user or a token. It is the user for a password. Several tokens
+// may have one user.
 func senderKey(r *http.Request, user string) string {
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		return "token " + strings.TrimSpace(token)
@@ -157,19 +158,19 @@ func senderKey(r *http.Request, user string) string {
 	return "user " + user
 }
 
-// versionOf reports whether a request has version 2.0 of remote write, or returns an error about its format.
+// versionOf reports, from the HTTP header, whether a request uses version 2.0 of remote write.
 func versionOf(header http.Header) (version2 bool, err error) {
 	kind, parameters, err := mime.ParseMediaType(header.Get("Content-Type"))
 	encoding := cmp.Or(header.Get("Content-Encoding"), "snappy")
 	message := cmp.Or(parameters["proto"], "prometheus.WriteRequest")
 	if err != nil || kind != "application/x-protobuf" || encoding != "snappy" || message != "prometheus.WriteRequest" && message != "io.prometheus.write.v2.Request" {
-		return false, model.Errorf(model.Invalid, "the request is no remote write 1.0 or 2.0: Content-Type %q, Content-Encoding %q", header.Get("Content-Type"), encoding).
+		return false, model.Errorf(model.Invalid, "the request is neither remote write 1.0 nor 2.0: Content-Type %q, Content-Encoding %q", header.Get("Content-Type"), encoding).
 			WithHint("send application/x-protobuf, compressed with snappy: docs/metrics.md")
 	}
 	return message != "prometheus.WriteRequest", nil
 }
 
-// readBody reads a body and uncompresses it within its limits.
+// readBody reads and uncompresses a request body within its size limits.
 func (s *Server) readBody(x *receiver, body io.Reader) error {
 	x.packed.Reset()
 	if _, err := x.packed.ReadFrom(io.LimitReader(body, s.cfg.Limits.BodyBytes+1)); err != nil {
@@ -224,7 +225,8 @@ func (s *Server) decode(x *receiver, namespace string, version2 bool) error {
 	return nil
 }
 
-// write writes the accepted samples to the journal, and returns when they are durable. The error is about refused ones.
+// write writes the accepted samples to the journal, and returns after the samples are durable. The error is about
+// refused ones.
 func (s *Server) write(ctx context.Context, header http.Header, b *sampleBatch) error {
 	refused := 0
 	for out, n := range b.refused {
@@ -271,13 +273,13 @@ const (
 	outcomes
 )
 
-// metrics holds the source's own counters: requests, and samples by outcome.
+// metrics has the source's own counters of requests, and of samples by outcome.
 type metrics struct {
 	requests *prometheus.CounterVec
 	samples  [outcomes]prometheus.Counter
 }
 
-// newMetrics registers the source's own counters.
+// newMetrics registers the counters of the remote-write source.
 func newMetrics(r prometheus.Registerer) (m metrics) {
 	meter := core.Meter{Registerer: r, Prefix: "muster_remote_write_"}
 	m.requests = meter.Vector("requests_total", "Requests with samples, by outcome: ok, or the class of the error.", "outcome")

@@ -70,7 +70,7 @@ func (id *identity) pem() string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: id.cert.Raw}))
 }
 
-// signRun returns a log as a clear-signed S/MIME message, as openssl smime -sign -text writes it.
+// signRun returns a log as a clear-signed S/MIME message, like openssl smime -sign -text.
 func (id *identity) signRun(log string) []byte {
 	part := "Content-Type: text/plain\n\n" + log
 	data, err := pkcs7.NewSignedData([]byte(strings.ReplaceAll(part, "\n", "\r\n")))
@@ -106,7 +106,8 @@ func (id *identity) signFile(data []byte) []byte {
 	return []byte("header=rudder-signature-v1\nalgorithm=sha512\ndigest=" + hex.EncodeToString(digest) + "\nhostname=web1\n")
 }
 
-// sampleInventory returns an inventory in XML, made at a time, with one package more for each name.
+// sampleInventory returns a test inventory in XML, with a given time and given packages. It has a time, and one more
+// package for each name.
 func sampleInventory(cert string, made time.Time, packages ...string) []byte {
 	var more strings.Builder
 	for _, p := range packages {
@@ -133,7 +134,7 @@ func sampleInventory(cert string, made time.Time, packages ...string) []byte {
 </CONTENT><DEVICEID>web1</DEVICEID><QUERY>INVENTORY</QUERY></REQUEST>`, made.UTC().Format(time.DateTime), cert, testNode, more.String())
 }
 
-// line returns one line of the log of a Rudder run: a report about a component.
+// line formats one report about a component as a line of a Rudder run's log.
 func line(kind, rule, directive, id, component, value, start, message string) string {
 	return fmt.Sprintf("%s R: @@T@@%s@@%s@@%s@@%s@@%s@@%s@@%s##%s@#%s\n", "2026-01-02T03:04:05+00:00", kind, rule, directive, id, component, value, start, testNode, message)
 }
@@ -147,7 +148,7 @@ func compress(data []byte) []byte {
 	return b.Bytes()
 }
 
-// TestInventoryHasTheMachine reads an inventory in XML, and the same one in JSON, and expects each section in the same form.
+// TestInventoryHasTheMachine reads the same inventory in XML and in JSON, and expects equal contents.
 func TestInventoryHasTheMachine(t *testing.T) {
 	made := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	root, err := parseElements(sampleInventory(first().pem(), made))
@@ -209,8 +210,8 @@ func TestOldInventoriesAreRefused(t *testing.T) {
 	}
 }
 
-// TestUploadsArePairs uploads the two files of inventories in either order, too late, from several senders and beyond
-// the limit, and compares which pairs become complete.
+// TestUploadsArePairs uploads the two files of inventories in many orders, and expects the right complete pairs. The
+// files come too late, from several senders or beyond the size limit.
 func TestUploadsArePairs(t *testing.T) {
 	now := time.Unix(0, 0)
 	x := uploads{most: 100}
@@ -260,8 +261,8 @@ func TestUploadsArePairs(t *testing.T) {
 	}
 }
 
-// TestHostileFilesAreRefused expects an error for zip bombs, for XML with entities, and for inventories that do not
-// identify their node.
+// TestHostileFilesAreRefused reads dangerous files, and expects errors. They are zip bombs, XML with entities, and
+// inventories that do not identify their node.
 func TestHostileFilesAreRefused(t *testing.T) {
 	if _, err := uncompress(compress(make([]byte, 10<<20)), 1<<20); err == nil || !strings.Contains(err.Error(), "larger than 1MiB") {
 		t.Errorf("gzip: %v", err)
@@ -291,8 +292,8 @@ func TestHostileFilesAreRefused(t *testing.T) {
 	}
 }
 
-// TestSignaturesAreVerified verifies signed inventories and runs, and expects an error for a wrong key, changed content
-// or another format.
+// TestSignaturesAreVerified verifies signed inventories and runs, and expects errors for wrong signatures. The key is
+// wrong, the content is changed, or the format is another.
 func TestSignaturesAreVerified(t *testing.T) {
 	key, err := parseKey(first().pem())
 	testenv.NoError(t, err)
@@ -333,8 +334,8 @@ func TestSignaturesAreVerified(t *testing.T) {
 	}
 }
 
-// TestRunIsParsed parses the log of a run that has messages of several lines, lines of the agent itself and damaged
-// reports.
+// TestRunIsParsed parses the log of a run with difficult lines, and expects the right reports. The log has messages of
+// several lines, lines of the agent itself and damaged reports.
 func TestRunIsParsed(t *testing.T) {
 	const start = "2026-01-02 03:00:00+00:00"
 	log := line("control", "rudder", "run", "0", "start", "c1", start, "Start execution") +
@@ -363,8 +364,8 @@ func TestRunIsParsed(t *testing.T) {
 	}
 }
 
-// TestRealFilesAreRead reads inventories, signatures and runs that Rudder's own programs wrote, and compares runs with what Rudder's
-// relay read.
+// TestRealFilesAreRead reads files of Rudder's own programs, and compares runs with Rudder's relay. The files are
+// inventories, signatures and runs.
 func TestRealFilesAreRead(t *testing.T) {
 	folder := os.Getenv("MUSTER_RUDDER_DATA")
 	if folder == "" {
@@ -451,8 +452,8 @@ func TestRealFilesAreRead(t *testing.T) {
 	}
 }
 
-// TestChangesLeadToTheInventory makes signals of random changes, and expects that they lead from the present inventory to the new one, in
-// signals of bounded size.
+// TestChangesLeadToTheInventory applies the messages about random inventory changes, and expects the new inventory.
+// They start from the present inventory. Each signal has a bounded size.
 func TestChangesLeadToTheInventory(t *testing.T) {
 	entries := func(from, to int) (list []inventory.Entry) {
 		for i := from; i < to; i++ {
@@ -494,7 +495,8 @@ func TestChangesLeadToTheInventory(t *testing.T) {
 	}
 }
 
-// addReal adds files that Rudder wrote to the seeds of a fuzz target, if MUSTER_RUDDER_DATA names their folder.
+// addReal adds files that a real Rudder wrote to the seed inputs of a fuzz test. MUSTER_RUDDER_DATA names their
+// folder.
 func addReal(f *testing.F, pattern string) {
 	names, err := filepath.Glob(filepath.Join(os.Getenv("MUSTER_RUDDER_DATA"), pattern))
 	testenv.NoError(f, err)
@@ -521,7 +523,8 @@ func FuzzParseElements(f *testing.F) {
 	})
 }
 
-// FuzzParseRun reads random bytes as a run, and expects an error, or a run with a node and a bounded number of reports.
+// FuzzParseRun reads random bytes as a run, and expects an error or a valid run. A valid run has a node and a bounded
+// number of reports.
 func FuzzParseRun(f *testing.F) {
 	addReal(f, "runlogs/*.log")
 	f.Add([]byte(line("control", "rudder", "run", "0", "start", "c1", "2026-01-02 03:00:00+00:00", "Start")))
@@ -532,8 +535,7 @@ func FuzzParseRun(f *testing.F) {
 	})
 }
 
-// FuzzParseSignedRun reads random bytes as a signed run, and expects none to be accepted as signed by a key that has signed
-// nothing.
+// FuzzParseSignedRun reads random bytes as a signed run, and expects no valid signature. The key has signed nothing.
 func FuzzParseSignedRun(f *testing.F) {
 	addReal(f, "runlogs/*.signed")
 	f.Add(first().signRun("x"))
@@ -558,7 +560,8 @@ func FuzzParseSignature(f *testing.F) {
 	})
 }
 
-// FuzzParseKey reads random text as the key of an agent, and expects an error or a key that decodes to the same again.
+// FuzzParseKey reads random text as the key of an agent, and expects an error or a stable key. A stable key decodes to
+// the same again.
 func FuzzParseKey(f *testing.F) {
 	f.Add(first().pem())
 	f.Fuzz(func(t *testing.T, text string) {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// machineInventory is the inventory of one machine, as Rudder's agent collected it.
+// machineInventory is the inventory of one machine that Rudder's agent collected.
 type machineInventory struct {
 	node    string // id of the node in Rudder
 	name    string // full host name
@@ -67,8 +67,8 @@ func readInventory(root *element) (*machineInventory, error) {
 	return m, nil
 }
 
-// collectionTime returns the time at which the agent collected the inventory, or the zero time if the inventory does
-// not say it. The agent writes its local time.
+// collectionTime returns the time at which the agent collected the inventory. It is zero if the inventory does not
+// say. The agent writes its local time.
 func collectionTime(content *element) time.Time {
 	zone := time.UTC
 	if offset, err := time.Parse("-0700", content.child("OPERATINGSYSTEM").child("TIMEZONE").value("OFFSET")); err == nil {
@@ -84,7 +84,8 @@ func collectionTime(content *element) time.Time {
 // architectures has Go's words for the words of uname.
 var architectures = map[string]string{"x86_64": "amd64", "64-bit": "amd64", "i386": "386", "i586": "386", "i686": "386", "aarch64": "arm64", "armv6l": "arm", "armv7l": "arm"}
 
-// describeMachine sets the facts of the machine, and returns the values of the sections system and hardware.
+// describeMachine reads facts about the machine, such as its system and processor, from the inventory. It returns the
+// values of the sections system and hardware.
 func (m *machineInventory) describeMachine(content, agent *element) (system, hardware map[string]string) {
 	os, hw, bios := content.child("OPERATINGSYSTEM"), content.child("HARDWARE"), content.child("BIOS")
 	arch := os.value("ARCH")
@@ -144,7 +145,7 @@ func (m *machineInventory) describeMachine(content, agent *element) (system, har
 	return system, hardware
 }
 
-// mebibytes converts a number of MiB to a number of bytes, both as text; an empty text means no number or zero.
+// mebibytes converts a number of MiB to a number of bytes, both as text. An empty text means no number or zero.
 func mebibytes(text string) string {
 	n, err := strconv.ParseUint(text, 10, 40)
 	if err != nil || n == 0 {
@@ -238,7 +239,7 @@ func processesOf(content *element) (list []inventory.Entry) {
 	return list
 }
 
-// environmentOf returns the inventory entries of the agent's environment variables; values that may be secret are
+// environmentOf returns the inventory entries of the agent's environment variables. Values that may be secret are
 // hidden.
 func environmentOf(content *element) (list []inventory.Entry) {
 	var variables []string
@@ -248,7 +249,7 @@ func environmentOf(content *element) (list []inventory.Entry) {
 	return inventory.Environ(variables)
 }
 
-// customOf returns the custom properties of the node: hooks of Rudder's agent print them as JSON objects.
+// customOf returns the custom properties of the node. Hooks of Rudder's agent print them as JSON objects.
 func customOf(rudder *element) (list []inventory.Entry) {
 	e := rudder.child("CUSTOM_PROPERTIES")
 	add := func(name string, value any) {
@@ -277,8 +278,8 @@ func customOf(rudder *element) (list []inventory.Entry) {
 	return list
 }
 
-// changesOf returns the signals that turn the present inventory of a node into the new one; each signal has a bounded
-// size. There are none if nothing differs.
+// changesOf returns the journal messages that turn a node's present inventory into the new one. Each signal has a
+// bounded size. There are none if nothing differs.
 func changesOf(present []inventory.Entry, known bool, entries []inventory.Entry) (list []wire.Signal) {
 	if !known {
 		present = nil
@@ -319,12 +320,12 @@ func (m *machineInventory) checkTime(now time.Time) error {
 	case m.logged.IsZero():
 		return model.Errorf(model.Invalid, "the inventory does not say when it was made (ACCESSLOG/LOGDATE)")
 	case now.Sub(m.logged) > maxInventoryAge:
-		return model.Errorf(model.Invalid, "the inventory is of %s, more than two days ago", m.logged.UTC().Format(time.RFC3339)).WithHint("on the node: rudder agent inventory")
+		return model.Errorf(model.Invalid, "the inventory is dated %s, more than two days ago", m.logged.UTC().Format(time.RFC3339)).WithHint("on the node: rudder agent inventory")
 	case m.logged.Sub(now) > maxInventoryAhead:
-		return model.Errorf(model.Invalid, "the inventory is of %s, more than 12 hours ahead", m.logged.UTC().Format(time.RFC3339)).WithHint("set the clock of the node")
+		return model.Errorf(model.Invalid, "the inventory is dated %s, more than 12 hours ahead", m.logged.UTC().Format(time.RFC3339)).WithHint("set the clock of the node")
 	}
 	return nil
 }
 
-// String returns the node for messages.
+// String returns name and id of the machine's node, for messages.
 func (m *machineInventory) String() string { return fmt.Sprintf("%s (%s)", m.name, m.node) }

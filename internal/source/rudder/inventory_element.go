@@ -18,7 +18,7 @@ const (
 	maxElements = 200_000
 )
 
-// element is one element of an inventory, as FusionInventory writes it in XML or JSON.
+// element is one element of an inventory in FusionInventory's XML or JSON.
 type element struct {
 	name     string // in capitals
 	text     string
@@ -49,7 +49,7 @@ func (e *element) all(name string) (list []*element) {
 // value returns the text of a child element, without surrounding space.
 func (e *element) value(name string) string { return strings.TrimSpace(e.child(name).text) }
 
-// values returns the texts of the child elements with a name, without empty ones.
+// values returns the texts of all child elements with a name, except empty texts.
 func (e *element) values(name string) (list []string) {
 	for _, c := range e.all(name) {
 		if text := strings.TrimSpace(c.text); text != "" {
@@ -78,14 +78,13 @@ func parseElements(data []byte) (*element, error) {
 // elementParser decodes an inventory, and counts its elements to limit their number.
 type elementParser struct{ count int }
 
-// enter counts one more element at this depth of nesting, and returns an error if there are too many or they are nested
-// too deep.
+// enter counts one more element, and returns an error for too many elements or too deep nesting.
 func (p *elementParser) enter(depth int) error {
 	if p.count++; p.count > maxElements {
-		return fmt.Errorf("it has more than %d elements", maxElements)
+		return fmt.Errorf("the inventory has more than %d elements", maxElements)
 	}
 	if depth > maxDepth {
-		return fmt.Errorf("it is nested more than %d levels deep", maxDepth)
+		return fmt.Errorf("the inventory has elements nested more than %d levels deep", maxDepth)
 	}
 	return nil
 }
@@ -123,7 +122,7 @@ func (p *elementParser) parseXML(data []byte, root *element) error {
 			}
 		case xml.EndElement:
 			if len(open) == 0 || open[len(open)-1].name != strings.ToUpper(t.Name.Local) {
-				return fmt.Errorf("element %s ends without a beginning", model.Truncate(t.Name.Local, 100))
+				return fmt.Errorf("element %s has an end tag without a start tag", model.Truncate(t.Name.Local, 100))
 			}
 			last := open[len(open)-1]
 			last.text, last.raw = string(last.raw), nil
@@ -140,7 +139,8 @@ func (p *elementParser) parseXML(data []byte, root *element) error {
 	return nil
 }
 
-// parseJSON decodes an object in JSON into an element: its members are children, and the values of a list are children of one name.
+// parseJSON decodes an object in JSON into an element. Its members are children, and the values of a list are children
+// of one name.
 func (p *elementParser) parseJSON(data []byte, root *element) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -153,7 +153,8 @@ func (p *elementParser) parseJSON(data []byte, root *element) error {
 	return nil
 }
 
-// readJSON reads one value into an element. A list becomes several children of the element's parent: readMember does that.
+// readJSON decodes one JSON value into an element of the inventory. A list becomes several children of the element's
+// parent: readMember does that.
 func (p *elementParser) readJSON(d *json.Decoder, e *element, depth int) error {
 	if err := p.enter(depth); err != nil {
 		return err

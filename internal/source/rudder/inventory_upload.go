@@ -15,7 +15,8 @@ import (
 // uploadTime is the longest time that a file waits for the other file of its pair.
 const uploadTime = 10 * time.Minute
 
-// uploads has the inventory files that wait for the other file of their pair: inventory and signature.
+// uploads has the inventory files that wait for the second file of their pair. The files of a pair are inventory and
+// signature.
 type uploads struct {
 	mu    sync.Mutex
 	most  int // bytes of all files; beyond it the sender with the most bytes loses its oldest pair
@@ -23,20 +24,21 @@ type uploads struct {
 	pairs map[uploadKey]*upload
 }
 
-// uploadKey names the two files of one inventory: the address of their sender, and their name without extensions.
+// uploadKey identifies the two files of one inventory, by sender and name. The name has no extensions, the sender is
+// an address.
 type uploadKey struct{ from, name string }
 
-// upload has the file of an inventory that has arrived: the inventory itself or its signature.
+// upload has the arrived files of one inventory, namely the inventory itself or its signature.
 type upload struct {
 	inventory, signature []byte
 	until                time.Time
 }
 
-// size returns the bytes of the files.
+// size returns the number of bytes of the inventory's files.
 func (u *upload) size() int { return len(u.inventory) + len(u.signature) }
 
-// keyOfUpload returns the pair (inventory and signature) that a file belongs to, and whether the file is the signature.
-// ok is false for a name of another kind.
+// keyOfUpload identifies, from the name of an uploaded file, its inventory, and whether the file is the signature. A
+// pair is an inventory and its signature. ok is false for a name of another kind.
 func keyOfUpload(from, file string) (key uploadKey, isSignature, ok bool) {
 	name := path.Base(file)
 	name = strings.TrimSuffix(name, ".gz")
@@ -50,8 +52,8 @@ func keyOfUpload(from, file string) (key uploadKey, isSignature, ok bool) {
 	return uploadKey{from, name}, true, isSignature && name != ""
 }
 
-// offer stores one of the two files of an inventory, and returns both files when the other one is already there. It
-// returns both files if the pair is complete; it keeps them until remove.
+// offer stores one of the two files of an inventory, and returns both after the second. It returns both files if the
+// pair is complete; it keeps them until remove.
 func (x *uploads) offer(key uploadKey, isSignature bool, data []byte, now time.Time) (inventory, signature []byte, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -88,9 +90,9 @@ func (x *uploads) offer(key uploadKey, isSignature bool, data []byte, now time.T
 	return u.inventory, u.signature, nil
 }
 
-// largestLocked finds the sender whose waiting files use the most bytes, and returns the sender's oldest inventory and
-// whether the sender is the given one, which wins a tie. So no sender fills the room of the others. The caller holds
-// mu.
+// largestLocked returns the oldest waiting inventory of the sender whose waiting files use the most bytes. It returns
+// the sender's oldest inventory, and whether the sender is the given sender, which wins a tie. So no sender fills the
+// room of the others. The caller holds mu.
 func (x *uploads) largestLocked(own string) (oldest uploadKey, isOwn bool) {
 	bytes := map[string]int{}
 	for key, u := range x.pairs {
@@ -117,7 +119,7 @@ func (x *uploads) remove(key uploadKey) {
 	x.deleteLocked(key)
 }
 
-// deleteLocked forgets the two files of an inventory; the caller holds mu.
+// deleteLocked forgets the two files of an inventory. The caller holds mu.
 func (x *uploads) deleteLocked(key uploadKey) {
 	if u := x.pairs[key]; u != nil {
 		x.bytes -= u.size()

@@ -27,13 +27,13 @@ import (
 // keyFact is the fact that holds the node's public key, in base64.
 const keyFact = "rudderKey"
 
-// madeFact is the fact that holds the time of the node's last inventory (RFC 3339), so that a restart forgets none.
+// madeFact is the fact with the time of the node's last inventory (RFC 3339). It survives a restart.
 const madeFact = "rudderInventory"
 
 // stream is the stream of the numbers that the server gives to signals of agents of Rudder.
 const stream wire.StreamID = 0x7275646465720001
 
-// nodes has the state of each node whose Rudder agent has sent something since the server's start.
+// nodes has the state of each node with data from its Rudder agent since the server's start.
 type nodes struct {
 	mu   sync.Mutex
 	byID map[model.NodeID]*node
@@ -55,7 +55,7 @@ type node struct {
 	limit        time.Duration
 }
 
-// get returns the state of a node with a Rudder agent, and creates it if it is missing.
+// get returns the state of a node with a Rudder agent, and creates a missing state.
 func (x *nodes) get(info *intent.NodeInfo) *node {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -70,8 +70,8 @@ func (x *nodes) get(info *intent.NodeInfo) *node {
 	return n
 }
 
-// lock locks the state of a node, creates it if it is missing, and updates names and keepalive times from the
-// directory. The caller unlocks n.mu.
+// lock locks the state of a node, and updates names and keepalive times from the directory. It creates a missing
+// state. The caller unlocks n.mu.
 func (s *Server) lock(info *intent.NodeInfo) *node {
 	n := s.nodes.get(info)
 	n.mu.Lock()
@@ -117,7 +117,7 @@ func (s *Server) Connected(id model.NodeID) bool {
 	return ok
 }
 
-// Agent describes the agent of a node; ok is false if it has sent no run in time.
+// Agent describes the Rudder agent of a node. ok is false if it has sent no run in time.
 func (s *Server) Agent(id model.NodeID) (state core.Agent, ok bool) {
 	s.nodes.mu.Lock()
 	n := s.nodes.byID[id]
@@ -144,7 +144,7 @@ func (s *Server) Sessions() (count int) {
 	return count
 }
 
-// noteRun records a run that proves the agent alive. The caller holds n.mu.
+// noteRun records a run of a node's agent, as proof that the agent is alive. The caller holds n.mu.
 func (s *Server) noteRun(n *node, start time.Time, from netip.Addr) {
 	version, _ := s.cfg.Nodes.Node(n.core.ID).Facts.Get("agentVersion")
 	s.nodes.mu.Lock()
@@ -156,7 +156,8 @@ func (s *Server) noteRun(n *node, start time.Time, from netip.Addr) {
 	n.state.Confirmed, n.state.Address, n.state.Version = true, from.String(), version
 }
 
-// find returns the node with an id in Rudder, in one of the namespaces that allow the address of the sender, and its key.
+// find returns a node by its id in Rudder, with its key. The node is in one of the namespaces that allow the address
+// of the sender.
 func (s *Server) find(namespaces []string, id string) (info intent.NodeInfo, key *agentKey, err error) {
 	for _, namespace := range namespaces {
 		m := &intent.ExternalAgent{System: system, Namespace: namespace, ID: id}
@@ -219,8 +220,8 @@ func wrongKeyError(info *intent.NodeInfo, text string) error {
 		WithHint("if its agent has a new key: muster delete node %s -n %s, and on the node: rudder agent inventory", info.Name, info.Namespace)
 }
 
-// write appends signals of a node to the journal, with the next numbers of its stream, and an entry before them (nil: none). It returns
-// when all are durable. The caller holds n.mu and has called lastNumber.
+// write appends numbered messages about a node (results or inventory changes) to the journal. The entry before comes
+// first, unless it is nil. It returns when all are durable. The caller holds n.mu and has called lastNumber.
 func (s *Server) write(ctx context.Context, n *node, key wire.StreamKey, last uint64, signals []wire.Signal, before []byte) error {
 	section := core.SectionOf(n.uid)
 	var entries []journal.Entry
@@ -250,7 +251,7 @@ func (s *Server) write(ctx context.Context, n *node, key wire.StreamKey, last ui
 	return nil
 }
 
-// lastNumber waits until the view has all earlier signals of the node, and returns the last sequence number of its stream. The caller
+// lastNumber returns the last sequence number of a node's stream, once all earlier results are applied. The caller
 // holds n.mu.
 func (s *Server) lastNumber(ctx context.Context, n *node, key wire.StreamKey) (uint64, error) {
 	list, err := s.cfg.View.LastNumbers(ctx, n.core.ID, n.written)

@@ -27,12 +27,14 @@ const abortComponent = "abort run"
 // maxReportTexts bounds the messages of one report, in bytes.
 const maxReportTexts = 64 << 10
 
-// heldLong is the age of a directive on an agent of Rudder. The server does not know the age, so no grace applies.
+// heldLong is an age that is long enough for any grace period of a directive. A directive of Rudder counts as that
+// old. The server does not know the age, so no grace applies.
 const heldLong = 1 << 62
 
-// judgeRun compares a run with a directive that Rudder's agents run; reports has the reports of the directive. Components without a
-// report are missing; reports of other components are exceptions behind its last component. Of an agent that reports changes only,
-// last is the run before: in a whole run, components without a report are as declared, in the mode of the reports or of the last run.
+// judgeRun compares a run with a directive for Rudder's agents, and returns the report. reports has the reports of the
+// directive. Components without a report are missing; reports of other components are exceptions behind its last
+// component. Of an agent that reports changes only, last is the run before: in a whole run, components without a
+// report are as declared, in the mode of the reports or of the last run.
 func judgeRun(d *model.DirectiveDefinition, run *agentRun, reports []componentReport, last *compliance.Run) wire.Report {
 	j := newJudgement(d)
 	out := wire.Report{Components: uint32(len(d.Components)), HeldMs: heldLong}
@@ -74,7 +76,7 @@ type judgement struct {
 	unexpected []*componentReport
 }
 
-// newJudgement returns a judgement of a directive, in which each component is still missing its report.
+// newJudgement returns a judgement of a directive in which each component still lacks its report.
 func newJudgement(d *model.DirectiveDefinition) *judgement {
 	n := len(d.Components)
 	j := &judgement{expected: make([]model.RudderMethod, n), byID: map[string][]int{}, byName: map[string][]int{}, codes: policy.NewCodes(n), worst: make([]*componentReport, n)}
@@ -101,8 +103,8 @@ func newJudgement(d *model.DirectiveDefinition) *judgement {
 // variable matches a variable in an expected value; the agent expands it.
 var variable = regexp.MustCompile(`\$[{(][^})]*[})]`)
 
-// variability returns how little an expected value restricts the reported one: zero for a value without variables, and more
-// the less fixed text it has.
+// variability rates how many different reported values an expected value allows. It is zero for a value without
+// variables, and more the less fixed text the value has.
 func variability(value string) int {
 	if !variable.MatchString(value) {
 		return 0
@@ -110,7 +112,7 @@ func variability(value string) int {
 	return 1<<20 - len(variable.ReplaceAllString(value, ""))
 }
 
-// fits reports whether a reported value matches an expected value, in which variables stand for any text.
+// fits reports whether a reported value matches an expected value, whose variables stand for any text.
 func fits(expected, value string) bool {
 	if expected == value {
 		return true
@@ -133,7 +135,7 @@ func fits(expected, value string) bool {
 	return false
 }
 
-// find returns the position of the directive's component that a report is about; ok is false for an unexpected report.
+// find returns which component of the directive a report is about, as an index. ok is false for an unexpected report.
 // A second report of a component with a fixed value and without an id is unexpected.
 func (j *judgement) find(r *componentReport) (at int, ok bool) {
 	if list := j.byID[r.id]; len(list) > 0 {
@@ -152,7 +154,8 @@ func (j *judgement) find(r *componentReport) (at int, ok bool) {
 	return 0, false
 }
 
-// add counts a report for a component; if several reports are about one component, the worst status counts.
+// add records a report about a component, for its status. If several reports are about one component, the worst status
+// counts.
 func (j *judgement) add(at int, r *componentReport, status policy.Status) {
 	if j.worst[at] != nil && policy.Worst(status, j.codes.At(at)) == j.codes.At(at) {
 		return
@@ -174,7 +177,7 @@ func (j *judgement) addUnchanged(enforced bool) {
 	}
 }
 
-// exceptions returns the messages of components that are not compliant or were repaired, and of unexpected ones behind them.
+// exceptions returns the messages about components with a status other than compliant. The unexpected come last.
 func (j *judgement) exceptions() (list []wire.ReportException) {
 	size := 0
 	add := func(at int, text string) {

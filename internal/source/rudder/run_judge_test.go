@@ -21,8 +21,9 @@ func expectation(components ...string) *model.DirectiveDefinition {
 	return d
 }
 
-// TestRunIsJudged compares runs with the expected components of a directive, found by id or by name and value, with
-// variables, repetitions, missing and unexpected reports.
+// TestRunIsJudged compares runs with the expected components of a directive, and expects the right statuses.
+// Components are found by id or by name and value. Some have variables or repetitions, some reports are missing or
+// unexpected.
 func TestRunIsJudged(t *testing.T) {
 	d := expectation(`{"id":"i0"}`, `{"id":"i1"}`, `{"component":"File"}`, `{"component":"File","value":"/etc/${x}.conf"}`, `{"component":"File","value":"/etc/b.conf"}`, `{}`)
 	report := func(kind, id, component, value, message string) componentReport {
@@ -82,7 +83,7 @@ func TestRunIsJudged(t *testing.T) {
 	}
 }
 
-// TestFitsIsARegularExpression compares values with expected ones that have variables.
+// TestFitsIsARegularExpression compares reported values with expected values that have variables.
 func TestFitsIsARegularExpression(t *testing.T) {
 	for _, c := range []struct {
 		expected, value string
@@ -97,7 +98,8 @@ func TestFitsIsARegularExpression(t *testing.T) {
 	}
 }
 
-// TestManyReportsStayWithinTheProtocol judges a run with more messages and unexpected components than one report may have.
+// TestManyReportsStayWithinTheProtocol judges a run with very many messages, and expects a report within the
+// protocol's limits.
 func TestManyReportsStayWithinTheProtocol(t *testing.T) {
 	var components []string
 	var reports []componentReport
@@ -115,7 +117,7 @@ func TestManyReportsStayWithinTheProtocol(t *testing.T) {
 	}
 }
 
-// FuzzJudgeRun judges reports with random fields by random expected components, and expects a report that the protocol takes.
+// FuzzJudgeRun compares random run reports with random expected components, and expects a valid result.
 func FuzzJudgeRun(f *testing.F) {
 	f.Add("i0", "File", "/etc/${x}", "result_success", "i0", "File", "/etc/a", "text")
 	f.Fuzz(func(t *testing.T, id, component, value, kind, reportID, reported, reportedValue, message string) {

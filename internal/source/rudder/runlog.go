@@ -75,7 +75,7 @@ type runParser struct {
 	open bool
 }
 
-// end adds the report that is being read to the run, because its last line was read.
+// end adds the report that is being read to the run, after its last line.
 func (p *runParser) end() error {
 	if !p.open {
 		return nil
@@ -110,7 +110,8 @@ func (p *runParser) end() error {
 	return nil
 }
 
-// parseReport reads one report behind its mark: TECHNIQUE@@TYPE@@RULE@@DIRECTIVE@@ID@@COMPONENT@@VALUE@@START##NODE@#MESSAGE.
+// parseReport reads one report from the log of a run. It begins behind the report's mark. The form is
+// TECHNIQUE@@TYPE@@RULE@@DIRECTIVE@@ID@@COMPONENT@@VALUE@@START##NODE@#MESSAGE.
 func parseReport(text string) (r componentReport, start time.Time, node string, ok bool) {
 	fields := strings.SplitN(text, "@@", 8)
 	if len(fields) != 8 {

@@ -28,10 +28,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// system is the name of the source under which intent registers nodes of Rudder, so that they differ from others of the same name.
+// system is the name of Rudder in the node registrations of intent. Nodes of other systems may have the same names.
 const system = "rudder"
 
-// Config holds the settings of a Server and the services that it calls.
+// Config has the settings of a Server and the services for its calls.
 type Config struct {
 	Journal core.Appender
 	Nodes   Nodes
@@ -61,30 +61,30 @@ type Nodes interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View is the interface that returns the last sequence number of each stream of a node; *shard.Shard implements it.
+// View knows the last sequence number of each of a node's streams of results. *shard.Shard implements it.
 type View interface {
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
 }
 
-// Inventories is the interface to the inventories of nodes; *inventory.View implements it.
+// Inventories is the interface to the inventories of nodes. *inventory.View implements it.
 type Inventories interface {
 	Inventory(node model.NodeID) (reducer.Inventory, bool)
 	Admit(namespace model.NamespaceID, body []byte) (reason string)
 }
 
-// Runs is the interface to the last runs of directives; *compliance.View implements it.
+// Runs is the interface to the last runs of directives. *compliance.View implements it.
 type Runs interface {
 	LastRun(node model.NodeID, directive model.UnitID) (compliance.Run, bool)
 }
 
-// Intent is the interface that finds and creates nodes; *intent.Service implements it.
+// Intent is the interface that finds and creates nodes. *intent.Service implements it.
 type Intent interface {
 	LookupNode(uid uuid.UUID) (intent.NodeInfo, bool)
 	RegisterExternal(ctx context.Context, by intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error)
 	RecordReport(info intent.NodeInfo, received intent.AgentReport) (limit, reason string)
 }
 
-// Limits has the limits of requests. Zero: the default.
+// Limits has the limits on files that Rudder's agents send. Zero: the default.
 type Limits struct {
 	BodyBytes  int           // one file as it is sent; default 8 MiB
 	PlainBytes int           // one file, uncompressed; default 32 MiB
@@ -120,7 +120,7 @@ type Server struct {
 	refused rate.Sometimes
 }
 
-// New checks the configuration and registers the metrics.
+// New returns a server for Rudder's agents, after a check of its configuration.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -161,7 +161,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.metrics.requests.WithLabelValues(string(result)).Inc()
 }
 
-// handle handles one request: GET of the server's id, or PUT of a file. It writes the answer unless it returns an error.
+// handle handles one request, a GET of the server's id or a PUT of a file. It writes the answer unless it returns an
+// error.
 func (s *Server) handle(ctx context.Context, w http.ResponseWriter, r *http.Request) (result outcome, err error) {
 	folder, file, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	if folder == "uuid" && file == "" && r.Method == http.MethodGet {
@@ -181,7 +182,7 @@ func (s *Server) handle(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	from := peer.Addr().Unmap()
 	namespaces := s.cfg.Namespaces(from)
 	if len(namespaces) == 0 {
-		return "", model.Errorf(model.Forbidden, "no namespace takes inventories and runs from address %s", from).
+		return "", model.Errorf(model.Forbidden, "no namespace allows address %s to send inventories and runs", from).
 			WithHint("muster edit namespace NAME, and add to spec: rudderFrom: [%s]", from)
 	}
 	admission.ProtectRequest(ctx)
@@ -212,7 +213,7 @@ func (s *Server) handle(ctx context.Context, w http.ResponseWriter, r *http.Requ
 	return result, err
 }
 
-// takeFile takes one file of an inventory, and handles the inventory when both are there.
+// takeFile stores one file of an inventory, and handles the inventory after the second file.
 func (s *Server) takeFile(ctx context.Context, namespaces []string, file string, data []byte, from netip.Addr) (outcome, error) {
 	key, isSignature, ok := keyOfUpload(from.String(), file)
 	if !ok {
@@ -229,7 +230,7 @@ func (s *Server) takeFile(ctx context.Context, namespaces []string, file string,
 	return result, err
 }
 
-// takeInventory verifies an inventory and writes the difference to the node's present one to the journal.
+// takeInventory verifies an inventory, and writes the changes since the node's present inventory to the journal.
 func (s *Server) takeInventory(ctx context.Context, namespaces []string, data, signature []byte, from netip.Addr) (outcome, error) {
 	signed, err := parseSignature(signature)
 	if err != nil {
@@ -289,7 +290,8 @@ func (s *Server) takeInventory(ctx context.Context, namespaces []string, data, s
 // maxRunAhead bounds how far in the future a run may have begun.
 const maxRunAhead = 10 * time.Minute
 
-// takeRun verifies a run and writes a report for each directive of its node that Rudder's agents run to the journal.
+// takeRun verifies a run and writes reports of its directives to the journal. It writes one report for each directive
+// that Rudder's agents run on the node.
 func (s *Server) takeRun(ctx context.Context, namespaces []string, data []byte, from netip.Addr) (outcome, error) {
 	signed, err := parseSignedRun(data)
 	if err != nil {
@@ -352,9 +354,9 @@ func (s *Server) takeRun(ctx context.Context, namespaces []string, data []byte, 
 	return tookRun, nil
 }
 
-// compareWithLast returns tookRun if a run is newer than all earlier runs of its node, and otherwise the outcome that
-// says why the run does not count. After a start of the server the view has the last runs: it dates a run by its
-// commit, a moment too late. The caller holds n.mu.
+// compareWithLast decides by its start time whether a run is newer than the node's earlier runs. It returns tookRun
+// for a newer run, and otherwise the outcome that says why the run does not count. After a start of the server the
+// view has the last runs: it dates a run by its commit, a moment too late. The caller holds n.mu.
 func (s *Server) compareWithLast(n *node, directives []*model.DirectiveDefinition, start time.Time) outcome {
 	last, counted := n.lastRun, !n.lastRun.IsZero()
 	if !counted {
@@ -381,7 +383,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// reportsOf returns the signals of a run: a report for each directive.
+// reportsOf returns the reports of a run, one for each directive.
 func (s *Server) reportsOf(of *intent.NodeInfo, directives []*model.DirectiveDefinition, parsed *agentRun, now time.Time) (list []wire.Signal) {
 	byDirective := map[string][]componentReport{}
 	for _, r := range parsed.reports {
@@ -410,11 +412,11 @@ func (s *Server) reportsOf(of *intent.NodeInfo, directives []*model.DirectiveDef
 	return list
 }
 
-// maxDelay bounds the debt of a node at its rate limit, beyond which the server refuses its files for a while.
+// maxDelay limits a node's debt at its rate limit. Beyond it the server refuses the node's files for a while.
 const maxDelay = 30 * time.Second
 
-// charge waits while the server has too much to write, and then takes tokens for signals and bytes from the rate limits of a node and its
-// namespace. The caller holds n.mu.
+// charge waits while the server is overloaded, and then counts results and bytes against the rate limits. The limits
+// are those of the node and its namespace. The caller holds n.mu.
 func (s *Server) charge(ctx context.Context, n *node, signals, size int) error {
 	if signals > 0 {
 		if err := s.cfg.Pressures.Wait(ctx, core.SlowResultsAt); err != nil {
@@ -433,7 +435,8 @@ func (s *Server) charge(ctx context.Context, n *node, signals, size int) error {
 	return nil
 }
 
-// reportOutcome is the result of one report of a component. Every report raises exactly one.
+// reportOutcome is how a run's report about a component was handled, such as judged or malformed. Every report raises
+// exactly one.
 type reportOutcome uint8
 
 const (

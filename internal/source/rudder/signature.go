@@ -37,7 +37,7 @@ const (
 	maxKeyBits = 8192
 )
 
-// parseKey reads the key of an agent: a certificate, or a public key, in PEM.
+// parseKey reads the key of an agent in PEM, from a certificate or a public key.
 func parseKey(text string) (*agentKey, error) {
 	block, _ := pem.Decode([]byte(strings.TrimSpace(text)))
 	if block == nil {
@@ -70,7 +70,7 @@ func parseKey(text string) (*agentKey, error) {
 	return key.setPublicKey(public)
 }
 
-// keyFromDER decodes the public key of an agent, as the server has stored it in DER.
+// keyFromDER decodes the stored public key of an agent, in DER.
 func keyFromDER(der []byte) (*agentKey, error) {
 	public, err := x509.ParsePKIXPublicKey(der)
 	if err != nil {
@@ -79,7 +79,7 @@ func keyFromDER(der []byte) (*agentKey, error) {
 	return new(agentKey).setPublicKey(public)
 }
 
-// setPublicKey sets the public key, or returns an error if it is no RSA key of an allowed size.
+// setPublicKey sets the public key, and refuses keys other than RSA keys of an allowed size.
 func (k *agentKey) setPublicKey(public any) (_ *agentKey, err error) {
 	var ok bool
 	if k.PublicKey, ok = public.(*rsa.PublicKey); !ok {
@@ -144,7 +144,8 @@ type signedRun struct {
 	signature *pkcs7.PKCS7
 }
 
-// parseSignedRun reads a clear-signed S/MIME message: a text part, and its PKCS #7 signature in base64.
+// parseSignedRun reads the signed log of a run, a clear-signed S/MIME message. The message has a text part, and its
+// PKCS #7 signature in base64.
 func parseSignedRun(data []byte) (*signedRun, error) {
 	malformed := func(text string) error { return model.Errorf(model.Invalid, "the run is no S/MIME message: %s", text) }
 	head, body, ok := cutHeader(data)
@@ -180,7 +181,8 @@ func parseSignedRun(data []byte) (*signedRun, error) {
 	return run, nil
 }
 
-// parsePKCS7 decodes a signature. It turns a panic of the decoder into an error: any sender can write the bytes.
+// parsePKCS7 decodes a signature in the format PKCS #7. It turns a panic of the decoder into an error: any sender can
+// write the bytes.
 func parsePKCS7(der []byte) (p *pkcs7.PKCS7, err error) {
 	defer func() {
 		if broken := recover(); broken != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// uncompress returns the content of a file that may be compressed with gzip, of at most a number of bytes.
+// uncompress returns the content of a file, which may be compressed with gzip. The content has a size limit in bytes.
 func uncompress(data []byte, most int) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, nil

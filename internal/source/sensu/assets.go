@@ -23,8 +23,8 @@ import (
 // request, which is valid for this node and archive as long as the assignment names it and the server runs.
 const assetPath = "/assets/"
 
-// setAssets sets the assets of a check and its hooks in a request, and returns the reason why an asset of the command
-// does not fit the agent's machine.
+// setAssets sets the assets of a check and its hooks in a check request. It returns the reason why an asset does not
+// fit the agent's machine.
 func (x *session) setAssets(request *sensuwire.Ask, c *model.CheckDefinition) (problem string) {
 	if len(c.Assets) == 0 {
 		return ""

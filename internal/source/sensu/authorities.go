@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Authorities holds the CAs that may issue agents' certificates, from a file that Refresh reloads. A file that cannot
-// be read leaves the former ones in force.
+// Authorities has the CAs that may issue agents' certificates, read from a file. Refresh reloads the file. A file that
+// cannot be read leaves the former ones in force.
 type Authorities struct {
 	log        *slog.Logger
 	file       reloadedFile[authorities]
@@ -58,8 +58,8 @@ func parseAuthorities(text []byte) (*authorities, error) {
 	return out, nil
 }
 
-// Refresh reloads the changed files of certificates and revocation lists; a change takes effect after two equal
-// reads. A connected agent stays while its CA is in the file and its certificate is not revoked.
+// Refresh reloads the changed files of certificates and revocation lists. A change takes effect after two equal reads.
+// A connected agent stays while its CA is in the file and its certificate is not revoked.
 func (a *Authorities) Refresh(at time.Time) {
 	before := a.file.current.Load()
 	if read := a.file.reload(a.log); read != nil {
@@ -77,7 +77,7 @@ func (a *Authorities) Refresh(at time.Time) {
 	a.revocation.warnExpired(at, a.log)
 }
 
-// countMissing returns how many of these CAs are not in other.
+// countMissing returns the number of the CAs that are not in other.
 func (a *authorities) countMissing(other *authorities) (n int) {
 	for sum := range a.sums {
 		if _, ok := other.sums[sum]; !ok {
@@ -87,7 +87,7 @@ func (a *authorities) countMissing(other *authorities) (n int) {
 	return n
 }
 
-// Admit configures TLS so that client certificates are verified against the accepted CAs and revocation lists. An
+// Admit makes a TLS configuration check agents' certificates against the accepted CAs and the revocation lists. An
 // agent without one may use a password, and fetch archives. TLS sessions are not resumed, so that each connection
 // proves its certificate.
 func (a *Authorities) Admit(config *tls.Config) {
@@ -100,7 +100,7 @@ func (a *Authorities) Admit(config *tls.Config) {
 	}
 }
 
-// trustsOneRoot reports whether at least one of the CAs by which a connection was verified is still accepted.
+// trustsOneRoot reports whether the server still accepts one of the CAs that verified a connection's certificate.
 func (a *Authorities) trustsOneRoot(roots [][32]byte) bool {
 	if a == nil || len(roots) == 0 {
 		return true
@@ -122,7 +122,7 @@ func authorityKeysOf(chains [][]*x509.Certificate) (roots [][32]byte) {
 	return roots
 }
 
-// reloadedFile is a file that the server rereads periodically, with the parsed content that was last accepted.
+// reloadedFile is a file that the server reads again periodically, with its last accepted content.
 type reloadedFile[T any] struct {
 	path        string
 	contentName string // name of the content for people, such as "authorities"
@@ -134,8 +134,8 @@ type reloadedFile[T any] struct {
 	lastErr     string // error that was logged last; empty: none
 }
 
-// open reads the file at the server's start. flag and form are for the hint of an error: the flag that names the
-// file, and the form of its content.
+// open reads the file when the server starts, and returns an error for unusable content. flag and form are for the
+// hint of an error: the flag that names the file, and the form of its content.
 func (f *reloadedFile[T]) open(flag, form string) error {
 	text, err := os.ReadFile(f.path)
 	if err != nil {
@@ -150,8 +150,8 @@ func (f *reloadedFile[T]) open(flag, form string) error {
 	return nil
 }
 
-// reload reads the file and accepts changed content after two equal reads, so that a file being written is not used.
-// A file that cannot be read leaves the former content in force; each error is logged once.
+// reload reads the file again, and uses new content only after two equal reads. A file that is being written is thus
+// not used. A file that cannot be read leaves the former content in force; each error is logged once.
 func (f *reloadedFile[T]) reload(log *slog.Logger) (read *T) {
 	text, err := os.ReadFile(f.path)
 	stable := bytes.Equal(text, f.lastRead)
@@ -216,7 +216,7 @@ func (a *Authorities) logLists(read *revocationLists) {
 	}
 }
 
-// warnExpired logs an expired revocation list once an hour.
+// warnExpired logs a revocation list's expiry, at most once an hour.
 func (r *revocationFile) warnExpired(at time.Time, log *slog.Logger) {
 	read := r.current.Load()
 	if read.expires.IsZero() || at.Before(read.expires) || at.Sub(r.warned) < expiredInterval {
@@ -227,13 +227,13 @@ func (r *revocationFile) warnExpired(at time.Time, log *slog.Logger) {
 		"file", r.path, "authority", read.issuer, "since", read.expires)
 }
 
-// certificateSerial is the key of a certificate: the CA that issued it and its serial number.
+// certificateSerial is the key of a certificate, made of its issuer (a CA) and its serial number.
 type certificateSerial struct {
 	issuer [32]byte // key of the authority
 	number string
 }
 
-// serialsOf returns the serial numbers of all certificates in the chains, except those of the root CAs.
+// serialsOf returns the serial numbers of all certificates in the chains, except root CAs.
 func serialsOf(chains [][]*x509.Certificate) (list []certificateSerial) {
 	for _, chain := range chains {
 		for i, cert := range chain[:len(chain)-1] {
@@ -248,7 +248,7 @@ func authorityKey(cert *x509.Certificate) [32]byte {
 	return sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 }
 
-// revokedSince returns since when a certificate of the chain is revoked; ok is false if none is.
+// revokedSince returns the time since which a certificate of the chain is revoked. ok is false if none is.
 func (a *Authorities) revokedSince(list []certificateSerial) (since time.Time, ok bool) {
 	if a == nil || a.revocation == nil {
 		return since, false
@@ -262,7 +262,7 @@ func (a *Authorities) revokedSince(list []certificateSerial) (since time.Time, o
 	return since, false
 }
 
-// firstListExpiry returns the earliest expiry of a revocation list in Unix seconds, or 0 if no list expires.
+// firstListExpiry returns the earliest expiry of a revocation list in Unix seconds, or 0 without expiry.
 func (a *Authorities) firstListExpiry() float64 {
 	if a == nil || a.revocation == nil || a.revocation.current.Load().expires.IsZero() {
 		return 0
@@ -279,9 +279,9 @@ type revocationLists struct {
 	ignored []string                        // issuers that are no authority
 }
 
-// parseLists parses revocation lists (several in PEM, or one in DER), and verifies that each is signed by one of the
-// CAs. One invalid list makes the whole file an error. Lists of other issuers, such as former authorities, are ignored
-// if there is one of an authority.
+// parseLists parses revocation lists and verifies that one of the CAs has signed each. The lists are several in PEM,
+// or one in DER. One invalid list makes the whole file an error. Lists of other issuers, such as former authorities,
+// are ignored if there is one of an authority.
 func parseLists(text []byte, authorities []*x509.Certificate) (*revocationLists, error) {
 	out := &revocationLists{entries: map[certificateSerial]time.Time{}, issuers: map[[32]byte]bool{}}
 	n := 0

@@ -110,8 +110,7 @@ func TestReloadedAuthoritiesReplaceSessions(t *testing.T) {
 	}
 }
 
-// TestMissingOrEmptyAuthoritiesAreAnError checks that a server does not start if its file of CA certificates is
-// missing or empty.
+// TestMissingOrEmptyAuthoritiesAreAnError starts a server with a missing or empty CA file, and expects an error.
 func TestMissingOrEmptyAuthoritiesAreAnError(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	file := filepath.Join(t.TempDir(), "ca.crt")
@@ -124,7 +123,7 @@ func TestMissingOrEmptyAuthoritiesAreAnError(t *testing.T) {
 	}
 }
 
-// FuzzAuthorities parses arbitrary files of CA certificates: each yields an error or at least one authority.
+// FuzzAuthorities parses random files of CA certificates, and expects an error or at least one CA.
 func FuzzAuthorities(f *testing.F) {
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
 	f.Add([]byte("no PEM"))
@@ -148,7 +147,7 @@ func (a *testAuthority) revocationList(number int64, until time.Time, certs ...t
 	return string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}))
 }
 
-// A revocation ends the session of the certificate and refuses its later connections, even with a right password.
+// A revocation ends the session of the certificate, and refuses later connections. A right password does not help.
 // Another certificate of the machine is accepted. An unreadable list changes nothing and is logged once; an expired
 // list stays in force and is logged.
 func TestRevokedCertificateEndsItsSession(t *testing.T) {
@@ -248,8 +247,8 @@ func TestRevokedCertificateEndsItsSession(t *testing.T) {
 	}
 }
 
-// TestListRevokesCertificatesOfItsAuthorityOnly checks that with two authorities of one name, a revocation list
-// affects only certificates of its own authority.
+// TestListRevokesCertificatesOfItsAuthorityOnly revokes a certificate of one CA, and expects certificates of a second
+// CA to stay. Both CAs have the same name.
 func TestListRevokesCertificatesOfItsAuthorityOnly(t *testing.T) {
 	one, two := newAuthority(t), newAuthority(t)
 	cert := one.issueAgent("web1", "default")
@@ -313,7 +312,7 @@ func TestRevocationListsOfOpenSSLAreRead(t *testing.T) {
 	}
 }
 
-// A revocation list of an authority that is no longer configured is ignored, and the other lists of the file are used.
+// A revocation list of a removed CA is ignored. The other lists of the file are used.
 func TestRevocationListOfARemovedAuthorityIsIgnored(t *testing.T) {
 	key := testenv.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	old := &x509.Certificate{Subject: pkix.Name{CommonName: "Old agents"}, SubjectKeyId: []byte{1}, KeyUsage: x509.KeyUsageCRLSign}
@@ -325,7 +324,7 @@ func TestRevocationListOfARemovedAuthorityIsIgnored(t *testing.T) {
 	}
 }
 
-// FuzzRevocationLists parses arbitrary files and checks that the result is an error or at least one revocation list.
+// FuzzRevocationLists parses random files, and expects an error or at least one revocation list.
 func FuzzRevocationLists(f *testing.F) {
 	for _, name := range []string{"list.crl", "list.der", "v1.crl", "part.crl", "ca.crt"} {
 		f.Add(readFixture(f, name))

@@ -25,8 +25,8 @@ import (
 
 const rightPassword = "Basic YWdlbnQ6c2VjcmV0" // agent:secret
 
-// The subject and DNS names of a certificate decide whether the agent is refused, or accepted with or without a
-// proven identity.
+// The subject and DNS names of a certificate decide whether the server accepts the agent. They also decide whether the
+// agent's identity is proven.
 func TestCertificateProvesUserMachineAndNamespace(t *testing.T) {
 	ca := newAuthority(t)
 	for name, c := range map[string]struct {
@@ -166,8 +166,8 @@ func TestSessionEndsWithItsCertificate(t *testing.T) {
 	}
 }
 
-// TestProvenAgentDisplacesAnUnprovenOne connects two agents with one name and expects the one with a certificate to
-// keep the session, whichever connects first.
+// TestProvenAgentDisplacesAnUnprovenOne connects two agents with one name, and expects the agent with a certificate to
+// stay connected. The order of the connections does not matter.
 func TestProvenAgentDisplacesAnUnprovenOne(t *testing.T) {
 	ca := newAuthority(t)
 	w := newTestServerTLS(t, ca.newServerTLS(), nil)
@@ -255,7 +255,7 @@ func (a *testAuthority) certificatePEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw})
 }
 
-// newServerTLS returns a server's TLS configuration that accepts agents with certificates of this CA.
+// newServerTLS returns a server's TLS configuration that accepts agents with certificates of the test CA.
 func (a *testAuthority) newServerTLS() *tls.Config {
 	a.t.Helper()
 	file := filepath.Join(a.t.TempDir(), "ca.crt")
@@ -273,7 +273,7 @@ func (a *testAuthority) serverTLS(authorities *Authorities) *tls.Config {
 	return config
 }
 
-// dialTLS opens a TLS connection with a client certificate; nil: none.
+// dialTLS opens a TLS connection with a client certificate. Nil means no certificate.
 func (w *testServer) dialTLS(ca *testAuthority, show *tls.Certificate, change func(*tls.Config)) *tls.Conn {
 	w.t.Helper()
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)

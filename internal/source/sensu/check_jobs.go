@@ -34,7 +34,7 @@ type preparedCheck struct {
 	encoded [2]atomic.Pointer[[]byte] // the request without its time, by codec; nil: not used yet
 }
 
-// encode returns the encoded check request without its time of issue.
+// encode returns the encoded check request, without the time at which the server sends the request.
 func (r *preparedCheck) encode(codec sensuwire.Codec) []byte {
 	if encoded := r.encoded[codec].Load(); encoded != nil {
 		return *encoded
@@ -44,8 +44,8 @@ func (r *preparedCheck) encode(codec sensuwire.Codec) []byte {
 	return encoded
 }
 
-// sessionJobs holds the checks that the agent of a session must run, and the check requests that wait to be sent to it.
-// The session's Mu guards them.
+// sessionJobs has the checks that a session's agent must run, and the waiting check requests. The session's Mu guards
+// them.
 type sessionJobs struct {
 	list     []*checkJob // ascending by name and proxy node
 	revision uint64      // of the assignment
@@ -54,8 +54,8 @@ type sessionJobs struct {
 	runs     []requestedRun // runs that people requested and that are not answered yet
 }
 
-// checkJob schedules one check for one session: the server asks the agent to run it at each due time. The session's
-// Mu guards it, except for the timetable's fields.
+// checkJob is one check in a session, with the times of its runs. The server asks the agent to run the check at each
+// due time. The session's Mu guards it, except for the timetable's fields.
 type checkJob struct {
 	x          *session
 	prepared   *preparedCheck
@@ -74,7 +74,8 @@ type checkJob struct {
 	firstRun bool          // the check has no event on the node yet
 }
 
-// findJob finds a scheduled check by its name and proxy entity (empty: the agent itself) in a sorted list.
+// findJob finds a scheduled check by its name and proxy entity in a sorted list. An empty entity means the agent
+// itself.
 func findJob(jobs []*checkJob, name, proxy []byte) *checkJob {
 	i, ok := slices.BinarySearchFunc(jobs, name, func(j *checkJob, name []byte) int {
 		a := &j.prepared.request
@@ -86,7 +87,7 @@ func findJob(jobs []*checkJob, name, proxy []byte) *checkJob {
 	return jobs[i]
 }
 
-// selectJob returns the first scheduled check that the function matches selects, or nil.
+// selectJob returns the first scheduled check for which the function matches returns true, or nil.
 func selectJob(list []*checkJob, matches func(*checkJob) bool) *checkJob {
 	if i := slices.IndexFunc(list, matches); i >= 0 {
 		return list[i]
@@ -94,17 +95,17 @@ func selectJob(list []*checkJob, matches func(*checkJob) bool) *checkJob {
 	return nil
 }
 
-// preparedChecks caches the prepared checks that use no node properties, so that all sessions can share them.
+// preparedChecks caches check requests that use no node properties. All sessions can share them.
 type preparedChecks struct {
 	mu           sync.Mutex
 	byDefinition map[model.DefinitionID]*preparedCheck
 }
 
-// maxPreparedChecks bounds the number of prepared checks that are kept; checks of deleted definitions go first.
+// maxPreparedChecks limits the prepared checks in memory, where checks of deleted definitions go first.
 const maxPreparedChecks = 20_000
 
-// planJobs builds the session's list of scheduled checks from the node's assignment. The reader calls it when the
-// session starts, a writer when the assignment has changed.
+// planJobs makes the list of checks that the server will ask the agent to run. The reader calls it when the session
+// starts, a writer when the assignment has changed.
 func (x *session) planJobs() {
 	x.planning.Lock()
 	defer x.planning.Unlock()
@@ -169,7 +170,8 @@ func (x *session) planJobs() {
 	x.srv.setJobs(x, timed)
 }
 
-// prepareCheck converts a compiled check to a Sensu check request for the session's node or a proxy node.
+// prepareCheck converts a compiled check to a Sensu check request for one node. It is the session's node or a proxy
+// node.
 func (x *session) prepareCheck(c *model.CheckDefinition, of *runSubject) *preparedCheck {
 	template, err := c.Template()
 	verbatim := err == nil && c.Sensu && (of.ID == 0 || c.OwnEntity) // the agent expands tokens over its own entity
@@ -242,7 +244,7 @@ func (x *session) prepareCheck(c *model.CheckDefinition, of *runSubject) *prepar
 	return made
 }
 
-// setMetrics adds metric format and thresholds to a check request, so that the agent parses and compares the metrics
+// setMetrics adds metric format and thresholds to a check request. The agent then parses and compares the metrics
 // itself.
 func setMetrics(request *sensuwire.Ask, m *model.Metrics, run *model.ExpandedCommand) {
 	if m == nil {
@@ -272,7 +274,8 @@ func (x *session) redactedKeys() []string {
 	return x.redacted
 }
 
-// redactedToken returns an error if a template token of a check reads a label or annotation that the agent redacts.
+// redactedToken returns an error if a check's template token reads a redacted label or annotation. The agent redacts
+// the value.
 func (x *session) redactedToken(template *model.CommandTemplate) error {
 	for _, key := range x.redactedKeys() {
 		if field, name, _ := strings.Cut(key, "."); template.Reads(name) {
@@ -282,8 +285,8 @@ func (x *session) redactedToken(template *model.CommandTemplate) error {
 	return nil
 }
 
-// stdinOf returns the check fields for a command that reads the event on standard input, or nil if the command does not
-// read it.
+// stdinOf returns the fields of a request that a command with the event on standard input needs. For other commands it
+// returns nil.
 func (x *session) stdinOf(c *model.CheckDefinition) *sensuwire.Stdin {
 	if !c.StdinEvent {
 		return nil
@@ -304,7 +307,7 @@ func (x *session) stdinOf(c *model.CheckDefinition) *sensuwire.Stdin {
 	return stdin
 }
 
-// describeProblem returns why a check's request cannot be built, and the command that corrects the cause.
+// describeProblem returns why the server cannot build a check's request, and how to correct the cause.
 func describeProblem(err error) string {
 	text := err.Error()
 	if missing := (*model.MissingError)(nil); errors.As(err, &missing) {
@@ -332,7 +335,7 @@ func shellLine(run *model.ExpandedCommand) string {
 // quoteShell quotes a word for a shell.
 func quoteShell(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
-// propertyValues returns a function that looks up a property's value by name in a sorted list.
+// propertyValues returns a function that finds a node property by its name in a sorted list.
 func propertyValues(list []wire.Property) model.PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		i, ok := slices.BinarySearchFunc(list, name, func(p wire.Property, name string) int { return strings.Compare(p.Name, name) })
@@ -343,11 +346,11 @@ func propertyValues(list []wire.Property) model.PropertyValues {
 	}
 }
 
-// checkedNode returns the id of the node that the check is about: the agent's own node or a proxy node.
+// checkedNode returns the id of the node under check, which is the agent's own or a proxy node.
 func (j *checkJob) checkedNode() model.NodeID { return cmp.Or(j.proxy.ID, j.x.Node.ID) }
 
-// appendRequestOrFail appends a due check request without secrets to dst; if the agent cannot run the check, it
-// writes a failing result instead.
+// appendRequestOrFail appends a due check request to dst, or writes a failing result. It fails if the agent cannot run
+// the check. The request has no secrets.
 func (j *checkJob) appendRequestOrFail(dst []byte) []byte {
 	if problem := j.obstacle(); problem != "" {
 		j.failRun(problem)

@@ -43,14 +43,14 @@ type Config struct {
 	Rand func() uint64 // default math/rand's
 }
 
-// Access is the interface that decides which agents may connect; *access.Service implements it.
+// Access authenticates agents, by certificate or password. *access.Service implements it.
 type Access interface {
 	LoginProgram(ctx context.Context, role, name, password string, admit access.Admit) (access.Program, error)
 	AgentProgram(name string) (access.Program, error)
 	Current(p *access.Program) bool
 }
 
-// Intent reads and creates resources and nodes for the Sensu source; *intent.Service implements it.
+// Intent reads and changes declared resources and nodes for the Sensu source. *intent.Service implements it.
 // RegisterExternal, Get and Apply may wait for SQL; the rest is in memory.
 type Intent interface {
 	CheckNamespace(name string) error
@@ -64,8 +64,7 @@ type Intent interface {
 	core.Declarer
 }
 
-// Checks is the interface that finds the declarations of checks, and the passive checks for events that agents send
-// without a request.
+// Checks finds the declarations of checks, and the passive checks for unrequested events of agents.
 type Checks interface {
 	FilterContext(node, runner model.NodeID, check model.CheckID) directory.FilterContext
 	// Keepalive returns the keepalive check of a node with its handlers and pipelines.
@@ -76,14 +75,14 @@ type Checks interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View is the interface to the event states that sessions of Sensu agents use.
+// View answers whether a node has an event, and whether limits allow a new event.
 type View interface {
 	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 	// HasEvent reports whether a node has an event of a check.
 	HasEvent(node model.NodeID, check model.CheckID) bool
 }
 
-// Limits limits the sessions and messages of Sensu agents; zero fields mean the defaults. Zero: the default.
+// Limits has the limits of Sensu agents' sessions and messages. Zero: the default.
 type Limits struct {
 	core.SessionLimits
 	MessageBytes int           // one message; default 1 MiB
@@ -107,8 +106,8 @@ func (c *Config) setDefaults() error {
 	return c.Config.Complete()
 }
 
-// messageOutcome is the outcome of one message of an agent, as a label for metrics. Every message
-// raises exactly one.
+// messageOutcome says what became of an agent's message, such as kept or refused, as a label for metrics. Every
+// message raises exactly one.
 type messageOutcome uint8
 
 const (

@@ -16,15 +16,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// incomingEvent is one event of an agent while the session's reader handles it.
+// incomingEvent is an event that an agent has sent, while its session handles the event.
 type incomingEvent struct {
 	*session
 	*sensuwire.ReceivedEvent
 }
 
-// handleEvent converts an agent's event to a result and adds the result to the batch for the journal. An event of a
-// check of the assignment is its result even if the agent's own API sent it. Another event may belong to a passive
-// check (passive_event.go).
+// handleEvent converts an agent's event to a result, and adds the result to the journal's batch. An event of a check
+// of the assignment is its result even if the agent's own API sent it. Another event may belong to a passive check
+// (passive_event.go).
 func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 	if !e.HasCheck {
 		return e.handleMetrics()
@@ -77,13 +77,13 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 	return e.addSignal(e.age(), c.ID, result, proxy)
 }
 
-// maxTransit is the longest time that a result is on its way without being dated back: the times in an event are whole
+// maxTransit is the longest normal delay of a result. Older results are dated back. The times in an event are whole
 // seconds.
 const maxTransit = 3 * time.Second
 
-// age returns how long ago a result's command ended, if the result was delayed by the network or a paused server;
-// else 0. The agent's times are compared with those of the requests that it answers, which are the server's. A time
-// before the session is none of a command that the session can have waited for.
+// age returns how late a delayed result arrived after its command ended, or 0 without delay. The cause is the network
+// or a paused server. Otherwise it is 0. The agent's times are compared with those of the requests that it answers,
+// which are the server's. A time before the session is none of a command that the session can have waited for.
 func (e *incomingEvent) age() time.Duration {
 	if e.Executed == 0 {
 		return 0
@@ -102,8 +102,8 @@ func (e *incomingEvent) age() time.Duration {
 	return 0
 }
 
-// describeRun returns the event fields that Muster does not use but handlers of events in Sensu's format read. The
-// result's text has lines of the server before and after the agent's output.
+// describeRun returns the fields of an event that only handlers of Sensu's events read. The result's text has lines of
+// the server before and after the agent's output.
 func (e *incomingEvent) describeRun(text []byte, above, below int) *wire.SensuRun {
 	run := &wire.SensuRun{ExitCode: e.Status, Sequence: uint64(max(e.Sequence, 0)), Issued: uint64(max(e.Issued, 0))}
 	trimmed := bytes.TrimRight(e.Output, trimmedSpace)
@@ -119,7 +119,7 @@ const (
 	maxTailBytes = 64
 )
 
-// findAssignedDefinition returns the assigned check of an event, the tags of its metrics and its proxy node, or nil if
+// findAssignedDefinition finds the check that produced an event among the node's assigned checks. It returns nil if
 // the check is not assigned.
 func (e *incomingEvent) findAssignedDefinition() (c *model.CheckDefinition, tags map[string]string, proxy directory.ProxyNode) {
 	e.Mu.Lock()
@@ -137,8 +137,8 @@ func (e *incomingEvent) findAssignedDefinition() (c *model.CheckDefinition, tags
 	return j.prepared.definition, j.prepared.tags, j.proxy
 }
 
-// limitOutput joins a line from the server with a check's output, as valid UTF-8 of at most `limit` bytes. marked
-// adds a mark to a cut text; Sensu has none.
+// limitOutput joins a line from the server with a check's output, and limits the text. The result is valid UTF-8 of at
+// most limit bytes. marked adds a mark to a cut text; Sensu has none.
 func limitOutput(line string, output []byte, limit int, marked bool) (text []byte, cut uint64) {
 	text = bytes.TrimRight(output, trimmedSpace)
 	if line != "" {
@@ -168,7 +168,7 @@ func limitOutput(line string, output []byte, limit int, marked bool) (text []byt
 	return text, cut
 }
 
-// secondsToMs converts seconds from an agent to milliseconds; a number that is not positive becomes zero.
+// secondsToMs converts seconds from an agent to milliseconds. A number that is not positive becomes zero.
 func secondsToMs(seconds float64) uint32 {
 	if !(seconds > 0) {
 		return 0
@@ -176,7 +176,7 @@ func secondsToMs(seconds float64) uint32 {
 	return uint32(min(seconds*1000, 1<<31))
 }
 
-// signalRecord collects the signals (results and keepalives) of one journal batch.
+// signalRecord collects results and keepalives for one write to the journal.
 type signalRecord struct {
 	core.Record
 	signals []byte // encoded signals
@@ -187,7 +187,7 @@ type signalRecord struct {
 	frame   []byte
 }
 
-// addSignal appends a check result to the journal record, or a keepalive if result is nil.
+// addSignal appends a result to the journal record, or a keepalive without a result.
 func (r *signalRecord) addSignal(atMs uint64, definition model.DefinitionID, result *wire.Result, proxy directory.ProxyNode) {
 	signal, out := wire.Signal{Kind: wire.SignalKeepalive, AtMs: atMs}, keepaliveKept
 	if result != nil {
@@ -204,7 +204,7 @@ func (r *signalRecord) addSignal(atMs uint64, definition model.DefinitionID, res
 	r.bytes += len(signal.Body) + 64
 }
 
-// release empties the record and returns it to the pool of records.
+// release empties the record and returns the memory to the pool of records.
 func (r *signalRecord) release(s *Server) {
 	r.Reset()
 	clear(r.proxied)
@@ -212,14 +212,15 @@ func (r *signalRecord) release(s *Server) {
 	s.records.Put(r)
 }
 
-// maxPendingBytes bounds the signals of one commit.
+// maxPendingBytes limits the size of the results and keepalives in one commit.
 const maxPendingBytes = 64 << 10
 
-// pendingOutcome is the outcome of a message whose signal waits for commitPending; that method counts the final outcome.
+// pendingOutcome is the outcome of a message that waits for its commit. The method commitPending counts the final
+// outcome.
 const pendingOutcome = outcomes
 
-// addSignal adds a result or keepalive to the batch that waits to be written to the journal. Signals of messages that
-// arrived together become one commit. age is how long ago its command ended.
+// addSignal adds a result or keepalive to the batch for the next journal write. Signals of messages that arrived
+// together become one commit. age is how long ago its command ended.
 func (x *session) addSignal(age time.Duration, definition model.DefinitionID, result *wire.Result, proxy directory.ProxyNode) (out messageOutcome, cause string) {
 	if x.pending == nil {
 		x.pending = x.srv.records.Get().(*signalRecord)
@@ -231,8 +232,8 @@ func (x *session) addSignal(age time.Duration, definition model.DefinitionID, re
 	return pendingOutcome, cause
 }
 
-// commitPending appends the waiting batch of results and keepalives to the journal and counts their outcomes. A cause
-// ends the session.
+// commitPending appends the waiting results and keepalives to the journal, and counts their outcomes. A cause ends the
+// session.
 func (x *session) commitPending() (cause string) {
 	r := x.pending
 	if r == nil {
@@ -259,7 +260,7 @@ func (x *session) commitServerResult(definition model.DefinitionID, result *wire
 	_ = x.commitRecord(r, 1)
 }
 
-// commitRecord appends a batch of n results and keepalives to the journal. It waits while the session's window or the
+// commitRecord writes a batch of n results and keepalives to the journal. It waits while the session's window or the
 // journal is full: so the reader stops. The server numbers the signals, because the protocol has no numbers; so
 // nothing is sent twice.
 func (x *session) commitRecord(rec *signalRecord, n int) messageOutcome {
@@ -291,8 +292,8 @@ func (x *session) commitRecord(rec *signalRecord, n int) messageOutcome {
 	return resultKept
 }
 
-// Committed subtracts the committed bytes, and ends the session if the commit failed. It runs on the journal's
-// goroutine and does not block.
+// Committed notes that the journal has bytes of the session, and ends the session after a failed write. It runs on the
+// journal's goroutine and does not block.
 func (x *session) Committed(size uint64, _ journal.Position, err error) {
 	x.Mu.Lock()
 	x.Commit(int(size), err)

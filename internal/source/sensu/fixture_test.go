@@ -38,13 +38,13 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// decodedSignal is a signal (result or keepalive) from the journal with its decoded result.
+// decodedSignal is a result or keepalive that the test has decoded from its journal.
 type decodedSignal struct {
 	wire.Signal
 	wire.Result
 }
 
-// decodeSignal decodes a signal (result or keepalive) from the journal, with its result.
+// decodeSignal decodes a result or keepalive from the test's journal.
 func decodeSignal(t testing.TB, s wire.Signal) decodedSignal {
 	if s.Kind != wire.SignalResult {
 		return decodedSignal{Signal: s}
@@ -56,7 +56,8 @@ func decodeSignal(t testing.TB, s wire.Signal) decodedSignal {
 	return decodedSignal{s, r}
 }
 
-// testServer is a Server for Sensu agents with fakes in memory for journal, intent, assignments and event states.
+// testServer is a Server for Sensu agents with fakes in memory. They stand for journal, intent, assignments and event
+// states.
 type testServer struct {
 	journal.Journal // nil: sessions only append
 
@@ -98,7 +99,7 @@ func newTestServer(t testing.TB, change func(*Config)) *testServer {
 	return newTestServerTLS(t, nil, change)
 }
 
-// newTestServerTLS starts a test server that accepts agents with a TLS configuration; nil: without TLS.
+// newTestServerTLS starts a test server for agents with a TLS configuration. Nil means without TLS.
 func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *testServer {
 	t.Helper()
 	w := &testServer{users: map[string][]string{"agent": {"default", "other"}, "only": {"default"}}, t: t, metrics: prometheus.NewRegistry(), nodes: map[uuid.UUID]intent.NodeInfo{}, reports: map[uuid.UUID]intent.AgentReport{},
@@ -155,7 +156,7 @@ func (w *testServer) wait(what string, ok func() bool) {
 	})
 }
 
-// count returns how many messages had an outcome, from the metric.
+// count returns, from the metrics, how many messages were handled with a given outcome.
 func (w *testServer) count(out messageOutcome) int {
 	return int(testutil.ToFloat64(w.server.metrics.messages[out]))
 }
@@ -223,7 +224,7 @@ func (w *testServer) LoginProgram(ctx context.Context, _, name, password string,
 	return access.Program{Name: name, Namespaces: []string{"default", "other"}}, nil
 }
 
-// AgentProgram returns the user of a certificate.
+// AgentProgram returns the user whom the test created for a certificate's name.
 func (w *testServer) AgentProgram(name string) (access.Program, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,7 +235,7 @@ func (w *testServer) AgentProgram(name string) (access.Program, error) {
 	return access.Program{Name: name, Namespaces: namespaces}, nil
 }
 
-// Current reports every login as still valid.
+// Current reports that a login is still valid, for every login.
 func (w *testServer) Current(*access.Program) bool { return true }
 
 // CheckNamespace accepts the namespaces default, secret and prod.
@@ -253,7 +254,7 @@ func (w *testServer) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
 	return n, ok
 }
 
-// Tombstone returns the tombstone (record of the deletion) of a node's uid.
+// Tombstone returns what the test recorded about the deletion of a node.
 func (w *testServer) Tombstone(uid uuid.UUID) (intent.Tombstone, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -276,7 +277,7 @@ func (w *testServer) RegisterExternal(_ context.Context, _ intent.Actor, m *inte
 	return n, nil
 }
 
-// RecordReport stores the agent's report.
+// RecordReport keeps an agent's report about its machine for the test.
 func (w *testServer) RecordReport(info intent.NodeInfo, said intent.AgentReport) (limit, reason string) {
 	w.update(func() { w.reports[info.UID] = said })
 	return "", ""
@@ -288,12 +289,12 @@ func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) 
 	return spec, ok
 }
 
-// isSet reports whether a pipeline belongs to the test's handler set registration.
+// isSet reports whether a name is that of the pipeline for the handler set "registration".
 func isSet(name route.Name) bool { return name.String() == "default/sensu-registration" }
 
 // The view and the planner.
 
-// Admit refuses events of the check named many and accepts all others.
+// Admit refuses each event of the test's check named "many", and accepts all other events.
 func (w *testServer) Admit(_ model.NodeID, c *model.CheckDefinition) (code, reason string) {
 	if c.Name == "many" {
 		return "node_limit", "no room"
@@ -301,14 +302,14 @@ func (w *testServer) Admit(_ model.NodeID, c *model.CheckDefinition) (code, reas
 	return "", ""
 }
 
-// HasEvent reports whether the test has set an event of a node and check.
+// HasEvent reports whether the test has declared that a node has an event of a check.
 func (w *testServer) HasEvent(node model.NodeID, check model.CheckID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.events[eventKey{node, check}]
 }
 
-// LimitsFor returns the test's limits.
+// LimitsFor returns the limits that the test has set for namespaces.
 func (w *testServer) LimitsFor(string) model.Limits { return w.limits }
 
 // Get finds the pipelines sensu-tofile and alerts, and nothing else.
@@ -319,7 +320,7 @@ func (w *testServer) Get(_ context.Context, key intent.Key) (*model.Resource, er
 	return nil, model.Errorf(model.NotFound, "no %s", key)
 }
 
-// Apply creates passive checks.
+// Apply creates passive checks in the test's memory.
 func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -345,7 +346,7 @@ func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.
 	return intent.ApplyResult{}, nil
 }
 
-// CatchUp does nothing, because created checks are visible at once.
+// CatchUp returns at once, because the test makes created checks visible immediately.
 func (w *testServer) CatchUp(context.Context) error { return nil }
 
 // Keepalive returns the keepalive check with the pipelines that the test has set.
@@ -380,7 +381,7 @@ func (w *testServer) PassiveChecks(_, source string) (ids []model.CheckID) {
 	return ids
 }
 
-// For returns the assignment of a node.
+// For returns the assignment (checks and Templates) of a test node.
 func (w *testServer) For(node model.NodeID) *directory.Assignment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -399,7 +400,7 @@ func (w *testServer) Definition(model.DefinitionID) *model.Definition { return n
 // Subscribe stores the function to call after changes.
 func (w *testServer) Subscribe(fn func(directory.Change)) { w.notify = fn } // the server subscribes last
 
-// sealDefinitions encodes checks as definitions, the compiled parts of an assignment.
+// sealDefinitions compiles and encodes test checks for an assignment.
 func sealDefinitions(checks []*model.CheckDefinition) (definitions []*model.Definition) {
 	for _, c := range checks {
 		definitions = append(definitions, c.Seal())
@@ -407,7 +408,7 @@ func sealDefinitions(checks []*model.CheckDefinition) (definitions []*model.Defi
 	return definitions
 }
 
-// assign assigns these checks to all nodes, in place of the former ones.
+// assign assigns new checks to all nodes, in place of the former checks.
 func (w *testServer) assign(definitions ...*model.CheckDefinition) {
 	w.mu.Lock()
 	w.definitions = definitions
@@ -476,14 +477,15 @@ func (w *testServer) mustHandshake(nc net.Conn, name, authorization string, json
 	return a
 }
 
-// dial connects an agent with a password; it returns nil if the server refused the handshake with a status.
+// dial connects an agent with a password. It returns nil and the status if the server refused the handshake.
 func (w *testServer) dial(name, namespace, password string, json bool) (*testAgent, int) {
 	w.t.Helper()
 	nc := testenv.Value(net.Dial("tcp", w.addr))(w.t)
 	return w.handshake(nc, name, namespace, "Basic "+base64.StdEncoding.EncodeToString([]byte("agent:"+password)), json)
 }
 
-// handshake sends an agent's handshake on a connection; it returns nil if the server refused it with a status.
+// handshake sends an agent's handshake on a connection. It returns nil and the status if the server refused the
+// handshake.
 func (w *testServer) handshake(nc net.Conn, name, namespace, authorization string, json bool) (*testAgent, int) {
 	w.t.Helper()
 	accept := sensuwire.MediaProto

@@ -24,8 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// handshakeRequest is the HTTP request by which a Sensu agent opens its connection, with the result of its
-// authentication.
+// handshakeRequest is the HTTP request that opens an agent's connection, with the result of its authentication.
 type handshakeRequest struct {
 	path     string
 	host     string // by which the agent reaches the server
@@ -95,9 +94,9 @@ func (s *Server) rejectHandshake(err error, o *handshakeRequest, nc net.Conn) er
 	return ws.RejectConnectionError(ws.RejectionStatus(class.HTTP()), ws.RejectionReason(err.Error()))
 }
 
-// admitAgent authenticates an agent and checks that it may connect. It costs a look-up in memory, and the hash of a password
-// that is new. Refusals belong here if possible: an agent whose handshake succeeded reconnects at once, a thousand times a
-// second; after a refused handshake it waits longer each time.
+// admitAgent authenticates an agent and checks whether the agent may connect. It costs a look-up in memory, and the
+// hash of a password that is new. Refusals belong here if possible: an agent whose handshake succeeded reconnects at
+// once, a thousand times a second; after a refused handshake it waits longer each time.
 func (s *Server) admitAgent(ctx context.Context, nc net.Conn, o *handshakeRequest) (http.Header, error) {
 	if o.path != "/" {
 		return nil, model.Errorf(model.NotFound, "unknown path: Sensu agents connect to the path /").WithHint("backend-url: wss://HOST:8081")
@@ -158,8 +157,9 @@ func (s *Server) login(ctx context.Context, nc net.Conn, o *handshakeRequest) (e
 	return err
 }
 
-// acquirePasswordTry reserves one password attempt for the sender's network, or returns an error if too many attempts
-// failed. A password that was right before is never limited, even if somebody at the same address guesses passwords.
+// acquirePasswordTry permits one login attempt from an address, unless the address has sent too many wrong passwords.
+// It returns an error after too many failed attempts. A password that was right before is never limited, even if
+// somebody at the same address guesses passwords.
 func (s *Server) acquirePasswordTry(ctx context.Context, from string) (release func(wrong bool), err error) {
 	release, first, err := s.passwords.Acquire(ctx, from)
 	if first {
@@ -173,8 +173,8 @@ func (s *Server) acquirePasswordTry(ctx context.Context, from string) (release f
 	return release, err
 }
 
-// checkNodeEligible refuses a machine whose node runs muster-agent or was retired or deleted. A forgotten one may
-// return.
+// checkNodeEligible refuses an agent whose node belongs to muster-agent, or was retired or deleted. A forgotten one
+// may return.
 func (s *Server) checkNodeEligible(m *intent.ExternalAgent) error {
 	uid := m.UID()
 	if node, ok := s.cfg.Intent.LookupNode(uid); ok && node.Key != "" {
@@ -186,8 +186,8 @@ func (s *Server) checkNodeEligible(m *intent.ExternalAgent) error {
 	return nil
 }
 
-// identityProof is the result of an agent's authentication: whether its certificate proves the machine's identity,
-// and why not.
+// identityProof says whether an agent's certificate proves which machine the agent runs on. It says whether the
+// agent's certificate proves the machine's identity, and why not.
 type identityProof struct {
 	proven   bool                // the connection comes from the machine and namespace that it names
 	unproven string              // reason why the identity is not proven
@@ -206,7 +206,7 @@ const (
 	defaultUser = "agent"
 )
 
-// checkCertificate finds the user that a client certificate belongs to, and whether the certificate proves the
+// checkCertificate finds the user of a client certificate. It also returns whether the certificate proves the
 // machine's identity. As in Sensu's backend, its common name is a user, and its DNS names are the machine's. Or its
 // common name is the machine and its organization the namespace; both are required, so that a certificate that
 // machines share does not become one machine's when its user is deleted.
@@ -255,8 +255,8 @@ func (s *Server) containsNamespace(organizations []string) bool {
 	return slices.ContainsFunc(organizations, func(org string) bool { return s.cfg.Intent.CheckNamespace(org) == nil })
 }
 
-// machineNames returns the machine names in a certificate. A user's name is no machine, because all machines of the
-// user could have it.
+// machineNames returns the names in a certificate that name a machine, not a user. A user's name is no machine,
+// because all machines of the user could have it.
 func (s *Server) machineNames(leaf *x509.Certificate) (names []string) {
 	for _, name := range leaf.DNSNames {
 		if !isMachineName(name) {

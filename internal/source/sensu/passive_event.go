@@ -78,7 +78,7 @@ func (e *incomingEvent) findPassiveDefinition() (c *model.CheckDefinition, proxy
 	return check.Definition, proxy, resultKept
 }
 
-// checkPassiveLimit refuses the event if its node has reached the limit of events from automatically created checks.
+// checkPassiveLimit refuses an event if its node has too many events from automatically created checks.
 func (e *incomingEvent) checkPassiveLimit(at eventKey, name string) messageOutcome {
 	limit, n := e.srv.cfg.Intent.LimitsFor(e.namespace).PassivePerNode, 0
 	if limit <= 0 {
@@ -97,7 +97,8 @@ func (e *incomingEvent) checkPassiveLimit(at eventKey, name string) messageOutco
 	return e.refuseMessage(stateLimit, reason)
 }
 
-// findAssignedProxy returns the proxy node of a name if any check in the node's assignment is about it.
+// findAssignedProxy finds a proxy node by name among the proxy nodes of the node's assigned checks. A check in the
+// assignment must be about the proxy node.
 func (e *incomingEvent) findAssignedProxy(name string) (proxy directory.ProxyNode, ok bool) {
 	e.Mu.Lock()
 	j := selectJob(e.list, func(j *checkJob) bool {
@@ -115,7 +116,7 @@ func (e *incomingEvent) refuseProxy() messageOutcome {
 	return e.refuseMessage(otherEntity, "an event of check "+string(e.Check)+" for "+string(e.Proxy)+": an agent may report on its own entity and on the proxy nodes in its assignment")
 }
 
-// checkCreator creates passive checks one after the other, so that simultaneous events with one check name create one
+// checkCreator creates passive checks one after the other. Simultaneous events with one check name then create one
 // check.
 type checkCreator struct {
 	mu     sync.Mutex
@@ -130,7 +131,7 @@ const (
 	missingAnnotation = "sensu-agent/not-carried"
 )
 
-// createCheck returns the passive check for an event, and creates it if it is missing.
+// createCheck returns the passive check for an event, and creates the check if none exists.
 func (m *checkCreator) createCheck(e *incomingEvent, name string) (directory.PassiveCheck, error) {
 	s := e.srv
 	m.mu.Lock()
@@ -155,8 +156,8 @@ func (m *checkCreator) createCheck(e *incomingEvent, name string) (directory.Pas
 	return check, err
 }
 
-// requireUsable returns an error if the check is disabled or not passive: an operator may declare such a check while the
-// event waits.
+// requireUsable returns an error if the declared check of an event is disabled or not passive. An operator may have
+// declared such a check while the event waited.
 func requireUsable(check directory.PassiveCheck) (directory.PassiveCheck, error) {
 	if check.Definition == nil || check.Disabled {
 		return check, model.Errorf(model.Conflict, "the event's check is disabled or not passive: an operator declared it while the event arrived")
@@ -164,7 +165,7 @@ func requireUsable(check directory.PassiveCheck) (directory.PassiveCheck, error)
 	return check, nil
 }
 
-// declareCheck creates the passive check for an event and waits until the planner has applied it.
+// declareCheck creates the passive check for an event, and waits for the planner to apply the check.
 func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check directory.PassiveCheck, err error) {
 	s := e.srv
 	rules, err := e.ReadRules()
@@ -247,5 +248,5 @@ func (s *Server) newCheckSpec(ctx context.Context, namespace string, received *s
 	return spec, missing, err
 }
 
-// limitNames returns at most 16 names of an event's list, to limit the look-ups that follow.
+// limitNames returns at most 16 names of an event's list, to limit the following look-ups.
 func limitNames(list []string) []string { return list[:min(len(list), 16)] }

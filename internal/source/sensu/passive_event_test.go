@@ -18,15 +18,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sendUnrequested sends an event that answers no request, as a program on the agent's machine can.
+// sendUnrequested sends an event without a request, as a program on the agent's machine can.
 func (a *testAgent) sendUnrequested(name, proxy string, status uint32, output string) {
 	a.t.Helper()
 	r := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: name, Proxy: proxy, Namespace: "default", Interval: 1})))(a.t)
 	a.send(sensuwire.TypeEvent, &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Executed: 1, Status: status, Output: output})
 }
 
-// resultLines returns the results in the journal, one per line: id of the compiled check, status, output. The caller
-// holds the lock.
+// resultLines returns the results in the journal as text, one per line. A line has the id of the compiled check,
+// status and output. The caller holds the lock.
 func (w *testServer) resultLines() (lines []string) {
 	for _, s := range w.signals {
 		if s.Kind == wire.SignalResult && s.Node == 0 {
@@ -70,8 +70,8 @@ func TestUnrequestedEventNeedsAPassiveCheck(t *testing.T) {
 	})
 }
 
-// Events of a missing check from five agents at the same time create one passive check with the event's settings. One
-// passive check is created from the fields of the event.
+// Events of a missing check from five agents create one passive check. The events come at the same time, and the check
+// has their settings. One passive check is created from the fields of the event.
 func TestPassiveChecksAreCreated(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.limits.PassivePerNode = 5
@@ -115,7 +115,7 @@ func TestPassiveChecksAreCreated(t *testing.T) {
 	}
 }
 
-// A check that an operator declares while an event with the same check name arrives is not overwritten.
+// A check that an operator declares is not overwritten when an event of the same name arrives.
 func TestConcurrentDeclarationOfACheckStays(t *testing.T) {
 	for _, passive := range []bool{false, true} {
 		w := newTestServer(t, nil)
@@ -150,8 +150,7 @@ func TestPassiveCheckIsCreatedFromJSON(t *testing.T) {
 	}
 }
 
-// A node that sends events of ever new check names reaches its limit, and events of its existing checks are still
-// accepted.
+// A node that sends events of ever new checks reaches its limit. Events of its existing checks are still accepted.
 func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.limits.PassivePerNode = 3
@@ -203,8 +202,8 @@ func TestFailedCreationRefusesEventsAtOnce(t *testing.T) {
 	}
 }
 
-// TestAgentSendsEventsOfAssignedProxyNodesOnly checks that an agent may send events of its assignment's proxy nodes
-// and of no others.
+// TestAgentSendsEventsOfAssignedProxyNodesOnly sends events of two proxy nodes, and expects only the assigned node's
+// event.
 func TestAgentSendsEventsOfAssignedProxyNodesOnly(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.definitions = []*model.CheckDefinition{newCheck(1, "ping", "x", func(c *model.CheckDefinition) { c.Proxy, c.Interval = true, time.Hour })}

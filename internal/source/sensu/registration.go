@@ -20,8 +20,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// register registers the session under its node, when the first message has described the agent's machine. It creates
-// the node if the node does not exist.
+// register registers the session under its node, after the first message has described the machine. It creates the
+// node if the node does not exist.
 func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) error {
 	m, err := received.ReadMachine()
 	if err != nil {
@@ -80,9 +80,9 @@ func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) er
 	return nil
 }
 
-// checkUnique refuses a machine while another one with the same name is connected and answers a ping. A machine that
-// lost its network or restarted gets in, because the connection of its earlier boot does not answer. A proven
-// identity displaces an unproven one, and never gives way to one.
+// checkUnique refuses a machine while a connected machine of the same name answers a ping. A machine that lost its
+// network or restarted gets in, because the connection of its earlier boot does not answer. A proven identity
+// displaces an unproven one, and never gives way to one.
 func (s *Server) checkUnique(ctx context.Context, m *intent.ExternalAgent, nc net.Conn, proven bool) error {
 	node, ok := s.cfg.Intent.LookupNode(m.UID())
 	if !ok {
@@ -110,12 +110,12 @@ func (s *Server) checkUnique(ctx context.Context, m *intent.ExternalAgent, nc ne
 	if older.proven && !proven {
 		proves = ", and its certificate proves that it is that machine"
 	}
-	return model.Errorf(model.Conflict, "another agent with the name %s is connected, from %s%s", m.Name, holder, proves).
+	return model.Errorf(model.Conflict, "another agent with the name %s is already connected, from %s%s", m.Name, holder, proves).
 		WithHint("give one of them a name of its own: --name")
 }
 
-// recordMachine stores the facts, labels and groups that the agent reports about its machine in the inventory. Only a
-// keepalive names the handlers of the node's keepalive; an event names the handlers of its own check.
+// recordMachine stores the agent's facts, labels and groups of its machine in the inventory. Only a keepalive names
+// the handlers of the node's keepalive; an event names the handlers of its own check.
 func (x *session) recordMachine(received *sensuwire.ReceivedEvent, keepalive bool) {
 	m, err := received.ReadMachine()
 	if err != nil {
@@ -140,7 +140,7 @@ func (x *session) recordMachine(received *sensuwire.ReceivedEvent, keepalive boo
 	}
 }
 
-// nodeWithKeepalive returns a node with its keepalive times, from its resource, the agent's settings
+// nodeWithKeepalive returns a node with its keepalive times. They come from its resource, the agent's settings
 // (keepalive-interval and timeouts) or the server's defaults, in this order. An agent without a critical time-out is
 // critical after the one that warns.
 func (s *Server) nodeWithKeepalive(info *intent.NodeInfo, received *sensuwire.ReceivedEvent, keepalive bool) core.Node {
@@ -162,13 +162,12 @@ func (s *Server) nodeWithKeepalive(info *intent.NodeInfo, received *sensuwire.Re
 	return n
 }
 
-// criticalTimeout returns after how many seconds of silence the agent's settings make its keepalive critical.
+// criticalTimeout returns the silence after which an agent's keepalive turns critical, by the agent's own settings.
 func criticalTimeout(received *sensuwire.ReceivedEvent) time.Duration {
 	return boundedSeconds(cmp.Or(uint32(min(max(received.TTL, 0), 1<<31)), received.Timeout))
 }
 
-// boundedSeconds converts a number of seconds from an agent to a duration between two seconds and a day; zero stays
-// zero.
+// boundedSeconds converts seconds to a duration, raised to at least two seconds and cut to a day. Zero stays zero.
 func boundedSeconds(seconds uint32) time.Duration {
 	if seconds == 0 {
 		return 0
@@ -188,8 +187,8 @@ func keepaliveTimesOf(n *core.Node) keepaliveTimes {
 	return keepaliveTimes{interval: n.Keepalive, warning: n.Warning, timeout: n.Timeout, every: n.EveryKeepalive}
 }
 
-// updateKeepaliveTimes replaces the session's keepalive times where the agent's keepalive or the node's resource has
-// others. The journal gets the session's beginning again. If the journal fails, the next keepalive tries again.
+// updateKeepaliveTimes updates the session's keepalive times from the agent's keepalive or the node's resource. The
+// journal gets the session's beginning again. If the journal fails, the next keepalive tries again.
 func (x *session) updateKeepaliveTimes(received *sensuwire.ReceivedEvent) (begun bool) {
 	info, ok := x.srv.cfg.Intent.LookupNode(x.UID)
 	if !ok {
@@ -213,8 +212,8 @@ func (x *session) updateKeepaliveTimes(received *sensuwire.ReceivedEvent) (begun
 	return begun
 }
 
-// shortenDeadAfter shortens the silence after which an ephemeral node's connection is closed, so that it closes
-// before its keepalive is overdue.
+// shortenDeadAfter makes the server close the silent connection of an ephemeral node earlier. The connection then
+// closes before the keepalive is overdue.
 func (x *session) shortenDeadAfter() {
 	if x.departure.ephemeral {
 		x.deadAfter.Store(int64(min(x.srv.cfg.Limits.DeadAfter, x.keepalive.timeout/4*3)))
@@ -227,8 +226,8 @@ const (
 	maxAnnotationBytes = 512 // key and value
 )
 
-// agentReportOf converts an entity to an agent report: labels, subscriptions as requested groups, system and
-// annotations as facts. Invalid labels and groups are dropped.
+// agentReportOf converts a Sensu entity to the report of an agent. Labels stay, subscriptions become requested groups,
+// system and annotations become facts. Invalid labels and groups are dropped.
 func agentReportOf(m *sensuwire.Machine) intent.AgentReport {
 	received := intent.AgentReport{Facts: factsOf(m), Labels: map[string]string{}, Groups: []string{}, Entity: entityOf(m)}
 	for key, value := range m.Labels {
@@ -317,7 +316,7 @@ func factsOf(m *sensuwire.Machine) map[string]string {
 	return f
 }
 
-// reachableAddresses returns a machine's addresses without loopback and link-local ones, IPv4 first.
+// reachableAddresses returns a machine's addresses without loopback and link-local addresses, IPv4 first.
 func reachableAddresses(networks []string) string {
 	var ipv4, ipv6 []string
 	for _, text := range networks {
@@ -334,16 +333,15 @@ func reachableAddresses(networks []string) string {
 	return strings.Join(append(ipv4, ipv6...), ",")
 }
 
-// agentDeparture describes the effect of the end of an agent's connection on its node: whether the node is deregistered and
-// deleted.
+// agentDeparture says whether the end of an agent's connection deregisters and deletes its node.
 type agentDeparture struct {
 	requested bool // the agent has the setting deregister
 	ephemeral bool // the node is deleted when the agent stops
 }
 
-// ephemeralLifecycle returns the lifecycle of a node whose agent has the setting deregister: the node is deleted when
-// its keepalive turns critical. The handler that the agent names is notified, if it is in the agent's namespace:
-// CleanName removes the slash that would name another one.
+// ephemeralLifecycle returns the lifecycle of a node that is deleted when its keepalive turns critical. Its agent has
+// the setting deregister. The handler that the agent names is notified, if it is in the agent's namespace: CleanName
+// removes the slash that would name another one.
 func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.ReceivedEvent, keepalive bool) *model.Lifecycle {
 	silence := s.cfg.Limits.Timeout
 	if keepalive {
@@ -356,13 +354,13 @@ func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.Re
 	return l
 }
 
-// readsEvents reports whether a handler or handler set gets Sensu's events, by a pipeline of its own.
+// readsEvents reports whether a handler receives events in Sensu's format, by a pipeline made for the handler.
 func (s *Server) readsEvents(namespace, handler string) bool {
 	return s.cfg.HasPipeline(route.Name{Namespace: namespace, Name: model.SensuPipeline(handler)})
 }
 
-// warnUnusableHandlers logs the deregistration handlers that do not exist or cannot be notified. The node is created
-// all the same: its message waits until the handler is applied, or becomes a dead letter.
+// warnUnusableHandlers logs which deregistration handlers of a node do not exist or send no notifications. The node is
+// created all the same: its message waits until the handler is applied, or becomes a dead letter.
 func (x *session) warnUnusableHandlers(l *model.Lifecycle) {
 	for _, name := range l.Handlers {
 		if x.srv.readsEvents(x.namespace, name) {

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// A handshake of more than 64 KiB is refused, whether its headers, a line or its path is too long.
+// A handshake of more than 64 KiB is refused. Its headers, a line or its path may be too long.
 func TestHandshakeIsBounded(t *testing.T) {
 	w := newTestServer(t, nil)
 	for name, text := range map[string]string{
@@ -41,7 +41,7 @@ func TestHandshakeIsBounded(t *testing.T) {
 	}
 }
 
-// The times of a keepalive come from the node's resource, then from the agent, then from the server.
+// The times of a keepalive come from the node's resource, the agent or the server, in that order.
 func TestKeepaliveTimesComeFromNodeAgentOrServer(t *testing.T) {
 	s := &Server{cfg: Config{Checks: &testServer{}, Limits: Limits{SessionLimits: core.SessionLimits{Keepalive: 20 * time.Second, Timeout: 120 * time.Second}}}}
 	for name, c := range map[string]struct {
@@ -65,8 +65,8 @@ func TestKeepaliveTimesComeFromNodeAgentOrServer(t *testing.T) {
 	}
 }
 
-// The node of an agent with the setting deregister is ephemeral, and the end of its connection counts as a planned
-// stop. Other nodes are missed.
+// The node of an agent with the setting deregister stops cleanly at the end of its connection. The node is ephemeral,
+// and the end counts as a planned stop. Other nodes are missed.
 func TestDeregisteringAgentEndsCleanly(t *testing.T) {
 	w := newTestServer(t, nil)
 	for _, deregister := range []bool{true, false} {
@@ -104,7 +104,7 @@ func TestDeregisteringAgentEndsCleanly(t *testing.T) {
 	}
 }
 
-// The agent of a node that was deleted because of its long absence may connect again.
+// The agent of a node may connect again after the node was deleted for its absence.
 func TestForgottenNodeMayReturn(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := (&intent.ExternalAgent{System: agentSystem, Namespace: "default", Name: "web"}).UID()
@@ -139,8 +139,8 @@ func TestHandlersOfAKeepaliveAreRecorded(t *testing.T) {
 	}
 }
 
-// The deregistration handler that an agent names is looked up in the namespace of its node. A warning names a handler
-// that does not exist or accepts only problems.
+// The deregistration handler of an agent is looked up in its node's namespace. A warning names a handler that does not
+// exist or accepts only problems.
 func TestDeregistrationHandlerIsInTheNodesNamespace(t *testing.T) {
 	var log lockedBuffer
 	w := newTestServer(t, func(c *Config) { c.Log = slog.New(slog.NewTextHandler(&log, nil)) })
@@ -180,8 +180,8 @@ func TestDeregistrationHandlerIsInTheNodesNamespace(t *testing.T) {
 	}
 }
 
-// A session that starts with an event has the default keepalive times until the agent's first keepalive. The journal
-// gets the agent's times once.
+// A session uses the default keepalive times until the agent's first keepalive arrives. The journal gets the agent's
+// times once.
 func TestFirstKeepaliveSetsTheTimeouts(t *testing.T) {
 	for _, json := range []bool{true, false} {
 		w := newTestServer(t, nil)
@@ -220,8 +220,8 @@ func TestFirstKeepaliveSetsTheTimeouts(t *testing.T) {
 	}
 }
 
-// TestKeepalivesOfPipelinesAreMarked expects another session start in the journal when the node's keepalive gains or
-// loses pipelines, and each keepalive to count once as a heartbeat.
+// TestKeepalivesOfPipelinesAreMarked changes the pipelines in an agent's keepalives, and expects a new session record
+// in the journal. Each keepalive counts once as a heartbeat.
 func TestKeepalivesOfPipelinesAreMarked(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.mustDial("web", true)
@@ -248,7 +248,7 @@ func TestKeepalivesOfPipelinesAreMarked(t *testing.T) {
 	}
 }
 
-// lockedBuffer holds the server's log; a test may read it concurrently.
+// lockedBuffer collects the server's log for tests. A test may read it concurrently.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -267,8 +267,8 @@ func (b *lockedBuffer) text() string { b.mu.Lock(); defer b.mu.Unlock(); return 
 // reset empties the log.
 func (b *lockedBuffer) reset() { b.mu.Lock(); defer b.mu.Unlock(); b.b.Reset() }
 
-// TestNewAgentIsRegistered checks that the first session of an unknown agent is marked as its registration where a handler
-// gets that event, and that a further session is not.
+// TestNewAgentIsRegistered opens two sessions of an unknown agent, and expects only the first to count as
+// registration. A handler gets that event.
 func TestNewAgentIsRegistered(t *testing.T) {
 	w := newTestServer(t, nil)
 	for i, want := range []bool{true, false} {

@@ -53,7 +53,7 @@ func (x *session) addRequestedRun(definition model.DefinitionID, p *core.Pending
 	case j == nil:
 		return nil, model.Errorf(model.Forbidden, "the node does not run this check, or its session has not applied the last change yet")
 	case j.proxy.ID != 0:
-		return nil, model.Errorf(model.Forbidden, "a proxy check cannot be run on request: it runs by its schedule, for each proxy node")
+		return nil, model.Errorf(model.Forbidden, "a proxy check cannot be run on request, because it runs by its schedule for each proxy node")
 	case j.obstacle() != "":
 		return nil, model.Errorf(model.Forbidden, "%s", j.obstacle())
 	case len(x.runs) >= core.MaxRuns:
@@ -63,7 +63,7 @@ func (x *session) addRequestedRun(definition model.DefinitionID, p *core.Pending
 	return j, nil
 }
 
-// answerRuns passes a check's result to the callers whose ad-hoc runs it answers.
+// answerRuns passes a check's result to the callers of waiting ad-hoc runs.
 func (x *session) answerRuns(check model.CheckID, issued int64, result *wire.Result) {
 	x.Mu.Lock()
 	if len(x.runs) == 0 {
@@ -91,15 +91,15 @@ func (x *session) cancelRun(id uint64) {
 	x.runs = slices.DeleteFunc(x.runs, func(a requestedRun) bool { return a.pending.ID == id })
 }
 
-// runSubject is the node on which a check reports: the agent's own node (zero) or a proxy node. For the agent a proxy
-// node is an entity, whose name its events repeat.
+// runSubject is a node that a check is about, the agent's own node (zero) or a proxy node. For the agent a proxy node
+// is an entity, whose name its events repeat.
 type runSubject struct {
 	directory.ProxyNode
 	name       string
 	properties []wire.Property
 }
 
-// proxySubjectsOf returns, for each proxy check in an assignment, the proxy nodes on which it reports.
+// proxySubjectsOf returns, for each proxy check in an assignment, the proxy nodes to check.
 func proxySubjectsOf(a *directory.Assignment) map[model.DefinitionID][]runSubject {
 	if a.Proxied == nil {
 		return nil
@@ -132,7 +132,8 @@ func proxySubjectsOf(a *directory.Assignment) map[model.DefinitionID][]runSubjec
 	return proxies
 }
 
-// runSubjectsOf returns the nodes on which a check reports: the agent's own node, or its proxy nodes.
+// runSubjectsOf returns the nodes that a check is about, the agent's own node or proxy nodes. They are the agent's own
+// node, or the check's proxy nodes.
 func runSubjectsOf(c *model.CheckDefinition, a *directory.Assignment, proxies map[model.DefinitionID][]runSubject) (list []runSubject) {
 	if !c.Proxy {
 		return []runSubject{{properties: a.Properties}}
@@ -146,14 +147,14 @@ func runSubjectsOf(c *model.CheckDefinition, a *directory.Assignment, proxies ma
 	return list
 }
 
-// mayReportOn reports whether the assignment names a proxy node for a check.
+// mayReportOn reports whether the node's assignment lets the agent send a check's results about a proxy node.
 func (x *session) mayReportOn(c *model.CheckDefinition, proxy model.NodeID) bool {
 	_, ok := x.srv.cfg.Assignments.For(x.Node.ID).ProxyNode(c.Unit, proxy)
 	return ok
 }
 
-// RequestRoundRobinRun asks a node's agent to run a round-robin check now; false: the node has no session or the check is not
-// assigned. Give does not block.
+// RequestRoundRobinRun asks a node's agent to run a round-robin check now. It returns false if the node has no session
+// or the check is not assigned. Give does not block.
 func (s *Server) RequestRoundRobinRun(node model.NodeID, g wire.RoundRobinRun) bool {
 	x := s.registry.Get(node)
 	if x == nil {

@@ -95,7 +95,7 @@ func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	}
 }
 
-// An agent gets one check request per proxy node, and may report on these proxy nodes only. A round-robin check is
+// An agent gets one check request per proxy node. It may report on its proxy nodes only. A round-robin check is
 // requested when its turn is given.
 func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 	for _, json := range []bool{false, true} {

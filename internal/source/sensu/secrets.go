@@ -22,7 +22,7 @@ type resolvedJob struct {
 	values []string
 }
 
-// obstacle returns the reason why a Sensu agent cannot run the check, or an empty text if the agent can.
+// obstacle returns the reason why a Sensu agent cannot run the check, or an empty text.
 func (j *checkJob) obstacle() string {
 	x, c := j.x, j.prepared.definition
 	if j.prepared.problem != "" || len(c.Secrets) == 0 {
@@ -112,7 +112,8 @@ func (j *checkJob) secretValues() (values []string, err error) {
 	return values, nil
 }
 
-// appendRequest appends the check request with its secret values, unless the check is no longer assigned.
+// appendRequest appends the request to run a check, together with its secret values. It does nothing if the check is
+// no longer assigned.
 func (r *resolvedJob) appendRequest(dst []byte) []byte {
 	x, c := r.x, r.prepared.definition
 	a := x.srv.cfg.Assignments.For(x.Node.ID)
@@ -131,15 +132,15 @@ func (r *resolvedJob) appendRequest(dst []byte) []byte {
 	return r.checkJob.appendRequest(dst, encoded)
 }
 
-// maxRememberedValues bounds the values of one Secret that are remembered for redaction. Former values are needed
-// because a run may have started before the Secret changed.
+// maxRememberedValues limits how many values of one Secret the server remembers for redaction. Former values are
+// needed because a run may have started before the Secret changed.
 const maxRememberedValues = 4
 
 // outputRemoved replaces an output that may contain secrets that this server does not know.
 const outputRemoved = "(output removed: it may contain secrets, and the server cannot hide them: it has sent none for this check since its start)"
 
-// sentSecrets holds the secret values that the server has sent to a node's agent since the server's start. They are
-// redacted in its outputs.
+// sentSecrets has the secret values that a node's agent has received since the server's start. They are redacted in
+// its outputs.
 type sentSecrets struct {
 	uid    uuid.UUID // uid of the node; guarded by sessionRegistry.mu
 	mu     sync.Mutex
@@ -172,8 +173,8 @@ func (g *sentSecrets) remember(c *model.CheckDefinition, values []string) {
 	g.hider = hide.New(slices.Concat(slices.Collect(maps.Values(g.values))...))
 }
 
-// redactionFor returns the redactor for a check's output; known is false if the agent may have secret values of an
-// earlier run of the server.
+// redactionFor returns what replaces the check's secret values in its output. known is false if the agent may have
+// secret values of an earlier run of the server.
 func (g *sentSecrets) redactionFor(c *model.CheckDefinition) (h *hide.Hider, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

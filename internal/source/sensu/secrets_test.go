@@ -34,7 +34,8 @@ func newSecretCheck(id model.DefinitionID, name string, secrets ...model.Definit
 	})
 }
 
-// waitResult waits until ok returns true for the newest result of a compiled definition, and returns the result.
+// waitResult waits until a compiled check has a result for which the function ok returns true. The function ok selects
+// it.
 func (w *testServer) waitResult(id model.DefinitionID, ok func(*decodedSignal) bool) (s decodedSignal) {
 	w.t.Helper()
 	w.wait(fmt.Sprintf("a result of %d", id), func() bool {
@@ -176,8 +177,8 @@ func TestUnreadableSecretFailsItsRunOnly(t *testing.T) {
 	}
 }
 
-// After a restart the server stores no output of checks with secrets until it has sent the agent the secrets again. A
-// later session is redacted by the values of an earlier one.
+// After a restart the server removes outputs of checks with secrets until the secrets are known again. It first has to
+// send the agent the secrets again. A later session is redacted by the values of an earlier one.
 func TestOutputsAreRemovedUntilSecretsAreKnown(t *testing.T) {
 	ca := newAuthority(t)
 	unasked := func(c *model.CheckDefinition) *model.CheckDefinition { c.RoundRobin = true; return c }
@@ -224,7 +225,8 @@ func TestOutputsAreRemovedUntilSecretsAreKnown(t *testing.T) {
 	}
 }
 
-// The server remembers the secrets that it has sent to a node over several sessions, until the node is deleted.
+// The server remembers the secrets of a node over several sessions, until the node is deleted. It remembers the
+// secrets that it has sent.
 func TestSecretsOfDeletedNodesAreDropped(t *testing.T) {
 	ca := newAuthority(t)
 	w := newTestServerTLS(t, ca.newServerTLS(), nil)
@@ -282,7 +284,7 @@ func TestRememberedSecretsAreBounded(t *testing.T) {
 	}
 }
 
-// secretsWithoutLease wraps a look-up of secrets as a core.SecretFunc whose values have no lease time.
+// secretsWithoutLease makes a test's look-up of secrets a core.SecretFunc, whose values never expire.
 func secretsWithoutLease(find func(ctx context.Context, namespace, name string) (string, error)) core.SecretFunc {
 	return func(ctx context.Context, namespace, name string) (core.SecretValue, error) {
 		text, err := find(ctx, namespace, name)

@@ -23,8 +23,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// agentSystem is the name of the source under which intent registers machines of Sensu agents, so that they differ from
-// others of the same name.
+// agentSystem is the name of Sensu in the node registrations of intent. Machines of other systems may have the same
+// names.
 const agentSystem = "sensu"
 
 // Server serves the sessions of all Sensu agents by the protocol of Sensu's backend.
@@ -51,7 +51,7 @@ type Server struct {
 	records sync.Pool // *record
 }
 
-// New checks the configuration and registers the metrics. No goroutine runs before Run.
+// New returns a server for Sensu agents, after a check of its configuration. No goroutine runs before Run.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -68,8 +68,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// monotonicTime returns nanoseconds since 1970 that ignore later changes of the wall clock, so that check schedules
-// stay the same after a restart.
+// monotonicTime returns a time in nanoseconds since 1970 that ignores later changes of the wall clock. Check schedules
+// thus stay the same after a restart.
 func (s *Server) monotonicTime() int64 {
 	return s.started.UnixNano() + int64(s.cfg.Now().Sub(s.started))
 }
@@ -80,7 +80,7 @@ func (s *Server) Listen(ctx context.Context, l net.Listener, config *tls.Config)
 		Handshake: s.cfg.Limits.Handshake, Log: s.cfg.Log, Serve: s.serve})
 }
 
-// Run requests due check runs from agents and monitors sessions until ctx ends, and then closes every session.
+// Run requests due check runs from agents and monitors sessions until ctx ends. Then it closes every session.
 func (s *Server) Run(ctx context.Context) error {
 	s.outbox.Start(s.cfg.Limits.Writers)
 	seconds := 0
@@ -116,8 +116,8 @@ func (s *Server) watchSession(x *session, now int64) {
 	}
 }
 
-// recheckSessions ends sessions whose certificate was revoked, expired or lost its CA, or whose user may no longer
-// connect.
+// recheckSessions ends sessions with an invalid certificate or user. The certificate was revoked, expired or lost its
+// CA, or the user may no longer connect.
 func (s *Server) recheckSessions(at time.Time) {
 	if s.cfg.Authorities != nil {
 		s.cfg.Authorities.Refresh(at)
@@ -129,7 +129,7 @@ func (s *Server) recheckSessions(at time.Time) {
 	})
 }
 
-// isAdmissible reports whether the server would still accept the certificate or user with which a session was opened.
+// isAdmissible reports whether the server still accepts the certificate or user of a session.
 func (s *Server) isAdmissible(x *session, at time.Time) bool {
 	_, revoked := s.cfg.Authorities.revokedSince(x.serials)
 	return !revoked && s.cfg.Access.Current(&x.user) && (x.expires.IsZero() || at.Before(x.expires)) && s.cfg.Authorities.trustsOneRoot(x.roots)
@@ -138,18 +138,18 @@ func (s *Server) isAdmissible(x *session, at time.Time) bool {
 // Sessions returns the number of connected nodes.
 func (s *Server) Sessions() int { return s.registry.Len() }
 
-// Connected reports whether the node has a session on this server.
+// Connected reports whether the node has a session on the server.
 func (s *Server) Connected(node model.NodeID) bool { return s.registry.Get(node) != nil }
 
-// Disconnect ends the session of a node, if it has one. The agent reconnects and gets the present settings of its node.
+// Disconnect ends the session of a node, if any. The agent reconnects and gets the present settings of its node.
 func (s *Server) Disconnect(node model.NodeID) {
 	if x := s.registry.Get(node); x != nil {
 		s.outbox.Add(x, dueClose)
 	}
 }
 
-// reassign wakes the writers of sessions with a changed assignment, which plan the checks anew or end the session of
-// a deleted node.
+// reassign wakes the writer goroutine of each session whose agent has a changed assignment. They plan the checks anew,
+// or end the session of a deleted node.
 func (s *Server) reassign(changed directory.Change) {
 	for _, node := range changed.Assignments {
 		if x := s.registry.Get(node); x != nil {
@@ -158,7 +158,7 @@ func (s *Server) reassign(changed directory.Change) {
 	}
 }
 
-// Agent describes the connected agent of a node; ok is false without a session.
+// Agent describes the connected agent of a node. ok is false without a session.
 func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	x := s.registry.Get(node)
 	if x == nil {
@@ -176,7 +176,7 @@ func (s *Server) Agent(node model.NodeID) (a core.Agent, ok bool) {
 	}, true
 }
 
-// sessionRegistry holds the sessions by node, the connections that have not sent a message yet, and node data that
+// sessionRegistry has the sessions by node, and the connections without a first message. It also has node data that
 // outlives sessions. Lock order: mu, then core.Registry.
 type sessionRegistry struct {
 	core.Registry[session]
@@ -187,7 +187,7 @@ type sessionRegistry struct {
 	sent         map[model.NodeID]*sentSecrets // to agents that have proved their identity
 }
 
-// streamNumbers holds the stream id and last sequence number that the server assigns to an agent's results, because
+// streamNumbers has the id of an agent's sequence of results, and its last number. The server assigns them, because
 // Sensu's protocol has none.
 type streamNumbers struct {
 	stream wire.StreamID
@@ -195,7 +195,7 @@ type streamNumbers struct {
 	broken atomic.Bool // a commit failed: the next session uses another stream
 }
 
-// addUnregistered adds a new connection whose node is unknown until its first message.
+// addUnregistered adds a new connection, whose node the first message will name.
 func (r *sessionRegistry) addUnregistered(x *session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -205,8 +205,8 @@ func (r *sessionRegistry) addUnregistered(x *session) {
 	r.unregistered[x] = struct{}{}
 }
 
-// hasPriority reports whether this session wins against another of the same name: a proven identity wins, otherwise
-// the newer connection.
+// hasPriority reports which of two sessions with one agent name may stay. A proven identity wins, otherwise the newer
+// connection.
 func (x *session) hasPriority(y *session) bool {
 	if x.proven != y.proven {
 		return x.proven
@@ -214,8 +214,8 @@ func (x *session) hasPriority(y *session) bool {
 	return x.Since > y.Since
 }
 
-// swapSession makes x the node's session, sets its sequence numbers and returns the older session. ok is false if the
-// older session has priority and stays.
+// swapSession makes x the session of its node, and returns the older session of the node. ok is false if the older
+// session has priority and stays.
 func (r *sessionRegistry) swapSession(x *session, stream wire.StreamID) (older *session, ok bool) {
 	if older, ok = r.Swap(x.Node.ID, x, 0, func(older *session) bool { return older.hasPriority(x) }); !ok {
 		return older, false
@@ -241,7 +241,7 @@ func (r *sessionRegistry) swapSession(x *session, stream wire.StreamID) (older *
 	return older, true
 }
 
-// removeSession removes session x; it returns false if a newer session has its node.
+// removeSession removes an ended session from the registry. It returns false if a newer session has its node.
 func (r *sessionRegistry) removeSession(x *session) bool {
 	r.mu.Lock()
 	delete(r.unregistered, x)
@@ -249,7 +249,7 @@ func (r *sessionRegistry) removeSession(x *session) bool {
 	return x.Node.ID != 0 && r.Remove(x.Node.ID, x)
 }
 
-// ForEach calls fn with every connection under a lock; fn must be short.
+// ForEach calls fn with every connection under a lock. The function must be short.
 func (r *sessionRegistry) ForEach(fn func(*session)) {
 	r.Registry.ForEach(fn)
 	r.mu.Lock()
@@ -259,8 +259,8 @@ func (r *sessionRegistry) ForEach(fn func(*session)) {
 	}
 }
 
-// sentSecretsOf returns the record of secrets sent to a node's agent, or nil if its identity is unproven, so it gets
-// none.
+// sentSecretsOf returns which secret values a node's agent has received so far. It is nil if the agent's identity is
+// unproven, because such an agent gets none.
 func (r *sessionRegistry) sentSecretsOf(node model.NodeID, proven bool) *sentSecrets {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -53,8 +53,8 @@ type session struct {
 	redacted []string // labels.KEY and annotations.KEY whose values the agent does not tell, ascending
 }
 
-// agentIdentity is the identity that an agent stated in its handshake: its names, its user, and whether a certificate
-// proves them.
+// agentIdentity has the names and user that an agent stated when the agent connected. It has names and user, and
+// whether a certificate proves them.
 type agentIdentity struct {
 	identityProof
 	user              access.Program
@@ -125,7 +125,7 @@ func (x *session) Message() (cause string) {
 	return cause
 }
 
-// handleMessage handles one message of the agent and counts in the metrics how it was handled. It returns exactly one
+// handleMessage handles one message of the agent, and counts the outcome in the metrics. It returns exactly one
 // outcome, or pendingOutcome.
 func (x *session) handleMessage(frame []byte) (out messageOutcome, cause string) {
 	kind, body, err := sensuwire.Parse(frame)
@@ -231,8 +231,8 @@ func (x *session) End(cause string) {
 	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.encodeSessionRecord(wire.SessionMark{Clean: clean})})
 }
 
-// encodeSessionRecord encodes the journal record of the session's start or end. The record has the intervals of the agent's own
-// keepalives, which may be known later than the node.
+// encodeSessionRecord encodes the journal record about the session's start or end. The record has the intervals of the
+// agent's own keepalives, which may be known later than the node.
 func (x *session) encodeSessionRecord(m wire.SessionMark) []byte {
 	n := x.Node
 	n.Keepalive, n.Warning, n.Timeout, n.EveryKeepalive = x.keepalive.interval, x.keepalive.warning, x.keepalive.timeout, x.keepalive.every
@@ -240,8 +240,7 @@ func (x *session) encodeSessionRecord(m wire.SessionMark) []byte {
 	return n.Mark(m)
 }
 
-// chargeMessage takes the tokens for a message from the rate-limit buckets, and pauses the reader if a limit is
-// exceeded.
+// chargeMessage charges a message to the rate limits, and pauses the reader above a limit.
 func (x *session) chargeMessage(bytes int) (cause string) {
 	if !x.registered {
 		return ""
@@ -295,7 +294,7 @@ type writerScratch struct {
 	resolved []resolvedJob
 }
 
-// Flush writes the due check requests and other pending messages of the session, when a writer goroutine calls it.
+// Flush writes the due check requests and other pending messages of the session. A writer goroutine calls it.
 func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 	if due&dueClose != 0 {
 		_ = x.Conn.WriteClose(1001, "the server ended the session: connect again")

@@ -57,7 +57,7 @@ func TestResultsAreJournaledWithoutHoles(t *testing.T) {
 	})
 }
 
-// A refused handshake is answered with the HTTP status of its reason, such as 401 for a wrong password.
+// A refused handshake is answered with an HTTP status for its reason. An example is 401 for a wrong password.
 func TestHandshakeIsRefusedWithAStatus(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.Sessions = 1 })
 	w.update(func() {
@@ -149,8 +149,8 @@ func TestEveryMessageHasOneOutcome(t *testing.T) {
 	}
 }
 
-// TestLongEventsAreChargedByBytes checks that the bytes of an event count against its sender's rate limit, so that
-// long outputs delay only their sender.
+// TestLongEventsAreChargedByBytes sends events with long outputs, and expects a delay of their sender. The bytes of an
+// event count against its sender's rate limit.
 func TestLongEventsAreChargedByBytes(t *testing.T) {
 	w := newTestServer(t, func(c *Config) {
 		c.Limiter.Namespace = func(model.NamespaceID) core.NamespaceLimits {
@@ -168,7 +168,8 @@ func TestLongEventsAreChargedByBytes(t *testing.T) {
 	}
 }
 
-// TestMetricPointsAreChargedAsValues checks that the metric points of an event count against its sender's limit of values.
+// TestMetricPointsAreChargedAsValues expects the metric points of an event to count against its sender's limit of
+// values.
 func TestMetricPointsAreChargedAsValues(t *testing.T) {
 	w := newTestServer(t, func(c *Config) {
 		c.Limiter.Namespace = func(model.NamespaceID) core.NamespaceLimits {
@@ -257,8 +258,8 @@ func TestChangedAssignmentReachesTheAgent(t *testing.T) {
 	}
 }
 
-// While an agent is connected, another one with its name is refused in the handshake. An agent that answers no ping is
-// displaced.
+// While an agent is connected, a second agent with its name is refused in the handshake. An agent that answers no ping
+// is displaced.
 func TestSecondAgentOfANameIsRefused(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.Probe = time.Second })
 	first := w.connectAgent("web", false)
@@ -284,7 +285,7 @@ func TestSecondAgentOfANameIsRefused(t *testing.T) {
 	}
 }
 
-// A connection that is refused after its handshake is closed after RefusalDelay, because the agent reconnects at once.
+// A refused connection is closed only after the time RefusalDelay. Else the agent would reconnect at once.
 func TestRefusedRegistrationIsDelayed(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.RefusalDelay = 300 * time.Millisecond })
 	began := time.Now()
@@ -297,8 +298,7 @@ func TestRefusedRegistrationIsDelayed(t *testing.T) {
 	}
 }
 
-// TestAgentGetsPongsWhileTheJournalIsBlocked checks that agents get pongs and no message is lost while the journal
-// accepts nothing.
+// TestAgentGetsPongsWhileTheJournalIsBlocked blocks the journal, and expects pongs and no lost message.
 func TestAgentGetsPongsWhileTheJournalIsBlocked(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.PingAfter = 300 * time.Millisecond })
 	a := w.mustDial("web", false)
@@ -319,7 +319,7 @@ func TestAgentGetsPongsWhileTheJournalIsBlocked(t *testing.T) {
 	w.wait("what waited", func() bool { return len(w.signals) == 2 })
 }
 
-// A check request contains the check's command as one shell line, with quoted arguments and expanded properties.
+// A check request has the command as one shell line. Arguments are quoted and properties are expanded.
 func TestRequestHasTheCommandAsAShellLine(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.nodes[(&intent.ExternalAgent{}).UID()] = intent.NodeInfo{ID: 9}
@@ -343,8 +343,8 @@ func TestRequestHasTheCommandAsAShellLine(t *testing.T) {
 	}
 }
 
-// TestLongOutputIsCutWithAMark expects a long output to be cut, with a mark in the text that says how many bytes are
-// missing.
+// TestLongOutputIsCutWithAMark sends a long output, and expects a shortened text that says so. The mark says how many
+// bytes are missing.
 func TestLongOutputIsCutWithAMark(t *testing.T) {
 	for _, c := range []struct {
 		cause, output string
@@ -366,8 +366,8 @@ func TestLongOutputIsCutWithAMark(t *testing.T) {
 	}
 }
 
-// TestResultsThatWaitedAreDatedBack pauses the server for 90 s and expects results that waited meanwhile to be dated
-// by the end of their command, despite a wrong agent clock. A time that the session cannot have seen is ignored.
+// TestResultsThatWaitedAreDatedBack pauses the server for 90 s, and expects waiting results to keep the time of their
+// command. A wrong clock of the agent does not matter. A time that the session cannot have seen is ignored.
 func TestResultsThatWaitedAreDatedBack(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		var stoodStill atomic.Int64
@@ -408,8 +408,8 @@ func TestResultsThatWaitedAreDatedBack(t *testing.T) {
 	})
 }
 
-// TestSpooledResultsFollowTheFirstKeepalive checks that results spooled by an agent arrive after its first keepalive
-// and belong to assigned checks.
+// TestSpooledResultsFollowTheFirstKeepalive sends an agent's stored results with its first keepalive, and expects the
+// results in the journal. They belong to assigned checks.
 func TestSpooledResultsFollowTheFirstKeepalive(t *testing.T) {
 	for i := range 10 {
 		w := newTestServer(t, nil)

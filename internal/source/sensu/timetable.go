@@ -32,7 +32,8 @@ const (
 	timerGrid = 250 * time.Millisecond
 )
 
-// scheduleNew sets the time of a new check's first run. A check without an event runs within Limits.FirstWithin.
+// scheduleNew sets when a check that is new in the session runs first. A check without an event runs within
+// Limits.FirstWithin.
 func (s *Server) scheduleNew(j *checkJob, now int64) {
 	within := s.cfg.Limits.FirstWithin
 	switch {
@@ -71,8 +72,8 @@ func (s *Server) scheduleCron(j *checkJob, now int64) {
 	j.at = now + int64(min(next.Sub(wall), maxCronSleep))
 }
 
-// setJobs replaces the list of checks that a session's agent is asked to run. A job whose check the session had
-// before runs once more at its old time, and then in its new slot.
+// setJobs replaces the schedules of the checks that the server asks the session's agent to run. A job whose check the
+// session had before runs once more at its old time, and then in its new slot.
 func (s *Server) setJobs(x *session, jobs []*checkJob) {
 	t := &x.timetable
 	t.mu.Lock()
@@ -103,7 +104,8 @@ func (t *timetable) findNextDue() {
 	}
 }
 
-// startTimer starts the timer for the earliest next run time, rounded up to a multiple of timerGrid. The caller holds mu.
+// startTimer starts the timer for the earliest next run. The time is rounded up to a multiple of timerGrid. The caller
+// holds mu.
 func (t *timetable) startTimer(now int64) {
 	if len(t.jobs) > 0 {
 		step := int64(timerGrid)
@@ -121,7 +123,7 @@ func (t *timetable) stop() {
 	}
 }
 
-// requestDue queues the requests for the session's due checks and sets the timer for the next check.
+// requestDue asks the agent to run the checks that are due, and sets the timer for the next.
 func (s *Server) requestDue(x *session) {
 	t := &x.timetable
 	t.mu.Lock()
@@ -134,8 +136,8 @@ func (s *Server) requestDue(x *session) {
 	}
 }
 
-// takeDue appends the session's checks that are due now to the list due, and sets their next run times. A job that is
-// due within its check's exceptions does not run; its next time stays on its slot.
+// takeDue appends the session's due checks to a list, and sets when each check runs next. A job that is due within its
+// check's exceptions does not run; its next time stays on its slot.
 func (s *Server) takeDue(t *timetable, now int64, due []*checkJob) []*checkJob {
 	wall := s.cfg.Now()
 	for _, j := range t.jobs {
@@ -163,11 +165,11 @@ const (
 	maxParallel = 8
 )
 
-// runSlot is the offset of the start of a check's runs within its interval.
+// runSlot is the offset at which a check's runs start within its interval.
 type runSlot struct{ interval, at time.Duration }
 
-// assignSlots sets each check's offset within its interval; checks whose intervals divide each other get the same
-// offset. So both are requested together each time, and the time between two runs is the interval.
+// assignSlots sets at which offset within its interval each check runs. Checks whose intervals divide each other get
+// the same offset. So both are requested together each time, and the time between two runs is the interval.
 func assignSlots(node uuid.UUID, jobs []*checkJob) {
 	// The first job in this order leads the others to its slot. An offset per node keeps the leaders of a fleet from all
 	// being at the beginning of intervals.
@@ -221,8 +223,8 @@ func assignSlots(node uuid.UUID, jobs []*checkJob) {
 	}
 }
 
-// slotOffset returns the offset of the start of the check's runs within the interval, computed as muster-agent does.
-// Runs for proxy nodes are spread over the interval, too.
+// slotOffset computes, as muster-agent does, at which offset within the interval the check runs. Runs for proxy nodes
+// are spread over the interval, too.
 func (j *checkJob) slotOffset(node uuid.UUID) time.Duration {
 	for i := range 4 {
 		node[i] ^= byte(j.proxy.ID >> (8 * i))

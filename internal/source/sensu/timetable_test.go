@@ -94,7 +94,7 @@ func TestSlotsOfJobsKeepCheckIntervals(t *testing.T) {
 // cronInterval stands for a cron expression in place of an interval.
 const cronInterval = -1 // in the place of an interval
 
-// repeatInterval returns a slice with n times the same interval.
+// repeatInterval returns a list with n times the same check interval.
 func repeatInterval(n int, interval time.Duration) (list []time.Duration) {
 	for range n {
 		list = append(list, interval)
@@ -102,8 +102,8 @@ func repeatInterval(n int, interval time.Duration) (list []time.Duration) {
 	return list
 }
 
-// TestSlotsSpreadRunsAndMachines checks that runs for thousands of proxy nodes are requested eight at a time, and
-// that machines have different time slots.
+// TestSlotsSpreadRunsAndMachines schedules checks of thousands of proxy nodes, and expects at most eight requests at a
+// time. Machines have different time slots.
 func TestSlotsSpreadRunsAndMachines(t *testing.T) {
 	of := func(node uuid.UUID, n int, interval time.Duration) (jobs []*checkJob) {
 		for i := range n {
@@ -133,7 +133,7 @@ func TestSlotsSpreadRunsAndMachines(t *testing.T) {
 	}
 }
 
-// Results that are read by one system call are written in one journal commit.
+// Results that the server reads together, by one system call, are written in one journal commit.
 func TestResultsThatArriveTogetherAreOneCommit(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "x", func(c *model.CheckDefinition) { c.Interval = time.Hour })}
@@ -164,8 +164,8 @@ func TestResultsThatArriveTogetherAreOneCommit(t *testing.T) {
 	}
 }
 
-// TestExceptedTimesRequestNoRuns checks that a check is not requested during its schedule.except times, and keeps its
-// offset within the interval afterwards.
+// TestExceptedTimesRequestNoRuns runs the schedule of a check with excepted times, and expects no runs at excepted
+// times. Afterwards the check keeps its offset within the interval.
 func TestExceptedTimesRequestNoRuns(t *testing.T) {
 	began := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	for _, cron := range []string{"", "*/5 * * * *"} {

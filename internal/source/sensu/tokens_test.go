@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestRequestsKeepTokensOfSensu checks that a check imported from Sensu is requested with unexpanded tokens, metrics
-// and thresholds, and that the agent's status is taken.
+// TestRequestsKeepTokensOfSensu requests a check imported from Sensu, and expects unexpanded tokens, metrics and
+// thresholds. The server takes the agent's status.
 func TestRequestsKeepTokensOfSensu(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "x {{ .labels.x }}", func(c *model.CheckDefinition) {
@@ -44,8 +44,9 @@ func TestRequestsKeepTokensOfSensu(t *testing.T) {
 	}
 }
 
-// TestNamedProxyEntityKeepsTokensOfAgent expects the tokens of a check for a named proxy entity to stay in the request,
-// because Sensu expands them over the agent's entity; those for a selected proxy entity are expanded over its own.
+// TestNamedProxyEntityKeepsTokensOfAgent requests checks about proxy entities, and expects the server to leave the
+// agent's own tokens unchanged. Tokens for a named proxy entity stay, because Sensu expands them over the agent's
+// entity. Tokens for a selected proxy entity are expanded over its own.
 func TestNamedProxyEntityKeepsTokensOfAgent(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.connectAgent("web", true)
@@ -59,8 +60,8 @@ func TestNamedProxyEntityKeepsTokensOfAgent(t *testing.T) {
 	}
 }
 
-// TestRedactedTokenIsRefused expects a check whose token reads a redacted label not to run, and an UNKNOWN result
-// with the reason.
+// TestRedactedTokenIsRefused requests a check whose token reads a redacted label, and expects an UNKNOWN result. The
+// result has the reason.
 func TestRedactedTokenIsRefused(t *testing.T) {
 	keys := redactedKeysOf(&sensuwire.Machine{Labels: map[string]string{"Password": model.RedactedValue, "plain": "y"}, Annotations: map[string]string{"api_key": model.RedactedValue}})
 	if got := strings.Join(keys, " "); got != "annotations.api_key labels.Password" {

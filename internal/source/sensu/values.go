@@ -17,9 +17,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// readValues returns the metric values of a check's event, from its points or else parsed from its output, with the
-// check's tags. A command that failed to run has none, and an agent parses the output of a check kept from Sensu
-// itself.
+// readValues returns the metric values of a check's event, with the check's tags. They are the event's points or,
+// without points, parsed from its output. A command that failed to run has none, and an agent parses the output of a
+// check kept from Sensu itself.
 func (e *incomingEvent) readValues(c *model.CheckDefinition, tags map[string]string) (values []model.Value, err error) {
 	if e.Metrics {
 		if values, err = e.readPointValues(tags); err != nil {
@@ -36,7 +36,7 @@ func (e *incomingEvent) readValues(c *model.CheckDefinition, tags map[string]str
 	return values, nil
 }
 
-// readPointValues returns the event's metric points that are valid, and counts the invalid ones.
+// readPointValues returns the valid metric points of the event, and counts the invalid points.
 func (e *incomingEvent) readPointValues(tags map[string]string) (values []model.Value, err error) {
 	err = e.ReadPoints(func(p *sensuwire.Point) {
 		v, ok := measure.Value(p.Name, p.Value, p.At(), p.Tags, tags)
@@ -50,7 +50,7 @@ func (e *incomingEvent) readPointValues(tags map[string]string) (values []model.
 	return values, err
 }
 
-// applyThresholds compares metric values with a check's thresholds as muster-agent does: a value out of range raises
+// applyThresholds compares metric values with a check's thresholds, as muster-agent does. A value out of range raises
 // the status and adds a line. Lines that raise it come above the output, because tables and messages show the first
 // line. For a check kept from Sensu the agent has compared them.
 func applyThresholds(c *model.CheckDefinition, status model.Status, values []model.Value) (_ model.Status, above, below string) {
@@ -68,8 +68,8 @@ func applyThresholds(c *model.CheckDefinition, status model.Status, values []mod
 	}
 }
 
-// appendValues appends encoded metric values to a result's extra fields, up to `room` bytes in all, and returns the
-// values that do not fit.
+// appendValues appends encoded metric values to a result's extra fields, while the length stays below room bytes. It
+// returns the values that do not fit.
 func appendValues(extra []byte, values []model.Value, room int) (_ []byte, dropped []model.Value) {
 	for i := range values {
 		longer := wire.AppendValue(extra, &values[i])
@@ -122,8 +122,8 @@ func (e *incomingEvent) handleMetrics() (out messageOutcome, cause string) {
 	}
 }
 
-// metricPipelines returns the pipelines for an event that has metrics but no check: its own, and those imported from
-// its metric handlers.
+// metricPipelines returns the pipelines for an event with metrics but no check. They are its own, and those imported
+// from its metric handlers.
 func (e *incomingEvent) metricPipelines() (names []string, err error) {
 	handlers, err := e.ReadMetricHandlers()
 	if err != nil {
@@ -171,7 +171,7 @@ const (
 // agentHookName is the form of hook names that agents accept.
 var agentHookName = regexp.MustCompile(`\A[\w.\-:]+\z`)
 
-// wireHookName returns the name under which a check's i-th hook is sent to Sensu agents.
+// wireHookName returns the name by which Sensu agents know a check's i-th hook.
 func wireHookName(c *model.CheckDefinition, i int) string {
 	if name := c.Hooks[i].Title(); agentHookName.MatchString(name) {
 		return name
@@ -206,7 +206,7 @@ func hooksOf(c *model.CheckDefinition, run *model.ExpandedCommand, text func(str
 	return list
 }
 
-// exportLines returns shell lines that export a check's environment variables, because Sensu agents do not set them
+// exportLines returns shell lines that export a check's environment variables. Sensu agents do not set the variables
 // for hooks.
 func exportLines(env map[string]string) string {
 	var b strings.Builder
@@ -216,8 +216,8 @@ func exportLines(env map[string]string) string {
 	return b.String()
 }
 
-// encodeExtra encodes a result's hooks and metric values as extra fields, and its output, within the size limits. If
-// values do not fit, the output says so.
+// encodeExtra encodes the hook results and metric values of a result, and reports omitted values in the output. Hooks
+// and values become extra fields. If values do not fit, the output says so.
 func (e *incomingEvent) encodeExtra(c *model.CheckDefinition, values []model.Value, text []byte, limit int) (_, extra []byte, err error) {
 	room := min(e.Budget.Limits().OutputBytes-len(text), maxExtraBytes)
 	if e.HasHooks() && len(c.Hooks) > 0 {

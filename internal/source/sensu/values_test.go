@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// waitSignal waits for the nth result or keepalive in the journal and returns it with values and hooks.
+// waitSignal waits for the nth result or keepalive in the journal. It returns the signal with values and hooks.
 func (w *testServer) waitSignal(n int) (decodedSignal, wire.Extra) {
 	w.t.Helper()
 	w.wait(fmt.Sprint(n, " signals"), func() bool { return len(w.signals) >= n })
@@ -30,8 +30,8 @@ func (w *testServer) waitSignal(n int) (decodedSignal, wire.Extra) {
 	return s, extra
 }
 
-// TestThresholdsRaiseTheStatus checks that thresholds raise the status, for values from the output and from an
-// event's points. Thresholds raise the status as with muster-agent.
+// TestThresholdsRaiseTheStatus expects values above a threshold to raise the status. The values are from the output or
+// from an event's points. Thresholds raise the status as with muster-agent.
 func TestThresholdsRaiseTheStatus(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
@@ -107,7 +107,7 @@ func TestMetricsWithoutACheckBecomeValues(t *testing.T) {
 	}
 }
 
-// Metrics without a check go to the pipelines that the event names, and to those of its metric handlers.
+// Metrics without a check go to the pipelines of the event and of its metric handlers.
 func TestMetricsWithoutACheckReachTheirPipelines(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		w := newTestServer(t, nil)
@@ -123,8 +123,8 @@ func TestMetricsWithoutACheckReachTheirPipelines(t *testing.T) {
 	}
 }
 
-// TestOutputsOfSensuAgentsAreDiscarded checks that for a check with discardOutput the journal gets values and
-// threshold lines, but not the rest of the output.
+// TestOutputsOfSensuAgentsAreDiscarded sends results of a check with discardOutput, and expects no output in the
+// journal. The journal gets values and threshold lines.
 func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		w := newTestServer(t, nil)
@@ -155,7 +155,7 @@ func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
 	}
 }
 
-// sendAnswer sends the event that answers a check request, after a function has changed its fields.
+// sendAnswer sends an event that answers a check request. A function changes its fields before.
 func (a *testAgent) sendAnswer(r *sensuwire.Request, change func(*sensuwire.Event)) {
 	e := &sensuwire.Event{Timestamp: 1, Entity: &a.entity, Check: r.Check, Issued: r.Issued, Executed: r.Issued}
 	change(e)
@@ -201,8 +201,8 @@ func TestHookResultsAreKeptWithTheResult(t *testing.T) {
 	})
 }
 
-// TestRequestsHaveTheFieldsThatCommandsReadOnStandardInput checks that a check whose command reads the event on stdin
-// is requested with its labels, handlers and other fields. Requests of other checks lack them.
+// TestRequestsHaveTheFieldsThatCommandsReadOnStandardInput requests a check with the event on stdin, and expects
+// labels and handlers in the request. Requests of other checks lack them.
 func TestRequestsHaveTheFieldsThatCommandsReadOnStandardInput(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)

@@ -36,7 +36,7 @@ type agents struct {
 	byNode map[model.NodeID]*agent
 }
 
-// agent is the state of one Zabbix agent: its last request and the numbers of its values.
+// agent is the state of one Zabbix agent, with its last request and the numbers of its values.
 type agent struct {
 	mu             sync.Mutex // held while a request of the agent is handled, so that values stay in order
 	session        uint64     // in the journal's marks
@@ -56,7 +56,7 @@ type agent struct {
 // defaultRefresh is the interval at which agents of Zabbix 6.0 ask for active checks.
 const defaultRefresh = 2 * time.Minute
 
-// Agent describes the agent of a node; ok is false if it sent no request within its time-out.
+// Agent describes the Zabbix agent of a node. ok is false if it sent no request within its time-out.
 func (s *Server) Agent(node model.NodeID) (state core.Agent, ok bool) {
 	s.agents.mu.Lock()
 	a := s.agents.byNode[node]
@@ -90,8 +90,8 @@ func (s *Server) Sessions() (n int) {
 	return n
 }
 
-// lockAgent finds the agent that sent a request, and locks its mutex. An agent whose address a namespace allows gets
-// a node if it has none, within the limit of nodes of the namespace.
+// lockAgent finds the state of the agent that sent a request, and locks the state. An agent whose address a namespace
+// allows gets a node if it has none, within the limit of nodes of the namespace.
 func (s *Server) lockAgent(ctx context.Context, namespaces []string, r *request, host string, from netip.Addr) (*agent, error) {
 	m := &intent.ExternalAgent{System: system, Name: host, AgentReport: intent.AgentReport{Facts: factsOf(r)}}
 	if err := s.chooseNamespace(namespaces, m); err != nil {
@@ -154,8 +154,8 @@ func factsOf(r *request) map[string]string {
 	return facts
 }
 
-// chooseNamespace finds the namespace of an agent: the one that has its node, or else the only one that allows its
-// address.
+// chooseNamespace decides in which of the allowed namespaces an agent has its node. It is the one with the agent's
+// node, or else the only one that allows its address.
 func (s *Server) chooseNamespace(namespaces []string, m *intent.ExternalAgent) error {
 	name := model.CleanName(m.Name)
 	if name == "" || len(m.Name) > model.MaxName {
@@ -187,8 +187,8 @@ func (s *Server) chooseNamespace(namespaces []string, m *intent.ExternalAgent) e
 	return nil
 }
 
-// writeKeepalive writes a session start of the agent's node to the journal; the record counts as a keepalive. The caller holds
-// a.mu.
+// writeKeepalive records a start of the agent's session in the journal, as proof that the agent is alive. The record
+// counts as a keepalive. The caller holds a.mu.
 func (s *Server) writeKeepalive(ctx context.Context, a *agent) (err error) {
 	a.sessionStart, err = core.AppendDurably(ctx, s.cfg.Journal, []journal.Entry{{Section: core.SectionOf(a.uid), Data: a.node.Mark(wire.SessionMark{Session: a.session, Start: true})}})
 	if err != nil {
@@ -197,7 +197,7 @@ func (s *Server) writeKeepalive(ctx context.Context, a *agent) (err error) {
 	return nil
 }
 
-// takeHeartbeat handles a heartbeat, a request that agents send since Zabbix 6.2. It has no answer.
+// takeHeartbeat handles an agent's heartbeat request, a sign of life without values. It has no answer.
 func (s *Server) takeHeartbeat(ctx context.Context, namespaces []string, r *request, from netip.Addr) (*reply, error) {
 	a, err := s.lockAgent(ctx, namespaces, r, r.Host, from)
 	if err != nil {
@@ -217,7 +217,8 @@ type activeCheck struct {
 	Timeout     string `json:"timeout,omitempty"`
 }
 
-// assignChecks answers a request for active checks with the items of the node's Templates that the agent collects.
+// assignChecks answers a request for active checks with the items that the agent must collect. They are those of the
+// node's Templates.
 func (s *Server) assignChecks(ctx context.Context, namespaces []string, r *request, from netip.Addr) (*reply, error) {
 	a, err := s.lockAgent(ctx, namespaces, r, r.Host, from)
 	if err != nil {
@@ -260,16 +261,16 @@ func isLogKey(key string) bool {
 	return slices.Contains([]string{"log", "logrt", "log.count", "logrt.count", "eventlog", "eventlog.count"}, name)
 }
 
-// itemNumber returns the number that identifies an item of a node to the agent: a hash of the item key.
+// itemNumber returns the number that stands for an item key in messages to and from the agent.
 func itemNumber(key string) uint64 {
 	sum := sha256.Sum256([]byte(key))
 	return binary.LittleEndian.Uint64(sum[:])>>1 | 1
 }
 
-// maxNumber bounds the number of a value.
+// maxNumber is the highest number of a value.
 const maxNumber = 1 << 62
 
-// maxRuns bounds the remembered runs of an agent's program; the event view knows all.
+// maxRuns limits the remembered runs of an agent's program, because the event view knows all.
 const maxRuns = 8
 
 // takeAgentData writes the values in a request of an agent to the journal. An agent keeps the values of a failed
@@ -341,7 +342,7 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	return b.answer(len(r.Data)), nil
 }
 
-// agentBatch collects the values of one agent request as signals with the sequence numbers of the agent.
+// agentBatch collects the values of one agent request for the journal, with the agent's sequence numbers.
 type agentBatch struct {
 	valueBatch
 	agent          *agent
@@ -353,7 +354,8 @@ type agentBatch struct {
 	entries        []journal.Entry
 }
 
-// add adds the i-th value of the request to the batch. A value that is refused leaves a keepalive with its number.
+// add adds the value at index i of the request to the batch, or refuses the value. A value that is refused leaves a
+// keepalive with its number.
 func (b *agentBatch) add(r *row, i int) outcome {
 	switch {
 	case r.ID == 0 || r.ID > maxNumber || r.Host != "" && r.Host != b.host:
@@ -376,7 +378,7 @@ func (b *agentBatch) add(r *row, i int) outcome {
 	return out
 }
 
-// signalOf returns the signal of the journal that contains the i-th value of the request.
+// signalOf converts the value at index i of the request to a signal (numbered message) for the journal.
 func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 	keepalive := wire.Signal{Kind: wire.SignalKeepalive}
 	of := b.ownNode.items.byKey[r.Key]
@@ -414,9 +416,9 @@ func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 	return block.signal(), kept
 }
 
-// discoveredItem returns the item for which a value is stored, found among those that discovery rules made on the
-// agent's node, or nil if there is none. After a start of the server the numbers of an agent's items are unknown until
-// the first value of one of them.
+// discoveredItem returns the item for an agent's value that a discovery rule made, or nil. Discovery rules made the
+// items on the agent's node. After a start of the server the numbers of an agent's items are unknown until the first
+// value of one of them.
 func (b *agentBatch) discoveredItem(r *row) *nodeItem {
 	key := r.Key
 	if key == "" {
@@ -431,7 +433,7 @@ func (b *agentBatch) discoveredItem(r *row) *nodeItem {
 	return b.srv.discoveredItem(b.agent.node.ID, key)
 }
 
-// flush appends the current batch to the journal entries of the request, so that the next value starts another batch.
+// flush appends the current batch to the journal entries of the request. The next value starts a new batch.
 func (b *agentBatch) flush() {
 	if len(b.batch.Signals) > 0 {
 		b.appendBatch(&b.batch)

@@ -17,7 +17,8 @@ const (
 	flagLarge      = 4 // both lengths have 8 bytes, not 4
 )
 
-// frameHeader is the header of a frame: "ZBXD", flags, and two lengths, little-endian.
+// frameHeader is the header of a Zabbix message, with flags and lengths. It has "ZBXD", flags, and two lengths,
+// little-endian.
 type frameHeader struct {
 	flags byte
 	size  uint64 // bytes of the payload in the frame
@@ -50,7 +51,7 @@ func parseHeader(b []byte) (h frameHeader, size int, err error) {
 	return h, largeHeader, nil
 }
 
-// readHeader reads a frame's header, and refuses a payload of more than `most` bytes, compressed or not.
+// readHeader reads a frame's header, and refuses a payload longer than the limit `most`.
 func readHeader(r io.Reader, most int) (h frameHeader, err error) {
 	var b [largeHeader]byte
 	if _, err = io.ReadFull(r, b[:shortHeader]); err != nil {
@@ -75,7 +76,8 @@ func readHeader(r io.Reader, most int) (h frameHeader, err error) {
 	return h, err
 }
 
-// readPayload reads the payload after a header, and decompresses it to the length in the header. It calls hold before it keeps more bytes.
+// readPayload reads and decompresses the payload after a header. The header has the length. It calls hold before it
+// keeps more bytes.
 func readPayload(r io.Reader, h frameHeader, hold func(n int) error) ([]byte, error) {
 	var payload bytes.Buffer // it grows with the bytes that arrive, not by the claim of the header
 	if _, err := io.CopyN(&payload, heldReader{r, hold}, int64(h.size)); err != nil {
@@ -102,7 +104,7 @@ func readPayload(r io.Reader, h frameHeader, hold func(n int) error) ([]byte, er
 	return plain.Bytes(), nil
 }
 
-// appendFrame appends a frame with a payload to dst; the frame has the flags of the request that it answers.
+// appendFrame appends a frame with a payload to dst. The frame has the flags of its request.
 func appendFrame(dst []byte, flags byte, payload []byte) []byte {
 	plain := 0
 	if flags&flagCompressed != 0 {

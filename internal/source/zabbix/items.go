@@ -10,22 +10,21 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// itemIndex finds the items of a node by key and by the agent's number for the key. Nodes with equal assignments
-// share it.
+// itemIndex finds the item for a value by its key or by the agent's number. Nodes with equal assignments share it.
 type itemIndex struct {
 	byKey    map[string]*nodeItem
 	byNumber map[uint64]*nodeItem // those that agents collect
 	others   map[string]bool      // keys of items whose values no sender and no agent sends
 }
 
-// nodeItem is the item of a node with one key, in each Template of the node that has the key.
+// nodeItem is an item of a node with one key, with its place in each Template.
 type nodeItem struct {
 	trapper  bool // else agents collect it
 	interval time.Duration
 	places   []itemLocation
 }
 
-// itemLocation locates an item: its Template, and its index in blocks of values.
+// itemLocation says where an item is, by its Template and its index in blocks of values.
 type itemLocation struct {
 	definition model.DefinitionID
 	macros     string // as in wire.ValueBlock
@@ -43,8 +42,8 @@ type DiscoveredItem struct {
 	DeclaredItems int    // number of items in the definition
 }
 
-// discoveredByNumber returns the keys of those discovered items of a node that its Zabbix agent collects, by the number
-// under which the agent knows each. Keys with user macros are left out: agents do not know these.
+// discoveredByNumber returns the item keys discovered on a node, by the number that the Zabbix agent uses. The agent
+// collects these items. Keys with user macros are left out: agents do not know these.
 func (s *Server) discoveredByNumber(node model.NodeID) map[uint64]string {
 	byNumber := map[uint64]string{}
 	if s.cfg.Discovered != nil {
@@ -57,8 +56,7 @@ func (s *Server) discoveredByNumber(node model.NodeID) map[uint64]string {
 	return byNumber
 }
 
-// discoveredItem returns the item of a node with this key, found among those that discovery rules made, or nil if there
-// is none.
+// discoveredItem returns the discovered item of a node with a key, or nil. Discovery rules made it.
 func (s *Server) discoveredItem(node model.NodeID, key string) (n *nodeItem) {
 	if s.cfg.Discovered == nil {
 		return nil
@@ -83,7 +81,7 @@ type itemIndexes struct {
 	byHash map[[32]byte]itemIndex
 }
 
-// maxIndexes bounds the kept indexes; an index that was dropped is made again.
+// maxIndexes limits the kept item indexes, because a missing index is made again.
 const maxIndexes = 4096
 
 // forAssignment returns the item index of an assignment, from the cache if possible.
@@ -101,8 +99,8 @@ func (x *itemIndexes) forAssignment(a *directory.Assignment) itemIndex {
 	return index
 }
 
-// newItemIndex creates the item index of an assignment. It leaves out items whose values come in no other way than
-// from another item, and keys with a macro that has no value.
+// newItemIndex returns the index by which values find their items in an assignment. It leaves out items whose values
+// come in no other way than from another item, and keys with a macro that has no value.
 func newItemIndex(a *directory.Assignment) itemIndex {
 	index := itemIndex{map[string]*nodeItem{}, map[uint64]*nodeItem{}, map[string]bool{}}
 	for _, definition := range a.Definitions {

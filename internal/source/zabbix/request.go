@@ -21,7 +21,7 @@ type request struct {
 	HeartbeatFreq int    `json:"heartbeat_freq"` // s
 }
 
-// row is one value in a request, with its host, key and time.
+// row is one value in a Zabbix request, with host name, item key and time.
 type row struct {
 	Host  string     `json:"host"`
 	Key   string     `json:"key"`
@@ -35,7 +35,8 @@ type row struct {
 	State  int    `json:"state"`  // 1: the agent cannot collect the item, and the value is the reason
 }
 
-// valueText is a value as text: senders write it as a JSON string, but Zabbix' server also accepts JSON numbers.
+// valueText is the value of an item as text, from a JSON string or number. Senders write it as a JSON string, but
+// Zabbix' server also accepts JSON numbers.
 type valueText string
 
 // UnmarshalJSON decodes a JSON string, or keeps the digits of a JSON number.

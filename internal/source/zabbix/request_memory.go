@@ -17,21 +17,22 @@ const (
 	arrivingBytes = 32 << 20
 )
 
-// memory bounds the bytes of the requests that are handled. A beginning takes room as its bytes arrive: a slow peer that announces a long
-// request keeps nobody waiting. A request without room for its beginning waits for room for all its bytes: no request waits for another
-// one that waits.
+// memory limits how many bytes all requests in progress may use together. A beginning takes room as its bytes arrive:
+// a slow peer that announces a long request keeps nobody waiting. A request without room for its beginning waits for
+// room for all its bytes: no request waits for another one that waits.
 type memory struct {
 	arriving *semaphore.Weighted // arrivingBytes
 	long     *semaphore.Weighted // Limits.AllBytes
 	most     int64               // Limits.AllBytes
 }
 
-// newMemory returns room for whole requests of this size, and for beginnings.
+// newMemory returns a limit of `most` bytes for the memory of all large requests. Small requests and beginnings have
+// additional room.
 func newMemory(most int64) *memory {
 	return &memory{semaphore.NewWeighted(arrivingBytes), semaphore.NewWeighted(most), most}
 }
 
-// requestMemory is the room of one request.
+// requestMemory is the memory that one request uses within the limit.
 type requestMemory struct {
 	of       *memory
 	all      int64 // bytes of the whole request, also decompressed
@@ -41,7 +42,7 @@ type requestMemory struct {
 	full     bool  // the time of the request ended before there was room
 }
 
-// hold waits until there is room for n more bytes.
+// hold waits until the memory limit has room for n more bytes.
 func (m *requestMemory) hold(ctx context.Context, n int) error {
 	m.bytes += int64(n)
 	size := m.bytes - smallBytes - m.arriving
@@ -62,19 +63,19 @@ func (m *requestMemory) hold(ctx context.Context, n int) error {
 	return nil
 }
 
-// release returns all room of the request.
+// release gives back all memory of the request.
 func (m *requestMemory) release() {
 	m.of.arriving.Release(m.arriving)
 	m.of.long.Release(m.long)
 }
 
-// heldReader is a reader that calls hold with the number of bytes that it reads.
+// heldReader is a reader that asks the function hold for memory for the bytes read.
 type heldReader struct {
 	io.Reader
 	hold func(n int) error
 }
 
-// Read reads bytes and waits until there is room for them.
+// Read reads bytes, and waits until the limit on request memory allows the bytes.
 func (r heldReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	if n > 0 {

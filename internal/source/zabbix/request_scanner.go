@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// requestScanner reads a JSON request as Zabbix' programs write it: no white space, no escapes, each value a text. After a
-// failure its methods return zero values.
+// requestScanner reads a JSON request of Zabbix' programs quickly. Such a request has no white space, no escapes, and
+// each value is a text. After a failure its methods return zero values.
 type requestScanner struct {
 	text   string
 	at     int
@@ -15,7 +15,8 @@ type requestScanner struct {
 	values []valueText // memory for those of the next rows
 }
 
-// scanRequest reads a request; ok is false if it is not in the scanner's form. The texts of its rows are parts of the payload.
+// scanRequest reads a request of Zabbix' programs quickly. ok is false if the request has another form. The texts of
+// its rows are parts of the payload.
 func scanRequest(payload []byte) (r *request, ok bool) {
 	s := requestScanner{text: unsafe.String(unsafe.SliceData(payload), len(payload))}
 	r = &request{}
@@ -92,7 +93,7 @@ func (s *requestScanner) readRows() []row {
 	return rows
 }
 
-// readObject reads a JSON object with at least one field, and calls read for the value of each field.
+// readObject reads a JSON object, and calls read for the value of each field. The object has at least one field.
 func (s *requestScanner) readObject(read func(name string)) {
 	s.expect('{')
 	for !s.failed {
@@ -105,7 +106,7 @@ func (s *requestScanner) readObject(read func(name string)) {
 	s.expect('}')
 }
 
-// readText reads a string; an escape in it is an error.
+// readText reads a string. An escape in the string is an error.
 func (s *requestScanner) readText() string {
 	s.expect('"')
 	ascii := true
@@ -137,7 +138,7 @@ func (s *requestScanner) readNumber() (n uint64) {
 	return n
 }
 
-// consume skips the given byte if it comes next, and reports whether it did.
+// consume skips the byte c if the byte comes next. It reports whether it skipped the byte.
 func (s *requestScanner) consume(c byte) bool {
 	if s.at == len(s.text) || s.text[s.at] != c {
 		return false

@@ -26,10 +26,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// system is the name of the source under which intent registers nodes of Zabbix, so that they differ from others of the same name.
+// system is the name of Zabbix in the node registrations of intent. Nodes of other systems may have the same names.
 const system = "zabbix"
 
-// Config holds the settings of a Server and the services that it calls.
+// Config has the settings of a Server and the services for its calls.
 type Config struct {
 	Journal core.Appender
 	Nodes   Nodes
@@ -59,19 +59,19 @@ type Nodes interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View is the interface that returns the last sequence number of each stream of a node; *shard.Shard implements it.
+// View knows the last sequence number of each of a node's streams of values. *shard.Shard implements it.
 type View interface {
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
 }
 
-// Intent is the interface that finds and creates the nodes of Zabbix agents; *intent.Service implements it.
+// Intent finds and creates the nodes of Zabbix agents. *intent.Service implements it.
 type Intent interface {
 	LookupNode(uid uuid.UUID) (intent.NodeInfo, bool)
 	RegisterExternal(ctx context.Context, by intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error)
 	RecordReport(info intent.NodeInfo, received intent.AgentReport) (limit, reason string)
 }
 
-// Limits has the limits of connections, requests and values; zero fields mean the defaults. Zero: the default.
+// Limits has the limits of connections, requests and values. Zero: the default.
 type Limits struct {
 	MessageBytes int           // one request, also decompressed; default 16 MiB
 	AllBytes     int64         // all whole requests that are handled at the same time, beside their beginnings; default 64 MiB
@@ -108,7 +108,7 @@ type Server struct {
 	logFailure [outcomes]rate.Sometimes
 }
 
-// New checks the configuration and registers the metrics.
+// New returns a server for Zabbix agents and senders, after a check of its configuration.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func (s *Server) Listen(ctx context.Context, l net.Listener) error {
 	return s.cfg.Admission.Serve(ctx, &admission.Listener{TCP: l, Handshake: s.cfg.Limits.Request, Log: s.cfg.Log, Serve: s.serve})
 }
 
-// answerTime bounds how long the write of an answer takes.
+// answerTime limits the time to write an answer.
 const answerTime = 30 * time.Second
 
 // serve reads and answers the one request of a connection. A request that is not in Zabbix' protocol gets no answer; one that is too long
@@ -182,12 +182,12 @@ func (s *Server) refuse(nc net.Conn, result string, err error) {
 	})
 }
 
-// handle reads the payload after a header, decodes the request and handles it. result is a metric label. Without
-// answer and error the peer gets none.
+// handle reads, decodes and handles one request. It begins with the payload after the header. result is a metric
+// label. Without answer and error the peer gets none.
 func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from netip.Addr) (answer *reply, result string, err error) {
 	namespaces := s.cfg.Namespaces(from)
 	if len(namespaces) == 0 {
-		return nil, "address", model.Errorf(model.Forbidden, "no namespace takes values from address %s", from).
+		return nil, "address", model.Errorf(model.Forbidden, "no namespace allows address %s to send values", from).
 			WithHint("muster edit namespace NAME, and add to spec: zabbixFrom: [%s]", from)
 	}
 	admission.MarkAuthenticated(nc)
@@ -227,7 +227,7 @@ func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from ne
 	return answer, result, err
 }
 
-// outcome is the way in which one received value was handled, as a label for metrics. Every value raises exactly one.
+// outcome is how the server handled a received value, as a label for metrics. Every value raises exactly one.
 type outcome uint8
 
 const (
@@ -285,7 +285,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// count counts values of one outcome, and logs a failure at most once a minute.
+// count counts values in the metrics by outcome, and logs refused values at most once a minute.
 func (s *Server) count(out outcome, n int, host, key string) {
 	s.metrics.values[out].Add(float64(n))
 	if out != kept {

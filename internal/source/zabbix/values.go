@@ -19,10 +19,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// maxAhead bounds how far in the future the time of a value may lie.
+// maxAhead limits how far in the future the time of a value may be.
 const maxAhead = 10 * time.Minute
 
-// blockBytes bounds the values of one block, beside the last one.
+// blockBytes limits the values of one block in bytes, beside the last value.
 const blockBytes = 256 << 10
 
 // valueBatch collects the values of one sender request, by node and by Template.
@@ -60,7 +60,7 @@ type valueBlock struct {
 	bytes  int
 }
 
-// takeSenderData writes the values in a request of zabbix_sender to the journal, and answers with the number of
+// takeSenderData writes the values of a zabbix_sender request to the journal, and answers with their number. It counts
 // accepted values. The answer leaves when they are durable.
 func (s *Server) takeSenderData(ctx context.Context, namespaces []string, r *request, size int) (*reply, error) {
 	b := &valueBatch{srv: s, namespaces: namespaces, now: s.cfg.Now(), nodes: map[string]*valueNode{}}
@@ -80,7 +80,8 @@ func (s *Server) takeSenderData(ctx context.Context, namespaces []string, r *req
 	return b.answer(len(r.Data)), nil
 }
 
-// awaitSpace waits while the server has too much to write, before values are charged, and counts them if they are refused.
+// awaitSpace waits while the server is overloaded, and counts the values as refused if the wait fails. It counts the
+// values after a refusal.
 func (s *Server) awaitSpace(ctx context.Context, values int) error {
 	err := s.cfg.Pressures.Wait(ctx, core.SlowValuesAt)
 	if err != nil {
@@ -89,8 +90,8 @@ func (s *Server) awaitSpace(ctx context.Context, values int) error {
 	return err
 }
 
-// answer returns the answer with the numbers of accepted and refused values, in the text form that zabbix_sender
-// parses.
+// answer returns the answer for zabbix_sender, with the numbers of accepted and refused values. The text has the form
+// that zabbix_sender parses.
 func (b *valueBatch) answer(total int) *reply {
 	info := fmt.Sprintf("processed: %d; failed: %d; total: %d; seconds spent: %.6f", total-b.failed, b.failed, total, b.srv.cfg.Now().Sub(b.now).Seconds())
 	if b.first != "" {
@@ -99,7 +100,7 @@ func (b *valueBatch) answer(total int) *reply {
 	return &reply{Response: "success", Info: info}
 }
 
-// countRefused counts n refused values under an outcome, and keeps a text about the first one for the answer.
+// countRefused counts n values as refused for a reason. It keeps a text about the first refused value for the answer.
 func (b *valueBatch) countRefused(out outcome, n int, host, key string) {
 	b.srv.count(out, n, host, key)
 	if b.failed += n; b.first == "" {
@@ -107,7 +108,7 @@ func (b *valueBatch) countRefused(out outcome, n int, host, key string) {
 	}
 }
 
-// add adds the i-th value of the request, if the node has a trapper item with its key.
+// add adds a value of the request, if the node has a trapper item with its key.
 func (b *valueBatch) add(ctx context.Context, r *row, i int) outcome {
 	n := b.lastNode
 	if n == nil || r.Host != b.lastHost {
@@ -157,7 +158,7 @@ func (b *valueBatch) timeOf(r *row, i int) (at int64, ok bool) {
 	return r.Clock*1e9 + cmp.Or(r.NS, int64(i)), true
 }
 
-// add adds a value to the block of the item's Template.
+// add adds a value of an item to the block of values for the item's Template.
 func (n *valueNode) add(place itemLocation, at int64, v wire.BlockValue) {
 	position, key := place.position, place.key
 	place.position, place.key = 0, ""
@@ -194,7 +195,7 @@ func (n *valueNode) add(place itemLocation, at int64, v wire.BlockValue) {
 	block.bytes += 16 + len(v.Value.String())
 }
 
-// signal returns the block as a signal for the journal.
+// signal returns the block in the form in which the journal stores item values.
 func (block *valueBlock) signal() wire.Signal {
 	base := block.times[0]
 	for i := range block.times {
@@ -206,11 +207,12 @@ func (block *valueBlock) signal() wire.Signal {
 	})}
 }
 
-// maxDelay bounds the delay of an answer by which a node at its limit slows its sender. A sender with more debt is refused.
+// maxDelay limits the delay of an answer, by which a node at its limit slows its sender. A sender with more debt is
+// refused.
 const maxDelay = time.Second
 
-// charge subtracts the values from the rate limits of their nodes and namespaces, and returns the longest waiting time.
-// Values of a node whose debt is longer than maxDelay are refused.
+// charge counts values against the rate limits, and returns how long the sender must wait. Values of a node whose debt
+// is longer than maxDelay are refused.
 func (b *valueBatch) charge(size int) (debt time.Duration) {
 	total := 0
 	for _, n := range b.order {
@@ -236,7 +238,7 @@ func (b *valueBatch) charge(size int) (debt time.Duration) {
 	return debt
 }
 
-// write appends all values to the journal in one commit and returns when they are durable.
+// write appends all values to the journal in one durable commit.
 func (b *valueBatch) write(ctx context.Context) error {
 	var entries []journal.Entry
 	values := 0
@@ -247,7 +249,7 @@ func (b *valueBatch) write(ctx context.Context) error {
 	return b.append(ctx, entries, values)
 }
 
-// entries returns the node's blocks as journal entries.
+// entries converts the node's blocks of values to journal entries.
 func (n *valueNode) entries() (entries []journal.Entry) {
 	list := n.full
 	for _, block := range n.blocks {
@@ -276,8 +278,8 @@ func (b *valueBatch) append(ctx context.Context, entries []journal.Entry, values
 	return nil
 }
 
-// findNode finds the node with the name of a host, in the namespaces that allow the address of the sender. A declared
-// node that waits for its machine becomes a node of Zabbix.
+// findNode finds the node with a host name, in the namespaces of the sender. They allow the sender's address. A
+// declared node that waits for its machine becomes a node of Zabbix.
 func (s *Server) findNode(ctx context.Context, namespaces []string, host string) *valueNode {
 	found := &valueNode{out: unknownHost}
 	name, namespace := model.CleanName(host), ""

@@ -35,8 +35,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestFramesHaveTheirFlags writes and reads frames with each combination of flags, and compares two frames with bytes
-// that Zabbix 6.0 sent.
+// TestFramesHaveTheirFlags writes and reads frames with each combination of flags, and expects unchanged payloads. Two
+// frames equal the bytes of Zabbix 6.0.
 func TestFramesHaveTheirFlags(t *testing.T) {
 	payload := []byte(strings.Repeat(`{"request":"sender data"}`, 20))
 	for _, flags := range []byte{1, 3, 5, 7} {
@@ -69,11 +69,11 @@ func deflate(data []byte) []byte {
 	return b.Bytes()
 }
 
-// unlimited has room for any number of bytes.
+// unlimited permits every number of bytes, for tests that need no memory limit.
 func unlimited(int) error { return nil }
 
-// TestBadFramesAreRefused expects an error for frames with unknown flags, for frames that are too long, and for
-// compressed frames that are longer than their header states. Only bytes within the limit are read.
+// TestBadFramesAreRefused reads invalid frames, and expects an error for each. They have unknown flags, are too long,
+// or are longer than their header says after decompression. Only bytes within the limit are read.
 func TestBadFramesAreRefused(t *testing.T) {
 	header := func(flags byte, size, plain uint32) string {
 		return "ZBXD" + string([]byte{flags, byte(size), byte(size >> 8), byte(size >> 16), byte(size >> 24), byte(plain), byte(plain >> 8), byte(plain >> 16), byte(plain >> 24)})
@@ -117,8 +117,7 @@ func FuzzParseHeader(f *testing.F) {
 	})
 }
 
-// FuzzParseRequest parses random bytes as a request, and expects a server to handle each accepted request without a
-// panic.
+// FuzzParseRequest decodes random bytes as a request, and expects that a server can handle each valid request.
 func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte(`{"request":"sender data","data":[{"host":"web1","key":"n","value":"12.5","clock":1795233665,"ns":5},{"host":"web1","key":"n","value":7}],"clock":1795233665,"ns":131780900}`))
 	f.Add([]byte(`{"request":"agent data","session":"c909","host":"Zab1","version":"6.0","data":[{"id":3,"key":"agent.ping","value":"1","clock":1795233665,"ns":7},{"id":9,"itemid":5,"state":1,"value":"no"}]}`))
@@ -153,8 +152,8 @@ type testServer struct {
 // testNow is the present of test servers.
 var testNow = time.Unix(1795233700, 0)
 
-// newTestServer returns a server with the node web1, whose Template has a trapper item with a macro and an item that
-// agents collect.
+// newTestServer returns a test server that has the node web1 with two items. They are a trapper item with a macro, and
+// an item that agents collect.
 func newTestServer(t testing.TB) *testServer {
 	x := &testServer{}
 	limiter := &core.Limiter{LimiterConfig: core.LimiterConfig{
@@ -184,7 +183,7 @@ func (x *testServer) Append(_ context.Context, entries ...journal.Entry) error {
 	return nil
 }
 
-// allowLoopback is a Config.Namespaces that allows loopback addresses in namespace default.
+// allowLoopback returns the namespace default for senders on loopback, and no namespace for others.
 func allowLoopback(from netip.Addr) []string {
 	if from.IsLoopback() {
 		return []string{"default"}
@@ -192,7 +191,7 @@ func allowLoopback(from netip.Addr) []string {
 	return nil
 }
 
-// LastNumbers returns the last sequence number of each stream in the journal.
+// LastNumbers returns the last sequence number that the test's journal has, per stream of values.
 func (x *testServer) LastNumbers(context.Context, model.NodeID, journal.Position) (list []wire.StreamLast, err error) {
 	for _, r := range x.records {
 		var b wire.Batch
@@ -204,7 +203,8 @@ func (x *testServer) LastNumbers(context.Context, model.NodeID, journal.Position
 	return list, nil
 }
 
-// testNodes is a directory with the node web1 with a Muster agent, and the node zab1 with a Zabbix agent.
+// testNodes is a fake directory of nodes, which knows two nodes. The node web1 has a Muster agent, and the node zab1
+// has a Zabbix agent.
 type testNodes struct{}
 
 // NodeByName returns the id of web1 or zab1.
@@ -224,7 +224,7 @@ func (testNodes) CatchUp(context.Context) error { return nil }
 // NamespaceByName returns the id of a namespace by its name.
 func (testNodes) NamespaceByName(string) (model.NamespaceID, bool) { return 1, true }
 
-// Node returns the record of a node.
+// Node returns what the directory knows about a node.
 func (testNodes) Node(id model.NodeID) *directory.Node {
 	n := &directory.Node{Name: route.Name{Namespace: "default", Name: "zab1"}, ID: id, UID: testAgent.UID()}
 	if id == 7 {
@@ -233,7 +233,7 @@ func (testNodes) Node(id model.NodeID) *directory.Node {
 	return n
 }
 
-// For returns the assignment of a node.
+// For returns the assignment (checks and Templates) of a test node.
 func (testNodes) For(model.NodeID) *directory.Assignment {
 	definition := &model.TemplateDefinition{Definition: model.Definition{Unit: 5, Namespace: 1, Name: "t"}, Macros: map[string]string{"{$X}": "1"},
 		Items: []model.Item{{Key: "agent.ping", Interval: model.Duration(time.Minute)}, {Key: "n[{$X}]", Trapper: true}, {Key: "text", Trapper: true}}}
@@ -260,13 +260,12 @@ func (i testIntent) RegisterExternal(_ context.Context, _ intent.Actor, m *inten
 	return info, nil
 }
 
-// RecordReport ignores the report of an agent.
+// RecordReport discards what an agent reports about its machine.
 func (testIntent) RecordReport(intent.NodeInfo, intent.AgentReport) (limit, reason string) {
 	return "", ""
 }
 
-// ask sends a request over a loopback connection and returns the text of the answer, or an empty text if no answer
-// came.
+// ask sends a request over a loopback connection and returns the answer's text. The text is empty if no answer came.
 func (x *testServer) ask(t *testing.T, frame []byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -296,8 +295,8 @@ func (x *testServer) ask(t *testing.T, frame []byte) string {
 	return string(body)
 }
 
-// TestSenderValuesBecomeBlocks sends values as zabbix_sender does, and expects that the journal has them as one block,
-// with their times and the macros of the keys, before the server answers.
+// TestSenderValuesBecomeBlocks sends values as zabbix_sender does, and expects one block in the journal before the
+// answer. The block has the times of the values and the macros of the keys.
 func TestSenderValuesBecomeBlocks(t *testing.T) {
 	x := newTestServer(t)
 	answer := x.ask(t, appendFrame(nil, 3, []byte(`{"request":"sender data","data":[
@@ -331,7 +330,7 @@ func TestSenderValuesBecomeBlocks(t *testing.T) {
 	}
 }
 
-// TestSenderSendsDiscoveredItems sends values of items that a rule discovered, and expects a block that names them by key.
+// TestSenderSendsDiscoveredItems sends values of discovered items, and expects a block with the keys of the items.
 func TestSenderSendsDiscoveredItems(t *testing.T) {
 	x := newTestServer(t)
 	x.cfg.Discovered = func(node model.NodeID, key string) []DiscoveredItem {
@@ -364,8 +363,9 @@ func TestSenderSendsDiscoveredItems(t *testing.T) {
 	}
 }
 
-// TestAgentCollectsDiscoveredItems expects the items that rules discovered on the node of an agent in its list of active checks, and their
-// values, by number and by key, in blocks that name the key, also after a restart of the server.
+// TestAgentCollectsDiscoveredItems discovers items on an agent's node, and expects the agent to collect their values.
+// The items are in the agent's list of active checks. Values come by number and by key. A restart of the server
+// changes nothing.
 func TestAgentCollectsDiscoveredItems(t *testing.T) {
 	all := []DiscoveredItem{
 		{Key: "found[a]", Interval: time.Minute, Definition: 30, DeclaredItems: 4}, {Key: "found[b]", Interval: time.Hour, Definition: 30, DeclaredItems: 4},
@@ -422,8 +422,8 @@ func TestAgentCollectsDiscoveredItems(t *testing.T) {
 	}
 }
 
-// FuzzRequestScanner parses random requests, and expects the scanner to return a part of them as the parser of the standard library does. It must not
-// decline requests of Zabbix' programs.
+// FuzzRequestScanner parses random requests by the fast scanner, and expects the results of the standard library. It
+// must not decline requests of Zabbix' programs.
 func FuzzRequestScanner(f *testing.F) {
 	for _, usual := range []string{
 		`{"request":"sender data","data":[{"host":"h","key":"trap.1","value":"12.5"},{"host":"hé","key":"k[a,b]","value":"","clock":1795233665,"ns":123456789}],"clock":1795233665,"ns":131780900}`,
@@ -451,8 +451,8 @@ func FuzzRequestScanner(f *testing.F) {
 	})
 }
 
-// TestRequestsAreRefused sends requests that the server cannot handle, and expects the reason as answer, or no answer
-// if a request is not in Zabbix' protocol.
+// TestRequestsAreRefused sends invalid requests, and expects the reason as answer. A request outside Zabbix' protocol
+// gets no answer.
 func TestRequestsAreRefused(t *testing.T) {
 	for _, c := range []struct{ payload, want string }{
 		{`{"request":"proxy config"}`, `does not answer the request \"proxy config\"`},
@@ -473,8 +473,8 @@ func TestRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// TestNodeAtItsLimitIsRefused sends twice as many values as the node's rate limit allows, and expects a delayed
-// answer to the first request and refused values in the next.
+// TestNodeAtItsLimitIsRefused sends more values than a node's rate limit allows, and expects a delay, then a refusal.
+// The values are twice as many as the node's rate limit allows.
 func TestNodeAtItsLimitIsRefused(t *testing.T) {
 	x := newTestServer(t)
 	r := &request{Data: make([]row, 30_000)}
@@ -490,8 +490,8 @@ func TestNodeAtItsLimitIsRefused(t *testing.T) {
 	}
 }
 
-// TestValuesWaitWhileTheJournalFills expects that values wait while the journal's queue is more than a quarter full, that they are
-// refused when it is more than half full, and that heartbeats do not wait.
+// TestValuesWaitWhileTheJournalFills sends values to a full journal queue, and expects a wait or a refusal. They wait
+// above a quarter, and above a half they are refused. Heartbeats do not wait.
 func TestValuesWaitWhileTheJournalFills(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTestServer(t)
@@ -511,8 +511,8 @@ func TestValuesWaitWhileTheJournalFills(t *testing.T) {
 	})
 }
 
-// TestHeartbeatsPassWaitingValues fills the memory of requests with values that wait for the journal, also of the agent itself, and expects its
-// heartbeat at once. Values that are refused then cost the node nothing.
+// TestHeartbeatsPassWaitingValues fills the memory for requests with waiting values, and expects an immediate answer
+// to a heartbeat. Some of the values are of the same agent. Values that are refused then cost the node nothing.
 func TestHeartbeatsPassWaitingValues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTestServer(t)
@@ -554,7 +554,8 @@ func TestHeartbeatsPassWaitingValues(t *testing.T) {
 	})
 }
 
-// TestSlowRequestsHoldReceivedBytes begins more long requests than there is memory for, all slow, and expects a whole request to be answered at once.
+// TestSlowRequestsHoldReceivedBytes starts too many slow requests, and expects a complete request to be answered
+// immediately. They are more than the memory limit allows.
 func TestSlowRequestsHoldReceivedBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTestServer(t)
@@ -595,7 +596,8 @@ func TestSlowRequestsHoldReceivedBytes(t *testing.T) {
 	})
 }
 
-// TestLongRequestsDoNotBlockEachOther lets more long requests arrive at the same time than there is memory for, and expects each to be answered.
+// TestLongRequestsDoNotBlockEachOther sends too many long requests at the same time, and expects an answer to each.
+// They are more than the memory limit allows.
 func TestLongRequestsDoNotBlockEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTestServer(t)
@@ -630,8 +632,8 @@ func TestLongRequestsDoNotBlockEachOther(t *testing.T) {
 	})
 }
 
-// TestRequestsGetThroughSideBySide lets more requests of longBytes arrive in step than there is room for beginnings, and expects each to be
-// answered.
+// TestRequestsGetThroughSideBySide sends many long requests side by side, and expects an answer to each. They have
+// longBytes. Their beginnings need more room than the limit.
 func TestRequestsGetThroughSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newTestServer(t)
@@ -666,8 +668,8 @@ func TestRequestsGetThroughSideBySide(t *testing.T) {
 	})
 }
 
-// TestAgentGetsItsItems requests active checks as agents of several versions do, and expects the items that agents
-// collect, or the reason why an agent gets none.
+// TestAgentGetsItsItems requests active checks as several agent versions do, and expects the agent's items. An agent
+// without items gets the reason.
 func TestAgentGetsItsItems(t *testing.T) {
 	for _, c := range []struct{ request, want string }{
 		{`{"request":"active checks","host":"Zab1","ip":"127.0.0.1","port":20050}`, `{"response":"success","data":[{"key":"agent.ping","delay":60,"lastlogsize":0,"mtime":0}]}`},
@@ -689,8 +691,8 @@ func TestAgentGetsItsItems(t *testing.T) {
 	}
 }
 
-// TestAgentValuesHaveTheirNumbers sends values of an agent twice, with a restart of the server in between, and
-// expects each value once in the journal, under the agent's number.
+// TestAgentValuesHaveTheirNumbers sends an agent's numbered values twice, and expects each number once in the journal.
+// The server restarts in between. A value has the agent's number.
 func TestAgentValuesHaveTheirNumbers(t *testing.T) {
 	x := newTestServer(t)
 	send := func(data, want string) {

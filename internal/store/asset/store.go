@@ -21,13 +21,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Sum is the SHA-512 by which an asset archive is identified.
+// Sum is an archive's SHA-512, by which an asset names the archive.
 type Sum = [64]byte
 
-// unfinishedSuffix ends the name of a temporary file, whose upload is not complete.
+// unfinishedSuffix ends the name of an incomplete upload's temporary file.
 const unfinishedSuffix = ".new"
 
-// minFreeBytes is the disk space that an upload must leave free: the journal may use the same disk.
+// minFreeBytes is the disk space that an upload must leave free. The journal may use the same disk.
 const minFreeBytes = 512 << 20
 
 // Options holds the folder, file system and clock of a Store.
@@ -46,7 +46,7 @@ type Store struct {
 	number   int // number of the next temporary file
 }
 
-// storedArchive describes one stored archive: its size, when it was stored, and its damage if any.
+// storedArchive describes one stored archive, with its size, time of storing, and damage if any.
 type storedArchive struct {
 	size     int64
 	storedAt time.Time // time of its storing; for an older archive the time of the start
@@ -54,7 +54,8 @@ type storedArchive struct {
 	file     int       // number of its file: a new upload of the archive gets another number
 }
 
-// Open opens the asset store: it creates a missing folder, lists the archives and removes incomplete uploads.
+// Open opens the asset store in a folder, and lists the archives. It creates a missing folder and removes incomplete
+// uploads.
 func Open(o Options) (*Store, error) {
 	if o.FS == nil {
 		o.FS = disk.OS{}
@@ -99,7 +100,7 @@ func Open(o Options) (*Store, error) {
 	return s, nil
 }
 
-// Size returns the length of an archive in bytes; ok is false if the server has no such archive.
+// Size returns the length of an archive in bytes. ok is false if the server has no such archive.
 func (s *Store) Size(sum Sum) (bytes int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +108,7 @@ func (s *Store) Size(sum Sum) (bytes int64, ok bool) {
 	return k.size, ok && k.damaged == ""
 }
 
-// Open opens an archive for reading; the caller closes it.
+// Open opens an archive for reading. The caller closes it.
 func (s *Store) Open(sum Sum) (io.ReadSeekCloser, error) {
 	size, ok := s.Size(sum)
 	if !ok {
@@ -123,7 +124,7 @@ func (s *Store) Open(sum Sum) (io.ReadSeekCloser, error) {
 	}{io.NewSectionReader(f, 0, size), f}, nil
 }
 
-// Put stores an uploaded archive if its SHA-512 equals sum, and returns its length in bytes. The archive is durable
+// Put stores an uploaded archive if its SHA-512 is the expected sum, and returns its length. The archive is durable
 // when Put returns. If the archive is already stored and undamaged, Put does not read r.
 func (s *Store) Put(sum Sum, r io.Reader) (size int64, err error) {
 	if size, ok := s.renewGrace(sum); ok && s.Check(sum) == nil {
@@ -229,8 +230,8 @@ func (s *Store) newFileName() string {
 	return strconv.Itoa(s.number) + unfinishedSuffix
 }
 
-// renewGrace restarts the grace period of an archive, after which it is removed if unused; ok is false if it is
-// missing or damaged.
+// renewGrace starts again the time for which an archive is kept without an Asset. ok is false for a missing or damaged
+// archive.
 func (s *Store) renewGrace(sum Sum) (size int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -245,9 +246,9 @@ func (s *Store) renewGrace(sum Sum) (size int64, ok bool) {
 // Short shortens the SHA-512 of an archive to its first 12 hexadecimal digits, for messages.
 func Short(sum Sum) string { return hex.EncodeToString(sum[:6]) + "…" }
 
-// Check reads an archive and records it as damaged if its content differs from its SHA-512. A damaged archive counts
-// as absent from then on, so that it is uploaded or fetched again; its file stays until then, or until no Asset names
-// the archive.
+// Check reads an archive and compares the content with its SHA-512. If the content differs, the archive is recorded as
+// damaged. A damaged archive counts as absent from then on, so that it is uploaded or fetched again; its file stays
+// until then, or until no Asset names the archive.
 func (s *Store) Check(sum Sum) error {
 	s.mu.Lock()
 	file := s.archives[sum].file
@@ -270,8 +271,8 @@ func (s *Store) Check(sum Sum) error {
 	return nil
 }
 
-// recordDamage marks an archive as damaged because of one of its files, and returns the error. If a newer upload has
-// replaced the file, the archive stays undamaged.
+// recordDamage marks an archive as damaged, and returns an error about the damage. If a newer upload has replaced the
+// file, the archive stays undamaged.
 func (s *Store) recordDamage(sum Sum, file int, what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,7 +288,7 @@ func damagedError(sum Sum, what string) error {
 	return model.Errorf(model.NotFound, "the server's copy of the archive %s is damaged: %s", Short(sum), what).WithHint("upload the archive: muster asset add NAME FILE")
 }
 
-// Damaged returns an error that tells how an archive is damaged, or nil.
+// Damaged returns an error about the known damage of an archive, or nil for an undamaged archive.
 func (s *Store) Damaged(sum Sum) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

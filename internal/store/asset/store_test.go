@@ -69,7 +69,7 @@ func (h *folderTest) read(sum Sum) []byte {
 	return data
 }
 
-// expectFiles fails the test unless the folder holds exactly the files of these archives.
+// expectFiles fails the test unless the folder has exactly the files of the wanted archives.
 func (h *folderTest) expectFiles(want ...Sum) {
 	h.t.Helper()
 	var names []string
@@ -85,8 +85,7 @@ func (h *folderTest) expectFiles(want ...Sum) {
 // testArchive returns an archive of 300 KiB filled with one byte.
 func testArchive(fill byte) []byte { return bytes.Repeat([]byte{fill}, 300<<10) }
 
-// An archive that Put has stored is complete, and readable from any offset, also after a loss of power right after
-// Put.
+// An archive that Put has stored is complete and readable, also after a loss of power. It is readable from any offset.
 func TestAcknowledgedArchiveSurvivesCrash(t *testing.T) {
 	fs := memfs.New()
 	h := newFolderTest(t, fs)
@@ -131,8 +130,8 @@ func (e *interruptedReader) Read(p []byte) (int, error) {
 	return 0, e.err
 }
 
-// An upload that its sender, the network or a loss of power interrupts leaves no file; a repetition of the upload
-// succeeds. A stored archive is not read again.
+// An interrupted upload leaves no file. A repetition of the upload succeeds. The sender, the network or a loss of
+// power interrupts it. A stored archive is not read again.
 func TestInterruptedUploadLeavesNoFile(t *testing.T) {
 	fs := memfs.New()
 	h := newFolderTest(t, fs)
@@ -176,10 +175,11 @@ func TestInterruptedUploadLeavesNoFile(t *testing.T) {
 // callbackReader is a reader that calls a function when all its content has been read.
 type callbackReader func()
 
-// Read calls the test's function and then reports the end of the file.
+// Read calls the test's function, and then reports the end of the content.
 func (f callbackReader) Read([]byte) (int, error) { f(); return 0, io.EOF }
 
-// Simultaneous uploads of one archive store it once, also while others read it and unused archives are removed.
+// Simultaneous uploads of one archive store the archive once. Meanwhile others read it and unused archives are
+// removed.
 func TestConcurrentUploads(t *testing.T) {
 	h := newFolderTest(t, memfs.New())
 	data := testArchive('a')
@@ -211,8 +211,8 @@ func TestConcurrentUploads(t *testing.T) {
 	h.expectFiles(sum)
 }
 
-// TestUnusedArchivesAreRemoved checks that an archive to which no Asset refers is removed an hour after its last
-// upload or the server's start. A reader that has the archive open reads to its end.
+// TestUnusedArchivesAreRemoved expects archives without an Asset to be removed after an hour. The hour begins at the
+// last upload or the server's start. A reader that has the archive open reads to its end.
 func TestUnusedArchivesAreRemoved(t *testing.T) {
 	fs := memfs.New()
 	h := newFolderTest(t, fs)
@@ -301,7 +301,8 @@ func (f fullFile) WriteAt(p []byte, at int64) (int, error) {
 // SyncData fails with the error that the test has set.
 func (f fullFile) SyncData() error { return errors.Join(f.of.sync, f.File.SyncData()) }
 
-// A full or failing disk is reported as a fault of the server and not of the archive, and leaves no file.
+// A full or failing disk is reported as the server's fault, not the upload's, and leaves no file. The fault is not the
+// archive's.
 func TestFullDiskLeavesNoFile(t *testing.T) {
 	f := &fullDisk{FS: memfs.New(), free: 1 << 40}
 	h := newFolderTest(t, f)
@@ -326,7 +327,7 @@ func TestFullDiskLeavesNoFile(t *testing.T) {
 	h.expectFiles(h.put(testArchive('a')))
 }
 
-// endlessReader is a reader that returns zeros without end and counts them.
+// endlessReader is a reader that returns zeros without end, and counts the zeros.
 type endlessReader struct{ n int64 }
 
 // Read returns zero bytes without end.
@@ -351,7 +352,7 @@ func (b discardingFS) Create(name string) (disk.File, error) {
 // WriteAt discards the bytes.
 func (discardingFile) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
 
-// An endless upload is refused once it is longer than an archive may be.
+// An endless upload is refused once its length is above the limit of an archive.
 func TestTooLargeUploadIsRefused(t *testing.T) {
 	h := newFolderTest(t, discardingFS{memfs.New()})
 	zeros := &endlessReader{}
@@ -361,7 +362,7 @@ func TestTooLargeUploadIsRefused(t *testing.T) {
 	h.expectFiles()
 }
 
-// damage overwrites the file of an archive with other data, or truncates it.
+// damage overwrites or truncates the file of an archive.
 func (h *folderTest) damage(sum Sum, data []byte) {
 	h.t.Helper()
 	f, err := h.fs.Create(filepath.Join(folder, hex.EncodeToString(sum[:])))
@@ -372,8 +373,8 @@ func (h *folderTest) damage(sum Sum, data []byte) {
 	}
 }
 
-// A damaged archive counts as absent once Check or a reader finds the damage, and the next upload replaces it. Put
-// checks a stored archive that nobody has checked yet.
+// A damaged archive counts as missing once the damage is found, and the next upload replaces the file. The next upload
+// replaces it. Put checks a stored archive that nobody has checked yet.
 func TestDamagedArchiveIsReplaced(t *testing.T) {
 	data := testArchive('a')
 	flipped := bytes.Clone(data)

@@ -17,7 +17,7 @@ import (
 	"sync"
 )
 
-// MaxCrashes is the number of crashes after which work is not tried again.
+// MaxCrashes is the number of crashes after which the server does not try the work again.
 const MaxCrashes = 3
 
 const (
@@ -31,8 +31,8 @@ const (
 	maxKeys = 10_000
 )
 
-// Log counts in a file, per key, how often the server crashed while it did a piece of work, such as a delivery. A nil
-// Log counts none.
+// Log counts, for each piece of work such as a delivery, how often the server crashed meanwhile. The counts are in a
+// file, per key of the work. A nil Log counts none.
 type Log struct {
 	mu      sync.Mutex
 	path    string
@@ -42,8 +42,8 @@ type Log struct {
 	running map[string]int // attempts under way by key
 }
 
-// Open opens the file and reads how often the server crashed during the work with each key; a missing file counts as
-// empty. Keys that were under way when the last process ended have one crash more. A damaged file counts as empty.
+// Open opens the file of crash counts and reads the counts. A missing file counts as empty. Keys that were under way
+// when the last process ended have one crash more. A damaged file counts as empty.
 func Open(path string) (*Log, error) {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -56,8 +56,7 @@ func Open(path string) (*Log, error) {
 	return l, l.rewrite()
 }
 
-// parseCrashes parses the file's content: for each key, how often the server crashed during the work with it. The
-// last line may be cut.
+// parseCrashes returns the crash count of each piece of work in the file's content. The last line may be cut.
 func parseCrashes(data []byte) map[string]int {
 	crashes := map[string]int{}
 	lines, ok := bytes.CutPrefix(data, []byte(header))
@@ -80,7 +79,8 @@ func parseCrashes(data []byte) map[string]int {
 	return crashes
 }
 
-// Crashes returns how often the server has crashed while it worked on a key, since that work last ended normally.
+// Crashes returns how often the server has crashed while a piece of work was in progress. It counts since that work
+// last ended normally.
 func (l *Log) Crashes(key string) int {
 	if l == nil {
 		return 0
@@ -90,8 +90,8 @@ func (l *Log) Crashes(key string) int {
 	return l.crashes[key]
 }
 
-// Start records that work on a key, such as a delivery, begins, and returns the function that records its end. end
-// notes its end: the key has no crashes then.
+// Start records that a piece of work begins, such as the delivery of a message. It returns the function that records
+// the end. end notes its end: the key has no crashes then.
 func (l *Log) Start(key string) (end func()) {
 	if l == nil {
 		return func() {}
@@ -110,7 +110,7 @@ func (l *Log) Start(key string) (end func()) {
 	}
 }
 
-// Forget resets to zero how often the server crashed while it worked on a key.
+// Forget sets the crash count of a piece of work to zero.
 func (l *Log) Forget(key string) {
 	if l == nil {
 		return
@@ -120,14 +120,14 @@ func (l *Log) Forget(key string) {
 	l.forget(key)
 }
 
-// forget resets to zero how often the server crashed while it worked on a key; the caller holds mu.
+// forget sets the crash count of a piece of work to zero. The caller holds mu.
 func (l *Log) forget(key string) {
 	delete(l.crashes, key)
 	l.write(0, key)
 }
 
-// write appends a line with a key and how often the server crashed while it worked on it. A line that cannot be
-// written is lost: its crash does not count. The caller holds mu.
+// write appends the crash count of a piece of work to the file. A line that cannot be written is lost: its crash does
+// not count. The caller holds mu.
 func (l *Log) write(crashes int, key string) {
 	if l.size > maxFile && l.rewrite() == nil {
 		return // the new file has the line

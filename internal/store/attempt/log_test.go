@@ -10,8 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestCrashesCountOnlyWorkUnderWay simulates a crash and expects it to count only for the keys whose work was running
-// then.
+// TestCrashesCountOnlyWorkUnderWay simulates crashes, and expects counts only for work that was in progress.
 func TestCrashesCountOnlyWorkUnderWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "attempts")
 	for life := range 5 {

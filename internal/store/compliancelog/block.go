@@ -17,7 +17,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// State is the state of a directive on a node at a given time: the codes of the directive's latest run until then.
+// State is the state of a directive on a node, by its latest run until a time. It has the codes of the directive's
+// latest run until then.
 type State struct {
 	Node       model.NodeID
 	Unit       model.UnitID
@@ -30,9 +31,9 @@ type State struct {
 	Codes      policy.Codes
 }
 
-// Change is one entry of the history: the state of a directive on a node before and after a run. Before.Definition is
-// zero where no run was before; After.Definition is zero where the directive left the node. An entry with a Seal
-// changes no state.
+// Change is a history entry about a run that changed the state of a directive on a node. It has the states before and
+// after a run. Before.Definition is zero where no run was before; After.Definition is zero where the directive left
+// the node. An entry with a Seal changes no state.
 type Change struct {
 	Before, After State
 	Linked        bool  // the run added a link to the chain of the node's runs
@@ -40,8 +41,8 @@ type Change struct {
 	Seal          *Seal // nil: a run
 }
 
-// Seal is an entry of the history about the chain of a node's signed runs: a kept signature, or the beginning of a
-// chain.
+// Seal is a history entry about the chain that links the signed runs of a node. It is a kept signature, or the
+// beginning of a chain.
 type Seal struct {
 	Node        model.NodeID
 	At          int64             // when the server made the entry, Unix ms
@@ -54,18 +55,18 @@ type Seal struct {
 	Signature   [policy.SignatureBytes]byte
 }
 
-// CertificateSum identifies a certificate: the SHA-256 of its DER.
+// CertificateSum is the SHA-256 of an encoded certificate, as its id.
 type CertificateSum [32]byte
 
 // shortened returns the first 8 bytes, as a number.
 func (c *CertificateSum) shortened() int64 { return int64(binary.BigEndian.Uint64(c[:])) }
 
-// Intended reports whether the declaration or the mode changed, so that other codes are no drift.
+// Intended reports whether a new declaration or mode of the directive explains the change, so no drift.
 func (c *Change) Intended() bool {
 	return c.Before.Definition != c.After.Definition || c.Before.Enforced != c.After.Enforced
 }
 
-// key names a directive on a node, whose state the history keeps.
+// key names a directive on a node in the history.
 type key struct {
 	node model.NodeID
 	unit model.UnitID
@@ -83,10 +84,10 @@ const (
 	flagTime   // the time in its link differs from the time of the entry: the difference follows
 )
 
-// encoder encodes entries of the history and appends them to a block. An entry names node and directive by the number
-// of the first entry that has them (from 1), or by 0 and their ids; its time is the difference to the entry before. The
-// directive of a Seal is 0. The numbers of nodes and directives hold until the next checkpoint, across blocks. Each block
-// begins with its own number, so that a reader notices a missing block. Block 0 begins all numbers anew.
+// encoder encodes history entries into a block. An entry names node and directive by the number of the first entry
+// that has them (from 1), or by 0 and their ids; its time is the difference to the entry before. The directive of a
+// Seal is 0. The numbers of nodes and directives hold until the next checkpoint, across blocks. Each block begins with
+// its own number, so that a reader notices a missing block. Block 0 begins all numbers anew.
 type encoder struct {
 	data     []byte
 	hashes   []byte
@@ -190,7 +191,7 @@ func (e *encoder) appendSeal(s *Seal) {
 	node.seal.Assignment, node.seal.Certificate = s.Assignment, s.Certificate
 }
 
-// append encodes an entry and appends it to the block.
+// append encodes an entry into the block.
 func (e *encoder) append(c *Change) {
 	if c.Seal != nil {
 		e.appendSeal(c.Seal)
@@ -239,9 +240,9 @@ func (e *encoder) append(c *Change) {
 	}
 }
 
-// differenceOf returns how many component codes differ between two runs, and encodes the differences: for each, the
-// number of components since the last one, and the new code in three bits. A negative count says that a new code needs
-// four: Waived, which only a Waiver's beginning sets.
+// differenceOf encodes which components have different status codes in two runs. It returns their number. For each it
+// has the number of components since the last one, and the new code in three bits. A negative count says that a new
+// code needs four: Waived, which only a Waiver's beginning sets.
 func differenceOf(before, after policy.Codes, components int) (count int, changes []byte) {
 	next := 0
 	for i := after.NextDifference(before, 0, components); i < components; i = after.NextDifference(before, next, components) {
@@ -261,8 +262,8 @@ var (
 	errMissing = errors.New("the block before it is missing")
 )
 
-// reading selects the entries that a read of the history wants, and collects the states to which they lead. It reads one
-// partition, in the order of the blocks.
+// reading is one read of the history, with the states that the entries so far lead to. It reads one partition, in the
+// order of the blocks.
 type reading struct {
 	states  map[key]*State // by node and directive
 	until   int64          // Unix ms; the reader leaves out later entries
@@ -288,8 +289,8 @@ type numberedKey struct {
 	seal     *Seal  // last one of the node, under its directive 0; nil: none
 }
 
-// count adds the size of an entry to the bytes of its node; before and after are the bytes left in the block, and it
-// returns after.
+// count adds the encoded size of an entry to the total size of its node. The arguments before and after are the bytes
+// left in the block, and it returns after.
 func (r *reading) count(node model.NodeID, before, after int) int {
 	if r.sizes != nil {
 		r.sizes[node] += int64(before - after)
@@ -313,7 +314,7 @@ func (r *reading) decodeStored(row content) error {
 	return nil
 }
 
-// decode decodes the entries of a block and applies them to the states of the read.
+// decode decodes the entries of a block, and applies the entries to the collected states.
 func (r *reading) decode(data []byte) error {
 	d := decoder{rest: data}
 	number := uint64(0)
@@ -485,7 +486,7 @@ type decoder struct {
 	failed bool
 }
 
-// changedCodes returns how many changed component codes follow in the entry.
+// changedCodes reads how many components changed their status code in the entry.
 func (d *decoder) changedCodes(flags byte) uint64 {
 	if flags&flagOne != 0 {
 		return 1
@@ -493,14 +494,14 @@ func (d *decoder) changedCodes(flags byte) uint64 {
 	return d.uvarint(wire.MaxComponents)
 }
 
-// skipDifferences skips the part of an entry that lists the components with a changed status code.
+// skipDifferences skips the changed status codes of an entry's components.
 func (d *decoder) skipDifferences(flags byte) {
 	for range d.changedCodes(flags) {
 		d.uvarint(wire.MaxComponents << 3)
 	}
 }
 
-// applyDifferences applies the changed component codes of an entry to a state, and returns how many there are.
+// applyDifferences applies the changed component codes of an entry to a state, and returns the number of changes.
 func (d *decoder) applyDifferences(a *State, flags byte) (changed int) {
 	next := uint64(0)
 	for range d.changedCodes(flags) {
@@ -606,7 +607,8 @@ var certificateDictionary []byte
 // certificateDictionaryID is the id of certificateDictionary in compressed certificates.
 const certificateDictionaryID = 1
 
-// maxBlock bounds a block in memory: a checkpoint of a partition with 4,000 nodes of 10,000 components.
+// maxBlock limits the size of a block in memory. The largest block is a checkpoint of a partition with 4,000 nodes of
+// 10,000 components.
 const maxBlock = 64 << 20
 
 // newCompression returns a zstd compressor and decompressor for blocks.

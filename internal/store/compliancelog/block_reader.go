@@ -12,14 +12,14 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// storedBlock is a block as the database returns it: its kind and its compressed entries.
+// storedBlock is a block from the database, with its kind and its compressed entries.
 type storedBlock struct {
 	kind int
 	body []byte
 }
 
-// read applies the stored entries of a partition to the states of r, from the last checkpoint (all states) at or before
-// the time since (Unix ms).
+// read reads the entries of a partition from the database, from the last checkpoint before a time on. The checkpoint
+// (all states) is the last at or before the time since (Unix ms).
 func (s *Store) read(ctx context.Context, p model.Partition, since int64, r *reading) error {
 	low, high := int64(p)<<idShift, (int64(p)+1)<<idShift-1
 	first, err := sqldb.QueryValue[int64](ctx, s.db, "the last checkpoint",
@@ -51,13 +51,13 @@ func (s *Store) read(ctx context.Context, p model.Partition, since int64, r *rea
 	return nil
 }
 
-// Selection selects one node, with its partition, whose history is read. The zero value selects all nodes.
+// Selection says whose history to read, one node's or all nodes'. The zero value selects all nodes.
 type Selection struct {
 	Node      model.NodeID
 	Partition model.Partition
 }
 
-// partitions returns the partitions of the selected nodes: one, or all.
+// partitions returns the selected node's partition, or all partitions if no node is selected.
 func (w Selection) partitions() []model.Partition {
 	if w.Node != 0 {
 		return []model.Partition{w.Partition}
@@ -69,7 +69,7 @@ func (w Selection) partitions() []model.Partition {
 	return all
 }
 
-// At returns the last runs of the selected nodes up to a time, ascending by node and directive.
+// At returns the latest run, at or before a time, of each directive on the selected nodes.
 func (s *Store) At(ctx context.Context, of Selection, at time.Time) ([]State, error) {
 	states := map[key]*State{}
 	err := s.changes(ctx, of, at, at, states, nil)
@@ -81,10 +81,11 @@ func (s *Store) At(ctx context.Context, of Selection, at time.Time) ([]State, er
 	return out, err
 }
 
-// certificateMargin is longer than the time from the arrival of a certificate, which comes each day, to a signature of it.
+// certificateMargin is longer than the time from a certificate's arrival to its last signature. A certificate arrives
+// each day.
 const certificateMargin = 3 * 24 * time.Hour
 
-// Certificate returns the certificate (DER) with which an agent signs its runs, or nil if the store does not have it.
+// Certificate returns a certificate (DER) with which an agent signs runs, or nil if unknown.
 func (s *Store) Certificate(ctx context.Context, sum CertificateSum) ([]byte, error) {
 	list, err := sqldb.List(ctx, s.db, "a certificate", sqldb.ScanColumn[[]byte], `SELECT der FROM compliance_certificates WHERE sum = ?`, sum.shortened())
 	if err != nil || len(list) == 0 {
@@ -100,8 +101,8 @@ func (s *Store) Certificate(ctx context.Context, sum CertificateSum) ([]byte, er
 	return der, nil
 }
 
-// Changes calls visit for each run of the selected nodes in the history, as Entries does, and leaves out entries about
-// chains.
+// Changes calls visit for each recorded change of a directive's state on the selected nodes. It works like Entries,
+// but leaves out entries about chains.
 func (s *Store) Changes(ctx context.Context, of Selection, since, until time.Time, visit func(*Change)) error {
 	return s.Entries(ctx, of, since, until, func(c *Change) {
 		if c.Seal == nil {
@@ -117,7 +118,7 @@ func (s *Store) Entries(ctx context.Context, of Selection, since, until time.Tim
 	return s.changes(ctx, of, since, until, map[key]*State{}, visit)
 }
 
-// changes reads the history of the selected nodes, and collects the states to which its entries lead.
+// changes reads the history of the selected nodes, and computes the states to which the entries lead.
 func (s *Store) changes(ctx context.Context, of Selection, since, until time.Time, states map[key]*State, visit func(*Change)) error {
 	partitions := of.partitions()
 	if err := s.Flush(ctx, partitions...); err != nil {
@@ -132,7 +133,7 @@ func (s *Store) changes(ctx context.Context, of Selection, since, until time.Tim
 	return nil
 }
 
-// OldestEntry returns the time of the oldest entry in the history, or zero if it is empty.
+// OldestEntry returns the time of the oldest entry in the history, or zero for an empty history.
 func (s *Store) OldestEntry(ctx context.Context) (time.Time, error) {
 	if err := s.Flush(ctx); err != nil {
 		return time.Time{}, err
@@ -158,8 +159,8 @@ func (s *Store) Clean(ctx context.Context, now time.Time) error {
 	return s.makeRoom(ctx)
 }
 
-// removeBefore removes the blocks that are older than the last checkpoint at or before a time, and the definitions that
-// no later entry names. It returns how many blocks were removed.
+// removeBefore removes the blocks that are older than the last checkpoint before a time. It also removes the
+// definitions that no later entry names. It returns how many blocks were removed.
 func (s *Store) removeBefore(ctx context.Context, before int64) (removed int64, err error) {
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		result, err := tx.Exec(ctx, `DELETE FROM compliance_blocks WHERE EXISTS (SELECT 1 FROM compliance_blocks c

@@ -15,9 +15,9 @@ const (
 	rowBytes   = 100 // of a block beside its body, with its part of the index, in PostgreSQL
 )
 
-// span is a part of a partition's history that is removed as a whole: a checkpoint (the states of all directives) and
-// the blocks of changes until the next checkpoint. The first span of a partition may lack the checkpoint. The last span
-// of a partition leads to the present and stays.
+// span is a part of a partition's history that the size limit removes as a whole. It has a checkpoint (the states of
+// all directives) and the blocks of changes until the next checkpoint. The first span of a partition may lack the
+// checkpoint. The last span of a partition leads to the present and stays.
 type span struct {
 	first, next int64 // ids of its first block and of the checkpoint behind it
 }
@@ -33,7 +33,8 @@ func (s *Store) usedBytes(ctx context.Context) (used int64, err error) {
 		fmt.Sprintf(`SELECT CAST(COALESCE(SUM(%d + OCTET_LENGTH(body)), 0) AS BIGINT) FROM compliance_blocks`, rowBytes))
 }
 
-// makeRoom removes the oldest entries of the nodes that hold more than their share of the budget, in whole spans, until the history fits.
+// makeRoom removes the oldest entries of the nodes with the most bytes, until the history fits its limit. It removes
+// whole spans of the nodes that hold more than their share.
 func (s *Store) makeRoom(ctx context.Context) error {
 	if s.opts.Budget == 0 {
 		return nil
@@ -83,8 +84,8 @@ func (s *Store) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// measureSpans returns the spans that may be removed, oldest first within a partition, with the bytes that each node
-// uses in each span.
+// measureSpans returns the parts of the history that can be removed, with each node's bytes in each part. The oldest
+// come first within a partition.
 func (s *Store) measureSpans(ctx context.Context) (spans []span, held []map[model.NodeID]int64, err error) {
 	checkpoints, err := sqldb.List(ctx, s.db, "checkpoints", sqldb.ScanColumn[int64], `SELECT id FROM compliance_blocks WHERE checkpoint > 0 ORDER BY id`)
 	if err != nil {
@@ -131,7 +132,7 @@ type spanBlock struct {
 	storedBlock
 }
 
-// blocksOf reads the blocks of a span from the database.
+// blocksOf reads the blocks of history entries in a span from the database.
 func (s *Store) blocksOf(ctx context.Context, of span) ([]spanBlock, error) {
 	return sqldb.List(ctx, s.db, "blocks", func(scan sqldb.Scan) (b spanBlock, err error) {
 		err = scan(&b.id, &b.kind, &b.body)
@@ -139,8 +140,8 @@ func (s *Store) blocksOf(ctx context.Context, of span) ([]spanBlock, error) {
 	}, `SELECT id, checkpoint, body FROM compliance_blocks WHERE id >= ? AND id < ? ORDER BY id`, of.first, of.next)
 }
 
-// removeNodes removes the entries of some nodes from a span, or the entries of all nodes if all is true. The checkpoint
-// behind it becomes a resumption.
+// removeNodes removes the entries of some or all nodes from a span of history. The checkpoint behind it becomes a
+// resumption.
 func (s *Store) removeNodes(ctx context.Context, of span, nodes map[model.NodeID]bool, all bool) error {
 	blocks, err := s.blocksOf(ctx, of)
 	if err != nil {

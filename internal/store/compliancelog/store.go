@@ -28,7 +28,7 @@ var schema = []string{`
 	CREATE TABLE compliance_life (one BIGINT PRIMARY KEY, identity BIGINT NOT NULL);
 `}
 
-// singleRow writes the row of compliance_life.
+// singleRow writes the one row of the table compliance_life.
 const singleRow = `INSERT INTO compliance_life (one, identity) VALUES (1, 0) ON CONFLICT DO NOTHING`
 
 // Kinds of blocks.
@@ -51,7 +51,7 @@ const (
 	cleanEvery      = time.Hour
 )
 
-// Options configures a Store.
+// Options has the settings of a Store, such as how long entries are kept.
 type Options struct {
 	Retention time.Duration             // entries are kept so long; zero: for ever
 	Budget    int64                     // bytes of blocks, in a SQLite file with its index; zero: no bound
@@ -93,8 +93,8 @@ type partitionBlocks struct {
 	checkpointBytes int // of the last checkpoint
 }
 
-// block is a row of the table compliance_blocks: the entries of one partition over a time, or a checkpoint of all
-// states.
+// block is a group of history entries of one partition, stored together, or a checkpoint of all states. It is a row of
+// the table compliance_blocks.
 type block struct {
 	id              int64
 	kind            int
@@ -104,13 +104,14 @@ type block struct {
 	stored          []byte // form of the row
 }
 
-// namedDefinition is a row of the table compliance_definitions: a compiled directive that entries name.
+// namedDefinition is a compiled directive to which history entries refer. It is a row of the table
+// compliance_definitions.
 type namedDefinition struct {
 	id   model.DefinitionID
 	last int64
 }
 
-// certificate is a row of the table compliance_certificates: a certificate with which an agent signs its runs.
+// certificate is a certificate with which an agent signs its runs. It is a row of the table compliance_certificates.
 type certificate struct {
 	sum  CertificateSum // its first 8 bytes are the key of the row
 	last int64          // of its last arrival, Unix ms
@@ -131,7 +132,7 @@ func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Repair copies the readable rows of a damaged store into a new file, and returns the losses as sentences.
+// Repair copies the readable rows of a damaged store into a new file. It returns the losses as sentences.
 func Repair(ctx context.Context, dsn string) (losses []string, err error) {
 	return sqldb.Repair(ctx, dsn, "compliance", schema, singleRow)
 }
@@ -196,14 +197,14 @@ func (s *Store) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// Last returns the journal position of the last entry of a partition, or zero if the partition has none.
+// Last returns up to which journal position a partition has entries, or zero for none.
 func (s *Store) Last(p model.Partition) journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.partitions[p].last
 }
 
-// Append adds the entries of a commit in a partition, in their order.
+// Append adds the changes of one journal commit to the history of a partition.
 func (s *Store) Append(id model.Partition, at journal.Position, changes []Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,16 +224,16 @@ func (s *Store) Append(id model.Partition, at journal.Position, changes []Change
 	}
 }
 
-// AddCertificate stores a certificate with which an agent signs its runs, and the time (Unix ms) at which the server
-// received it. The store owns der.
+// AddCertificate stores a certificate with which an agent signs its runs. It also stores the time (Unix ms) at which
+// the server received it. The store owns der.
 func (s *Store) AddCertificate(der []byte, received int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.certificates = append(s.certificates, certificate{sha256.Sum256(der), received, der})
 }
 
-// noteDefinitions remembers the compiled directives that an entry names, so that they stay in the store as long as the
-// entry. The caller holds mu.
+// noteDefinitions notes the compiled directives of an entry, so that the store keeps the directives as long. The
+// caller holds mu.
 func (s *Store) noteDefinitions(c *Change) {
 	for _, id := range [...]model.DefinitionID{c.Before.Definition, c.After.Definition} {
 		if id != 0 {
@@ -242,8 +243,8 @@ func (s *Store) noteDefinitions(c *Change) {
 	}
 }
 
-// completeBlock closes the open block of a partition, if it has entries, so that it is written to the database. The
-// caller holds mu.
+// completeBlock ends the open block of a partition, so that the database gets the block. Without entries it does
+// nothing. The caller holds mu.
 func (s *Store) completeBlock(p *partitionBlocks, kind int) {
 	if len(p.entries.data) == 0 {
 		return
@@ -256,7 +257,7 @@ func (s *Store) completeBlock(p *partitionBlocks, kind int) {
 	p.entries.nextBlock()
 }
 
-// CheckpointDue reports whether the next entry of a partition should follow a checkpoint.
+// CheckpointDue reports whether a checkpoint (all states of a partition) must precede the next entry.
 func (s *Store) CheckpointDue(id model.Partition) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,8 +265,9 @@ func (s *Store) CheckpointDue(id model.Partition) bool {
 	return p.differences > max(leastCheckpoint, checkpointShare*p.checkpointBytes)
 }
 
-// Checkpoint adds all runs of a partition and the chains of its nodes, as they were before a commit that was received at a time (Unix ms). again says that
-// the entries before it do not lead to them: entries are missing, or come from a journal that was replaced.
+// Checkpoint records the present states of all directives and signature chains of a partition in the history. They are
+// as before a commit that was received at a time (Unix ms). again says that the entries before it do not lead to them:
+// entries are missing, or come from a journal that was replaced.
 func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int64, runs []State, chains []Seal, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -292,7 +294,7 @@ func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int
 	s.completeCheckpoint(p, kind)
 }
 
-// completeCheckpoint closes the open block of a partition as a checkpoint, even if it has no entries. The caller holds
+// completeCheckpoint ends the open block of a partition as a checkpoint (a block with all states). The caller holds
 // mu.
 func (s *Store) completeCheckpoint(p *partitionBlocks, kind int) {
 	b := p.open
@@ -315,7 +317,7 @@ func (s *Store) AwaitCapacity() {
 	}
 }
 
-// Definitions returns the ids of the compiled directives that entries of the history name.
+// Definitions returns the ids of the compiled directives to which history entries refer.
 func (s *Store) Definitions() map[model.DefinitionID]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -326,7 +328,8 @@ func (s *Store) Definitions() map[model.DefinitionID]bool {
 	return out
 }
 
-// unwritten returns the blocks of partitions that are not written yet, and the unwritten definitions and certificates of all partitions.
+// unwritten returns the blocks of some partitions that the database does not have yet. It also returns the unwritten
+// definitions and certificates of all partitions.
 func (s *Store) unwritten(partitions []model.Partition) (blocks []block, definitions []namedDefinition, certificates []certificate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -345,7 +348,7 @@ func (s *Store) unwritten(partitions []model.Partition) (blocks []block, definit
 	return blocks, definitions, s.certificates[:len(s.certificates):len(s.certificates)]
 }
 
-// noteWritten marks blocks, definitions and certificates as written, because they are in the database now.
+// noteWritten notes that the database now has the given blocks, compiled directives and certificates.
 func (s *Store) noteWritten(blocks []block, definitions []namedDefinition, certificates int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -367,7 +370,8 @@ func (s *Store) noteWritten(blocks []block, definitions []namedDefinition, certi
 	s.room.Broadcast()
 }
 
-// Flush writes the entries of some partitions, or of all (none named), that were appended before, in one transaction.
+// Flush writes all appended entries of some partitions in one transaction. Without arguments it writes those of all
+// partitions.
 func (s *Store) Flush(ctx context.Context, partitions ...model.Partition) error {
 	if len(partitions) == 0 {
 		partitions = Selection{}.partitions()
@@ -392,7 +396,7 @@ func (s *Store) Flush(ctx context.Context, partitions ...model.Partition) error 
 	return nil
 }
 
-// Run writes entries once a minute, or as soon as many wait, and removes old ones, until ctx ends.
+// Run writes entries once a minute and removes old entries until ctx ends. It writes sooner if many entries wait.
 func (s *Store) Run(ctx context.Context) error {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()

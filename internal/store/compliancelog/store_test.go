@@ -23,7 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// openStore opens a store.
+// openStore opens the store of a test.
 func openStore(t testing.TB, dsn string, o Options) *Store {
 	t.Helper()
 	o.Now, o.Logger = time.Now, slog.New(slog.DiscardHandler)
@@ -33,7 +33,7 @@ func openStore(t testing.TB, dsn string, o Options) *Store {
 	return testenv.Value(Open(t.Context(), dsn, o))(t)
 }
 
-// testFleet simulates nodes whose directives run and change at random, and remembers all changes for comparison.
+// testFleet simulates nodes with random runs of directives, and remembers all changes for comparison.
 type testFleet struct {
 	random  *rand.Rand
 	states  map[key]State
@@ -42,11 +42,11 @@ type testFleet struct {
 	now     int64
 }
 
-// partition returns the partition to which a test node belongs.
+// partition returns the number of the partition that has a test node.
 func partition(node model.NodeID) model.Partition { return model.Partition(node % 3) }
 
-// nextRun changes the state of a random directive by a run, or removes the directive, and appends the change to the
-// store.
+// nextRun simulates a run that changes the state of a random directive, or removes the directive. It appends the
+// change to the store.
 func (f *testFleet) nextRun(s *Store) {
 	k := key{model.NodeID(1 + f.random.IntN(5)), model.UnitID(1 + f.random.IntN(3))}
 	before := f.states[k]
@@ -96,7 +96,7 @@ func (f *testFleet) inPartition(p model.Partition) (list []State) {
 	return list
 }
 
-// at formats the states that a node (zero: every node) had at a time in the past.
+// at returns the states of a node at a past time, as text. Zero means every node.
 func (f *testFleet) at(node model.NodeID, ms int64) string {
 	states := map[key]State{}
 	for _, c := range f.changes {
@@ -114,14 +114,13 @@ func (f *testFleet) at(node model.NodeID, ms int64) string {
 	return strings.Join(lines, "\n")
 }
 
-// stateText formats a state for comparison, without the time of its first run, because a checkpoint does not contain
-// this time.
+// stateText formats the state of a directive as text, for comparison. The time of its first run is left out, because a
+// checkpoint does not contain it.
 func stateText(s *State) string {
 	return fmt.Sprint(s.Node, s.Unit, s.Definition, s.Changed, s.Enforced, s.Ended, s.Components, s.Codes)
 }
 
-// expectAt asks the store for the states at random times in the past, and compares them with the states that the test
-// has recorded.
+// expectAt reads states at random times from the store, and compares the states with the recorded states.
 func (f *testFleet) expectAt(t *testing.T, s *Store) {
 	t.Helper()
 	for range 40 {
@@ -146,7 +145,7 @@ func TestStatesAreThoseOfTheirTime(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) { testStatesOfTheirTime(t, pgtest.Start(t).Database(t)) })
 }
 
-// testStatesOfTheirTime runs TestStatesAreThoseOfTheirTime on the database with this data source name.
+// testStatesOfTheirTime runs TestStatesAreThoseOfTheirTime on the database of a data source name.
 func testStatesOfTheirTime(t *testing.T, dsn string) {
 	f := &testFleet{random: rand.New(rand.NewPCG(1, 1)), states: map[key]State{}, now: 1}
 	s := openStore(t, dsn, Options{})
@@ -220,7 +219,8 @@ func blocks(t *testing.T, s *Store) (n int) {
 	return n
 }
 
-// TestFlushOfAPartitionWritesNoOther expects that a flush of one partition, for its snapshot, writes none of the entries of others.
+// TestFlushOfAPartitionWritesNoOther flushes one partition for its snapshot, and expects no written entries of other
+// partitions.
 func TestFlushOfAPartitionWritesNoOther(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{})
 	for p := range model.Partition(3) {
@@ -285,7 +285,7 @@ func TestCertificatesAreKeptWhole(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestRestartsEndAnOlderHistory expects that entries before a restart do not lead to states after it.
+// TestRestartsEndAnOlderHistory expects entries before a restart to have no effect on states after the restart.
 func TestRestartsEndAnOlderHistory(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{})
 	first := State{Node: 1, Unit: 1, Definition: 1, Executed: 100, Components: 2, Codes: policy.Codes{0x22}}
@@ -304,7 +304,8 @@ func TestRestartsEndAnOlderHistory(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestOldestEntryIsFoundAtOnce appends a run, and expects history to begin with it before any flush.
+// TestOldestEntryIsFoundAtOnce appends a run, and expects the history to include the run before any write to the
+// database.
 func TestOldestEntryIsFoundAtOnce(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{})
 	s.Append(0, journal.Position{Log: 1, Number: 1}, []Change{{After: State{Node: 1, Unit: 1, Definition: 1, Executed: 100, Components: 2, Codes: policy.Codes{0x22}}}})
@@ -336,14 +337,14 @@ func TestABudgetRemovesTheOldestEntries(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestANoisyNodeLosesItsOldestEntries lets one node fill a store beyond its size budget, on SQLite and PostgreSQL, and
-// expects only this node to lose entries, its oldest ones, and the later changes to remain readable.
+// TestANoisyNodeLosesItsOldestEntries fills a store by one node beyond the size limit, and expects losses of that node
+// only. It loses its oldest entries, and later changes stay readable. The databases are SQLite and PostgreSQL.
 func TestANoisyNodeLosesItsOldestEntries(t *testing.T) {
 	t.Run("SQLite", func(t *testing.T) { testNoisyNode(t, filepath.Join(t.TempDir(), "compliance.db")) })
 	t.Run("PostgreSQL", func(t *testing.T) { testNoisyNode(t, pgtest.Start(t).Database(t)) })
 }
 
-// testNoisyNode runs TestANoisyNodeLosesItsOldestEntries on the database with this data source name.
+// testNoisyNode runs TestANoisyNodeLosesItsOldestEntries on the database of a data source name.
 func testNoisyNode(t *testing.T, dsn string) {
 	const budget, noisy = 400 << 10, 3
 	s := openStore(t, dsn, Options{Budget: budget, Namespace: func(id model.NodeID) string { return map[bool]string{true: "noisy", false: "quiet"}[id == noisy] }})
@@ -429,7 +430,7 @@ func goldenBlock() content {
 	return e.content()
 }
 
-// TestBlockMatchesGoldenFile compares encoded entries with golden bytes.
+// TestBlockMatchesGoldenFile encodes entries, and compares the bytes with a golden file.
 func TestBlockMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, "testdata/block-v3.hex", hex.Dump(new(compression).store(goldenBlock(), false)), "another form of blocks")
 }
@@ -442,7 +443,7 @@ func changeText(c *Change) string {
 	return fmt.Sprint(*c)
 }
 
-// FuzzDecodeBlock decodes arbitrary bytes: an error, or changes that encode to a block with the same changes.
+// FuzzDecodeBlock decodes random bytes as a block, and expects an error or equal changes after encoding.
 func FuzzDecodeBlock(f *testing.F) {
 	c := testenv.Value(newCompression())(f)
 	f.Add(c.store(goldenBlock(), false))

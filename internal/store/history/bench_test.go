@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// The size of the fleet whose events change in random order.
+// The number of events of the fleet, which change in random order.
 const (
 	benchNodes  = 10_000
 	benchChecks = 40
@@ -44,7 +44,7 @@ func newFleet(problems bool) *benchFleet {
 
 var noonOfBench = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// batch returns a batch with n status changes of the simulated fleet, as the dispatcher records them.
+// batch returns a batch with n status changes of the simulated fleet.
 func (f *benchFleet) batch(n int) Batch {
 	b := Batch{Places: map[model.Partition]Place{}}
 	f.now = f.now.Add(benchEvery)
@@ -66,8 +66,8 @@ func (f *benchFleet) batch(n int) Batch {
 	return b
 }
 
-// nextEvent returns the number of the event whose status changes next. With problems, every second one is a failing
-// event, once there are enough of them.
+// nextEvent chooses the simulated event whose status changes next. With problems, every second one is a failing event,
+// once there are enough of them.
 func (f *benchFleet) nextEvent() int {
 	if f.often > 0 && f.rand.IntN(100) == 0 {
 		return f.often
@@ -79,7 +79,8 @@ func (f *benchFleet) nextEvent() int {
 	return f.failing[i]
 }
 
-// addProblem adds to a batch that an event's problem opens, or closes if it is open, with a delivery.
+// addProblem opens or closes the problem of a simulated event, with a delivery of the message. If the problem is
+// already open, it is closed.
 func (f *benchFleet) addProblem(b *Batch, which int, e *Entry) {
 	pager := HandlerRef{Namespace: "load", Name: "pager"}
 	p, kind := f.open[which], "closed"
@@ -130,8 +131,9 @@ func recordDeliveries(b *testing.B, s Store, now time.Time) {
 	}
 }
 
-// BenchmarkRecord measures how fast Record writes status changes, in batches of the dispatcher's size, over 400,000
-// events in random order: go test -bench Record -benchtime 400000x. The changes "at the limit" make room for each other.
+// BenchmarkRecord measures how fast history records the status changes of 400,000 events. Run it by: go test -bench
+// Record -benchtime 400000x. The batches have the dispatcher's size. The changes "at the limit" make room for each
+// other.
 func BenchmarkRecord(b *testing.B) {
 	for _, kind := range []string{"changes", "problems", "changes at the limit"} {
 		b.Run(kind, func(b *testing.B) {
@@ -171,8 +173,8 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkEntries measures a query of 100 history entries among three million, whose creation takes a minute: go
-// test -bench Entries -benchtime 20x.
+// BenchmarkEntries measures a query of 100 history entries among three million. Their creation takes a minute. Run it
+// by: go test -bench Entries -benchtime 20x.
 func BenchmarkEntries(b *testing.B) {
 	s, err := Open(b.Context(), filepath.Join(b.TempDir(), "history.db"), SizeLimit{})
 	if err != nil {
@@ -213,7 +215,7 @@ func BenchmarkEntries(b *testing.B) {
 	}
 }
 
-// writtenBytes returns how many bytes this process has written to storage.
+// writtenBytes returns the number of bytes that the process has written to storage.
 func writtenBytes(b *testing.B) (n int64) {
 	data, err := os.ReadFile("/proc/self/io")
 	if err != nil {
@@ -228,7 +230,7 @@ func writtenBytes(b *testing.B) (n int64) {
 	return 0
 }
 
-// processorTime returns the CPU time of this process.
+// processorTime returns the CPU time of the benchmark's process.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -27,10 +27,11 @@ var (
 	mail  = HandlerRef{Namespace: "default", Name: "mail"}
 )
 
-// minutesAfterNoon returns a number of minutes after the noon at which the tests begin.
+// minutesAfterNoon returns the time some minutes after noon, when the tests begin.
 func minutesAfterNoon(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 
-// place returns a journal position for a test entry: a commit number, and an index within the commit.
+// place returns a journal position for a test entry, from a commit number and an index. It has a commit number and an
+// index within the commit.
 func place(number uint64, index uint32) Place {
 	return Place{At: journal.Position{Log: 1 << 63, Number: number}, Index: index}
 }
@@ -46,7 +47,7 @@ func problem(id, node string, opened int) Problem {
 	}
 }
 
-// delivery returns a record of a notification about a problem to a handler, as test data.
+// delivery returns a test delivery of a message about a problem to a handler.
 func delivery(problem, kind string, to HandlerRef, created int) Delivery {
 	return Delivery{
 		Key: problem + "/" + kind + "/" + to.Name, Problem: problem, Handler: to, Kind: kind,
@@ -54,7 +55,7 @@ func delivery(problem, kind string, to HandlerRef, created int) Delivery {
 	}
 }
 
-// entry returns a test history entry: a status change in a journal commit with the given number.
+// entry returns a test entry of history about a status change.
 func entry(number uint64, minute int) Entry {
 	return Entry{
 		At: minutesAfterNoon(minute), Executed: minutesAfterNoon(minute), Kind: StatusChanged, Namespace: "default", Node: "web01", NodeID: 7,
@@ -69,7 +70,7 @@ type restartableStore struct {
 	reopen func() Store
 }
 
-// restart closes the store and opens it again.
+// restart closes the store and opens the store again.
 func (s *restartableStore) restart(t *testing.T) {
 	t.Helper()
 	must(t, s.Close())
@@ -88,7 +89,8 @@ func (s *restartableStore) attempt(t *testing.T, id int64, a Attempt) {
 	must(t, s.RecordAttempts(t.Context(), DeliveryAttempt{ID: id, Attempt: a}))
 }
 
-// due returns the keys of the deliveries due at a minute after noon, and the time at which the next one is due.
+// due returns the keys of the due deliveries at a minute after noon. It also returns the time at which the next
+// delivery must be sent.
 func (s *restartableStore) due(t *testing.T, minute int) ([]string, time.Time) {
 	t.Helper()
 	list, next, err := s.Due(t.Context(), minutesAfterNoon(minute), 10, nil)
@@ -96,8 +98,8 @@ func (s *restartableStore) due(t *testing.T, minute int) ([]string, time.Time) {
 	return deliveryKeys(list), next
 }
 
-// runSuite runs the store's conformance tests twice: with segments of three rows, and with segments too large to be
-// completed. dsn creates an empty database.
+// runSuite runs the store's conformance tests twice, with small and with huge segments. Small segments have three
+// rows, huge segments are never completed. dsn creates an empty database.
 func runSuite(t *testing.T, dsn func(t *testing.T) string) {
 	for name, segment := range map[string]int64{"nothing is in a segment": 1 << 15, "segments of 3": 3} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +162,7 @@ func noError[T any](value T, err error) T {
 	return value
 }
 
-// equal fails the test unless got equals want; what names the compared values in the error.
+// equal fails the test unless got equals want. The argument what names the compared values in the error.
 func equal(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -226,7 +228,7 @@ func testRepeatedBatch(t *testing.T, s *restartableStore) {
 	equal(t, "problem", problems[0].Problem, closed.Problem)
 }
 
-// testPages checks that problems are listed in pages, newest first.
+// testPages reads the list of problems page by page, and expects the newest first.
 func testPages(t *testing.T, s *restartableStore) {
 	var b Batch
 	for i := range 7 {
@@ -308,7 +310,7 @@ func testEntries(t *testing.T, s *restartableStore) {
 	equal(t, "limited", list(EntryQuery{Limit: 1}), []Entry{other})
 }
 
-// testRandomRows writes many random rows and compares every query with the same selection from a list in memory.
+// testRandomRows writes random rows, and compares every query with a selection from a list in memory.
 func testRandomRows(t *testing.T, s *restartableStore) {
 	var all []Entry
 	var problems []Problem
@@ -376,7 +378,8 @@ func testRandomRows(t *testing.T, s *restartableStore) {
 	check("after what came then")
 }
 
-// firstOf returns the elements of a list for which keep returns true, but no more than the first `most` (0: all).
+// firstOf returns the first elements of a list for which the function keep returns true. The number most limits the
+// elements, and 0 means all.
 func firstOf[T any](list []T, most int, keep func(*T) bool) (out []T) {
 	for i := range list {
 		if keep(&list[i]) && (most == 0 || len(out) < most) {
@@ -394,7 +397,7 @@ func withoutIDs(entries []Entry) []Entry {
 	return entries
 }
 
-// deliveryKeys returns the keys of deliveries.
+// deliveryKeys returns the keys that identify the given deliveries.
 func deliveryKeys(deliveries []Delivery) (list []string) {
 	for _, d := range deliveries {
 		list = append(list, d.Key)
@@ -424,7 +427,7 @@ func testDue(t *testing.T, s *restartableStore) {
 	equal(t, "next", next, time.Time{})
 }
 
-// testClampDue checks that deliveries become due in time after the clock was set back by two hours.
+// testClampDue simulates a clock that was set back, and expects deliveries not to wait too long.
 func testClampDue(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 120), delivery("p2", "opened", mail, 4),
@@ -435,7 +438,7 @@ func testClampDue(t *testing.T, s *restartableStore) {
 	equal(t, "what waits no longer than it may goes on waiting", next, minutesAfterNoon(4))
 }
 
-// testOlderHistory checks that waiting deliveries are withheld once when history is older than the journal.
+// testOlderHistory simulates history from an old backup, and expects waiting messages to be held back once.
 func testOlderHistory(t *testing.T, s *restartableStore) {
 	begin := func(incarnation uint64, lost, want time.Time) {
 		t.Helper()
@@ -464,7 +467,7 @@ func testOlderHistory(t *testing.T, s *restartableStore) {
 	}
 }
 
-// testRates checks that Rates returns the message counts of routes that were recorded last.
+// testRates expects Rates to return the last recorded message counts of routes.
 func testRates(t *testing.T, s *restartableStore) {
 	equal(t, "none", len(noError(s.Rates(t.Context()))), 0)
 	first := RouteRate{Route: "default/default", Ends: minutesAfterNoon(60), Sent: 1}
@@ -493,7 +496,7 @@ func testMakeDue(t *testing.T, s *restartableStore) {
 	must(t, s.MakeDue(t.Context(), nil, minutesAfterNoon(2)))
 }
 
-// testExcept checks that Due omits the deliveries of the handlers listed in except.
+// testExcept checks that Due leaves out the deliveries to given handlers.
 func testExcept(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 0), delivery("p2", "opened", pager, 0), delivery("p3", "opened", mail, 1),
@@ -569,7 +572,7 @@ func testCleanSteps(t *testing.T, s *restartableStore) {
 	}
 }
 
-// testAllOrNothing writes a batch with one invalid row and checks that no row of it is stored.
+// testAllOrNothing writes a batch with one invalid row, and expects no stored row of the batch.
 func testAllOrNothing(t *testing.T, s *restartableStore) {
 	broken := delivery("p1", "opened", pager, 0)
 	broken.Payload = nil // NOT NULL: the engine refuses it
@@ -586,8 +589,8 @@ func testAllOrNothing(t *testing.T, s *restartableStore) {
 	}
 }
 
-// testDead replays dead letters (deliveries given up), and checks which of them are sent again, for open and for closed
-// problems.
+// testDead resends given-up messages (dead letters), and expects a skip if the problem has closed meanwhile. Dead
+// letters are deliveries given up.
 func testDead(t *testing.T, s *restartableStore) {
 	ended := problem("ended", "web02", 0)
 	ended.Closed = minutesAfterNoon(5)
@@ -650,7 +653,8 @@ func testDead(t *testing.T, s *restartableStore) {
 	equal(t, "after that", deliveryKeys(noError(s.OpenDeliveries(t.Context(), pager, list[0].ID, 10))), []string(nil))
 }
 
-// testEscalations checks that escalations are listed as last written, until they are finished.
+// testEscalations expects the list of escalations to have their last written state. Finished escalations are not in
+// the list.
 func testEscalations(t *testing.T, s *restartableStore) {
 	key := func(problem, route string) EscalationKey {
 		return EscalationKey{Problem: problem, Route: route}
@@ -722,7 +726,7 @@ func testMessages(t *testing.T, s *restartableStore) {
 	equal(t, "of a time", list(MessageQuery{Since: minutesAfterNoon(2), Until: minutesAfterNoon(4)}), sent[:1])
 }
 
-// testMarks checks that Marks lists only the history entries about acknowledgements and starts of flapping.
+// testMarks checks that Marks returns only entries about acknowledgements and beginnings of flapping.
 func testMarks(t *testing.T, s *restartableStore) {
 	equal(t, "nothing is kept", noError(s.Oldest(t.Context())), time.Time{})
 	var b Batch
@@ -755,7 +759,8 @@ func testMarks(t *testing.T, s *restartableStore) {
 	}
 }
 
-// opener returns a function that opens the store at dsn with tables whose segments have this many rows.
+// opener returns a function that opens the test's history store with small or large table segments. The number is the
+// rows of a segment.
 func opener(t *testing.T, dsn string, segment int64) func() Store {
 	return func() Store { return noError(open(t.Context(), dsn, segment, SizeLimit{})) }
 }
@@ -774,8 +779,8 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 	runSuite(t, func(t *testing.T) string { return server.Database(t) })
 }
 
-// testNextVersion simulates a schema upgrade to version 2 and checks that the rows of version 1 remain. A program
-// that knows only version 1 then refuses the database.
+// testNextVersion simulates a schema upgrade to version 2, and expects the old rows to remain. A program that knows
+// only version 1 then refuses the database.
 func testNextVersion(t *testing.T, dsn string) {
 	s := opener(t, dsn, 3)()
 	identity := s.Identity()
@@ -795,8 +800,8 @@ func testNextVersion(t *testing.T, dsn string) {
 	}
 }
 
-// FuzzDecodeEscalation decodes arbitrary bytes as an escalation and checks that encoding and decoding yields the same
-// one.
+// FuzzDecodeEscalation decodes random bytes as an escalation, and expects an error or the same escalation after
+// encoding.
 func FuzzDecodeEscalation(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"group":"default/web","lead":"01J","told":["a"],"next":[null]}`))
@@ -825,7 +830,7 @@ func FuzzDecodeEscalation(f *testing.F) {
 	})
 }
 
-// testForget removes the entries after a position of each partition, and checks which ones remain. Entries before it
+// testForget deletes the entries after a journal position, and expects all other entries to stay. Entries before it
 // and other partitions stay.
 func testForget(t *testing.T, s *restartableStore) {
 	other := entry(9, 9)

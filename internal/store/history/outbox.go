@@ -21,7 +21,7 @@ func scanDelivery(scan sqldb.Scan) (d Delivery, err error) {
 	return d, err
 }
 
-// newMessageTable returns the segments of the outbox; each has size rows.
+// newMessageTable returns the table of messages to handlers (outbox), divided into segments of `size` rows.
 func newMessageTable(size int64) segments {
 	return segments{table: "history_outbox", id: "id", at: "created", size: size, holdings: holdings{
 		bytes:     rowBytes(deliveryBytes, "payload"),
@@ -42,7 +42,7 @@ func (s *sqlStore) recordDeliveries(ctx context.Context, tx *sqldb.Tx, list []De
 	return s.messages.closeSegment(ctx, tx)
 }
 
-// deliveries returns the deliveries of the outbox selected by tail, the SQL text from WHERE on.
+// deliveries returns the deliveries that an SQL condition selects. The text tail is the SQL from WHERE on.
 func (s *sqlStore) deliveries(ctx context.Context, tail string, args ...any) ([]Delivery, error) {
 	return sqldb.List(ctx, s.db, "outbox", scanDelivery, `SELECT `+deliveryColumns+` FROM history_outbox o WHERE `+tail, args...)
 }
@@ -52,11 +52,11 @@ func (s *sqlStore) Deliveries(ctx context.Context, problem string) ([]Delivery, 
 	return s.deliveries(ctx, `problem = ? OR key IN (SELECT key FROM history_delivery_problems WHERE problem = ?) ORDER BY id`, problem, problem)
 }
 
-// isFirst is an SQL condition: no older delivery of the same problem and handler is pending.
+// isFirst is the SQL condition that no older delivery of the same problem and handler is pending.
 const isFirst = `NOT EXISTS (SELECT 1 FROM history_outbox p WHERE p.problem = o.problem AND p.handler = o.handler
 	AND p.handler_ns = o.handler_ns AND p.state = 'pending' AND p.id < o.id)`
 
-// Due returns the pending deliveries that are due now, and the time at which the next one is due.
+// Due returns the pending deliveries that must be sent now, and the time of the next delivery.
 func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []HandlerRef) ([]Delivery, time.Time, error) {
 	w := &sqldb.Where{}
 	w.And(`state = 'pending' AND next_at <= ?`, sqldb.Nanos(now))
@@ -72,7 +72,8 @@ func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []Handl
 	return due, sqldb.FromNanos(next), err
 }
 
-// ClampDue makes deliveries due now whose due time is too far ahead because the clock was set back.
+// ClampDue makes deliveries due whose send time is too far ahead because the clock was set back. Their due time is too
+// far ahead.
 func (s *sqlStore) ClampDue(ctx context.Context, now, latest time.Time) error {
 	waits, err := sqldb.QueryValue[int64](ctx, s.db, "outbox", `SELECT COALESCE(MAX(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, sqldb.Nanos(latest))
 	if err != nil || waits == 0 {
@@ -184,12 +185,13 @@ func deadLetterCondition(h HandlerRef) *sqldb.Where {
 	return w
 }
 
-// isUseful holds for a dead letter whose problem is open; and for a closing whose handler got the opening.
+// isUseful is the SQL condition for dead letters worth another attempt. The problem is open, or it is a closing whose
+// handler got the opening.
 const isUseful = `(EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.problem AND p.closed = 0)
 	OR o.kind = 'closed' AND EXISTS (SELECT 1 FROM history_outbox b WHERE b.problem = o.problem AND b.handler = o.handler
 		AND b.handler_ns = o.handler_ns AND b.kind = 'opened' AND b.state = 'delivered'))`
 
-// Revive makes dead letters of a handler pending again, so that they are sent once more.
+// Revive makes dead letters of a handler pending again, for one more attempt.
 func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q ReplayQuery) (out ReplayCounts, err error) {
 	dead := deadLetterCondition(h)
 	if len(q.IDs) > 0 {
@@ -234,10 +236,10 @@ func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Re
 	return out, nil
 }
 
-// openDelivered selects the delivered openings of open problems.
+// openDelivered is the SQL text for delivered openings of open problems.
 const openDelivered = `FROM history_problems p JOIN history_outbox o ON o.problem = p.id WHERE p.closed = 0 AND o.kind = 'opened' AND o.state = 'delivered'`
 
-// HandlersWithOpen returns the handlers that were notified of problems which are still open.
+// HandlersWithOpen returns the handlers that have received notifications of open problems.
 func (s *sqlStore) HandlersWithOpen(ctx context.Context) ([]HandlerRef, error) {
 	return sqldb.List(ctx, s.db, "outbox", scanRef, `SELECT DISTINCT o.handler_ns, o.handler `+openDelivered+` ORDER BY 1, 2`)
 }
@@ -247,7 +249,8 @@ func (s *sqlStore) OpenDeliveries(ctx context.Context, h HandlerRef, after int64
 	return s.deliveries(ctx, `id IN (SELECT o.id `+openDelivered+` AND o.handler_ns = ? AND o.handler = ? AND o.id > ?) ORDER BY id`+limitClause(n), h.Namespace, h.Name, after)
 }
 
-// Message is one delivery that was sent or only simulated (shadow mode), with the names of its problem, for reports.
+// Message is one sent or simulated delivery, with the names of its problem, for reports. Deliveries are only simulated
+// in shadow mode.
 type Message struct {
 	ID         int64
 	Ended      time.Time

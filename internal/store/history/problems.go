@@ -22,7 +22,7 @@ func scanProblem(scan sqldb.Scan) (Problem, error) {
 	return p, err
 }
 
-// Problem returns the problem with this id.
+// Problem returns the problem with an id.
 func (s *sqlStore) Problem(ctx context.Context, id string) (Problem, error) {
 	p, err := sqldb.List(ctx, s.db, "problem "+id, scanProblem, `SELECT `+problemColumns+` FROM history_problems WHERE id = ?`, id)
 	if err != nil {
@@ -39,10 +39,10 @@ func ErrNoProblem(id string) error {
 	return model.Errorf(model.NotFound, "problem %s does not exist", id).WithHint("list problems: muster get problems")
 }
 
-// idsPerQuery bounds the ids in one statement.
+// idsPerQuery limits the ids in one SQL statement.
 const idsPerQuery = 500
 
-// KnownProblems reports, for each problem id in a list, whether history has the problem.
+// KnownProblems returns which of the given problem ids history contains.
 func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]bool, error) {
 	known := map[string]bool{}
 	for some := range slices.Chunk(ids, idsPerQuery) {
@@ -59,8 +59,8 @@ func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]
 	return known, nil
 }
 
-// newProblemTable returns the segmentedTable of problems, numbered in the order in which they opened; each segment
-// has size rows.
+// newProblemTable returns the table of problems, numbered in the order of opening. The table is divided into segments
+// of size rows.
 func newProblemTable(size int64) segmentedTable[Problem] {
 	return segmentedTable[Problem]{
 		segments: segments{table: "history_problems", id: "no", at: "opened", columns: problemColumns, size: size, holdings: holdings{
@@ -82,7 +82,7 @@ func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, err
 	return s.problems.list(ctx, s.db, w, effectiveLimit(q.Limit))
 }
 
-// recordProblems inserts the problems that a batch opens, and updates those that it closes.
+// recordProblems inserts the newly opened problems of a batch, and updates the closed problems.
 func (s *sqlStore) recordProblems(ctx context.Context, tx *sqldb.Tx, opened, closed []Problem) error {
 	if len(opened)+len(closed) == 0 {
 		return nil
@@ -125,7 +125,7 @@ func (s *sqlStore) Oldest(ctx context.Context) (time.Time, error) {
 
 const entryColumns = `partition_no, log, number, idx, at, executed, kind, namespace, node, node_id, source_kind, source_id, source_instance, source_name, status, previous, since, output, count, expired`
 
-// newEntryTable returns the segmentedTable of history entries (event changes); each segment has size rows.
+// newEntryTable returns the table of changes of events, divided into segments of `size` rows.
 func newEntryTable(size int64) segmentedTable[Entry] {
 	return segmentedTable[Entry]{
 		segments: segments{table: "history_entries", id: "id", at: "at", columns: `id, ` + entryColumns, size: size, holdings: holdings{

@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// boundToPage adds conditions to a query that select rows since a time and after the previous page's last row.
+// boundToPage adds SQL conditions that limit a query to a time range and one page of rows. The rows are since a time
+// and after the previous page's last row.
 func boundToPage(w *sqldb.Where, at, id string, since, before time.Time, beforeID any) {
 	if !since.IsZero() {
 		w.And(at+` >= ?`, sqldb.Nanos(since))
@@ -33,7 +34,8 @@ func effectiveLimit(n int) int {
 // limitClause returns the SQL LIMIT clause for a number of rows.
 func limitClause(n int) string { return fmt.Sprintf(` LIMIT %d`, effectiveLimit(n)) }
 
-// cleanText replaces bytes that PostgreSQL refuses: NUL and invalid UTF-8. SQLite gets the same text.
+// cleanText replaces NUL and invalid UTF-8 in a text, because PostgreSQL refuses such bytes. SQLite gets the same
+// text.
 func cleanText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }

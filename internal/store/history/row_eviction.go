@@ -18,8 +18,8 @@ const (
 	deliveryBytes = 600
 )
 
-// rowBytes returns the SQL expression for the size in bytes of a row of table e: a fixed size plus
-// the length of its text column.
+// rowBytes returns an SQL expression that computes how many bytes a row uses. It is a fixed size plus the length of
+// the text column.
 func rowBytes(bytes int, text string) string {
 	return fmt.Sprintf("(%d + OCTET_LENGTH(e.%s))", bytes, text)
 }
@@ -38,8 +38,8 @@ func batchBytes(b *Batch) (n int64) {
 	return n
 }
 
-// holdings has the SQL expressions that compute how many bytes the rows of each node use, and the condition for rows
-// that may be removed.
+// holdings has the SQL expressions that compute how many bytes of a table each node uses. It also has the condition
+// for rows that may be removed.
 type holdings struct {
 	bytes     string // bytes of a row
 	removable string // condition of the rows that may be removed early
@@ -50,8 +50,8 @@ type holdings struct {
 const sumSegment = `INSERT INTO history_node_bytes (shelf, segment, node_id, namespace, bytes)
 	SELECT '{table}', CAST(? AS BIGINT), e.node_id, e.namespace, SUM({bytes}) FROM {table} e WHERE e.{id} > ? AND e.{id} <= ? GROUP BY e.node_id, e.namespace`
 
-// holderBytes runs a query of node_id, namespace and bytes, and returns the bytes that each holder (a node in a
-// namespace) uses in the table.
+// holderBytes returns how many bytes of the table each node uses, from an SQL query. The query returns node_id,
+// namespace and bytes. A holder is a node in a namespace.
 func (f *segments) holderBytes(ctx context.Context, db *sqldb.DB, query string) (map[shares.Holder]int64, error) {
 	held := map[shares.Holder]int64{}
 	_, err := sqldb.List(ctx, db, "the bytes of nodes in "+f.table, func(scan sqldb.Scan) (h shares.Holder, err error) {
@@ -63,7 +63,7 @@ func (f *segments) holderBytes(ctx context.Context, db *sqldb.DB, query string) 
 	return held, err
 }
 
-// allRows is the query of the bytes of all rows: those of the segments, and the rows behind the last segment.
+// allRows is the SQL query for the bytes of all rows, in complete segments and after the last.
 const allRows = `SELECT node_id, namespace, bytes FROM history_node_bytes WHERE shelf = '{table}'
 	UNION ALL SELECT e.node_id, e.namespace, {bytes} FROM {table} e WHERE e.{id} > (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}')`
 
@@ -81,12 +81,11 @@ func (s *evictor) countBytes(ctx context.Context) (total int64, err error) {
 	return total, nil
 }
 
-// recountSegments computes again how many bytes each node uses in each segment, after a repair has
-// lost rows.
+// recountSegments counts again how many bytes each node uses, after a repair has lost rows.
 func (s *evictor) recountSegments(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM history_node_bytes`); err != nil {
-			return fmt.Errorf("delete the bytes of nodes: %w", err)
+			return fmt.Errorf("delete the byte counts of nodes: %w", err)
 		}
 		for _, table := range s.tables {
 			if err := table.run(ctx, tx, "recount", []segmentStatement{{`INSERT INTO history_node_bytes (shelf, segment, node_id, namespace, bytes)
@@ -99,15 +98,15 @@ func (s *evictor) recountSegments(ctx context.Context) error {
 	})
 }
 
-// removal counts the rows and bytes that makeRoom has removed.
+// removal counts the rows and bytes that were removed to make room.
 type removal struct {
 	rows   int
 	latest time.Time        // of the newest row
 	nodes  map[string]int64 // bytes by NAMESPACE/NODE
 }
 
-// removeOverShares removes the oldest rows of the nodes that use more than their fair share, about excess bytes in
-// total.
+// removeOverShares removes the oldest rows of nodes that use more than a fair share of the limit. It removes about
+// excess bytes in total.
 func (s *evictor) removeOverShares(ctx context.Context, excess int64) (out removal, err error) {
 	out.nodes = map[string]int64{}
 	var byTable []map[shares.Holder]int64
@@ -154,7 +153,8 @@ type removableRow struct {
 	name string // of the node
 }
 
-// remove removes the oldest rows of each holder (node) until they make up the holder's quota of bytes.
+// remove deletes each node's oldest rows until the bytes to give up (its quota) are freed. A holder is a node in a
+// namespace.
 func (f *segments) remove(ctx context.Context, db *sqldb.DB, quotas map[shares.Holder]int64, out *removal) error {
 	spans, err := sqldb.List(ctx, db, "segments", func(scan sqldb.Scan) (s rowSpan, err error) {
 		err = scan(&s.after, &s.last)
@@ -179,14 +179,14 @@ func (f *segments) remove(ctx context.Context, db *sqldb.DB, quotas map[shares.H
 	return nil
 }
 
-// rowSpan is a range of row numbers (after, last]: one complete segment, or the rows after the last
-// complete segment (open).
+// rowSpan is a range of row numbers from which old rows can be removed, usually a segment. An open span has the rows
+// after the last complete segment.
 type rowSpan struct {
 	after, last int64
 	open        bool // behind the last segment
 }
 
-// removeFrom removes the oldest rows of the holders with a quota from one span of rows.
+// removeFrom deletes, in one range of rows, the oldest rows of nodes that must give up bytes.
 func (f *segments) removeFrom(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[shares.Holder]int64, out *removal) error {
 	rows, err := f.overQuota(ctx, db, span, quotas)
 	if err != nil {
@@ -214,8 +214,8 @@ func (f *segments) removeFrom(ctx context.Context, db *sqldb.DB, span rowSpan, q
 	return nil
 }
 
-// overQuota returns the oldest removable rows of the holders with a quota in a span, and subtracts their bytes from the
-// quotas.
+// overQuota returns the oldest rows that nodes must give up, in one range of rows. It subtracts the rows' bytes from
+// the quotas.
 func (f *segments) overQuota(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[shares.Holder]int64) ([]removableRow, error) {
 	if !span.open {
 		inSegment, err := sqldb.List(ctx, db, "nodes of a segment", func(scan sqldb.Scan) (h shares.Holder, err error) {
@@ -256,14 +256,14 @@ func (f *segments) overQuota(ctx context.Context, db *sqldb.DB, span rowSpan, qu
 // selectRemovable selects the columns of scanRemovable.
 const selectRemovable = `SELECT e.{id}, e.{at}, e.node_id, e.namespace, e.node, {bytes} FROM {table} e WHERE `
 
-// scanRemovable reads the columns of a row that the size limit may remove.
+// scanRemovable reads a row's columns that its removal needs, such as node and size.
 func scanRemovable(scan sqldb.Scan) (r removableRow, err error) {
 	err = scan(&r.id, &r.at, &r.Node, &r.Namespace, &r.name, &r.bytes)
 	return r, err
 }
 
-// deleteRows deletes rows by their numbers; with a delivery it also deletes the list of further
-// problems that the delivery reports.
+// deleteRows deletes the rows with the given numbers, and what belongs to the rows. With a delivery it also deletes
+// the list of further problems that the delivery reports.
 func (f *segments) deleteRows(ctx context.Context, tx *sqldb.Tx, rows []removableRow) error {
 	for some := range slices.Chunk(rows, idsPerQuery) {
 		w := &sqldb.Where{}
@@ -284,7 +284,7 @@ func (f *segments) deleteRows(ctx context.Context, tx *sqldb.Tx, rows []removabl
 	return f.subtract(ctx, tx, rows)
 }
 
-// subtract subtracts the bytes of deleted rows from the bytes that are recorded for each node and segment.
+// subtract subtracts the bytes of deleted rows from the recorded bytes of nodes and segments.
 func (f *segments) subtract(ctx context.Context, tx *sqldb.Tx, rows []removableRow) error {
 	if len(rows) == 0 {
 		return nil
@@ -313,8 +313,8 @@ func (f *segments) subtract(ctx context.Context, tx *sqldb.Tx, rows []removableR
 	return nil
 }
 
-// shrinkSegment removes deleted rows from the index of a segment, or the whole segment if it has no
-// rows left.
+// shrinkSegment removes the index entries of deleted rows from a segment. It removes the whole segment if no rows are
+// left.
 func (f *segments) shrinkSegment(ctx context.Context, tx *sqldb.Tx, span rowSpan) error {
 	some := false
 	if err := tx.QueryRow(ctx, f.sql(`SELECT EXISTS (SELECT 1 FROM {table} WHERE {id} > ? AND {id} <= ?)`), span.after, span.last).Scan(&some); err != nil {

@@ -51,5 +51,6 @@ var schema = []string{`
 	CREATE TABLE history_life (one BIGINT PRIMARY KEY, identity BIGINT NOT NULL, incarnation {text} NOT NULL, recorded BIGINT NOT NULL, quiet_until BIGINT NOT NULL);
 `}
 
-// singleRow writes the row of history_life: in a new store, and where a damaged page lost it, which makes the store another one.
+// singleRow writes the one row of the table history_life. A row that a damaged page lost is written anew, which makes
+// the store another store.
 const singleRow = `INSERT INTO history_life (one, identity, incarnation, recorded, quiet_until) VALUES (1, 0, '', 0, 0) ON CONFLICT DO NOTHING`

@@ -12,10 +12,11 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// segments divides an append-only table into segments of rows, each with its own small index by node and check. One index
-// over all rows would cost a random page for each row, written twice. Instead the table closes a segment every size
-// rows: history_index then holds the nodes and checks of the segment, sorted, and history_node_bytes the bytes of each
-// node; both grow at their ends, too. See docs/decisions/0008-history-segments.md.
+// segments divides a table that only grows at its end into segments of consecutive rows. Each has its own small index
+// by node and check. One index over all rows would cost a random page for each row, written twice. Instead the table
+// closes a segment every size rows: history_index then holds the nodes and checks of the segment, sorted, and
+// history_node_bytes the bytes of each node; both grow at their ends, too. See
+// docs/decisions/0008-history-segments.md.
 type segments struct {
 	table   string // name in history_segments, history_index and history_node_bytes
 	id, at  string // names of the columns with the row number and the time
@@ -25,8 +26,9 @@ type segments struct {
 	ends *sql.Stmt // prepared query of the last numbers, for every batch
 }
 
-// segmentedTable is a table in segments, and how its rows are read. A query for a node looks into each segment whose time fits,
-// the newest first, and scans the rows behind the last segment, at most one segment's worth.
+// segmentedTable is a table with its rows divided into segments, and functions that read the rows. A query for a node
+// looks into each segment whose time fits, the newest first, and scans the rows behind the last segment, at most one
+// segment's worth.
 type segmentedTable[T any] struct {
 	segments
 	scan    func(sqldb.Scan) (T, error)
@@ -50,7 +52,7 @@ type numberedRow[T any] struct {
 	item *T
 }
 
-// numberRows gives the items of a list consecutive row numbers that begin at next.
+// numberRows numbers the items of a list as rows, from the number next on.
 func numberRows[T any](next int64, list []T) []numberedRow[T] {
 	out := make([]numberedRow[T], len(list))
 	for i := range list {
@@ -59,12 +61,14 @@ func numberRows[T any](next int64, list []T) []numberedRow[T] {
 	return out
 }
 
-// sql replaces {table}, {id}, {at}, {columns}, {bytes} and {removable} in a query by the names and conditions of this table.
+// sql replaces placeholders in a query, such as {table}, by the names of the table and columns. The others are {id},
+// {at}, {columns}, {bytes} and {removable}.
 func (f *segments) sql(query string) string {
 	return strings.NewReplacer("{table}", f.table, "{id}", f.id, "{at}", f.at, "{columns}", f.columns, "{bytes}", f.bytes, "{removable}", f.removable).Replace(query)
 }
 
-// lastNumbers returns the number of the last row in a complete segment, and the number of the next row to write.
+// lastNumbers returns the row number with which the last complete segment ends. It also returns the number of the next
+// row to write.
 func (f *segments) lastNumbers(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
 	if err := tx.StmtContext(ctx, f.ends).QueryRowContext(ctx).Scan(&filed, &next); err != nil {
 		return 0, 0, err
@@ -75,7 +79,7 @@ func (f *segments) lastNumbers(ctx context.Context, tx *sqldb.Tx) (filed, next i
 // nameDay is the resolution of the column of history_names with the time at which a name was last used.
 const nameDay = 24 * time.Hour
 
-// closeSegment completes a segment once enough rows were appended, and indexes its rows by node and check.
+// closeSegment ends the current segment after enough rows, and makes its index by node and check.
 func (f *segments) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
 	filed, next, err := f.lastNumbers(ctx, tx)
 	if err != nil || next-1-filed < f.size {
@@ -106,12 +110,12 @@ type segmentStatement struct {
 	args  []any
 }
 
-// run executes SQL statements about one segment, such as those that complete or delete it; verb names the work in
-// errors.
+// run executes SQL statements about one segment, such as its completion or deletion. The argument verb names the work
+// in errors.
 func (f *segments) run(ctx context.Context, tx *sqldb.Tx, verb string, steps []segmentStatement) error {
 	for _, step := range steps {
 		if _, err := tx.Exec(ctx, f.sql(step.query), step.args...); err != nil {
-			return fmt.Errorf("%s a segment of table %s: %w", verb, f.table, err)
+			return fmt.Errorf("%s a row segment of table %s: %w", verb, f.table, err)
 		}
 	}
 	return nil
@@ -137,7 +141,7 @@ func (f *segments) deleteSegment(ctx context.Context, tx *sqldb.Tx, segment int6
 	})
 }
 
-// selection is the WHERE clause of a query over a segmentedTable, with the node, check and times that select
+// selection is the WHERE clause of a query that reads a table with segments. Its node, check and times select the
 // segments.
 type selection struct {
 	sqldb.Where
@@ -146,8 +150,8 @@ type selection struct {
 	since, until           int64 // Unix ns; until 0: any
 }
 
-// newSelection returns a selection of rows by namespace, node and check, or trigger or directive (UNIT:INSTANCE). Empty texts select
-// all.
+// newSelection returns the SQL conditions that select rows by namespace, node and check. A trigger or directive is
+// UNIT:INSTANCE. Empty texts select all.
 func newSelection(namespace string, namespaces []string, node, check string, id model.NodeID) *selection {
 	w := &selection{namespace: namespace, node: node, check: check, nodeID: id}
 	w.AndEqual(`e.namespace`, namespace)
@@ -183,13 +187,14 @@ func (w *selection) nodeIDs(ctx context.Context, db *sqldb.DB) ([]int64, error) 
 	return sqldb.List(ctx, db, "names of nodes", sqldb.ScanColumn[int64], query, args...)
 }
 
-// rowRange is a range of rows that one query reads: a complete segment, or the rows after the last complete segment.
+// rowRange is a range of rows that one query reads, usually a complete segment. Otherwise it has the rows after the
+// last complete segment.
 type rowRange struct {
 	after, segment int64 // segment 0: the rows behind after
 	ended          int64
 }
 
-// selectRanges returns the row ranges (segments) that can contain rows of the selected time span, newest first.
+// selectRanges returns the row ranges of segments that may contain selected rows, newest first.
 func (f *segmentedTable[T]) selectRanges(ctx context.Context, db *sqldb.DB, w *selection) ([]rowRange, error) {
 	out := []rowRange{{}}
 	type segment struct {
@@ -209,7 +214,7 @@ func (f *segmentedTable[T]) selectRanges(ctx context.Context, db *sqldb.DB, w *s
 	return out, err
 }
 
-// list reads the newest selected rows, from one segment after the other.
+// list returns the newest selected rows of the table.
 func (f *segmentedTable[T]) list(ctx context.Context, db *sqldb.DB, w *selection, most int) ([]T, error) {
 	if w.node == "" && w.nodeID == 0 {
 		return f.read(ctx, db, `FROM {table} e WHERE `+w.SQL(""), w.Args, most, "")
@@ -250,7 +255,8 @@ func (f *segmentedTable[T]) list(ctx context.Context, db *sqldb.DB, w *selection
 	return out, nil
 }
 
-// read reads the selected rows of one row range. plus is "+" where SQLite must not use the index of the time column.
+// read returns the selected rows of one range of row numbers. plus is "+" where SQLite must not use the index of the
+// time column.
 func (f *segmentedTable[T]) read(ctx context.Context, db *sqldb.DB, from string, args []any, most int, plus string) ([]T, error) {
 	return sqldb.List(ctx, db, f.table, f.scan, f.sql(`SELECT {columns} `+from+` ORDER BY `+plus+`e.{at} DESC, e.id DESC`+limitClause(most)), args...)
 }

@@ -13,12 +13,13 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// MaxChangeOutput is the largest part of an output that history keeps with a change. A problem keeps the whole output of
-// its opening.
+// MaxChangeOutput is the largest part of an output in a history entry about a change. A problem keeps the whole output
+// of its opening.
 const MaxChangeOutput = 4 << 10
 
-// SizeLimit limits the size of history: before a batch is written, rows of the nodes that hold more than their share are
-// removed, the oldest first. Open problems stay, and messages that wait for their handler go last. Zero: no bound.
+// SizeLimit limits how many bytes the history of changes, problems and messages uses. Before a batch is written, rows
+// of the nodes that hold more than their share are removed, the oldest first. Open problems stay, and messages that
+// wait for their handler go last. Zero: no bound.
 type SizeLimit struct {
 	Budget   int64                 // bytes of rows
 	KeepFree int64                 // bytes of free disk space below which a SQLite file does not grow
@@ -31,7 +32,7 @@ const (
 	headroom  = 8 << 20  // free pages that the file keeps for the next batches
 )
 
-// limit returns how many bytes the rows may use in a file of a given size, and whether a full disk lowers that limit.
+// limit returns how many bytes history may use, and whether a full disk is the reason. The file has a given size.
 func (l *SizeLimit) limit(file int64) (limit int64, full bool) {
 	if l.KeepFree > 0 {
 		if free, err := l.Free(); err == nil && free < l.KeepFree {
@@ -65,7 +66,7 @@ type evictor struct {
 	written int64                 // bytes of the rows recorded since that count
 }
 
-// Use returns the size of history in bytes, its limit and the rows removed early.
+// Use returns how many bytes history uses, how many are allowed, and the rows removed early.
 func (s *evictor) Use() Usage {
 	if use := s.use.Load(); use != nil {
 		return *use
@@ -82,9 +83,9 @@ const (
 	removedAtOnce = 4096 // rows in one transaction
 )
 
-// usedBytes returns the size of the SQLite file and the bytes of its pages in use; for PostgreSQL it returns zero and the bytes of
-// all rows. PostgreSQL reuses the pages of deleted rows but keeps them, so bytes of rows are counted there: anew when the rows
-// written since the last count may exceed the budget.
+// usedBytes returns the size of the database file, and how many bytes rows use. For PostgreSQL it returns zero and the
+// bytes of all rows. PostgreSQL reuses the pages of deleted rows but keeps them, so bytes of rows are counted there:
+// anew when the rows written since the last count may exceed the budget.
 func (s *evictor) usedBytes(ctx context.Context) (file, used int64, err error) {
 	if s.db.Dialect == sqldb.SQLite {
 		return s.db.FileSize(ctx)
@@ -143,9 +144,9 @@ func (s *evictor) makeRoom(ctx context.Context) error {
 	}
 }
 
-// dropPayloads deletes the content of the oldest large messages that wait for their handler, and returns the number
-// of these messages. The deliverer gives up a message without a payload. It is the last resort: a handler that is
-// away for hours, while a node sends the longest outputs, would fill the disk.
+// dropPayloads deletes the text of the oldest waiting messages, as the last means to make room. The deliverer gives up
+// a message without a payload. It is the last resort: a handler that is away for hours, while a node sends the longest
+// outputs, would fill the disk.
 func (s *evictor) dropPayloads(ctx context.Context) (dropped int, err error) {
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		found, err := tx.Query(ctx, `SELECT id, 0, node_id, namespace, node, OCTET_LENGTH(payload) FROM history_outbox

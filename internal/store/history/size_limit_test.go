@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// withLimit runs a test on SQLite and on PostgreSQL, with a size limit and segments of a number of rows. vacuum makes the pages of
-// deleted rows free, as PostgreSQL's autovacuum does after a while.
+// withLimit runs a test on both databases, with a size limit and a number of rows per segment. The size is a number of
+// rows. vacuum makes the pages of deleted rows free, as PostgreSQL's autovacuum does after a while.
 func withLimit(t *testing.T, budget, segment int64, test func(t *testing.T, s *sqlStore, vacuum func())) {
 	t.Helper()
 	run := func(t *testing.T, dsn string, vacuum func()) {
@@ -60,7 +60,7 @@ func requireNoError(t *testing.T, err error) {
 	}
 }
 
-// When history reaches its size limit, the oldest rows are removed and counted, and open problems stay.
+// When history reaches its size limit, the oldest rows are removed and counted. Open problems stay.
 func TestHistoryStaysWithinItsBudget(t *testing.T) {
 	const budget = 8 << 20
 	withLimit(t, budget, 16, func(t *testing.T, s *sqlStore, _ func()) {
@@ -87,8 +87,7 @@ func TestHistoryStaysWithinItsBudget(t *testing.T) {
 	})
 }
 
-// requireExactBytes fails the test unless the recorded bytes of nodes in segments equal the sum over
-// their rows.
+// requireExactBytes compares the recorded bytes of nodes in segments with the sum of their rows.
 func requireExactBytes(t *testing.T, s *sqlStore) {
 	t.Helper()
 	for _, table := range s.room.tables {
@@ -103,8 +102,8 @@ func requireExactBytes(t *testing.T, s *sqlStore) {
 	}
 }
 
-// noisyBatch returns the rows that one status change of a node causes: a history entry, a closed problem and a delivered
-// message.
+// noisyBatch returns the history rows about one status change of a test node. They are a history entry, a closed
+// problem and a delivered message.
 func noisyBatch(number int, namespace, node string, id model.NodeID, output string) Batch {
 	e := entry(uint64(number), number)
 	p := problem(fmt.Sprintf("%s-%06d", node, number), node, number)
@@ -116,9 +115,9 @@ func noisyBatch(number int, namespace, node string, id model.NodeID, output stri
 	return Batch{Entries: []Entry{e}, Opened: []Problem{p}, Closed: []Problem{p}, Deliveries: []Delivery{d}, Places: map[model.Partition]Place{5: place(uint64(number), 0)}}
 }
 
-// TestNoisyNodeKeepsOthersHistory fills history many times over with the rows of one node, and then of one namespace with
-// many nodes, and expects all other nodes and namespaces to keep their rows. The rows of a quiet node and of a quiet
-// namespace all stay, and neither the tables nor their indexes grow.
+// TestNoisyNodeKeepsOthersHistory fills history with the rows of one node, and expects all other nodes to keep their
+// rows. The same holds for one namespace with many nodes. The rows of a quiet node and of a quiet namespace all stay,
+// and neither the tables nor their indexes grow.
 func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
 	const budget, quiet, rounds = 16 << 20, 40, 500
 	withLimit(t, budget, 32, func(t *testing.T, s *sqlStore, vacuum func()) {
@@ -168,8 +167,8 @@ func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
 	})
 }
 
-// TestHistoryOnPostgreSQLUsesDiskWithinItsBudget compares the computed size of rows with the size of PostgreSQL's tables on disk,
-// for short and for long rows, and expects about the same.
+// TestHistoryOnPostgreSQLUsesDiskWithinItsBudget compares the computed size of rows with PostgreSQL's tables on disk,
+// and expects similar numbers. Rows are short and long.
 func TestHistoryOnPostgreSQLUsesDiskWithinItsBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
@@ -202,7 +201,7 @@ func bytesOnDisk(t *testing.T, s *sqlStore) int64 {
 		`SELECT CAST(SUM(pg_total_relation_size(c.oid)) AS BIGINT) FROM pg_class c WHERE c.relkind = 'r' AND c.relname LIKE 'history_%'`))
 }
 
-// incompressible returns a text that compression hardly shortens.
+// incompressible returns a test text that compression makes hardly shorter.
 func incompressible(size int) string {
 	text := make([]byte, size)
 	state := uint64(size)
@@ -213,8 +212,8 @@ func incompressible(size int) string {
 	return string(text)
 }
 
-// TestWaitingMessagesMakeRoomLast checks that waiting messages lose their content only if removing all other rows
-// frees too little space.
+// TestWaitingMessagesMakeRoomLast fills history, and expects waiting messages to be emptied only after the removal of
+// other rows.
 func TestWaitingMessagesMakeRoomLast(t *testing.T) {
 	const budget = 8 << 20
 	withLimit(t, budget, 16, func(t *testing.T, s *sqlStore, _ func()) {
@@ -233,8 +232,8 @@ func TestWaitingMessagesMakeRoomLast(t *testing.T) {
 	})
 }
 
-// TestRepairRecountsBytesOfNodes damages pages, repairs the file, and expects the recorded bytes of nodes to equal the bytes of the
-// remaining rows.
+// TestRepairRecountsBytesOfNodes damages and repairs the file, and expects the recorded bytes of nodes to equal their
+// rows.
 func TestRepairRecountsBytesOfNodes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.db")
 	s := noError(open(t.Context(), path, 16, SizeLimit{})).(*sqlStore)
@@ -258,7 +257,7 @@ func TestRepairRecountsBytesOfNodes(t *testing.T) {
 	}
 }
 
-// On a disk with little free space the history file stops growing, so that the journal's space stays free.
+// On a nearly full disk the history file stops growing. The journal's space stays free.
 func TestHistoryDoesNotGrowOnFullDisk(t *testing.T) {
 	free := int64(1 << 40)
 	path := filepath.Join(t.TempDir(), "history.db")

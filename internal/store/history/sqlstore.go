@@ -45,7 +45,7 @@ func Open(ctx context.Context, dsn string, size SizeLimit) (Store, error) {
 	return open(ctx, dsn, segmentRows, size)
 }
 
-// open opens the history store with tables whose segments have a given number of rows.
+// open opens the history store with a given number of rows per table segment.
 func open(ctx context.Context, dsn string, segment int64, size SizeLimit) (Store, error) {
 	db, err := sqldb.Open(ctx, dsn, "history")
 	if err != nil {
@@ -84,8 +84,8 @@ func Repair(ctx context.Context, dsn string) (losses []string, err error) {
 	return losses, errors.Join(s.(*sqlStore).room.recountSegments(ctx), s.Close())
 }
 
-// ForgetChanges removes the entries after a position of each partition, so that a replay of the journal from there
-// records them again.
+// ForgetChanges deletes, for each partition, the history entries after a given journal position. A replay of the
+// journal from the positions records them again.
 func (s *sqlStore) ForgetChanges(ctx context.Context, after [model.Partitions]journal.Position) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
@@ -108,7 +108,7 @@ func (s *sqlStore) ForgetChanges(ctx context.Context, after [model.Partitions]jo
 				AND NOT EXISTS (SELECT 1 FROM history_entries e WHERE e.id >= history_segments.first AND e.id <= history_segments.last)`,
 		} {
 			if _, err := tx.Exec(ctx, query); err != nil {
-				return fmt.Errorf("remove changes from history: %w", err)
+				return fmt.Errorf("remove change entries from history: %w", err)
 			}
 		}
 		return nil
@@ -121,10 +121,10 @@ func (s *sqlStore) Close() error { return s.db.Close() }
 // Trouble returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
-// Use returns the size of history in bytes, its limit and the rows removed early.
+// Use returns how many bytes history uses, how many are allowed, and the rows removed early.
 func (s *sqlStore) Use() Usage { return s.room.Use() }
 
-// Record writes a batch, and the journal positions that it reaches, in one transaction.
+// Record writes a batch and its journal positions in one transaction.
 func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
@@ -161,8 +161,8 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	return nil
 }
 
-// partitionPosition is a row of history_places: the journal position up to which a partition's transitions are
-// recorded.
+// partitionPosition says up to which journal position the changes of a partition are recorded. It is a row of the
+// table history_places.
 type partitionPosition struct {
 	partition model.Partition
 	place     Place
@@ -179,19 +179,19 @@ func sortedPositions(of map[model.Partition]Place) []partitionPosition {
 
 const selectPlaces = `SELECT partition_no, log, number, idx FROM `
 
-// Places returns for each partition the journal position up to which history has recorded the transitions.
+// Places returns, for each partition, up to which journal position history is complete.
 func (s *sqlStore) Places(ctx context.Context) (map[model.Partition]Place, error) {
 	list, err := sqldb.List(ctx, s.db, "places", scanPosition, selectPlaces+`history_places`)
 	return positionMap(list), err
 }
 
-// PipelinePlaces returns for each partition the journal position up to which pipelines have evaluated the events.
+// PipelinePlaces returns, for each partition, up to which journal position pipelines have handled events.
 func (s *sqlStore) PipelinePlaces(ctx context.Context) (map[model.Partition]Place, error) {
 	list, err := sqldb.List(ctx, s.db, "places of pipelines", scanPosition, selectPlaces+`history_pipeline_places`)
 	return positionMap(list), err
 }
 
-// positionMap converts rows of journal positions to a map by partition.
+// positionMap returns the journal positions in rows of the database, by partition.
 func positionMap(list []partitionPosition) map[model.Partition]Place {
 	out := make(map[model.Partition]Place, len(list))
 	for _, p := range list {
@@ -208,10 +208,10 @@ func scanPosition(scan sqldb.Scan) (p partitionPosition, err error) {
 	return p, err
 }
 
-// Identity returns the random number that the store got at its creation.
+// Identity returns the random number that identifies the store, made at its creation.
 func (l *storeIdentity) Identity() uint64 { return l.identity }
 
-// Recorded returns how many transactions that changed messages to handlers were committed so far.
+// Recorded returns how many committed transactions have changed messages to handlers so far.
 func (l *storeIdentity) Recorded() uint64 { return l.transactions.Load() }
 
 // Incarnation returns the journal id that RecordIncarnation stored last, or zero without one.
@@ -228,7 +228,7 @@ func (l *storeIdentity) countTransaction(ctx context.Context, tx *sqldb.Tx, reco
 	return tx.QueryRow(ctx, `UPDATE history_life SET recorded = recorded + 1 WHERE one = 1 RETURNING recorded`).Scan(recorded)
 }
 
-// noteTransaction remembers the highest transaction number of all committed transactions.
+// noteTransaction remembers the number of the newest committed transaction.
 func (l *storeIdentity) noteTransaction(recorded int64) {
 	for last := l.transactions.Load(); last < uint64(recorded) && !l.transactions.CompareAndSwap(last, uint64(recorded)); {
 		last = l.transactions.Load()
@@ -238,8 +238,8 @@ func (l *storeIdentity) noteTransaction(recorded int64) {
 // ReasonUnknown is the reason of withheld deliveries in a history that is older than its journal.
 const ReasonUnknown = "history is older than the journal: the message may have been sent already"
 
-// RecordIncarnation records the id of the present journal, and withholds waiting deliveries if history is older than the
-// journal.
+// RecordIncarnation records the id of the present journal. It withholds waiting deliveries if history is older than
+// the journal.
 func (s *sqlStore) RecordIncarnation(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error) {
 	now, until := fmt.Sprintf("%016x", incarnation), int64(0)
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -258,7 +258,7 @@ func (s *sqlStore) RecordIncarnation(ctx context.Context, incarnation uint64, lo
 		return err
 	})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("record the journal's new incarnation in the history store: %w", err)
+		return time.Time{}, fmt.Errorf("record the journal's new id (incarnation) in the history store: %w", err)
 	}
 	return sqldb.FromNanos(until), nil
 }
@@ -355,7 +355,8 @@ func appendClosedRow(args []any, row *numberedRow[Problem]) []any {
 	return appendProblemRow(args, row, sqldb.Nanos(row.item.Closed))
 }
 
-// appendProblemRow appends the column values of a problem to args; closed is the closing time, 0 for an open problem.
+// appendProblemRow appends the column values of a problem to args. The argument closed is the closing time, 0 for an
+// open problem.
 func appendProblemRow(args []any, row *numberedRow[Problem], closed int64) []any {
 	p := row.item
 	return append(args, row.id, p.ID, p.Namespace, p.Node, int64(p.NodeID), int64(p.Source.Kind), int64(p.Source.ID), cleanText(p.Source.Instance), p.SourceName, int64(p.Definition),
@@ -410,10 +411,11 @@ func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, err
 	return removed, nil
 }
 
-// deliveryProblem is a row of history_delivery_problems: one more problem that a delivery reports.
+// deliveryProblem is a further problem in a message that reports several problems. It is a row of the table
+// history_delivery_problems.
 type deliveryProblem struct{ key, problem string }
 
-// encodedEscalation is a row of history_escalations, with the escalation as JSON.
+// encodedEscalation is an escalation as JSON, for a row of the table history_escalations.
 type encodedEscalation struct {
 	EscalationKey
 	body []byte
@@ -466,7 +468,7 @@ func (s *sqlStore) recordEscalations(ctx context.Context, tx *sqldb.Tx, b *Batch
 	return s.deliveryProblems.Insert(ctx, tx, also)
 }
 
-// AlsoProblems returns the ids of the further problems that a delivery reports.
+// AlsoProblems returns the ids of the other problems that a message to a handler includes.
 func (s *sqlStore) AlsoProblems(ctx context.Context, key string) ([]string, error) {
 	return sqldb.List(ctx, s.db, "the problems of a delivery", sqldb.ScanColumn[string], `SELECT problem FROM history_delivery_problems WHERE key = ? ORDER BY problem`, key)
 }

@@ -98,13 +98,14 @@ type Store interface {
 	Close() error
 }
 
-// Place is the position of one transition in the journal: a commit position and an index within the commit.
+// Place is the position of one change of an event in the journal. It has a commit position and an index within the
+// commit.
 type Place struct {
 	At    journal.Position
 	Index uint32
 }
 
-// Reached reports whether a transition is at or before this position in its partition.
+// Reached reports whether a journal position is not after the recorded place, so that its change is recorded.
 func (p Place) Reached(at journal.Position, index uint32) bool {
 	if at.Log != p.At.Log {
 		return false // positions of another incarnation of the journal do not compare
@@ -112,8 +113,8 @@ func (p Place) Reached(at journal.Position, index uint32) bool {
 	return at.Number < p.At.Number || at.Number == p.At.Number && index <= p.Index
 }
 
-// Translate converts the position to one in the present journal, which may continue an older journal. shared maps a
-// position of an earlier incarnation to the last position that both incarnations have; nil: there was no earlier one.
+// Translate converts a place in the journal before a restore to a place in the present journal. shared maps a position
+// of an earlier incarnation to the last position that both incarnations have; nil: there was no earlier one.
 func (p Place) Translate(shared func(journal.Position) journal.Position) Place {
 	if shared == nil {
 		return p
@@ -126,7 +127,7 @@ func (p Place) Translate(shared func(journal.Position) journal.Position) Place {
 	return p
 }
 
-// Batch holds all rows that the dispatcher records in one transaction.
+// Batch has the changes of events, problems and deliveries to record in one transaction.
 type Batch struct {
 	Entries        []Entry
 	Opened         []Problem
@@ -153,8 +154,8 @@ type EscalationKey struct {
 	Route   string // NAMESPACE/NAME; empty: handlers named without a route
 }
 
-// Escalation is the state of a problem on one route: the handlers notified so far, and the due times of the next
-// steps.
+// Escalation is the state of a problem's notifications on one route. It has the handlers notified so far, and the due
+// times of the next steps.
 type Escalation struct {
 	EscalationKey `json:"-"`
 
@@ -207,7 +208,7 @@ const (
 	NodeDeregistered EntryKind = "forgotten" // an ephemeral node was away for too long
 )
 
-// Entry is a history entry: one change of an event, with the names that node and check had at that time.
+// Entry is a history entry about one change of an event. It has the names that node and check had at that time.
 type Entry struct {
 	At         time.Time       `json:"at"` // received
 	Executed   time.Time       `json:"executed"`
@@ -229,7 +230,7 @@ type Entry struct {
 	ID         int64           `json:"-"` // assigned by the store, ascending
 }
 
-// Problem is one problem, with the names that node and check had when it opened.
+// Problem is one problem, with the names of node and check at its opening.
 type Problem struct {
 	model.Problem
 	Namespace  string `json:"namespace"`
@@ -243,7 +244,8 @@ type HandlerRef struct {
 	Name      string `json:"name"`
 }
 
-// DeliveryState is the state of a delivery: pending, delivered, dead (given up), withheld or shadow (simulated).
+// DeliveryState is the state of a delivery, such as pending, delivered or dead (given up). The others are withheld and
+// shadow (simulated).
 type DeliveryState string
 
 // The states of deliveries.
@@ -282,7 +284,7 @@ type Delivery struct {
 	Replayed  time.Time     `json:"replayed,omitzero"` // when a person replayed it
 }
 
-// Since returns when the attempts of a delivery began: at its creation or its replay.
+// Since returns when the attempts of a delivery began, at its creation or its replay.
 func (d *Delivery) Since() time.Time {
 	if d.Replayed.After(d.Created) {
 		return d.Replayed
@@ -297,8 +299,8 @@ type ReplayQuery struct {
 	Limit int
 }
 
-// ReplayCounts counts dead letters that were sent again, were skipped because their problem is closed, or exceeded
-// the limit.
+// ReplayCounts counts the dead letters that were sent again or skipped. Letters are skipped because their problem is
+// closed or the limit is reached.
 type ReplayCounts struct{ Revived, SkippedClosed, More int }
 
 // Unsent counts one handler's waiting deliveries and its dead letters (deliveries given up).
@@ -320,7 +322,7 @@ type Attempt struct {
 	Answer string // one line of the answer of a handler that accepted the message
 }
 
-// DeliveryAttempt is one attempt to send a delivery, with the delivery's id.
+// DeliveryAttempt is one attempt to send a message, with the id of its delivery.
 type DeliveryAttempt struct {
 	ID int64
 	Attempt

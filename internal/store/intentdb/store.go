@@ -54,8 +54,8 @@ var schema = []string{`
 	`ALTER TABLE intent_changes ADD COLUMN maker {text} NOT NULL DEFAULT '';`, // of the author's token; the sum leaves it out
 }
 
-// singleRows writes the rows of tables that have one: in a new store, and where a damaged page lost one. The row of a lost one makes
-// the store an older one or another one, which a start refuses.
+// singleRows writes the rows of tables with one row. It also replaces a row that a damaged page lost. The row of a
+// lost one makes the store an older one or another one, which a start refuses.
 const singleRows = `
 	INSERT INTO intent_revision (one, revision) SELECT 1, COALESCE(MAX(revision), 0) FROM intent_rows WHERE true ON CONFLICT DO NOTHING;
 	INSERT INTO intent_life (one, identity, incarnation, skipped) VALUES (1, 0, '', 0) ON CONFLICT DO NOTHING`
@@ -90,7 +90,7 @@ func (s *sqlStore) Close() error { return s.db.Close() }
 // Trouble returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
-// firstID returns the first id of a sequence; smaller ids belong to built-in resources.
+// firstID returns the first id for declared resources of one kind. Smaller ids belong to built-in resources.
 func firstID(sequence string) uint32 {
 	switch sequence {
 	case "Check":
@@ -101,7 +101,7 @@ func firstID(sequence string) uint32 {
 	return 1
 }
 
-// fixedID returns the constant id of a built-in namespace; 0 for any other key.
+// fixedID returns the permanent id of a built-in namespace. For any other key it is 0.
 func fixedID(key intent.Key) uint32 {
 	if key.Kind == "Namespace" {
 		switch key.Name {
@@ -114,12 +114,12 @@ func fixedID(key intent.Key) uint32 {
 	return 0
 }
 
-// isResource reports whether a kind is that of a declared resource: such kinds start with a capital letter. The
-// record of changes keeps bodies of resources only: rows of internal kinds may hold secrets.
+// isResource reports whether a kind is one of declared resources, not internal data. Such kinds start with a capital
+// letter. The record of changes keeps bodies of resources only: rows of internal kinds may hold secrets.
 func isResource(kind string) bool { return kind != "" && kind[0] >= 'A' && kind[0] <= 'Z' }
 
-// Commit applies all writes in one transaction and gives them one revision number, or applies none. It updates the
-// row of the revision first: the lock of that row orders writers.
+// Commit carries out all writes in one transaction with one revision number, or none of the writes. It updates the row
+// of the revision first: the lock of that row orders writers.
 func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (out intent.CommitResult, err error) {
 	at, last := s.now().UTC(), uint32(0)
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -196,7 +196,7 @@ func (w *commitWriter) close() {
 	}
 }
 
-// read returns the row of a resource key, inside the transaction; exists is false if no row has the key.
+// read reads the row of a resource, as part of the commit's transaction. exists is false if no row has the key.
 func (w *commitWriter) read(ctx context.Context, key intent.Key) (row intent.Row, exists bool, err error) {
 	row.Key = key
 	var created int64
@@ -211,7 +211,7 @@ func (w *commitWriter) read(ctx context.Context, key intent.Key) (row intent.Row
 	return row, true, nil
 }
 
-// write executes one write of the commit, records the change, and returns the written row.
+// write carries out one write of the commit, and adds an entry to the record of changes.
 func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) (intent.Row, error) {
 	key, source := write.Key, write.Source()
 	before, exists, err := w.read(ctx, source)
@@ -266,12 +266,12 @@ func (w *commitWriter) write(ctx context.Context, part int, write intent.Write) 
 		key.Kind, key.Namespace, key.Name, int64(row.ID), op, write.From, bodies[0], bodies[1]}
 	_, err = w.change.ExecContext(ctx, append(change, by.Maker, sqldb.RowSum(change...))...)
 	if err != nil {
-		return intent.Row{}, fmt.Errorf("record %s of %s: %w", op, key, err)
+		return intent.Row{}, fmt.Errorf("record the %s of %s in the list of changes: %w", op, key, err)
 	}
 	return row, nil
 }
 
-// execSummed executes an SQL statement that writes a row with these values, and adds their checksum.
+// execSummed executes an SQL statement with the values of a row and their checksum.
 func execSummed(ctx context.Context, stmt *sql.Stmt, values ...any) error {
 	_, err := stmt.ExecContext(ctx, append(values, sqldb.RowSum(values...))...)
 	return err
@@ -301,7 +301,7 @@ func (w *commitWriter) nextID(ctx context.Context, key intent.Key) (uint32, erro
 	return last + 1, nil
 }
 
-// storeLastIDs stores the last assigned id of each sequence.
+// storeLastIDs stores, for each kind of resource, the last id that was given out.
 func (w *commitWriter) storeLastIDs(ctx context.Context) error {
 	for kind, last := range w.ids {
 		_, err := w.tx.Exec(ctx, `INSERT INTO intent_ids (kind, last) VALUES (?, ?) ON CONFLICT (kind) DO UPDATE SET last = excluded.last`, kind, int64(last))
@@ -338,10 +338,10 @@ func (s *sqlStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) 
 	return rows[0], nil
 }
 
-// keysPerQuery bounds the keys of one query: a database takes some ten thousand parameters.
+// keysPerQuery limits the keys of one query, because a database takes some ten thousand parameters.
 const keysPerQuery = 2000
 
-// GetAll returns the stored rows of those resource keys that exist.
+// GetAll returns the stored rows of some resource keys, without missing resources.
 func (s *sqlStore) GetAll(ctx context.Context, keys []intent.Key) (out []intent.Row, err error) {
 	for definition := range slices.Chunk(keys, keysPerQuery) {
 		args := make([]any, 0, 3*len(definition))
@@ -368,7 +368,7 @@ func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, 
 		` ORDER BY namespace, name`+limit(q.Limit), w.Args...)
 }
 
-// limit returns the SQL LIMIT clause for n rows; empty for 0.
+// limit returns the SQL LIMIT clause for n rows. It is empty for 0.
 func limit(n int) string {
 	if n <= 0 {
 		return ""
@@ -376,8 +376,8 @@ func limit(n int) string {
 	return fmt.Sprintf(` LIMIT %d`, n)
 }
 
-// changes returns the recorded changes that an SQL query selects. tail is the SQL from WHERE on. With bodies it also
-// reads the bodies before and after the change.
+// changes returns entries of the record of changes that an SQL query selects. tail is the SQL from WHERE on. With
+// bodies it also reads the bodies before and after the change.
 func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args ...any) ([]intent.Change, error) {
 	columns := `NULL, NULL`
 	if bodies {
@@ -392,7 +392,7 @@ func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args .
 	}, `SELECT revision, part, at, who, whence, why, owner, maker, kind, namespace, name, id, op, was, `+columns+` FROM intent_changes `+tail, args...)
 }
 
-// Changes returns the recorded changes after a revision, always whole revisions.
+// Changes returns the changes recorded after a given revision, but never only a part of a revision.
 func (s *sqlStore) Changes(ctx context.Context, after int64, most int) ([]intent.Change, error) {
 	w := &sqldb.Where{}
 	w.And(`revision > ?`, after)
@@ -458,13 +458,13 @@ func (s *sqlStore) Revision(ctx context.Context) (int64, error) {
 	return sqldb.QueryValue[int64](ctx, s.db, "the revision", `SELECT revision FROM intent_revision WHERE one = 1`)
 }
 
-// Identity returns the random number that the store got at its creation.
+// Identity returns the random number that identifies the store, made at its creation.
 func (s *sqlStore) Identity() uint64 { return s.identity }
 
 // LastID returns the highest id that the store has given to a resource of any kind.
 func (s *sqlStore) LastID() uint32 { return s.lastID.Load() }
 
-// Incarnation returns the journal id that RecordIncarnation stored last, or zero if there is none.
+// Incarnation returns the journal id that RecordIncarnation stored last, or zero for none.
 func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err error) {
 	text, err := sqldb.QueryValue[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM intent_life WHERE one = 1`)
 	if err != nil || text == "" {
@@ -473,7 +473,7 @@ func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err err
 	return strconv.ParseUint(text, 16, 64)
 }
 
-// RecordIncarnation records the id of the present journal, and skips resource ids if the store may be an older copy.
+// RecordIncarnation records the id of the present journal. It skips resource ids if the store may be an older copy.
 func (s *sqlStore) RecordIncarnation(ctx context.Context, incarnation uint64, seen intent.KnownIntent) error {
 	now, seenID := fmt.Sprintf("%016x", incarnation), int64(seen.LastID)
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -499,7 +499,7 @@ func (s *sqlStore) RecordIncarnation(ctx context.Context, incarnation uint64, se
 		err = s.readLastID(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("record the journal's new incarnation in the intent store: %w", err)
+		return fmt.Errorf("record the journal's new id (incarnation) in the intent store: %w", err)
 	}
 	return nil
 }

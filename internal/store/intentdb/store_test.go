@@ -46,7 +46,7 @@ func TestStoreOnPostgreSQL(t *testing.T) {
 	testStore(t, func(t *testing.T) func() intent.Store { return opener(t, server.Database(t)) })
 }
 
-// TestUnitsOfFurtherKindsShareIDs opens a store with one more kind of units, and expects its resource to get an id that no check has.
+// TestUnitsOfFurtherKindsShareIDs registers another kind of resource, and expects ids from the same numbers as checks.
 func TestUnitsOfFurtherKindsShareIDs(t *testing.T) {
 	kinds := kind.All().With(kind.Kind{Definition: kind.Definition[model.Spec]{KindInfo: model.KindInfo{Name: "Toy", Plural: "toys"}, Unit: 99}})
 	s := testenv.Value(intentdb.Open(t.Context(), filepath.Join(t.TempDir(), "intent.db"), kinds, time.Now))(t)
@@ -60,8 +60,8 @@ func TestUnitsOfFurtherKindsShareIDs(t *testing.T) {
 	}
 }
 
-// TestChangedRowsAreFound overwrites letters of rows in the file, as a faulty disk may, and expects Open to refuse
-// the file and Repair to omit and name just these rows.
+// TestChangedRowsAreFound changes letters inside the database file, and expects Open to report the damage. Repair
+// omits and names just the changed rows. A faulty disk may do that.
 func TestChangedRowsAreFound(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	s := opener(t, path)()
@@ -95,8 +95,8 @@ func TestChangedRowsAreFound(t *testing.T) {
 	}
 }
 
-// TestPlannerAcrossRestarts checks that the planner on a real store keeps the ids of compiled checks over restarts,
-// and gives an edited check a new id.
+// TestPlannerAcrossRestarts restarts the planner on a real store, and expects compiled checks to keep their ids. An
+// edited check gets a new id.
 func TestPlannerAcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "intent.db")
 	open := func() (intent.Store, *plan.Planner) {
@@ -164,12 +164,12 @@ func TestPlannerAcrossRestarts(t *testing.T) {
 
 var who = intent.Actor{User: "ada", Address: "127.0.0.1", Message: "because", Owner: "team", Maker: "lin"}
 
-// put returns a write that stores a resource with a key.
+// put returns a write for tests, which stores a resource under a key.
 func put(kind, ns, name, body string, expect int64) intent.Write {
 	return intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Body: []byte(body), Expect: expect}
 }
 
-// deletion returns a write that deletes a resource.
+// deletion returns a write for tests, which deletes a resource.
 func deletion(kind, ns, name string, expect int64) intent.Write {
 	return intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Expect: expect}
 }

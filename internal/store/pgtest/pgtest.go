@@ -31,7 +31,8 @@ type Server struct {
 	up       bool
 }
 
-// Start starts PostgreSQL and stops it at the end of the test. It skips the test if PostgreSQL is not installed.
+// Start starts PostgreSQL for a test, and stops PostgreSQL at the end of the test. It skips the test if PostgreSQL is
+// not installed.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	initdb := testenv.Program(t, "initdb", "postgresql", "/usr/lib/postgresql/*/bin")
@@ -91,7 +92,8 @@ func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
 // Resume continues the processes that Pause suspended.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
-// signal sends a signal to PostgreSQL's main process first and then to its children, so that none is missed.
+// signal sends an operating system signal to all processes of PostgreSQL, the main process first. The order prevents
+// missed children.
 func (s *Server) signal(sig syscall.Signal) {
 	text, _ := os.ReadFile(filepath.Join(s.data(), "postmaster.pid"))
 	first, _, _ := strings.Cut(string(text), "\n")
@@ -108,7 +110,7 @@ func (s *Server) signal(sig syscall.Signal) {
 	}
 }
 
-// unprivileged makes a PostgreSQL command run as the user postgres, because PostgreSQL refuses to run as root.
+// unprivileged returns settings by which a PostgreSQL command runs as the user postgres instead of root.
 func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -133,7 +135,7 @@ func (s *Server) Database(t testing.TB) string {
 	return s.DSN(name, "muster", "")
 }
 
-// Exec runs a statement on a separate connection, outside the tested program.
+// Exec runs an SQL statement on a separate connection, not on the tested program's.
 func (s *Server) Exec(t testing.TB, dsn, statement string) {
 	t.Helper()
 	db, err := sql.Open("pgx", dsn)

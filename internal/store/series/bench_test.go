@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// processTime returns the CPU time of the process in ns: other programs do not count.
+// processTime returns the CPU time that the process has used, in ns. Other programs do not count.
 func processTime(b *testing.B) int64 {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
@@ -27,7 +27,7 @@ func processTime(b *testing.B) int64 {
 	return r.Utime.Nano() + r.Stime.Nano()
 }
 
-// BenchmarkAppend measures appending a value to each of many series in turn, partition by partition, as workers do.
+// BenchmarkAppend measures appending a value to each of many series, partition by partition.
 func BenchmarkAppend(b *testing.B) {
 	for _, count := range [...]int{10_000, 1_000_000} {
 		b.Run(fmt.Sprint(count), func(b *testing.B) {
@@ -66,8 +66,8 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkQuery measures PromQL queries of 20,000 of 200,000 series, one value of each a second: most series have a full chunk in the file of
-// the head, and an open one with the period of the query or a part of it.
+// BenchmarkQuery measures PromQL queries of 20,000 out of 200,000 series with a value each second. Most series have a
+// full chunk in a file, and an open chunk in memory with all or a part of the query's period.
 func BenchmarkQuery(b *testing.B) {
 	const nodes, items, queried, ticks = 2000, 100, 200, 200
 	store, err := Open(b.TempDir(), Options{LateWindow: 24 * time.Hour})
@@ -125,8 +125,8 @@ func BenchmarkQuery(b *testing.B) {
 	}
 }
 
-// BenchmarkBlock measures writing a finished range of 100,000 series, 300 values each, to a block: snapshots wrote most chunks to the file
-// of the head before.
+// BenchmarkBlock measures writing 100,000 series of 300 values each to a block on disk. Earlier snapshots have written
+// most chunks to a file.
 func BenchmarkBlock(b *testing.B) {
 	const nodes, items, ticks, cycle = 1000, 100, 460, 60
 	var before, after runtime.MemStats

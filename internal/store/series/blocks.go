@@ -45,7 +45,8 @@ const (
 // blockName matches the folder of a block: a ULID.
 var blockName = regexp.MustCompile(`^[0-9A-Z]{26}$`)
 
-// db is a Store that keeps recent values in memory (the head) and older values in blocks of Prometheus' tsdb on disk.
+// db is a Store with recent values in memory and older values in blocks on disk. The part in memory is the head, the
+// blocks are those of Prometheus' tsdb.
 type db struct {
 	dir        string
 	options    Options
@@ -69,7 +70,8 @@ type db struct {
 	view *blockView
 }
 
-// blockView has the blocks on disk that queries read, ascending by time, and counts the queries that read them.
+// blockView is the set of blocks on disk that queries read, with a count of running queries. The blocks are in
+// ascending order of time.
 type blockView struct {
 	blocks  []*tsdb.Block
 	readers sync.WaitGroup
@@ -102,13 +104,13 @@ func Open(dir string, o Options) (Store, error) {
 		s.trends, err = openTrends(filepath.Join(dir, trendsFolder), o)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open series store %q: %w", dir, errors.Join(err, s.closeFiles()))
+		return nil, fmt.Errorf("open the series store in %q: %w", dir, errors.Join(err, s.closeFiles()))
 	}
 	return s, nil
 }
 
-// levels returns the time ranges of merged blocks at each level, in ms: at most a tenth of the retention, so that old
-// values are deleted in small steps.
+// levels returns how long a time range the merged blocks of each level cover, in ms. A range is at most a tenth of the
+// retention, so that old values are deleted in small steps.
 func (o *Options) levels() []int64 {
 	list := tsdb.ExponentialBlockRanges(o.Range.Milliseconds(), levels, levelStep)
 	return slices.DeleteFunc(list, func(width int64) bool {
@@ -119,7 +121,7 @@ func (o *Options) levels() []int64 {
 // log returns the logger of the store.
 func (s *db) log() *slog.Logger { return s.options.Logger }
 
-// headDir returns the folder of the range files: the full chunks of the head on disk.
+// headDir returns the folder of files with the full chunks of recent values.
 func (s *db) headDir() string { return filepath.Join(s.dir, headFolder) }
 
 // openBlocks opens the blocks on disk. It renames those that cannot be read, so that the rest is served, and deletes
@@ -167,7 +169,8 @@ func (s *db) openBlocks() (*blockView, error) {
 	return v, err
 }
 
-// openFiles opens the range files of the head, and deletes those whose values are already in blocks.
+// openFiles opens the files with full chunks of recent values. It deletes the files whose values are already in
+// blocks.
 func (s *db) openFiles() error {
 	names, err := s.options.FS.List(s.headDir())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,7 +189,7 @@ func (s *db) openFiles() error {
 	return errors.Join(err, s.removeFiles(s.sealed.Load()))
 }
 
-// removeFiles deletes the range files whose range ends before a time.
+// removeFiles deletes the chunk files of time ranges before a time.
 func (s *db) removeFiles(end int64) (err error) {
 	var old []*rangeFile
 	s.filesMu.Lock()
@@ -203,7 +206,7 @@ func (s *db) removeFiles(end int64) (err error) {
 	return err
 }
 
-// closeFiles closes all blocks and range files.
+// closeFiles closes all blocks and chunk files.
 func (s *db) closeFiles() (err error) {
 	for _, b := range s.view.blocks {
 		err = errors.Join(err, b.Close())
@@ -223,7 +226,8 @@ func deleteBlock(b *tsdb.Block) error {
 	return os.RemoveAll(away)
 }
 
-// reportDamage logs the first unreadable record of a range file. Older values of its series are missing in queries.
+// reportDamage logs the first record of a chunk file that cannot be read. Older values of its series are missing in
+// queries.
 func (s *db) reportDamage(f *rangeFile, offset int64, err error) {
 	if !s.damageReported.Swap(true) {
 		s.log().Error("series store cannot read a chunk: values of a series are missing in queries", "file", f.path(), "offset", offset, "err", err)
@@ -252,17 +256,17 @@ func (s *db) Run(ctx context.Context) {
 	}
 }
 
-// Trouble returns the reason why the store cannot write its files, or nil if it can.
+// Trouble returns the reason why the store cannot write its files, or nil without a problem.
 func (s *db) Trouble() (err error) {
 	for _, fault := range [...]*error{s.headFault.Load(), s.blockFault.Load()} {
 		if fault != nil {
-			err = errors.Join(err, fmt.Errorf("series store cannot write, keeps values in memory and tries again; free disk space or change the owner of the folder: %w", *fault))
+			err = errors.Join(err, fmt.Errorf("the series store cannot write, so it keeps values in memory and tries again; free disk space or change the owner of the folder: %w", *fault))
 		}
 	}
 	return err
 }
 
-// maintain writes the finished ranges of the head to blocks, merges blocks, and deletes those beyond the retention.
+// maintain writes finished time ranges to blocks, merges blocks, and deletes blocks beyond the retention.
 func (s *db) maintain() error {
 	s.maintaining.Lock()
 	defer s.maintaining.Unlock()
@@ -291,7 +295,7 @@ func (s *db) maintain() error {
 	return s.retain(newest)
 }
 
-// times returns the times of the oldest and the newest value in memory, and the number of late values.
+// times returns the times of the oldest and the newest value in memory. It also returns the number of late values.
 func (s *db) times() (oldest, newest int64, lates int) {
 	oldest, newest = math.MaxInt64, math.MinInt64
 	for i := range s.partitions {
@@ -303,7 +307,8 @@ func (s *db) times() (oldest, newest int64, lates int) {
 	return oldest, newest, lates
 }
 
-// writeLate writes late values whose range is already in a block to additional blocks, which are merged later.
+// writeLate writes late values to blocks of their own if their time range is already on disk. The blocks are merged
+// later.
 func (s *db) writeLate() error {
 	starts := map[int64]bool{}
 	for i := range s.partitions {
@@ -326,7 +331,7 @@ func (s *db) writeLate() error {
 	return nil
 }
 
-// writeBlock writes the values of a finished range of the head to a block, and drops them from the head when no query
+// writeBlock writes a finished time range from memory to a block. Then it drops the values from memory, when no query
 // reads them any more.
 func (s *db) writeBlock(start, end int64) error {
 	r := &headReader{db: s, from: start, to: end - 1, lateRead: map[*headSeries][]point{}}
@@ -343,13 +348,13 @@ func (s *db) writeBlock(start, end int64) error {
 	return s.removeFiles(end)
 }
 
-// replaceBlocks opens new blocks for queries, and deletes the old ones when no query reads them any more.
+// replaceBlocks opens new blocks for queries, and deletes old blocks after their last query.
 func (s *db) replaceBlocks(old []*tsdb.Block, names []ulid.ULID) (err error) {
 	blocks := slices.DeleteFunc(slices.Clone(s.view.blocks), func(b *tsdb.Block) bool { return slices.Contains(old, b) })
 	for _, name := range names {
 		b, err := tsdb.OpenBlock(s.log(), filepath.Join(s.dir, name.String()), nil, nil)
 		if err != nil {
-			return fmt.Errorf("open the block that was written: %w", err)
+			return fmt.Errorf("open the newly written block: %w", err)
 		}
 		blocks = append(blocks, b)
 	}
@@ -365,7 +370,7 @@ func (s *db) replaceBlocks(old []*tsdb.Block, names []ulid.ULID) (err error) {
 	return err
 }
 
-// merge merges small blocks on disk into larger ones, level by level, and merges blocks whose times overlap.
+// merge merges small and overlapping blocks on disk into larger blocks, level by level.
 func (s *db) merge() error {
 	for {
 		dirs, err := s.compactor.Plan(s.dir)
@@ -388,7 +393,7 @@ func (s *db) merge() error {
 	}
 }
 
-// retain deletes blocks older than the retention, and the oldest blocks as long as all together exceed the size limit.
+// retain deletes blocks older than the retention, and the oldest blocks above the size limit.
 func (s *db) retain(newest int64) error {
 	size := int64(0)
 	var old []*tsdb.Block
@@ -434,7 +439,7 @@ func (s *db) Close() error {
 	return err
 }
 
-// Querier returns a querier over head and blocks between two times.
+// Querier returns a querier over all values between two times, in memory and in blocks.
 func (s *db) Querier(from, to int64) (storage.Querier, error) {
 	s.mu.Lock()
 	v := s.view
@@ -466,7 +471,7 @@ func (s *db) Querier(from, to int64) (storage.Querier, error) {
 	return &viewQuerier{Querier: storage.NewMergeQuerier(list, nil, storage.ChainedSeriesMerge), view: v}, nil
 }
 
-// viewQuerier is a querier that protects its blocks and chunks from deletion until it is closed.
+// viewQuerier is a querier whose blocks and chunks are not deleted before its end.
 type viewQuerier struct {
 	storage.Querier
 	view *blockView

@@ -6,9 +6,9 @@ import (
 	"math/bits"
 )
 
-// openChunk is a chunk to which values are appended, in the encoding of chunkenc.XORChunk. It keeps the state of the encoder, which
-// an XORChunk computes by decoding, and the last bits: so most appends do not touch the data, which is a cache miss for one of a million
-// series, and a chunk from a snapshot goes on at its last bit.
+// openChunk is the chunk that takes new values of a series, encoded like Prometheus' XORChunk. It keeps the state of
+// the encoder, which an XORChunk computes by decoding, and the last bits: so most appends do not touch the data, which
+// is a cache miss for one of a million series, and a chunk from a snapshot goes on at its last bit.
 type openChunk struct {
 	last              int64  // time of the last value, ms
 	value             uint64 // bits of the last value
@@ -27,13 +27,13 @@ const (
 	maxDelta      = math.MaxUint32
 )
 
-// bytes returns a copy of the chunk as XORChunk.Reset reads it.
+// bytes returns a copy of the chunk in the form of XORChunk.
 func (c *openChunk) bytes() []byte { return c.appendTo(make([]byte, 0, c.size()+8)) }
 
 // size returns the length of the chunk in bytes.
 func (c *openChunk) size() int { return len(c.data) + (int(c.used)+7)/8 }
 
-// appendTo appends the chunk in the encoding that XORChunk.Reset reads.
+// appendTo appends the chunk in the encoding of Prometheus' XORChunk.
 func (c *openChunk) appendTo(b []byte) []byte {
 	from, end := len(b), len(b)+c.size()
 	b = binary.BigEndian.AppendUint64(append(b, c.data...), c.tail)[:end]
@@ -41,7 +41,7 @@ func (c *openChunk) appendTo(b []byte) []byte {
 	return b
 }
 
-// append appends a value with a time later than the last one, by at most maxDelta.
+// append adds a value to the chunk, at most maxDelta after the last value.
 func (c *openChunk) append(ms int64, value float64) {
 	v, delta := math.Float64bits(value), ms-c.last
 	switch c.count {
@@ -71,10 +71,10 @@ func (c *openChunk) append(ms int64, value float64) {
 	c.last, c.value, c.delta, c.count = ms, v, uint32(delta), c.count+1
 }
 
-// fits reports whether a signed difference of times can be stored in n bits.
+// fits reports whether n bits can store a signed time difference.
 func fits(d int64, n uint) bool { return -(1<<(n-1)-1) <= d && d <= 1<<(n-1) }
 
-// appendValue appends the bits in which a value differs from the last one.
+// appendValue encodes a value as its XOR with the last value, and appends the bits.
 func (c *openChunk) appendValue(v uint64) {
 	diff := v ^ c.value
 	if diff == 0 {
@@ -93,7 +93,7 @@ func (c *openChunk) appendValue(v uint64) {
 	c.appendBits(diff>>trailing, width)
 }
 
-// appendBits appends the n low bits of u, 1 to 64.
+// appendBits appends the n low bits of u, where n is from 1 to 64.
 func (c *openChunk) appendBits(u uint64, n uint) {
 	u <<= 64 - n
 	used := uint(c.used)
@@ -108,7 +108,7 @@ func (c *openChunk) appendBits(u uint64, n uint) {
 	c.tail, c.used = u<<(64-used), uint8(used+n-64)
 }
 
-// setData sets the stream of a chunk from a snapshot, whose last byte has free bits that are not used yet.
+// setData restores the chunk's encoded bits from a snapshot. The last byte may have free bits.
 func (c *openChunk) setData(data []byte, free uint8) {
 	c.data = append(make([]byte, 0, max(firstCapacity, len(data)+8)), data...)
 	if last := len(data) - 1; free > 0 {
@@ -116,7 +116,7 @@ func (c *openChunk) setData(data []byte, free uint8) {
 	}
 }
 
-// isSound reports whether the encoder's state, which was read from a snapshot, is possible for the chunk's data.
+// isSound reports whether the encoder state that a snapshot has for the chunk is possible.
 func (c *openChunk) isSound() bool {
 	return len(c.data) > chunkHeader && c.count > 0 && c.count <= maxSamples && c.used < 64 && (c.leading == noWindow || c.leading < 32 && c.trailing < 64-c.leading)
 }

@@ -6,7 +6,8 @@ import (
 	"math"
 )
 
-// appendPoints decodes the chunk of an openChunk or chunkenc.XORChunk, and appends its values between two times to a list.
+// appendPoints decodes a chunk, and appends its values between two times to a list. The chunk is of openChunk or
+// chunkenc.XORChunk.
 func appendPoints(list []point, chunk []byte, from, to int64) ([]point, error) {
 	if len(chunk) < chunkHeader {
 		return list, io.ErrUnexpectedEOF
@@ -66,7 +67,7 @@ type bitReader struct {
 	at   uint // bits that were read; more than data has: the stream is damaged
 }
 
-// peek returns the next bits, at least 57 of them, the highest first.
+// peek returns at least 57 of the next bits, the highest first.
 func (r *bitReader) peek() uint64 {
 	i := r.at / 8
 	if i+8 <= uint(len(r.data)) {
@@ -90,7 +91,8 @@ func (r *bitReader) readBits(n uint) uint64 {
 	return word >> (64 - n)
 }
 
-// readChange reads the difference between two consecutive time steps. Word has its first bits, the first one is 1.
+// readChange reads by how much the time between two values differs from the time before. Word has its first bits, the
+// first one is 1.
 func (r *bitReader) readChange(word uint64) uint64 {
 	var size uint
 	switch word >> 60 {

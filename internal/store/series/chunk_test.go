@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestOpenChunk appends random values of the usual kinds at regular and irregular times, and expects the bytes of an XORChunk and the
-// same values from them.
+// TestOpenChunk appends random values to a chunk, and expects the bytes of Prometheus' XORChunk. The values are of the
+// usual kinds, at regular and irregular times, and reading returns the same values.
 func TestOpenChunk(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	kinds := []func(i int) float64{
@@ -58,8 +58,8 @@ func TestOpenChunk(t *testing.T) {
 	}
 }
 
-// FuzzOpenChunk appends random values to an openChunk, with a snapshot in between, and expects the same bytes as from
-// Prometheus' XORChunk.
+// FuzzOpenChunk appends random values to a chunk, and expects the same bytes as from Prometheus' XORChunk. A snapshot
+// comes in between.
 func FuzzOpenChunk(f *testing.F) {
 	seed := func(list ...uint64) {
 		var b []byte
@@ -101,8 +101,8 @@ func FuzzOpenChunk(f *testing.F) {
 	})
 }
 
-// FuzzAppendPoints decodes random bytes, and expects the values that Prometheus' XORChunk iterator reads, or an error
-// after the values before the damage.
+// FuzzAppendPoints decodes random bytes as a chunk, and expects the values of Prometheus' XORChunk. It may also return
+// an error after the values before the damage.
 func FuzzAppendPoints(f *testing.F) {
 	for _, step := range [...]int64{1000, 1, 9000, 70_000, 600_000, 1 << 31} {
 		var c openChunk
@@ -133,7 +133,7 @@ func FuzzAppendPoints(f *testing.F) {
 	})
 }
 
-// samePoint reports whether two values are equal bit by bit.
+// samePoint reports whether two values have equal times and equal bits.
 func samePoint(a, b point) bool {
 	return a.ms == b.ms && math.Float64bits(a.value) == math.Float64bits(b.value)
 }

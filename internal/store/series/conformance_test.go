@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// engines returns, for each implementation of Store, a function that opens a store in a folder; it finds the values
-// that an earlier store left there.
+// engines returns a function for each implementation of Store that opens a store in a folder. The function finds the
+// values of an earlier store.
 func engines() map[string]func(t *testing.T, dir string, o Options) Store {
 	disks := map[string]*memoryStoreValues{}
 	return map[string]func(*testing.T, string, Options) Store{
@@ -36,7 +36,7 @@ func engines() map[string]func(t *testing.T, dir string, o Options) Store {
 	}
 }
 
-// conform runs a test on each implementation of Store.
+// conform runs a test on the real store and on the simple store in memory.
 func conform(t *testing.T, test func(t *testing.T, open func(Options) Store)) {
 	for name, open := range engines() {
 		t.Run(name, func(t *testing.T) {
@@ -46,8 +46,7 @@ func conform(t *testing.T, test func(t *testing.T, open func(Options) Store)) {
 	}
 }
 
-// TestConformKeepsValues stores ordered values, late values and extreme numbers, and expects each of them, also after
-// Close and Open.
+// TestConformKeepsValues stores ordered, late and extreme values, and expects each value, also after Close and Open.
 func TestConformKeepsValues(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
@@ -71,8 +70,8 @@ func TestConformKeepsValues(t *testing.T) {
 	})
 }
 
-// TestConformInsertKeepsOneValuePerTime inserts values, some late and some at times that already have a value, and expects the
-// first value of each time, staleness markers included.
+// TestConformInsertKeepsOneValuePerTime inserts values at times that already have a value, and expects the first value
+// to stay. Some values are late. Staleness markers count as values.
 func TestConformInsertKeepsOneValuePerTime(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
@@ -111,8 +110,8 @@ func TestConformKeepsNaN(t *testing.T) {
 	})
 }
 
-// TestConformRoundsLargeIntegers stores unsigned numbers beyond 2^53 and expects the nearest float64. Triggers see
-// the whole number.
+// TestConformRoundsLargeIntegers stores integers above 2^53, and expects each to be rounded to the nearest float64.
+// Triggers see the whole number.
 func TestConformRoundsLargeIntegers(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{})
@@ -125,8 +124,8 @@ func TestConformRoundsLargeIntegers(t *testing.T) {
 	})
 }
 
-// TestConformMovesWithinMillisecond stores several values of one millisecond, and expects each further one to be
-// moved by 1 ms and counted, also across commits.
+// TestConformMovesWithinMillisecond stores several values in one millisecond, and expects all but the first to get
+// later times. Each moves by 1 ms and is counted, also across commits.
 func TestConformMovesWithinMillisecond(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
@@ -145,8 +144,8 @@ func TestConformMovesWithinMillisecond(t *testing.T) {
 	})
 }
 
-// TestConformMovesLateValues stores late values at times that values in order have, in open and full chunks and one after the
-// other, and expects each to be moved behind them.
+// TestConformMovesLateValues stores late values at the times of existing values, and expects slightly later times for
+// each. The existing values are in open and full chunks.
 func TestConformMovesLateValues(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
@@ -168,8 +167,8 @@ func TestConformMovesLateValues(t *testing.T) {
 	})
 }
 
-// TestConformMovesBehindLateValue stores late values that are moved behind the newest value, and expects the next values of its millisecond to be moved
-// behind them: the batches that a server takes in one commit after a stall have such times.
+// TestConformMovesBehindLateValue stores late values with equal times, and expects each to get the next free time.
+// Batches after a stall of the server have such times.
 func TestConformMovesBehindLateValue(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
@@ -187,8 +186,8 @@ func TestConformMovesBehindLateValue(t *testing.T) {
 	})
 }
 
-// TestConformRefusesOldValues stores a value that is too old for late values, and expects it to be refused and
-// counted and all others to be stored.
+// TestConformRefusesOldValues stores a too old value, and expects the store to refuse and count the value. All other
+// values are stored.
 func TestConformRefusesOldValues(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: 2 * time.Hour})
@@ -205,7 +204,7 @@ func TestConformRefusesOldValues(t *testing.T) {
 	})
 }
 
-// TestConformBoundsNamespaces limits a namespace to two series, and expects a third one to be refused and counted.
+// TestConformBoundsNamespaces limits a namespace to two series, and expects a refusal and a count for the third.
 func TestConformBoundsNamespaces(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{MaxSeries: 2})
@@ -265,8 +264,8 @@ func TestConformRetention(t *testing.T) {
 	})
 }
 
-// TestConformRandom appends random values to both implementations of Store, writes blocks and reopens the stores, and
-// expects equal values and counters.
+// TestConformRandom appends random values to the real store and to a simple one, and expects equal content. Blocks are
+// written, and the stores are reopened.
 func TestConformRandom(t *testing.T) {
 	names := []labels.Labels{load, Labels("a", "web-1", "default", "linux"), Labels("a", "web-2", "other", "linux"), Labels("b[,x]", "web-2", "other", "linux")}
 	open := engines()

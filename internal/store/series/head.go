@@ -17,7 +17,7 @@ import (
 // maxSamples is the most values of a chunk.
 const maxSamples = 120
 
-// headPartition has the series of one partition that are in the head.
+// headPartition has the series of one partition with recent values in memory.
 type headPartition struct {
 	mu        sync.Mutex
 	series    []*headSeries           // in the order in which they came
@@ -37,7 +37,7 @@ type point struct {
 	value float64
 }
 
-// headSeries is one series in the head: its open chunk, its full chunks and its late values.
+// headSeries is one series in memory, with its recent values. It has an open chunk, full chunks and late values.
 type headSeries struct {
 	// Append needs these fields up to open.data, which fit a cache line of 64 bytes.
 	newestStored int64  // time of the newest value as it was stored, ms
@@ -64,28 +64,26 @@ type fullChunk struct {
 	offset   int64 // where it is written; 0: nowhere yet
 }
 
-// savedTail has the offset of the newest synced chunk of a series in one range file.
+// savedTail says at which offset of a chunk file the newest synced chunk of a series is.
 type savedTail struct {
 	file   *rangeFile
 	offset int64
 }
 
-// reset removes all series of the partition from the head; the caller holds the mutex.
+// reset removes all recent values of the partition from memory. The caller holds the mutex.
 func (p *headPartition) reset() {
 	p.series, p.late, p.lates, p.unwritten, p.fault = nil, map[*headSeries][]point{}, 0, 0, nil
 	p.newest, p.oldest = math.MinInt64, math.MaxInt64
 }
 
-// maxShift bounds how far a value is moved from its time, in ms: a node that sends ever more values of one millisecond must
-// not move its series into the future.
+// maxShift limits how far a value is moved from its time, in ms.
 const maxShift = 1000
 
-// maxDisplaced bounds the late values of a series that a late value moves in memory to get between them.
+// maxDisplaced limits the late values of a series that a further late value moves in memory.
 const maxDisplaced = 8192
 
-// place converts the time of a new value from ns to ms, the unit of the series, and moves it if the series already has
-// a value in that millisecond. A value in the millisecond of the one before it is moved; ok is false if it would be
-// moved too far.
+// place chooses the millisecond at which a new value is stored. A value in the millisecond of the one before it is
+// moved; ok is false if it would be moved too far.
 func (s *headSeries) place(at int64) (ms int64, moved, late, ok bool) {
 	given := at / 1e6
 	if given < s.arrival() {
@@ -102,7 +100,8 @@ func (s *headSeries) place(at int64) (ms int64, moved, late, ok bool) {
 	return ms, moved, false, true
 }
 
-// arrival returns the original time of the newest value in ms, before place may have moved it.
+// arrival returns the time with which the newest value arrived, before a move to a free millisecond. The method place
+// may have moved the value.
 func (s *headSeries) arrival() int64 { return s.newestStored - int64(s.moved) }
 
 // Append appends a value to a series.
@@ -146,7 +145,7 @@ func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, 
 	return ms, true
 }
 
-// Insert adds a value with its time as its identity: a second one is left out.
+// Insert adds a value unless the series already has a value at that time.
 func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, value float64) Outcome {
 	p := &s.partitions[id]
 	p.mu.Lock()
@@ -198,8 +197,7 @@ func (s *db) find(p *headPartition, ref *Series, l labels.Labels) (*headSeries, 
 	return of, outcome
 }
 
-// isTimely reports whether a value with this time may still be stored in a partition, and counts a value that is too
-// late.
+// isTimely reports whether a partition still accepts a value with a given time, and counts late values.
 func (s *db) isTimely(p *headPartition, ms int64) bool {
 	timely := p.newest == math.MinInt64 || ms >= p.newest-s.options.LateWindow.Milliseconds()
 	if !timely {
@@ -208,8 +206,8 @@ func (s *db) isTimely(p *headPartition, ms int64) bool {
 	return timely
 }
 
-// add appends a value to the open chunk of a series; the series has no newer value, and the caller holds the mutex of
-// the partition.
+// add appends a value to the chunk that still takes values of a series (open chunk). The series has no newer value,
+// and the caller holds the mutex of the partition.
 func (s *db) add(p *headPartition, of *headSeries, ms int64, value float64) {
 	inRange := of.open.count > 0 && ms < min(s.rangeEnd(of.open.last), of.open.last+maxDelta)
 	if of.open.count > 0 && (of.open.count >= of.limit || !inRange) {
@@ -224,20 +222,20 @@ func (s *db) add(p *headPartition, of *headSeries, ms int64, value float64) {
 	of.open.append(ms, value)
 }
 
-// firstLimit returns the number of values of a series' first chunk in a range. It differs, so that series with equal intervals do not
-// fill their chunks at the same time: memory would grow and shrink with them.
+// firstLimit returns how many values the first chunk of a series holds. It differs, so that series with equal
+// intervals do not fill their chunks at the same time: memory would grow and shrink with them.
 func firstLimit(l labels.Labels) uint8 { return uint8(maxSamples/4 + l.Hash()%(maxSamples*3/4+1)) }
 
-// cut closes the open chunk of a series, so that the next value begins another chunk; the caller holds the mutex of the
+// cut ends the open chunk of a series, so that the next value begins a new chunk. The caller holds the mutex of the
 // partition.
 func (s *db) cut(of *headSeries) {
 	of.full = append(of.full, fullChunk{min: of.openMin, max: of.open.last, data: of.open.bytes(), file: s.fileAt(of.openMin)})
 	of.open = openChunk{}
 }
 
-// addLate inserts a late value (one that is older than the newest of its series). Where its series has a late value
-// at that time, it takes the next free millisecond, which it returns. ok is false if that is too far away, or if too many later
-// values would make room: late values come in order of time, but for a few.
+// addLate inserts a late value, which is older than the newest value of its series. Where its series has a late value
+// at that time, it takes the next free millisecond, which it returns. ok is false if that is too far away, or if too
+// many later values would make room: late values come in order of time, but for a few.
 func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (free int64, ok bool) {
 	list := p.late[of]
 	at, taken := p.lateIndex(of, ms)
@@ -260,8 +258,8 @@ func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (free i
 	return ms, true
 }
 
-// inOrder looks up the values that a series stored in order of time (not late): a late value must not get the time of
-// one of them, because queries return one value per time.
+// inOrder looks for values of a series at given times, among values that did not arrive late. A late value must not
+// get the time of one, because queries return one value per time.
 type inOrder struct {
 	partition *headPartition
 	of        *headSeries
@@ -270,11 +268,12 @@ type inOrder struct {
 	next      int64         // offset of the record before them; 0: there is none
 }
 
-// maxReads bounds the reads of files that late values cause in a partition at once; each value allows one more. So late values cost
-// about one read each at most, whatever a node sends. Beyond it a time counts as free, a query may return one of two values, and the value is counted.
+// maxReads limits the reads of files for late values in a partition at once. Each value allows one more. So late
+// values cost about one read each at most, whatever a node sends. Beyond it a time counts as free, a query may return
+// one of two values, and the value is counted.
 const maxReads = 4096
 
-// has reports whether the series has an in-order value at this time, in memory or in a range file.
+// has reports whether the series has a value at a time that did not arrive late.
 func (x *inOrder) has(ms int64) bool {
 	of := x.of
 	if of.open.count > 0 && ms >= of.openMin {
@@ -293,7 +292,7 @@ func (x *inOrder) has(ms int64) bool {
 	return false
 }
 
-// inFile reports whether a range file has a value of the series at this time.
+// inFile reports whether a file has a value of the series at a time.
 func (x *inOrder) inFile(t savedTail, ms int64) bool {
 	if x.file != t.file {
 		x.file, x.records, x.next = t.file, nil, t.offset
@@ -325,8 +324,8 @@ func chunkHas(data []byte, ms int64) bool {
 	return len(found) > 0
 }
 
-// lateIndex returns the index that a time has, or would get, among the sorted late values of a series; taken is true if
-// a late value has this time.
+// lateIndex finds by binary search where a time belongs among the late values of a series. taken is true if a late
+// value has the time already.
 func (p *headPartition) lateIndex(of *headSeries, ms int64) (at int, taken bool) {
 	return slices.BinarySearchFunc(p.late[of], ms, func(x point, ms int64) int { return cmp.Compare(x.ms, ms) })
 }
@@ -341,16 +340,16 @@ func (s *db) rangeStart(ms int64) int64 {
 	return start
 }
 
-// rangeEnd returns the exclusive end of the range that contains a time.
+// rangeEnd returns the end of the time range that contains a time, as the first later time.
 func (s *db) rangeEnd(ms int64) int64 { return s.rangeStart(ms) + s.options.Range.Milliseconds() }
 
-// fileAt returns the range file of the time range that contains a time.
+// fileAt returns the chunk file for a time.
 func (s *db) fileAt(ms int64) *rangeFile {
 	start := s.rangeStart(ms)
 	return s.file(start, s.rangeEnd(start))
 }
 
-// file returns the range file of the time range from start to end.
+// file returns the chunk file for values from start to end.
 func (s *db) file(start, end int64) *rangeFile {
 	s.filesMu.Lock()
 	defer s.filesMu.Unlock()
@@ -361,8 +360,8 @@ func (s *db) file(start, end int64) *rangeFile {
 	return s.files[key]
 }
 
-// written returns the full chunks up to the first that no file has. The files of snapshots have no others, so that the chunks of a series
-// stay in the order of time.
+// written returns the full chunks of a series that are on disk, up to the first missing chunk. The files of snapshots
+// have no others, so that the chunks of a series stay in the order of time.
 func (of *headSeries) written() []fullChunk {
 	if n := slices.IndexFunc(of.full, func(c fullChunk) bool { return c.offset == 0 }); n >= 0 {
 		return of.full[:n]
@@ -370,8 +369,8 @@ func (of *headSeries) written() []fullChunk {
 	return of.full
 }
 
-// tail returns the offset of the newest chunk of a series in a range file, of those that are synced and some full ones, or 0 if the file has
-// none.
+// tail returns where in a file the newest chunk of a series is, or 0 for none. The chunk is among those that are
+// synced and some full chunks.
 func (of *headSeries) tail(file *rangeFile, full []fullChunk) (offset int64) {
 	for _, t := range of.saved {
 		if t.file == file {
@@ -386,11 +385,12 @@ func (of *headSeries) tail(file *rangeFile, full []fullChunk) (offset int64) {
 	return offset
 }
 
-// maxUnwritten bounds the full chunks of a partition, in bytes, that snapshots have because their file could not be written.
+// maxUnwritten limits the unwritten full chunks of a partition in snapshots, in bytes. Their file could not be
+// written.
 const maxUnwritten = 4 << 20
 
-// write writes the full chunks of a partition that are not yet in a range file. It takes the partition's mutex for moments only. Chunks that it
-// cannot write stay in memory.
+// write writes the full chunks of a partition that are not on disk yet to chunk files. It takes the partition's mutex
+// for moments only. Chunks that it cannot write stay in memory.
 func (s *db) write(p *headPartition) {
 	var fault error
 	for _, file := range p.unwrittenFiles() {
@@ -410,7 +410,7 @@ func (s *db) write(p *headPartition) {
 			}
 			return b
 		}); err != nil && !errors.Is(err, errRemoved) {
-			fault = fmt.Errorf("write %q: %w", file.path(), err)
+			fault = fmt.Errorf("write chunk file %q: %w", file.path(), err)
 			p.forgetOffsets(file, first)
 		}
 	}
@@ -426,7 +426,7 @@ func (s *db) write(p *headPartition) {
 	}
 }
 
-// unwrittenFiles returns the range files of the full chunks that are in no file, or that a file may have lost.
+// unwrittenFiles returns the chunk files to which full chunks must still be written.
 func (p *headPartition) unwrittenFiles() (files []*rangeFile) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -444,7 +444,7 @@ func (p *headPartition) unwrittenFiles() (files []*rangeFile) {
 	return files
 }
 
-// forgetOffsets marks the full chunks as not written that a file has from an offset on.
+// forgetOffsets notes that chunks from a file offset on are not written after all.
 func (p *headPartition) forgetOffsets(file *rangeFile, from int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -457,7 +457,7 @@ func (p *headPartition) forgetOffsets(file *rangeFile, from int64) {
 	}
 }
 
-// Sync syncs the range files to which the last snapshot of a partition refers. It takes the partition's mutex for
+// Sync syncs the chunk files that the last snapshot of a partition refers to. It takes the partition's mutex for
 // moments only.
 func (s *db) Sync(id model.Partition) error {
 	p := &s.partitions[id]
@@ -476,7 +476,7 @@ func (s *db) Sync(id model.Partition) error {
 	for file := range covered {
 		end, err := file.sync()
 		if err != nil {
-			err = fmt.Errorf("sync %q: %w", file.path(), err)
+			err = fmt.Errorf("sync chunk file %q: %w", file.path(), err)
 			s.headFault.Store(&err)
 			return err
 		}
@@ -511,7 +511,7 @@ func (s *db) Sync(id model.Partition) error {
 	return fault
 }
 
-// setTail records the offset of the newest synced chunk of a series in a range file. Call it in the order of time.
+// setTail records where in a file the newest synced chunk of a series is. Call it in the order of time.
 func (of *headSeries) setTail(file *rangeFile, offset int64) {
 	for i := range of.saved {
 		if of.saved[i].file == file {
@@ -522,7 +522,7 @@ func (of *headSeries) setTail(file *rangeFile, offset int64) {
 	of.saved = append(of.saved, savedTail{file, offset})
 }
 
-// drop removes from the head all values before a time, because blocks on disk have them now. Series without values
+// drop removes values before a time from memory, because blocks on disk now have the values. Series without values
 // leave the head.
 func (s *db) drop(p *headPartition, end int64, read map[*headSeries][]point) {
 	p.mu.Lock()
@@ -548,7 +548,7 @@ func (s *db) drop(p *headPartition, end int64, read map[*headSeries][]point) {
 	}
 }
 
-// noteOldest lowers the partition's oldest time to the time of a series' oldest chunk, if that is older.
+// noteOldest updates the time of the partition's oldest value, by the oldest chunk of a series.
 func (p *headPartition) noteOldest(of *headSeries) {
 	if of.open.count > 0 {
 		p.oldest = min(p.oldest, of.openMin)
@@ -561,8 +561,8 @@ func (p *headPartition) noteOldest(of *headSeries) {
 	}
 }
 
-// newestInOrder returns the newest value of a series without late values; ok is false for other series and for those
-// without an open chunk.
+// newestInOrder returns the newest value of a series, if the series has no late values. ok is false for other series,
+// and for series without an open chunk.
 func (of *headSeries) newestInOrder() (v point, ok bool) {
 	of.partition.mu.Lock()
 	defer of.partition.mu.Unlock()

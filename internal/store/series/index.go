@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/index"
 )
 
-// seriesIndex finds the series of the head by their labels. Two partitions may have series with the same labels, of a
+// seriesIndex finds the series in memory by their labels. Two partitions may have series with the same labels, of a
 // node that was deleted and made again: these twins share a reference.
 type seriesIndex struct {
 	mu         sync.RWMutex
@@ -127,8 +127,8 @@ func (x *seriesIndex) discount(of *headSeries) {
 	}
 }
 
-// search returns the series of a partition with these labels; without one it returns a twin: a series of another partition with
-// these labels. Call it with mu.
+// search finds a partition's series by its labels, or an equal series of a second partition (twin). A twin is an equal
+// series. Call it with mu.
 func (x *seriesIndex) search(p *headPartition, hash uint64, l labels.Labels) (of, twin *headSeries) {
 	for of := x.byHash[hash]; of != nil; of = of.next {
 		if labels.Equal(of.labels, l) {
@@ -141,8 +141,7 @@ func (x *seriesIndex) search(p *headPartition, hash uint64, l labels.Labels) (of
 	return nil, twin
 }
 
-// remove removes series from the index because they have no values in the head any more. Call it with the mutex of
-// their partition.
+// remove removes series without recent values from the index. Call it with the mutex of their partition.
 func (x *seriesIndex) remove(list []*headSeries) {
 	if len(list) == 0 {
 		return // the postings would copy the list of all series
@@ -164,7 +163,8 @@ func (x *seriesIndex) remove(list []*headSeries) {
 	x.postings.Delete(deleted, affected)
 }
 
-// unlink removes a series from a linked list; the map has the first series of each list under a key.
+// unlink removes a series from the linked list under a key of a map. The map has the first series of each list under a
+// key.
 func unlink[K comparable](m map[K]*headSeries, key K, of *headSeries, next func(*headSeries) **headSeries) {
 	if m[key] == of {
 		if m[key] = *next(of); m[key] == nil {
@@ -180,7 +180,8 @@ func unlink[K comparable](m map[K]*headSeries, key K, of *headSeries, next func(
 	}
 }
 
-// get returns the series with a reference; series of several partitions with equal labels share one reference.
+// get returns all series with a reference, which twins (equal series of several partitions) share. Series of several
+// partitions with equal labels share one reference.
 func (x *seriesIndex) get(ref storage.SeriesRef, list []*headSeries) []*headSeries {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -190,7 +191,7 @@ func (x *seriesIndex) get(ref storage.SeriesRef, list []*headSeries) []*headSeri
 	return list
 }
 
-// list returns the series with these references; series of several partitions with equal labels become one.
+// list returns the series for some references. Series of several partitions with equal labels become one.
 func (x *seriesIndex) list(refs []storage.SeriesRef, r *headReader) []selectedSeries {
 	list, all := make([]selectedSeries, 0, len(refs)), make([]*headSeries, 0, len(refs))
 	for part := range slices.Chunk(refs, 1024) { // new series need not wait for all

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// memoryStore is a reference implementation of Store for tests: it keeps values in maps, so that tests can compare the real
-// store with it. It loses nothing at a kill, and never fails.
+// memoryStore is a simple Store with values in maps, for comparison with the real store in tests. It loses nothing at
+// a kill, and never fails.
 type memoryStore struct {
 	options Options
 	disk    *memoryStoreValues
@@ -23,7 +23,8 @@ type memoryStore struct {
 	counts Counts
 }
 
-// memoryStoreValues has the values of a memoryStore, also after its Close, so that the next openMemoryStore finds them as on a disk.
+// memoryStoreValues has the values of a memoryStore, and outlives its Close like a disk. The next openMemoryStore
+// finds them after a Close.
 type memoryStoreValues struct {
 	values      map[string]map[int64]float64 // by labels and ms
 	labels      map[string]labels.Labels
@@ -31,7 +32,7 @@ type memoryStoreValues struct {
 	newest      int64
 }
 
-// openMemoryStore returns a memoryStore that reads and writes these values, as Open does with a folder.
+// openMemoryStore returns a memoryStore with the values of an earlier one, like a store reopened from its folder.
 func openMemoryStore(disk *memoryStoreValues, o Options) *memoryStore {
 	if disk.values == nil {
 		*disk = memoryStoreValues{map[string]map[int64]float64{}, map[string]labels.Labels{}, map[string]int64{}, map[string]int64{}, 0}
@@ -161,7 +162,7 @@ func (m *memoryStore) Insert(_ model.Partition, _ *Series, l labels.Labels, ms i
 	return Stored
 }
 
-// Querier returns a querier over all values of the memory store; it ignores the time range.
+// Querier returns a querier over all values of the memory store. It ignores the time range.
 func (m *memoryStore) Querier(int64, int64) (storage.Querier, error) {
 	return &memoryQuerier{Querier: storage.NoopQuerier(), of: m}, nil
 }
@@ -191,7 +192,7 @@ func (q *memoryQuerier) Select(_ context.Context, _ bool, _ *storage.SelectHints
 	return set
 }
 
-// memorySet iterates over a list of series.
+// memorySet is an iterator over a list of series in memory.
 type memorySet struct {
 	storage.SeriesSet
 	rest    []storage.Series
@@ -210,5 +211,5 @@ func (s *memorySet) Next() bool {
 // At returns the current series.
 func (s *memorySet) At() storage.Series { return s.present }
 
-// Err returns nil: a list in memory has no read errors.
+// Err returns nil, because a list in memory has no read errors.
 func (s *memorySet) Err() error { return nil }

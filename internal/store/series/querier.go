@@ -14,15 +14,15 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// headQuerier reads the head for queries. The tsdb answers it for names and values of labels; values are decoded series by series,
-// when the engine iterates over them.
+// headQuerier reads the values in memory for queries. The tsdb answers it for names and values of labels; values are
+// decoded series by series, when the engine iterates over them.
 type headQuerier struct {
 	storage.Querier
 	db       *db
 	from, to int64 // ms, both included
 }
 
-// Select returns the series that the matchers select, with their values in the time range of the hints.
+// Select returns the series that the matchers select, with values in a time range.
 func (q *headQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	r := &headReader{db: q.db, from: q.from, to: q.to}
 	x := headIndex{r}
@@ -50,7 +50,7 @@ func (q *headQuerier) Select(ctx context.Context, sorted bool, hints *storage.Se
 	return set
 }
 
-// headSet iterates over selected series. It implements storage.SeriesSet.
+// headSet is the list of series in memory that a query has found. It implements storage.SeriesSet.
 type headSet struct {
 	*headReader
 	list  []selectedSeries
@@ -68,7 +68,7 @@ func (s *headSet) Next() bool {
 	return false
 }
 
-// hasValues reports whether a series has chunks or late values in the time range.
+// hasValues reports whether a series has values in the time range of the query.
 func (s *headSet) hasValues(series *selectedSeries) bool {
 	return slices.ContainsFunc(series.twins, func(of *headSeries) bool {
 		s.read(of, &s.found)
@@ -82,10 +82,10 @@ func (s *headSet) At() storage.Series { return &s.list[s.at] }
 // Err returns nil, because iterators return the errors of values.
 func (s *headSet) Err() error { return nil }
 
-// Warnings returns none.
+// Warnings returns nil, because reads of values in memory give no warnings.
 func (s *headSet) Warnings() annotations.Annotations { return nil }
 
-// selectedSeries is a series of a query. It implements storage.Series.
+// selectedSeries is a series in the result of a query. It implements storage.Series.
 type selectedSeries struct {
 	reader *headReader
 	twins  []*headSeries // at least one; all have the labels of the series
@@ -154,10 +154,10 @@ func (it *valueIterator) Next() chunkenc.ValueType {
 	return chunkenc.ValFloat
 }
 
-// unixMs is a time in ms. go vet takes a Seek of int64 for the one of io.Seeker.
+// unixMs is a Unix time in milliseconds. go vet takes a Seek of int64 for the one of io.Seeker.
 type unixMs = int64
 
-// Seek moves to the first value that is not before a time, or stays if the present value is one.
+// Seek moves to the first value at or after a time. It stays if the present value is already there.
 func (it *valueIterator) Seek(ms unixMs) chunkenc.ValueType {
 	from := max(it.at, 0)
 	n, _ := slices.BinarySearchFunc(it.points[from:], ms, func(v point, ms int64) int { return cmp.Compare(v.ms, ms) })
@@ -174,7 +174,7 @@ func (it *valueIterator) At() (int64, float64) { return it.points[it.at].ms, it.
 // AtT returns the time of the present value.
 func (it *valueIterator) AtT() int64 { return it.points[it.at].ms }
 
-// AtST returns 0: values have no start times.
+// AtST returns 0, because values have no start times.
 func (it *valueIterator) AtST() int64 { return 0 }
 
 // AtHistogram panics, because no series has histograms.

@@ -21,8 +21,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestQueriesEqualPrometheus stores random values (with late ones, staleness markers and twins, in memory, in files and in blocks) in the store and in a
-// tsdb of Prometheus, and expects the same answers.
+// TestQueriesEqualPrometheus stores the same random values in Prometheus' own storage, and expects equal answers to
+// queries. Among them are late values, staleness markers and equal series of two partitions, in memory, in files and
+// in blocks.
 func TestQueriesEqualPrometheus(t *testing.T) {
 	engine := promqltest.NewTestEngine(t, false, 0, 1_000_000)
 	answer := func(t *testing.T, of storage.Queryable, expression string, at time.Time, steps int) string {

@@ -42,15 +42,15 @@ const (
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
-// chunkRecord is one record of a range file: a chunk with its times and the offset of the previous chunk of the
-// series.
+// chunkRecord is one chunk (encoded values of a series) in a file, with its first and last time. It also has the
+// offset of the previous chunk of the series.
 type chunkRecord struct {
 	min, max int64
 	prev     int64
 	data     []byte
 }
 
-// appendRecord encodes a record of a range file.
+// appendRecord encodes a record of a chunk file.
 func appendRecord(b []byte, r chunkRecord) []byte {
 	from, le := len(b), binary.LittleEndian
 	b = le.AppendUint32(b, uint32(len(r.data)))
@@ -66,8 +66,8 @@ func appendRecord(b []byte, r chunkRecord) []byte {
 // errDamagedRecord reports that a record of a range file does not have the bytes that were written.
 var errDamagedRecord = errors.New("record of a full chunk is damaged")
 
-// parseRecord decodes the record at the start of a buffer. need is the length of the record if the buffer is too
-// short for it.
+// parseRecord decodes the record at the start of a buffer. need is the length of the record if the buffer is too short
+// for it.
 func parseRecord(b []byte) (r chunkRecord, need int, err error) {
 	le := binary.LittleEndian
 	if len(b) < recordHeader {
@@ -102,16 +102,16 @@ type rangeFile struct {
 	removed bool      // blocks have its values
 }
 
-// errRemoved reports a write to a range file that was removed.
+// errRemoved reports a write to a chunk file that was removed.
 var errRemoved = errors.New("range file was removed")
 
-// name returns the file name: the start and end of the range.
+// name returns the file name, made of the start and end of the time range.
 func (f *rangeFile) name() string { return fmt.Sprintf("%d-%d", f.start, f.end) }
 
 // path returns the path of the file.
 func (f *rangeFile) path() string { return filepath.Join(f.dir, f.name()) }
 
-// openRangeFile opens a range file by its name, or returns nil if no range file can have this name.
+// openRangeFile opens the chunk file of a time range by its name. It returns nil if no such file can have the name.
 func openRangeFile(on disk.FS, dir, name string) (*rangeFile, error) {
 	f := &rangeFile{fs: on, dir: dir}
 	if n, err := fmt.Sscanf(name, "%d-%d", &f.start, &f.end); n != 2 || err != nil || f.name() != name || f.end <= f.start {
@@ -129,18 +129,18 @@ func openRangeFile(on disk.FS, dir, name string) (*rangeFile, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("read %q: %w", f.path(), err), f.file.Close())
+		return nil, errors.Join(fmt.Errorf("read chunk file %q: %w", f.path(), err), f.file.Close())
 	}
 	return f, nil
 }
 
-// appendRangeHeader appends the header of a file that holds the values of one time range.
+// appendRangeHeader appends the header of a chunk file for one time range.
 func appendRangeHeader(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(append(b, rangeMagic...), RangeVersion)
 	return append(b, 0, 0, 0, 0, 0, 0)
 }
 
-// parseRangeHeader verifies the header of a range file.
+// parseRangeHeader verifies the header of a chunk file.
 func parseRangeHeader(b []byte) error {
 	if len(b) < rangeHeader || string(b[:len(rangeMagic)]) != rangeMagic {
 		return errors.New("the file does not begin with " + rangeMagic)
@@ -151,8 +151,8 @@ func parseRangeHeader(b []byte) error {
 	return nil
 }
 
-// read reads the record at an offset and the bytes behind it into a buffer, or into a larger one if the record is longer. It returns what it has
-// read; the chunk is a part of it.
+// read reads the record at a file offset, and bytes after the record, into a buffer. It uses a larger buffer if the
+// record is longer. It returns what it has read; the chunk is a part of it.
 func (f *rangeFile) read(offset int64, data []byte) (r chunkRecord, _ []byte, err error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -175,26 +175,26 @@ func (f *rangeFile) read(offset int64, data []byte) (r chunkRecord, _ []byte, er
 	}
 }
 
-// readAhead reads records of range files and caches parts of the files, because the chunks of one series are scattered
-// over a file. It caches what it has read in a few windows, because the chunks of one series are as many rows of
-// records as there were snapshots between them. It reads on behind a window when series are read in the order of their
-// records, and only one record when they are read in another order.
+// readAhead reads chunks from files, and caches the surrounding parts of the files. The chunks of one series are
+// scattered over a file. It caches what it has read in a few windows, because the chunks of one series are as many
+// rows of records as there were snapshots between them. It reads on behind a window when series are read in the order
+// of their records, and only one record when they are read in another order.
 type readAhead struct {
 	windows [8]readWindow
 	oldest  int // of windows
 }
 
-// readWindow is a cached part of a range file.
+// readWindow is a part of a chunk file that the reader keeps in memory.
 type readWindow struct {
 	file   *rangeFile
 	offset int64
 	data   []byte
 }
 
-// readAheadSize is about 40 records in bytes.
+// readAheadSize is the size of about 40 records in bytes.
 const readAheadSize = 16 << 10
 
-// read returns the record at an offset of a range file. Its chunk is valid until the next call.
+// read returns a record of a chunk file, from the cache if possible. Its chunk is valid until the next call.
 func (a *readAhead) read(f *rangeFile, offset int64) (r chunkRecord, err error) {
 	size := firstRead
 	to := &a.windows[a.oldest]
@@ -220,8 +220,8 @@ func (a *readAhead) read(f *rangeFile, offset int64) (r chunkRecord, err error) 
 	return r, err
 }
 
-// write appends records to the file without a sync; the function build encodes them for the offset at which they will be.
-// Records are read while it works.
+// write appends records to the file, which a later call of sync makes durable. The function build encodes them for
+// their offset. Records are read while it works.
 func (f *rangeFile) write(build func(offset int64) []byte) error {
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -239,7 +239,8 @@ func (f *rangeFile) write(build func(offset int64) []byte) error {
 	return nil
 }
 
-// openForWriting returns the file and its size, and creates a missing file, unless it was removed; the caller holds writing.
+// openForWriting returns the open file and its size, and creates a missing file. It creates none after a removal. The
+// caller holds writing.
 func (f *rangeFile) openForWriting() (disk.File, int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -254,7 +255,8 @@ func (f *rangeFile) openForWriting() (disk.File, int64, error) {
 	return f.file, f.size, nil
 }
 
-// create creates the file, with the content of the deleted file if one is given; the caller holds both mutexes.
+// create creates the chunk file, and copies the content of the deleted file if one is still open. The caller holds
+// both mutexes.
 func (f *rangeFile) create(deleted disk.File) (err error) {
 	if err = f.fs.MkdirAll(f.dir); err != nil {
 		return err
@@ -288,8 +290,8 @@ func (f *rangeFile) create(deleted disk.File) (err error) {
 	return nil
 }
 
-// sync syncs the records that were written before the call, and returns the offset of their end. A file that was
-// deleted meanwhile is made again from the open one. Records are read and written while it works.
+// sync syncs the file to disk, and returns up to which offset the records are durable. A file that was deleted
+// meanwhile is made again from the open one. Records are read and written while it works.
 func (f *rangeFile) sync() (covered int64, err error) {
 	file, covered, err := f.reopen()
 	if file == nil || err != nil {
@@ -306,7 +308,7 @@ func (f *rangeFile) sync() (covered int64, err error) {
 	return covered, nil
 }
 
-// reopen returns the open file and its size, and creates the file again if it was deleted.
+// reopen returns the open file and its size, and restores a file that somebody has deleted.
 func (f *rangeFile) reopen() (disk.File, int64, error) {
 	f.writing.Lock()
 	defer f.writing.Unlock()
@@ -322,7 +324,7 @@ func (f *rangeFile) reopen() (disk.File, int64, error) {
 	return f.file, f.size, nil
 }
 
-// mayLack reports whether the record at an offset may be missing on disk, because a sync of it failed.
+// mayLack reports whether a failed sync may have lost the record at an offset.
 func (f *rangeFile) mayLack(offset int64) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// countedFile counts the reads of a file.
+// countedFile is a file that counts its reads and the bytes read.
 type countedFile struct {
 	disk.File
 	reads, bytes int
@@ -27,8 +27,9 @@ func (f *countedFile) ReadAt(b []byte, at int64) (int, error) {
 	return f.File.ReadAt(b, at)
 }
 
-// TestReadAheadCost reads the chunks of many series in the order of the file and in a random order, and expects one read for many records in the
-// order of the file, although the records of each series lie in several rows, and no needless bytes in a random order.
+// TestReadAheadCost reads chunks in the order of the file and in random order, and compares the costs. In the order of
+// the file one read gives many records, although the records of each series lie in several rows. In a random order no
+// needless bytes are read.
 func TestReadAheadCost(t *testing.T) {
 	const series, rows, size = 2000, 4, 300
 	f := &rangeFile{fs: disk.OS{}, dir: t.TempDir(), end: 1}
@@ -87,22 +88,22 @@ type slowDisk struct {
 	release chan struct{}
 }
 
-// WriteAt writes to the file after release.
+// WriteAt writes to the file, after a wait until the test closes the channel release.
 func (d *slowDisk) WriteAt(b []byte, at int64) (int, error) {
 	close(d.began)
 	<-d.release
 	return d.File.WriteAt(b, at)
 }
 
-// Remove deletes a file after release.
+// Remove deletes a file, after a wait until the test closes the channel release.
 func (d *slowDisk) Remove(path string) error {
 	close(d.began)
 	<-d.release
 	return d.OS.Remove(path)
 }
 
-// TestSlowDisk writes and deletes a file of the head on a disk that takes long, and expects the store to answer queries and take values meanwhile.
-// The shard's mutex of the partition is not part of it.
+// TestSlowDisk writes and deletes files on a slow disk, and expects queries and new values to work meanwhile. The
+// shard's mutex of the partition is not part of it.
 func TestSlowDisk(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	defer s.Close()
@@ -140,7 +141,8 @@ func TestSlowDisk(t *testing.T) {
 	during(func() { testenv.NoError(t, s.removeFiles(file.end)) }, func() { fill(t, s, &ref, 900, 1200) })
 }
 
-// TestRemovedFileIsNotMadeAgain removes a range file before its chunks are written, as a block that has them does, and expects no file.
+// TestRemovedFileIsNotMadeAgain removes a file before its last chunks are written, and expects the file to stay
+// removed. A block with the values removes the file in the same way.
 func TestRemovedFileIsNotMadeAgain(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	defer s.Close()
@@ -154,7 +156,7 @@ func TestRemovedFileIsNotMadeAgain(t *testing.T) {
 	want(t, s, points...)
 }
 
-// TestBlockKeepsNoSpareMemory reads the series of a block, one of them long, and expects the others to take no memory of its length.
+// TestBlockKeepsNoSpareMemory reads many short series from a block, and expects little memory for each.
 func TestBlockKeepsNoSpareMemory(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
 	defer s.Close()

@@ -17,8 +17,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 )
 
-// headReader reads the values of the head between two times. It implements tsdb.BlockReader with its readers of index and chunks. One
-// goroutine at a time may call it.
+// headReader reads the values in memory between two times. It implements tsdb.BlockReader with its readers of index
+// and chunks. One goroutine at a time may call it.
 type headReader struct {
 	db       *db
 	from, to int64                   // ms, both included
@@ -28,13 +28,13 @@ type headReader struct {
 	ahead    readAhead
 }
 
-// Index returns the index over the series of the head.
+// Index returns the index over the series in memory.
 func (r *headReader) Index() (tsdb.IndexReader, error) { return headIndex{r}, nil }
 
-// Chunks returns a reader of the head's chunks.
+// Chunks returns a reader of the chunks in memory.
 func (r *headReader) Chunks() (tsdb.ChunkReader, error) { return headChunks{}, nil }
 
-// Tombstones returns no tombstones: the head has no deleted values.
+// Tombstones returns no tombstones (deletion marks), because the values in memory have none.
 func (r *headReader) Tombstones() (tombstones.Reader, error) {
 	return tombstones.NewMemTombstones(), nil
 }
@@ -42,13 +42,13 @@ func (r *headReader) Tombstones() (tombstones.Reader, error) {
 // Meta returns the time range of the reader.
 func (r *headReader) Meta() tsdb.BlockMeta { return tsdb.BlockMeta{MinTime: r.from, MaxTime: r.to + 1} }
 
-// Size returns 0, because the head is no block on disk.
+// Size returns 0, because the values in memory are no block on disk.
 func (r *headReader) Size() int64 { return 0 }
 
-// headChunks is the tsdb.ChunkReader of the head: the index has already copied the chunks.
+// headChunks is the tsdb.ChunkReader for the values in memory. The index has already copied the chunks.
 type headChunks struct{}
 
-// ChunkOrIterable returns the chunk in m.
+// ChunkOrIterable returns the chunk that the metadata m already contains.
 func (headChunks) ChunkOrIterable(m chunks.Meta) (chunkenc.Chunk, chunkenc.Iterable, error) {
 	return m.Chunk, nil, nil
 }
@@ -56,7 +56,7 @@ func (headChunks) ChunkOrIterable(m chunks.Meta) (chunkenc.Chunk, chunkenc.Itera
 // Close does nothing, because the reader holds no files.
 func (headChunks) Close() error { return nil }
 
-// headIndex is the tsdb.IndexReader of the head.
+// headIndex is the tsdb.IndexReader for the series in memory.
 type headIndex struct{ *headReader }
 
 // Close does nothing, because the index holds no files.
@@ -65,7 +65,7 @@ func (x headIndex) Close() error { return nil }
 // Symbols returns all names and values of labels, sorted.
 func (x headIndex) Symbols() index.StringIter { return x.db.index.postings.Symbols() }
 
-// Postings returns the series that have a label with one of these values.
+// Postings returns the series with a label that has one of the given values.
 func (x headIndex) Postings(ctx context.Context, name string, values ...string) (index.Postings, error) {
 	return x.db.index.postings.Postings(ctx, name, values...), nil
 }
@@ -75,12 +75,12 @@ func (x headIndex) PostingsForLabelMatching(ctx context.Context, name string, ma
 	return x.db.index.postings.PostingsForLabelMatching(ctx, name, match)
 }
 
-// PostingsForAllLabelValues returns the series that have a label with this name.
+// PostingsForAllLabelValues returns the series with a label, whatever its value.
 func (x headIndex) PostingsForAllLabelValues(ctx context.Context, name string) index.Postings {
 	return x.db.index.postings.PostingsForAllLabelValues(ctx, name)
 }
 
-// visit calls fn with each series of a postings list.
+// visit calls fn once for each series in a list of references (postings).
 func (x headIndex) visit(p index.Postings, fn func(*headSeries)) error {
 	var space [2]*headSeries
 	for p.Next() {
@@ -91,7 +91,7 @@ func (x headIndex) visit(p index.Postings, fn func(*headSeries)) error {
 	return p.Err()
 }
 
-// SortedPostings returns the postings sorted by the labels of their series.
+// SortedPostings returns references to series in the order of the series' labels.
 func (x headIndex) SortedPostings(p index.Postings) index.Postings {
 	var list []*headSeries
 	if err := x.visit(p, func(of *headSeries) { list = append(list, of) }); err != nil {
@@ -105,7 +105,7 @@ func (x headIndex) SortedPostings(p index.Postings) index.Postings {
 	return index.NewListPostings(refs)
 }
 
-// ShardedPostings returns the postings whose series belong to one shard of several, by a hash of their labels.
+// ShardedPostings returns the series that belong to one shard of several, by a hash of their labels.
 func (x headIndex) ShardedPostings(p index.Postings, shard, shards uint64) index.Postings {
 	var refs []storage.SeriesRef
 	if err := x.visit(p, func(of *headSeries) {
@@ -156,7 +156,7 @@ func (x headIndex) LabelNames(ctx context.Context, matchers ...*labels.Matcher) 
 	return x.LabelNamesFor(ctx, p)
 }
 
-// LabelNamesFor returns the sorted names of the labels that the series of a postings list have.
+// LabelNamesFor returns the sorted label names of the given series.
 func (x headIndex) LabelNamesFor(_ context.Context, p index.Postings) ([]string, error) {
 	found := map[string]bool{}
 	err := x.visit(p, func(of *headSeries) { of.labels.Range(func(l labels.Label) { found[l.Name] = true }) })
@@ -198,8 +198,8 @@ func (x headIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilder,
 	return nil
 }
 
-// foundValues holds the chunks and late values of a series in the time range of a reader. The next read uses its memory
-// again.
+// foundValues has the values of one series that a query has found, as chunks and late values. The next read uses its
+// memory again.
 type foundValues struct {
 	chunks []chunkRecord // the newest first
 	late   []point
@@ -209,7 +209,7 @@ type foundValues struct {
 	saved []savedTail
 }
 
-// read finds the chunks and late values of a series in the time range of the reader.
+// read collects the chunks and late values of one series that lie in the reader's time range.
 func (r *headReader) read(of *headSeries, found *foundValues) {
 	found.chunks, found.late, found.data, found.full, found.saved = found.chunks[:0], found.late[:0], found.data[:0], found.full[:0], found.saved[:0]
 	oldest := int64(math.MaxInt64)
@@ -258,7 +258,8 @@ func (r *headReader) read(of *headSeries, found *foundValues) {
 	}
 }
 
-// mergeLate merges chunks and late values into new chunks. Of values at one time it keeps the first.
+// mergeLate joins the values of chunks with late values, in the order of time, to new chunks. Of values at one time it
+// keeps the first.
 func mergeLate(metas []chunks.Meta, late []point) (out []chunks.Meta, err error) {
 	var list []point
 	for _, m := range metas {
@@ -280,13 +281,14 @@ func mergeLate(metas []chunks.Meta, late []point) (out []chunks.Meta, err error)
 	return out, nil
 }
 
-// sortPoints sorts values by time, and keeps the first of several values with one time.
+// sortPoints sorts values by time, and keeps only the first value of each time.
 func sortPoints(list []point) []point {
 	slices.SortStableFunc(list, func(a, b point) int { return cmp.Compare(a.ms, b.ms) })
 	return slices.CompactFunc(list, func(a, b point) bool { return a.ms == b.ms })
 }
 
-// readChunk returns the chunk with this data, without the memory for values to come that NewXORChunk allocates.
+// readChunk makes a chunk from encoded data, without spare memory for more values. NewXORChunk would allocate spare
+// memory.
 func readChunk(data []byte) chunkenc.Chunk {
 	c, err := chunkenc.FromData(chunkenc.EncXOR, data)
 	if err != nil {

@@ -37,13 +37,13 @@ func open(t *testing.T, dir string, o Options) *db {
 	return s.(*db)
 }
 
-// add appends a value to a series of partition 0; its time is the start of the test plus ns.
+// add appends a value to a series of partition 0. Its time is the start of the test plus ns.
 func add(t *testing.T, s Store, ref *Series, l labels.Labels, ns int64, v float64) {
 	t.Helper()
 	s.Append(0, ref, func() labels.Labels { return l }, start*1e6+ns, v)
 }
 
-// snapshot returns a snapshot of partition 0, after a sync of the files to which it refers.
+// snapshot returns a snapshot of partition 0, after a sync of the snapshot's files.
 func snapshot(t *testing.T, s Store) []byte {
 	t.Helper()
 	body := s.Encode(0, nil)
@@ -75,7 +75,7 @@ func restart(t *testing.T, s Store, open func() Store) Store {
 	return s
 }
 
-// maintain runs the maintenance once: it writes, merges and deletes blocks.
+// maintain makes the store write, merge and delete blocks once.
 func maintain(t *testing.T, s Store) {
 	t.Helper()
 	if of, ok := s.(*db); ok {
@@ -83,7 +83,7 @@ func maintain(t *testing.T, s Store) {
 	}
 }
 
-// read returns the values of all series, by their labels, as a query returns them.
+// read queries all values in the store, and returns the values of each series by its labels.
 func read(t *testing.T, s storage.Queryable) map[string][]point {
 	t.Helper()
 	q, err := s.Querier(math.MinInt64, math.MaxInt64)
@@ -103,7 +103,7 @@ func read(t *testing.T, s storage.Queryable) map[string][]point {
 	return got
 }
 
-// want fails the test unless a query returns exactly these values for the series "load".
+// want fails the test unless a query returns exactly the wanted values of the series "load".
 func want(t *testing.T, s Store, points ...point) {
 	t.Helper()
 	if got := read(t, s)[load.String()]; !slices.Equal(got, points) {
@@ -111,7 +111,8 @@ func want(t *testing.T, s Store, points ...point) {
 	}
 }
 
-// fill appends one value per second to the series "load", from second from to second to, and returns the values.
+// fill appends one value per second to the test series "load", and returns the values. The seconds are from first to
+// last of a range.
 func fill(t *testing.T, s Store, ref *Series, from, to int) (points []point) {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -130,8 +131,8 @@ func TestMetricName(t *testing.T) {
 	}
 }
 
-// TestKillReplaysBehindSnapshot kills the store some time after a snapshot, before or after blocks were written, and
-// expects snapshot and replay to give each value once.
+// TestKillReplaysBehindSnapshot kills the store after a snapshot, and expects a replay to store each later value once.
+// The kill comes before or after blocks were written.
 func TestKillReplaysBehindSnapshot(t *testing.T) {
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
 	for _, block := range [...]int{-1, 700} { // the value behind which blocks are written
@@ -169,7 +170,7 @@ func TestKillReplaysBehindSnapshot(t *testing.T) {
 	}
 }
 
-// filledValues returns the values that fill appends for these seconds.
+// filledValues returns the values that fill appends for the same seconds.
 func filledValues(from, to int) (points []point) {
 	for i := from; i < to; i++ {
 		points = append(points, point{int64(i) * 1000, float64(i)})
@@ -177,7 +178,7 @@ func filledValues(from, to int) (points []point) {
 	return points
 }
 
-// TestFullDisk fills the disk and expects full chunks to be kept in memory and in snapshots, and written to their
+// TestFullDisk fills the disk, and expects full chunks to stay in memory and in snapshots. They are written to their
 // file when space is free again.
 func TestFullDisk(t *testing.T) {
 	for _, kind := range [...]faultfs.Kind{faultfs.Create, faultfs.Write, faultfs.Mkdir} {
@@ -213,13 +214,13 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// onePathFull is a disk without space for the files of one path.
+// onePathFull is a simulated disk on which one file path cannot be created, for lack of space.
 type onePathFull struct {
 	disk.OS
 	path string
 }
 
-// Create fails for the path.
+// Create fails for the one path without space, and creates other files.
 func (d *onePathFull) Create(path string) (disk.File, error) {
 	if path == d.path {
 		return nil, syscall.ENOSPC
@@ -227,8 +228,9 @@ func (d *onePathFull) Create(path string) (disk.File, error) {
 	return d.OS.Create(path)
 }
 
-// TestOneFileIsNotWritten fails the write of an older range file while a newer one is written, and expects all values in the order of time
-// in queries of all and of some, also from the snapshot and when there is space again.
+// TestOneFileIsNotWritten makes the write of one chunk file fail, and expects queries to return all values in order.
+// The failing file is the older one. Queries of all and of some values are right, also from the snapshot and when
+// space is free again.
 func TestOneFileIsNotWritten(t *testing.T) {
 	fs := &onePathFull{}
 	dir := t.TempDir()
@@ -268,7 +270,7 @@ func TestOneFileIsNotWritten(t *testing.T) {
 	}
 }
 
-// TestUnwrittenChunksAreBounded expects a snapshot to be refused if it contains more unwritten chunks than the limit.
+// TestUnwrittenChunksAreBounded makes all file writes fail, and expects an error once too many chunks wait in memory.
 func TestUnwrittenChunksAreBounded(t *testing.T) {
 	fs := faultfs.New(disk.OS{})
 	s := open(t, t.TempDir(), Options{FS: fs, LateWindow: time.Hour})
@@ -282,7 +284,8 @@ func TestUnwrittenChunksAreBounded(t *testing.T) {
 	}
 }
 
-// TestFailedSync fails a sync, and expects all chunks that may be lost, also those of other partitions, to be written again.
+// TestFailedSync fails a sync, and expects all possibly lost chunks to be written again. Chunks of other partitions
+// are among them.
 func TestFailedSync(t *testing.T) {
 	fs := faultfs.New(disk.OS{})
 	dir := t.TempDir()
@@ -322,8 +325,8 @@ func TestFailedSync(t *testing.T) {
 	want(t, s, points...)
 }
 
-// TestDeletedFolder deletes the folder of an open store, and expects new values to be stored without a restart, and
-// no value of the head to be lost.
+// TestDeletedFolder deletes the folder of an open store, and expects new values to be stored without a restart. No
+// value in memory is lost.
 func TestDeletedFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "series")
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
@@ -357,8 +360,7 @@ func TestDeletedFolder(t *testing.T) {
 	}
 }
 
-// TestMissingFile restores a snapshot whose range file is missing, and expects the values that the snapshot itself
-// contains.
+// TestMissingFile restores a snapshot whose chunk file is missing, and expects only the values inside the snapshot.
 func TestMissingFile(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
@@ -376,8 +378,7 @@ func TestMissingFile(t *testing.T) {
 	want(t, s, points[inFile:]...)
 }
 
-// TestDamagedBlockIsSetAside opens a store with a damaged block, and expects that block to be renamed and all other
-// values to be readable.
+// TestDamagedBlockIsSetAside opens a store with a damaged block, and expects a renamed block and all other values.
 func TestDamagedBlockIsSetAside(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
@@ -403,8 +404,8 @@ func TestDamagedBlockIsSetAside(t *testing.T) {
 	}
 }
 
-// TestLateValuesOfWrittenRanges appends late values to ranges that are already in blocks, and expects them in
-// additional blocks, which are merged.
+// TestLateValuesOfWrittenRanges appends late values to a time range already on disk, and expects an additional block.
+// The blocks are merged.
 func TestLateValuesOfWrittenRanges(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
@@ -437,8 +438,8 @@ func TestLateValuesOfWrittenRanges(t *testing.T) {
 	}
 }
 
-// TestSeriesLeaveHead expects a series without values to be dropped from the head, and to return with its next value
-// under the same reference.
+// TestSeriesLeaveHead expects a series without recent values to leave the memory, and to return with its next value.
+// The reference stays the same.
 func TestSeriesLeaveHead(t *testing.T) {
 	s := open(t, t.TempDir(), Options{Range: 5 * time.Minute, LateWindow: time.Hour, MaxSeries: 2})
 	defer s.Close()
@@ -454,8 +455,8 @@ func TestSeriesLeaveHead(t *testing.T) {
 	want(t, s, append(filledValues(0, 10), fill(t, s, &ref, 2000, 2010)...)...)
 }
 
-// TestQueriesMeanwhile queries while values are appended, snapshots saved and blocks written, and expects each query
-// to see all values so far.
+// TestQueriesMeanwhile queries during appends, snapshots and block writes, and expects all values so far from every
+// query.
 func TestQueriesMeanwhile(t *testing.T) {
 	s := open(t, t.TempDir(), Options{Range: 5 * time.Minute, LateWindow: time.Hour})
 	defer s.Close()
@@ -491,8 +492,8 @@ func TestQueriesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTwins gives two partitions a series with equal labels, as after a node is deleted and created again, and expects
-// queries to return one series.
+// TestTwins gives two partitions a series with the same labels, and expects queries to return one joined series. That
+// happens when a node is deleted and created again.
 func TestTwins(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{Range: 5 * time.Minute, LateWindow: time.Hour})
@@ -511,7 +512,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// TestOtherRange restores a snapshot into a store with another length of time ranges, and expects all values.
+// TestOtherRange restores a snapshot after a change of the length of time ranges, and expects all values.
 func TestOtherRange(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
@@ -530,13 +531,13 @@ func TestOtherRange(t *testing.T) {
 	want(t, s, points...)
 }
 
-// TestRangeFileGolden compares a range file with golden bytes.
+// TestRangeFileGolden compares a chunk file with golden bytes.
 func TestRangeFileGolden(t *testing.T) {
 	b := appendRecord(appendRangeHeader(nil), chunkRecord{min: start, max: start + 1, prev: 16, data: []byte{0, 1, 2}})
 	testenv.Golden(t, "testdata/range.golden", b)
 }
 
-// TestHeadGolden compares the head of a partition in a snapshot with golden bytes.
+// TestHeadGolden compares the recent values of a partition in a snapshot with golden bytes.
 func TestHeadGolden(t *testing.T) {
 	fs := faultfs.New(disk.OS{})
 	s := open(t, t.TempDir(), Options{FS: fs, LateWindow: time.Hour})
@@ -550,7 +551,7 @@ func TestHeadGolden(t *testing.T) {
 	testenv.Golden(t, "testdata/head.golden", s.Encode(0, nil))
 }
 
-// FuzzDecodeHead decodes random bytes as the head of a partition, and expects an error or a usable head.
+// FuzzDecodeHead decodes random bytes as the recent values of a partition, and expects an error or usable series.
 func FuzzDecodeHead(f *testing.F) {
 	golden, err := os.ReadFile(filepath.Join("testdata", "head.golden"))
 	testenv.NoError(f, err)
@@ -568,7 +569,7 @@ func FuzzDecodeHead(f *testing.F) {
 	})
 }
 
-// FuzzParseRecord decodes random bytes as a record of a range file, and expects an error or a record.
+// FuzzParseRecord decodes random bytes as a record of a chunk file, and expects an error or a record.
 func FuzzParseRecord(f *testing.F) {
 	f.Add(appendRecord(nil, chunkRecord{min: start, max: start + 1, prev: 16, data: []byte{0, 1, 2}}))
 	f.Add(appendRangeHeader(nil))
@@ -584,8 +585,9 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
-// TestDenseValuesAreRefused appends more values of one millisecond than a series can store, in order and late, and
-// expects the excess to be refused. The store refuses the excess at once, and the next regular value keeps its time.
+// TestDenseValuesAreRefused appends too many values with the time of one millisecond, and expects refusals of the
+// excess. Values come in order and late. The store refuses the excess at once, and the next regular value keeps its
+// time.
 func TestDenseValuesAreRefused(t *testing.T) {
 	s := open(t, t.TempDir(), Options{LateWindow: time.Hour})
 	defer s.Close()
@@ -620,7 +622,8 @@ func TestDenseValuesAreRefused(t *testing.T) {
 	}
 }
 
-// TestSizeLimit fills a store whose blocks exceed their size limit, and expects the oldest values to be deleted and the newest to stay.
+// TestSizeLimit fills a store beyond the size limit of its blocks, and expects deleted old values. The newest values
+// stay.
 func TestSizeLimit(t *testing.T) {
 	s := open(t, t.TempDir(), Options{Range: 5 * time.Minute, LateWindow: time.Hour, MaxBytes: 20 << 10})
 	defer s.Close()
@@ -638,8 +641,8 @@ func TestSizeLimit(t *testing.T) {
 	}
 }
 
-// TestLateValuesBesideOldChunks stores a late value at the time of each in-order value of two ranges, in random order, and expects all
-// values: each late one directly after the value whose time it had.
+// TestLateValuesBesideOldChunks stores a late value at the time of each stored value, and expects all values in order.
+// Each late value is directly after the value with its time. The order is random, over two time ranges.
 func TestLateValuesBesideOldChunks(t *testing.T) {
 	const width, count = 300, 900 // s of a range; values
 	dir := t.TempDir()
@@ -661,8 +664,8 @@ func TestLateValuesBesideOldChunks(t *testing.T) {
 	want(t, s, wanted...)
 }
 
-// TestLateValueBesideChunkInFile stores a late value at a time at which a chunk in a range file has a value, and restarts the store, and
-// expects both values.
+// TestLateValueBesideChunkInFile stores a late value at the time of a value in a file, and expects two values. The
+// store restarts.
 func TestLateValueBesideChunkInFile(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{LateWindow: time.Hour}

@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// HeadVersion is the first byte of the head of a partition in its snapshot. docs/snapshot-format.md has the table of fields.
+// HeadVersion is the first byte of a partition's recent values in a snapshot. docs/snapshot-format.md has the table of
+// fields.
 const HeadVersion = 1
 
 // appendText appends the length of a text and the text.
@@ -19,7 +20,7 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// Encode appends the head of a partition to a snapshot.
+// Encode appends the recent values of a partition to a snapshot.
 func (s *db) Encode(id model.Partition, b []byte) []byte {
 	p := &s.partitions[id]
 	s.write(p)
@@ -83,7 +84,7 @@ func (of *headSeries) encode(b []byte, files []*rangeFile, late []point) []byte 
 	return b
 }
 
-// encode appends an open chunk to a snapshot: the data, then the state of the encoder.
+// encode appends a chunk that still takes values to a snapshot, with the state of its encoder.
 func (c *openChunk) encode(b []byte) []byte {
 	if c.count == 0 {
 		return append(b, 0)
@@ -95,7 +96,7 @@ func (c *openChunk) encode(b []byte) []byte {
 	return append(b, -c.used%8, c.leading, c.trailing)
 }
 
-// decodeOpen reads an open chunk from a snapshot.
+// decodeOpen reads from a snapshot the chunk that takes new values of a series.
 func decodeOpen(d Decoder) (c openChunk) {
 	data := d.Bytes()
 	if len(data) == 0 {
@@ -117,7 +118,7 @@ func decodeOpen(d Decoder) (c openChunk) {
 	return c
 }
 
-// Decode fills the head of a partition from a snapshot. It leaves out the values that blocks have.
+// Decode reads the recent values of a partition from a snapshot. It leaves out the values that blocks have.
 func (s *db) Decode(id model.Partition, d Decoder) {
 	p := &s.partitions[id]
 	p.mu.Lock()
@@ -145,8 +146,8 @@ func (s *db) Decode(id model.Partition, d Decoder) {
 	p.newest = newest
 }
 
-// decodeFile returns the range file to which a snapshot refers, or nil if the range is already in a block or the file is
-// missing.
+// decodeFile returns the chunk file that a snapshot names, or nil for a file no longer needed. It is nil if the values
+// are already in a block or the file is missing.
 func (s *db) decodeFile(start, end int64) *rangeFile {
 	if end <= s.sealed.Load() {
 		return nil
@@ -270,7 +271,7 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 	p.noteOldest(of)
 }
 
-// decodeChunk reads a chunk from a snapshot; a chunk of length 0 gives none.
+// decodeChunk reads a chunk from a snapshot. A chunk of length 0 gives none.
 func decodeChunk(d Decoder) [][]byte {
 	data := d.Bytes()
 	if d.Err() != nil || len(data) == 0 {
@@ -283,7 +284,8 @@ func decodeChunk(d Decoder) [][]byte {
 	return [][]byte{data}
 }
 
-// appendChain follows the chunks of a series in a range file backwards, and appends them to a list, the oldest first.
+// appendChain reads all chunks of one series from a file, and appends the chunks to a list. The oldest come first. The
+// file links them backwards.
 func (s *db) appendChain(list [][]byte, f *rangeFile, offset int64) [][]byte {
 	from := len(list)
 	for offset != 0 {

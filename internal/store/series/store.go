@@ -50,7 +50,7 @@ type Store interface {
 	Close() error
 }
 
-// Decoder reads a partition's head from a snapshot; *shard.Decoder implements it.
+// Decoder reads a partition's recent values from a snapshot, for the series store. *shard.Decoder implements it.
 type Decoder interface {
 	Byte() byte
 	Uint() uint64
@@ -62,7 +62,7 @@ type Decoder interface {
 	Err() error
 }
 
-// Series is a writer's reference to a series, which saves the lookup by labels. The zero value is a new one, which
+// Series is a writer's handle for a series, which saves the search by labels. The zero value is a new one, which
 // Append looks up by its labels.
 type Series struct{ of *headSeries }
 
@@ -118,7 +118,7 @@ func register(s Store, r prometheus.Registerer) (err error) {
 	return err
 }
 
-// Options are the settings of a store.
+// Options has the settings of a store, such as how long values are kept.
 type Options struct {
 	FS             disk.FS       // of the head; default disk.OS{}
 	Range          time.Duration // of a block of the head; default 2h
@@ -132,7 +132,7 @@ type Options struct {
 	Registry       prometheus.Registerer // nil: no metrics
 }
 
-// Labels returns the labels of the series of an item.
+// Labels returns the labels under which the values of an item are stored as a series.
 func Labels(key, node, namespace, template string) labels.Labels {
 	return labels.FromStrings(LabelMetric, MetricName(key), LabelItem, key, LabelNode, node, LabelNamespace, namespace, LabelTemplate, template)
 }
@@ -143,8 +143,8 @@ func isBound(l labels.Labels) bool {
 	return l.Get(LabelCheck) != "" && l.Get(LabelItem) != "" && l.Get(LabelMetric) != MetricName(l.Get(LabelItem))
 }
 
-// MetricName returns the metric name for an item key: the key without parameters, with `_` in place of each character
-// that PromQL does not allow in names.
+// MetricName converts an item key to a metric name that PromQL allows. It is the key without parameters, with `_` in
+// place of each character that PromQL does not allow in names.
 func MetricName(key string) string {
 	name, _, _ := strings.Cut(key, "[")
 	name = strings.Map(func(r rune) rune {

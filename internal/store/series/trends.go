@@ -23,12 +23,13 @@ import (
 // once. They are in blocks of a store of their own, in the folder trends. Each series has one series per aggregate there, with the label
 // LabelAggregate, which sorts before all others; a time is the start of the hour, or of the block if it begins within the hour.
 
-// LabelAggregate is the label of trends: avg, count, max or min. A selector without it selects avg, and the label is hidden.
+// LabelAggregate is the label of hourly trends with the aggregate avg, count, max or min. A selector without it
+// selects avg, and the label is hidden.
 const LabelAggregate = "__aggregate__"
 
 const trendsFolder = "trends"
 
-// hourly are the aggregates of trends, in the order of their series.
+// hourly are the aggregates of hourly trends, in the order of their series.
 var hourly = [...]string{"avg", "count", "max", "min"}
 
 // openTrends opens the store of hourly trends, or returns nil if none are kept.
@@ -43,7 +44,8 @@ func openTrends(dir string, o Options) (*db, error) {
 	return s.(*db), nil
 }
 
-// keepTrends writes the trends of blocks that are to be deleted. Without space on the disk they are lost, because the blocks must make room.
+// keepTrends computes hourly aggregates of blocks that are about to be deleted, and writes a block of aggregates.
+// Without space on the disk they are lost, because the blocks must make room.
 func (s *db) keepTrends(old []*tsdb.Block, newest int64) error {
 	t := s.trends
 	if t == nil {
@@ -71,7 +73,7 @@ func (s *db) keepTrends(old []*tsdb.Block, newest int64) error {
 	return t.retain(newest)
 }
 
-// overlaps reports whether the store has a block with values between two times; it may be nil.
+// overlaps reports whether the store has a block with values between two times. The store may be nil.
 func (s *db) overlaps(from, to int64) bool {
 	if s == nil {
 		return false
@@ -81,7 +83,7 @@ func (s *db) overlaps(from, to int64) bool {
 	return slices.ContainsFunc(s.view.blocks, func(b *tsdb.Block) bool { return b.OverlapsClosedInterval(from, to) })
 }
 
-// trendReader reads the trends of a block, as a tsdb.BlockReader for the compactor.
+// trendReader reads the hourly trends of a block, as a tsdb.BlockReader for the compactor.
 type trendReader struct{ block *tsdb.Block }
 
 // Index returns the index of the trends.
@@ -100,7 +102,7 @@ func (r *trendReader) Index() (tsdb.IndexReader, error) {
 // Chunks returns a reader of the chunks of trends.
 func (r *trendReader) Chunks() (tsdb.ChunkReader, error) { return headChunks{}, nil }
 
-// Tombstones returns no tombstones: nobody deletes values of a block.
+// Tombstones returns no tombstones, because nobody deletes values of a block.
 func (r *trendReader) Tombstones() (tombstones.Reader, error) {
 	return tombstones.NewMemTombstones(), nil
 }
@@ -108,10 +110,11 @@ func (r *trendReader) Tombstones() (tombstones.Reader, error) {
 // Meta returns the description of the block.
 func (r *trendReader) Meta() tsdb.BlockMeta { return r.block.Meta() }
 
-// Size returns 0, because trends are no block on disk yet.
+// Size returns 0, because the hourly values are not on disk yet.
 func (r *trendReader) Size() int64 { return 0 }
 
-// trendIndex is the tsdb.IndexReader of the trends of a block. A reference is the one of the series, times 4, plus the aggregate.
+// trendIndex is the index of the hourly series of a block, for Prometheus' compactor. A reference is the one of the
+// series, times 4, plus the aggregate.
 type trendIndex struct {
 	tsdb.IndexReader // of the block
 	values           tsdb.ChunkReader
@@ -129,8 +132,8 @@ func (x *trendIndex) Symbols() index.StringIter {
 	return tsdb.NewMergedStringIter(x.IndexReader.Symbols(), index.NewStringListIter(own))
 }
 
-// Postings returns the aggregates of all series: first all averages, then all counts and so on, each sorted by the labels of
-// the series. The compactor asks for all series.
+// Postings returns references to the hourly series, sorted by kind of aggregate and labels. First come all averages,
+// then all counts and so on, each sorted by the labels of the series. The compactor asks for all series.
 func (x *trendIndex) Postings(ctx context.Context, name string, values ...string) (index.Postings, error) {
 	p, err := x.IndexReader.Postings(ctx, name, values...)
 	if err != nil {
@@ -150,10 +153,10 @@ func (x *trendIndex) Postings(ctx context.Context, name string, values ...string
 	return index.NewListPostings(all), p.Err()
 }
 
-// SortedPostings returns the postings, which are sorted.
+// SortedPostings returns its list of series unchanged, because the list is sorted already.
 func (x *trendIndex) SortedPostings(p index.Postings) index.Postings { return p }
 
-// Series returns the labels of a series of trends, and its values in chunks.
+// Series returns the labels of one hourly series, and its values as chunks.
 func (x *trendIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilder, metas *[]chunks.Meta) error {
 	of := ref % storage.SeriesRef(len(hourly))
 	if err := x.IndexReader.Series(ref/storage.SeriesRef(len(hourly)), builder, &x.metas); err != nil {
@@ -173,13 +176,13 @@ func (x *trendIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilde
 	return err
 }
 
-// hourOf has the aggregates of one series over one hour: sum, count, maximum and minimum.
+// hourOf has the sum, count, maximum and minimum of one series over one hour.
 type hourOf struct {
 	start                int64 // ms
 	sum, count, max, min float64
 }
 
-// aggregate computes the hourly aggregates of the series with the chunks metas. NaN is no value.
+// aggregate computes sum, count, minimum and maximum of each hour from the chunks of one series. NaN is no value.
 func (x *trendIndex) aggregate() (hours []hourOf, err error) {
 	const hour = int64(time.Hour / time.Millisecond)
 	var it chunkenc.Iterator
@@ -208,11 +211,11 @@ func (x *trendIndex) aggregate() (hours []hourOf, err error) {
 	return hours, nil
 }
 
-// trendQuerier is a querier of trends that returns hourly averages, unless a matcher selects another aggregate.
+// trendQuerier is a querier of hourly trends. It returns averages, unless a matcher selects another aggregate.
 type trendQuerier struct{ storage.Querier }
 
-// withAverage adds a matcher for the hourly average to the matchers of a query, unless they already select another
-// aggregate; it reports whether it added one.
+// withAverage limits a query to hourly averages, unless the query itself names a kind of hourly value. It reports
+// whether it added one.
 func withAverage(matchers []*labels.Matcher) ([]*labels.Matcher, bool) {
 	if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return m.Name == LabelAggregate }) {
 		return matchers, false
@@ -236,13 +239,13 @@ func (q trendQuerier) LabelNames(ctx context.Context, hints *storage.LabelHints,
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == LabelAggregate }), warnings, err
 }
 
-// averageSet is a set of series from which the label that names the aggregate is removed.
+// averageSet is the result of a query for hourly averages, without the label that says average.
 type averageSet struct {
 	storage.SeriesSet
 	builder labels.Builder
 }
 
-// At returns the current series of the set.
+// At returns the current series, without the label that names the kind of hourly value.
 func (s *averageSet) At() storage.Series {
 	of := s.SeriesSet.At()
 	s.builder.Reset(of.Labels())
@@ -255,5 +258,5 @@ type averageSeries struct {
 	labels labels.Labels
 }
 
-// Labels returns the labels without the aggregate.
+// Labels returns the labels of the series, except the label that names the kind of hourly value.
 func (s *averageSeries) Labels() labels.Labels { return s.labels }

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// aggregate returns the hourly values of a series, by its selector.
+// aggregate returns one kind of hourly values of a series, such as the averages.
 func aggregate(t *testing.T, s storage.Queryable, of string) (points []point) {
 	t.Helper()
 	q, err := s.Querier(math.MinInt64, math.MaxInt64)
@@ -33,8 +33,9 @@ func aggregate(t *testing.T, s storage.Queryable, of string) (points []point) {
 	return points
 }
 
-// TestHourlyTrends stores a value each minute for two days with a retention of 12 hours, one of them late, and expects the hourly aggregates of what is
-// deleted, the average under the labels of the series, and the same after a restart and after a deletion that a crash interrupted.
+// TestHourlyTrends stores values for two days with a short retention, and expects hourly aggregates of deleted values.
+// The retention is 12 hours, and one value is late. The average has the labels of the series. A restart, or a crash
+// during a deletion, changes nothing.
 func TestHourlyTrends(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Retention: 12 * time.Hour, TrendRetention: 30 * 24 * time.Hour, LateWindow: 3 * time.Hour}
@@ -100,8 +101,7 @@ func TestHourlyTrends(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestTrendsRetention expects trends to be deleted after their retention, and no trends to be kept if their retention is
-// zero.
+// TestTrendsRetention expects hourly trends to be deleted after their retention, and no trends with retention zero.
 func TestTrendsRetention(t *testing.T) {
 	for _, retention := range []time.Duration{0, 36 * time.Hour} {
 		dir := t.TempDir()

@@ -9,14 +9,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Holder is a node, in the namespace it had when its rows were written; it holds a share of the stored bytes.
+// Holder is a node that uses part of a store's bytes, with its namespace. Its namespace is that of the time when its
+// rows were written.
 type Holder struct {
 	Node      model.NodeID
 	Namespace string
 }
 
-// fairShare returns the size limit per holder with which all holders together keep at most total bytes; holders below
-// the limit keep all their bytes.
+// fairShare returns how many bytes each holder may keep, so that all keep at most total bytes. Holders below the limit
+// keep all their bytes.
 func fairShare(held []int64, total int64) int64 {
 	slices.Sort(held)
 	for i, bytes := range held {
@@ -29,8 +30,9 @@ func fairShare(held []int64, total int64) int64 {
 	return total
 }
 
-// Quotas returns how many bytes each holder must give up so that all holders together keep at most keep bytes.
-// Namespaces have equal shares, and so have the nodes of a namespace; a holder within its share loses nothing.
+// Quotas returns how many bytes of each node (holder) must be removed to reach a size limit. A holder is a node in a
+// namespace. All holders together then keep at most keep bytes. Namespaces have equal shares, and so have the nodes of
+// a namespace; a holder within its share loses nothing.
 func Quotas(held map[Holder]int64, keep int64) map[Holder]int64 {
 	nodes, sums := map[string][]int64{}, map[string]int64{}
 	for h, bytes := range held {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestFairShare checks the size limit per holder: holders that use less keep all their bytes, and the others share the
-// rest equally.
+// TestFairShare computes the bytes that each node may keep, and expects small nodes to keep all their bytes. Holders
+// that use less than the limit keep all their bytes.
 func TestFairShare(t *testing.T) {
 	for _, c := range []struct {
 		held  []int64

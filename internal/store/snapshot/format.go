@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// FormatVersion is the version of the file format; the body inside has a version of its own.
+// FormatVersion is the version of the file format. The body inside has its own version.
 const FormatVersion = 1
 
 // The file, little-endian:
@@ -37,12 +37,11 @@ const (
 	headerSize     = 56
 )
 
-// MaxBody bounds the size of a decompressed body, in bytes: a damaged length must not
-// exhaust the memory.
+// MaxBody limits the size of a decompressed body in bytes. A damaged length must not exhaust the memory.
 const MaxBody = 4 << 30
 
-// Snapshot is the saved state of one partition (a fixed share of the nodes) at a journal position. Only the event
-// view reads Body.
+// Snapshot is the saved state of one partition (a share of the nodes), as of a journal position. Only the event view
+// reads Body.
 type Snapshot struct {
 	Partition model.Partition
 	At        journal.Position
@@ -56,13 +55,13 @@ type Snapshot struct {
 // ErrDamaged reports that a snapshot file does not have the bytes that were written.
 var ErrDamaged = errors.New("snapshot is damaged")
 
-// checksum returns the CRC-32C of a file without the checksum itself.
+// checksum returns the CRC-32C of a snapshot file, except the bytes of the checksum.
 func checksum(data []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli)
 	return crc32.Update(crc32.Update(0, table, data[:checksumOffset]), table, data[headerSize:])
 }
 
-// Append appends an encoded snapshot, as a file contains it, to dst.
+// Append encodes a snapshot as the content of a snapshot file, and appends the bytes to dst.
 func Append(dst []byte, s *Snapshot) []byte {
 	need := headerSize + s2.MaxEncodedLen(len(s.Body))
 	if cap(dst) < need {
@@ -122,19 +121,19 @@ const (
 	aheadSuffix      = ".ahead"
 )
 
-// fileName returns the file name for a snapshot of a partition at a journal position.
+// fileName returns the name of a snapshot file, made of partition and journal position.
 func fileName(p model.Partition, at journal.Position) string {
 	return fmt.Sprintf("p%03d-%016x-%020d%s", p, at.Log, at.Number, snapshotSuffix)
 }
 
-// parseName returns the partition and the journal position in a snapshot's file name.
+// parseName reads the partition and the journal position from the name of a snapshot file.
 func parseName(name string) (p model.Partition, at journal.Position, ok bool) {
 	n, err := fmt.Sscanf(name, "p%03d-%016x-%020d"+snapshotSuffix, &p, &at.Log, &at.Number)
 	return p, at, n == 3 && err == nil && name == fileName(p, at)
 }
 
-// NewestTimes returns the latest clock times in a folder's undamaged snapshots, from which a journal with a lost end
-// continues.
+// NewestTimes returns the latest clock times in a folder's undamaged snapshots. A journal with a lost end continues
+// from these times.
 func NewestTimes(fsys disk.FS, dir string) (newest journal.Times, err error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -155,8 +154,8 @@ func NewestTimes(fsys disk.FS, dir string) (newest journal.Times, err error) {
 	return newest, err
 }
 
-// FolderSummary holds the journal positions in the file names of a snapshot folder, read before the journal is
-// opened. It reads no file content, because that needs the journal.
+// FolderSummary has the journal positions of all snapshots in a folder, read from the file names. They are read before
+// the journal is opened. It reads no file content, because that needs the journal.
 type FolderSummary struct {
 	// Positions has the highest position of each incarnation of the journal.
 	Positions []journal.Position
@@ -165,7 +164,7 @@ type FolderSummary struct {
 	Oldest journal.Position
 }
 
-// ReadNames reads the snapshot positions from the file names of a folder; a missing folder counts as empty.
+// ReadNames reads the snapshot positions from the file names of a folder. A missing folder counts as empty.
 func ReadNames(fsys disk.FS, dir string) (n FolderSummary, err error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// View is the interface to the state whose partitions a Cycle saves; the shard of event states implements it.
+// View returns the state of a partition that a snapshot saves. The shard of event states implements it.
 type View interface {
 	// Snapshot appends the state of a partition to dst, and returns the journal position of that state.
 	Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position)
@@ -23,7 +23,7 @@ type View interface {
 	Revision() int64
 }
 
-// Cycle saves the snapshots of all partitions in turn, evenly spread over a period.
+// Cycle saves the snapshots of all partitions one after the other, evenly spread over a period.
 type Cycle struct {
 	Store *Store
 	View  View
@@ -44,15 +44,15 @@ type Cycle struct {
 	body, file []byte // buffers for one partition, reused
 }
 
-// Gate makes a snapshot wait for its final name until the effects of one reducer, up to the snapshot's position, are
-// recorded.
+// Gate makes a snapshot wait until a consumer of the journal (reducer) has recorded its effects. The effects are those
+// of the journal up to the snapshot's position. Then the file gets its final name.
 type Gate struct {
 	Reducer string
 	// Wait returns ErrSkip to discard the snapshot instead of waiting for it.
 	Wait func(context.Context, model.Partition, journal.Position) error
 }
 
-// ErrSkip reports that a gate discards a snapshot; the next cycle saves a new snapshot of the partition.
+// ErrSkip reports that a snapshot is discarded. The next cycle saves a new snapshot of the partition.
 var ErrSkip = errors.New("cannot save the snapshot of a partition now; the next cycle saves it")
 
 // The journal is cut below the older of the two snapshots of a partition. When the journal fills up, cycles become
@@ -76,13 +76,12 @@ func (c *Cycle) saveInterval() time.Duration {
 	return period / model.Partitions
 }
 
-// maxPending bounds the snapshots on disk that wait for reactions: fewer than
-// partitions, so that one partition never has two of them.
+// maxPending limits the snapshots on disk that wait for recorded effects. It is lower than the number of partitions.
 const maxPending = model.Partitions / 2
 
-// Run saves the snapshots of all partitions in turn until ctx ends. If a partition cannot be saved, its last
-// snapshots stay and the next cycle tries again. Run does not wait for reactions that are behind: a cycle takes its
-// period, or less under Pressure.
+// Run saves the state of one partition after the other as snapshot files, until ctx ends. If a partition cannot be
+// saved, its last snapshots stay and the next cycle tries again. Run does not wait for reactions that are behind: a
+// cycle takes its period, or less under Pressure.
 func (c *Cycle) Run(ctx context.Context) error {
 	every := c.saveInterval()
 	ticker := time.NewTicker(every)
@@ -124,7 +123,7 @@ func (c *Cycle) Run(ctx context.Context) error {
 	}
 }
 
-// SaveAll saves all partitions at once, before a planned stop, so that the next start replays nothing. It must not be
+// SaveAll saves all partitions at once before a planned stop. The next start then replays nothing. It must not be
 // called while Run runs.
 func (c *Cycle) SaveAll(ctx context.Context) error {
 	for p := range model.Partitions {
@@ -145,7 +144,7 @@ func (c *Cycle) Save(ctx context.Context, p model.Partition) error {
 	return c.commitWhenRecorded(ctx, pending)
 }
 
-// write writes a partition's snapshot to a temporary file; it returns nil if the partition has not changed since its
+// write writes a partition's snapshot to a temporary file. It returns nil if the partition has not changed since its
 // last snapshot.
 func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	begun := time.Now()
@@ -167,8 +166,8 @@ func (c *Cycle) write(p model.Partition) (*Pending, error) {
 	return pending, err
 }
 
-// commitWhenRecorded waits until all effects of the journal up to the snapshot's position are recorded, then gives
-// the file its final name.
+// commitWhenRecorded gives a snapshot file its final name, once all journal effects before the snapshot are recorded.
+// It waits for all effects up to the snapshot's position.
 func (c *Cycle) commitWhenRecorded(ctx context.Context, pending *Pending) error {
 	for _, gate := range c.Gates {
 		if err := gate.Wait(ctx, pending.partition, pending.at); err != nil {
@@ -176,7 +175,7 @@ func (c *Cycle) commitWhenRecorded(ctx context.Context, pending *Pending) error 
 			if errors.Is(err, ErrSkip) {
 				return nil
 			}
-			return fmt.Errorf("wait until the effects of reducer %s are recorded: %w", gate.Reducer, err)
+			return fmt.Errorf("wait until reducer %s has recorded its effects: %w", gate.Reducer, err)
 		}
 	}
 	if err := pending.Commit(); err != nil {
@@ -197,7 +196,7 @@ func (c *Cycle) reportError(ctx context.Context, err error) {
 	}
 }
 
-// endCycle deletes snapshot files that no server start needs and calls Saved, after every partition was saved.
+// endCycle runs after every partition was saved, deletes unneeded snapshot files and calls the function Saved.
 func (c *Cycle) endCycle() {
 	if err := c.Store.RemoveUnneeded(); err != nil {
 		c.reportError(context.Background(), err)

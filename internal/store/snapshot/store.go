@@ -20,7 +20,7 @@ import (
 // Keep is the number of snapshots that the store keeps of each partition.
 const Keep = 2
 
-// Options holds the settings of a Store.
+// Options has the settings of a Store, such as its folder.
 type Options struct {
 	FS  disk.FS // default disk.OS{}
 	Dir string
@@ -34,7 +34,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Store keeps snapshot files in a folder, with an index of them in memory.
+// Store keeps snapshot files in a folder, with an index in memory.
 type Store struct {
 	opts    Options
 	metrics *metrics
@@ -43,15 +43,15 @@ type Store struct {
 	kept [model.Partitions][]snapshotFile // ascending by number
 }
 
-// snapshotFile is an index entry for one snapshot file.
+// snapshotFile describes one snapshot file in the index, by name and journal position.
 type snapshotFile struct {
 	name string
 	at   journal.Position // position in the journal's present incarnation
 	log  uint64           // incarnation of the journal that wrote the file, as in the file name
 }
 
-// Open opens the snapshot folder and renames snapshots that are newer than the journal's end, so that they are never
-// loaded. Load reads the files.
+// Open opens the folder of snapshots, and renames snapshots that are newer than the end of the journal. Such snapshots
+// are never loaded. Load reads the files.
 func Open(o Options) (*Store, error) {
 	if o.FS == nil {
 		o.FS = disk.OS{}
@@ -128,8 +128,8 @@ func (s *Store) indexFile(name string) (mine bool, err error) {
 	return true, nil
 }
 
-// Load returns the newest undamaged snapshot of a partition; ok is false if there is none. It logs skipped files and
-// returns their errors, which explain a longer replay. Several goroutines may load partitions at the same time.
+// Load returns the newest undamaged snapshot of a partition. ok is false for none. It logs skipped files and returns
+// their errors, which explain a longer replay. Several goroutines may load partitions at the same time.
 func (s *Store) Load(p model.Partition) (snap Snapshot, ok bool, passed []error) {
 	s.mu.Lock()
 	files := slices.Clone(s.kept[p])
@@ -151,8 +151,8 @@ func (s *Store) Load(p model.Partition) (snap Snapshot, ok bool, passed []error)
 	return Snapshot{}, false, passed
 }
 
-// Restore calls fn with the newest undamaged snapshot of each partition, and returns the lowest of their positions,
-// from which the caller replays the journal. If a partition has no snapshot, that is the journal's beginning.
+// Restore passes each partition's newest undamaged snapshot to fn, and returns where the journal replay must begin.
+// The caller replays the journal from there. If a partition has no snapshot, that is the journal's beginning.
 func (s *Store) Restore(parallel int, fn func(p model.Partition, at journal.Position, body []byte) error) (from journal.Position, restored int, err error) {
 	var positions [model.Partitions]journal.Position
 	var g errgroup.Group
@@ -182,7 +182,7 @@ func (s *Store) Restore(parallel int, fn func(p model.Partition, at journal.Posi
 	return from, restored, nil
 }
 
-// newest returns the journal position of a partition's newest snapshot, or zero if it has no snapshot.
+// newest returns the journal position at which a partition's newest snapshot was made, or zero.
 func (s *Store) newest(p model.Partition) journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +209,7 @@ func (s *Store) readFile(p model.Partition, f snapshotFile) (Snapshot, error) {
 	return snap, nil
 }
 
-// removeFromIndex removes a file from the in-memory index, so that a later cleanup deletes it.
+// removeFromIndex removes a file from the index in memory. A later cleanup deletes it.
 func (s *Store) removeFromIndex(p model.Partition, f snapshotFile) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,8 +233,8 @@ func (s *Store) Write(p model.Partition, at journal.Position, data []byte) (*Pen
 	return &Pending{s, p, at, path}, nil
 }
 
-// Commit gives the snapshot its final name and removes older snapshots of the partition, except the last two. It
-// discards the snapshot if a newer one has its name already.
+// Commit gives a snapshot its final name, and keeps only the last two snapshots of its partition. The last two stay.
+// It discards the snapshot if a newer one has its name already.
 func (x *Pending) Commit() error {
 	s := x.store
 	if x.at.Number < s.newest(x.partition).Number {
@@ -267,11 +267,11 @@ func (x *Pending) Commit() error {
 	return nil
 }
 
-// Discard removes the file of the snapshot.
+// Discard deletes the unfinished snapshot's file.
 func (x *Pending) Discard() { _ = x.store.opts.FS.Remove(x.path) }
 
-// ReplayStart returns the position of the oldest kept snapshot, or zero until every partition has two snapshots. The
-// journal keeps all commits behind the floor.
+// ReplayStart returns the journal position from which a start of the server may have to replay. It is zero until every
+// partition has two snapshots. The journal keeps all commits behind the floor.
 func (s *Store) ReplayStart() journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,15 +287,15 @@ func (s *Store) ReplayStart() journal.Position {
 	return floor
 }
 
-// Consumers returns the snapshots as a journal consumer, so that the journal keeps the commits that a restart has to
-// replay.
+// Consumers tells the journal from which position the snapshots still need its commits. The journal then keeps the
+// commits that a restart has to replay.
 func (s *Store) Consumers() []journal.Consumer {
 	return []journal.Consumer{{Name: "snapshots", At: s.ReplayStart()}}
 }
 
-// KeepOldest removes all but the oldest undamaged snapshot of each partition, so that the next start replays as much of
-// a journal as it can. It returns their positions and the time of the newest one. Snapshots from before a position, the
-// last commit before the journal's first, do not count.
+// KeepOldest deletes all snapshots but the oldest undamaged one of each partition. The next start then replays as much
+// of a journal as it can. It returns their positions and the time of the newest one. Snapshots from before a position,
+// the last commit before the journal's first, do not count.
 func (s *Store) KeepOldest(before journal.Position) (kept [model.Partitions]journal.Position, newest time.Time, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -340,8 +340,9 @@ func (s *Store) Clear() error {
 	return s.opts.FS.SyncDir(s.opts.Dir)
 }
 
-// RemoveUnneeded deletes snapshot files that no server start needs. If a partition has two good snapshots, these are
-// its damaged files, its snapshots that were ahead of the journal, and its snapshots of other incarnations.
+// RemoveUnneeded deletes the snapshot files that no start of the server can need. If a partition has two good
+// snapshots, these are its damaged files, its snapshots that were ahead of the journal, and its snapshots of other
+// incarnations.
 func (s *Store) RemoveUnneeded() error {
 	names, err := s.opts.FS.List(s.opts.Dir)
 	if err != nil {

@@ -26,7 +26,7 @@ const dir = "/snapshots"
 // testPosition returns the journal position of a commit number.
 func testPosition(number uint64) journal.Position { return journal.Position{Log: 7, Number: number} }
 
-// open opens a snapshot store for a journal whose last commit has number head.
+// open opens a test's snapshot store, for a journal that ends at commit number head.
 func open(t *testing.T, fs disk.FS, head uint64) *Store {
 	t.Helper()
 	s, err := Open(Options{FS: fs, Dir: dir, Head: testPosition(head)})
@@ -34,12 +34,12 @@ func open(t *testing.T, fs disk.FS, head uint64) *Store {
 	return s
 }
 
-// testBody returns a snapshot body unique to partition and commit number.
+// testBody returns a test body for a snapshot, which no other partition or commit number has.
 func testBody(p model.Partition, number uint64) []byte {
 	return bytes.Repeat(fmt.Appendf(nil, "partition %d at %d;", p, number), 10)
 }
 
-// saveSnapshot saves a snapshot of a partition at the position of a commit number.
+// saveSnapshot saves a test snapshot of a partition, as of a given commit number.
 func saveSnapshot(s *Store, p model.Partition, number uint64) error {
 	x, err := s.Write(p, testPosition(number), Append(nil, &Snapshot{Partition: p, At: testPosition(number), Revision: 3, Body: testBody(p, number)}))
 	if err != nil {
@@ -48,7 +48,8 @@ func saveSnapshot(s *Store, p model.Partition, number uint64) error {
 	return x.Commit()
 }
 
-// mustSave saves snapshots of a partition at the positions of commit numbers, and fails the test on an error.
+// mustSave saves snapshots of a partition, and fails the test on an error. Their positions have the given commit
+// numbers.
 func mustSave(t *testing.T, s *Store, p model.Partition, numbers ...uint64) {
 	t.Helper()
 	for _, n := range numbers {
@@ -56,7 +57,7 @@ func mustSave(t *testing.T, s *Store, p model.Partition, numbers ...uint64) {
 	}
 }
 
-// loadNumber returns the commit number of the snapshot that Load chooses, or 0 if there is none.
+// loadNumber returns the commit number of the snapshot that the store loads for a partition, or 0.
 func loadNumber(t *testing.T, s *Store, p model.Partition) uint64 {
 	t.Helper()
 	snap, ok, _ := s.Load(p)
@@ -86,7 +87,7 @@ func TestSnapshotGoldenBytes(t *testing.T) {
 	testenv.Golden(t, golden, got, "a new version of the format")
 }
 
-// After several saves, the folder keeps the last two snapshots of a partition and the newest is loaded.
+// After several saves, the folder keeps the last two snapshots of a partition. Load takes the newest.
 func TestLastTwoSnapshotsAreKept(t *testing.T) {
 	fs := memfs.New()
 	s := open(t, fs, 100)
@@ -103,8 +104,8 @@ func TestLastTwoSnapshotsAreKept(t *testing.T) {
 	}
 }
 
-// TestFloorIsBelowEveryOlderSnapshot expects the journal to be kept from the oldest kept snapshot on, and wholly
-// until every partition has two snapshots.
+// TestFloorIsBelowEveryOlderSnapshot saves snapshots, and expects ReplayStart to return the position of the oldest
+// kept snapshot. The whole journal is kept until every partition has two snapshots.
 func TestFloorIsBelowEveryOlderSnapshot(t *testing.T) {
 	s := open(t, memfs.New(), 10_000)
 	for p := range model.Partitions {
@@ -121,8 +122,8 @@ func TestFloorIsBelowEveryOlderSnapshot(t *testing.T) {
 	}
 }
 
-// TestLoadChoosesTheNewestGoodOne checks that Load chooses the newest undamaged snapshot that is not ahead of the
-// journal.
+// TestLoadChoosesTheNewestGoodOne expects Load to choose the newest undamaged snapshot. A snapshot ahead of the
+// journal does not count.
 func TestLoadChoosesTheNewestGoodOne(t *testing.T) {
 	damage := func(t *testing.T, fs disk.FS, number uint64, change func([]byte) []byte) {
 		path := filepath.Join(dir, fileName(4, testPosition(number)))
@@ -233,8 +234,8 @@ func TestReadNames(t *testing.T) {
 	}
 }
 
-// TestSnapshotsOfAnotherIncarnation checks that a snapshot made with another journal is used only up to the position
-// that both journals share.
+// TestSnapshotsOfAnotherIncarnation opens snapshots from before a restore of the journal, and expects only snapshots
+// of shared positions. Both journals share the commits up to a position.
 func TestSnapshotsOfAnotherIncarnation(t *testing.T) {
 	fs := memfs.New()
 	mustSave(t, open(t, fs, 100), 4, 10, 20)
@@ -259,7 +260,7 @@ func TestSnapshotsOfAnotherIncarnation(t *testing.T) {
 	}
 }
 
-// After a power failure at any disk operation, the newest committed snapshot or a newer one can be loaded.
+// After a power failure at any disk operation, Load finds the last committed snapshot or a newer one.
 func TestCrashAtEveryOperation(t *testing.T) {
 	stop := errors.New("power fails")
 	for fail := 0; ; fail++ {
@@ -312,8 +313,8 @@ func (v *fakeView) Snapshot(p model.Partition, dst []byte) ([]byte, journal.Posi
 // Revision always returns revision 3.
 func (v *fakeView) Revision() int64 { return 3 }
 
-// TestCycleSpreadsAndWaitsForReactions expects snapshots to be spread evenly over the period, and each to get its final
-// name only after the effects of its journal entries are recorded.
+// TestCycleSpreadsAndWaitsForReactions expects the cycle to save snapshots at even intervals, and to wait for recorded
+// effects. Each gets its final name only after the effects of its journal entries are recorded.
 func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := memfs.New()
@@ -361,7 +362,7 @@ func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 	})
 }
 
-// FuzzParse parses arbitrary bytes as a snapshot: a parsed snapshot encodes to bytes that parse to the same snapshot.
+// FuzzParse parses random bytes as a snapshot, and expects an error or the same snapshot after encoding.
 func FuzzParse(f *testing.F) {
 	f.Add(Append(nil, &Snapshot{Partition: 3, At: testPosition(9), Body: testBody(3, 9)}))
 	f.Add([]byte(magic))

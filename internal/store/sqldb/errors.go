@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Trouble returns the reason why the database fails at present, or nil if the last query and the last write
+// Trouble returns the reason why the database fails at present, or nil. It is nil if the last query and the last write
 // succeeded.
 func (db *DB) Trouble() error {
 	if err := db.trouble.Load(); err != nil {
@@ -30,9 +30,9 @@ func (db *DB) Trouble() error {
 // flagName returns the command-line flag that selects the database.
 func (db *DB) flagName() string { return db.component + "-db" }
 
-// recordTrouble remembers an error that means the database does not answer, and returns it with a hint for users. It
-// returns errors of statements unchanged. A database that another program has locked answers reads: after a failed
-// write only a write ends the trouble.
+// recordTrouble remembers that the database is unavailable, if an error says so, and adds a hint for users. It returns
+// errors of statements unchanged. A database that another program has locked answers reads: after a failed write only
+// a write ends the trouble.
 func (db *DB) recordTrouble(err error, write bool) error {
 	if err == nil || errors.Is(err, sql.ErrNoRows) {
 		if db.trouble.Load() != nil && (write || !db.writeFailed.Load()) {
@@ -67,8 +67,8 @@ func (db *DB) recordTrouble(err error, write bool) error {
 	return trouble
 }
 
-// unavailableHint reports whether an error means that the database is unavailable, rather than that a statement is
-// wrong, and returns a hint for users.
+// unavailableHint reports whether an error means that the database is unavailable, and returns a hint for users. Other
+// errors mean that a statement is wrong.
 func (db *DB) unavailableHint(err error) (hint string, ok bool) {
 	if isDamage(err) {
 		return db.repairHint(), true
@@ -107,7 +107,7 @@ func (db *DB) unavailableHint(err error) (hint string, ok bool) {
 	return "", false
 }
 
-// repairHint returns the command that repairs a damaged database file.
+// repairHint returns the muster command that repairs a damaged database file.
 func (db *DB) repairHint() string {
 	command := "muster doctor repair --data " + filepath.Dir(db.name)
 	if filepath.Base(db.name) != db.component+".db" { // the flag names a file elsewhere
@@ -137,10 +137,10 @@ func (db *DB) postgresHint(pg *pgconn.PgError) (hint string, ok bool) {
 	return "", false
 }
 
-// oneLineError wraps a driver's error so that its text has one line, because drivers print one line per address.
+// oneLineError is an error of a database driver whose text has no line ends. Drivers print one line per address.
 type oneLineError struct{ error }
 
-// Error returns the text in one line.
+// Error returns the wrapped error's text with line ends replaced by spaces.
 func (e oneLineError) Error() string {
 	text := strings.Join(strings.Fields(e.error.Error()), " ")
 	return strings.ReplaceAll(text, ": failed to connect", ", failed to connect")

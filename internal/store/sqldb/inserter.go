@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// rowsPerInsert are the numbers of rows of the prepared INSERT statements. The rows of a statement share its cost (over
-// a network: a round trip). Preparation costs more with more rows, so the statements are prepared once and kept.
+// rowsPerInsert are the numbers of rows in the prepared INSERT statements. The rows of a statement share its cost
+// (over a network: a round trip). Preparation costs more with more rows, so the statements are prepared once and kept.
 var rowsPerInsert = [...]int{64, 16, 4, 1}
 
 // Inserter inserts values of type T as rows of one table, several rows per statement. Create it after Migrate; it
@@ -18,8 +18,8 @@ type Inserter[T any] struct {
 	stmts   [len(rowsPerInsert)]*sql.Stmt
 }
 
-// NewInserter prepares the statements that insert rows into a table, for one row and for several at once. row appends
-// the values of one item, in the order of the columns.
+// NewInserter prepares statements that insert items into a table, singly and several at once. row appends the values
+// of one item, in the order of the columns.
 func NewInserter[T any](ctx context.Context, db *DB, into, onConflict string, row func(args []any, item *T) []any) (*Inserter[T], error) {
 	in := &Inserter[T]{columns: strings.Count(into, ",") + 1, row: row}
 	values := "(" + strings.Repeat("?, ", in.columns-1) + "?)"

@@ -78,8 +78,8 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	return db, nil
 }
 
-// applicationName returns the PostgreSQL application_name by which operators recognize this process's database
-// sessions. PostgreSQL keeps 63 bytes.
+// applicationName returns the application_name of the process in PostgreSQL. Operators recognize the process's
+// database sessions by it. PostgreSQL keeps 63 bytes.
 func applicationName(component string) (string, error) {
 	var own [4]byte
 	if _, err := rand.Read(own[:]); err != nil {
@@ -101,7 +101,7 @@ func checkServer(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// checkServerVersion refuses a PostgreSQL that is older than oldestPostgres.
+// checkServerVersion returns an error for a PostgreSQL older than the oldest supported version.
 func checkServerVersion(version string) error {
 	major := 0
 	if _, err := fmt.Sscan(version, &major); err != nil {
@@ -114,16 +114,15 @@ func checkServerVersion(version string) error {
 	return nil
 }
 
-// writerLock is a PostgreSQL advisory lock that allows only one server process to write to the database. Each new
-// connection takes it anew.
+// writerLock is a PostgreSQL lock that lets only one server write to the database. Each new connection takes it anew.
 type writerLock struct{ component, me, setting string }
 
 var errDatabaseTaken = errors.New("another server uses this database")
 
 const claimKey = `hashtextextended('muster ' || $1 || ' ' || current_schema(), 0)`
 
-// acquire locks the database for the server of a new writing connection; the error is errDatabaseTaken if another server has
-// the lock.
+// acquire locks the database for a new writing connection of the server. The error is errDatabaseTaken if another
+// server has the lock.
 func (c *writerLock) acquire(ctx context.Context, conn *pgx.Conn) error {
 	deadline := time.Now().Add(claimWithin)
 	for {
@@ -141,7 +140,7 @@ func (c *writerLock) acquire(ctx context.Context, conn *pgx.Conn) error {
 			}
 		}
 		if time.Now().After(deadline) {
-			return model.Errorf(model.Conflict, "%w: %s%s, since %s", errDatabaseTaken, holder, where, since.UTC().Format(time.RFC3339)).
+			return model.Errorf(model.Conflict, "%w: %s%s holds the lock of the database, since %s", errDatabaseTaken, holder, where, since.UTC().Format(time.RFC3339)).
 				WithHint("stop that server, or use another database: --%s postgres://…", c.setting)
 		}
 		if err := pause.For(ctx, 100*time.Millisecond); err != nil {
@@ -150,7 +149,7 @@ func (c *writerLock) acquire(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// holder describes the database session that has the lock, or returns an empty text if none has it.
+// holder finds out which database connection has the lock of the database. The text is empty if no session has it.
 func (c *writerLock) holder(ctx context.Context, conn *pgx.Conn) (pid int32, name, where string, since time.Time, err error) {
 	err = conn.QueryRow(ctx, `SELECT a.pid, COALESCE(NULLIF(a.application_name, ''), 'unknown'), COALESCE(' at ' || host(a.client_addr), ''), COALESCE(a.backend_start, now())
 		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid

@@ -10,7 +10,7 @@ import (
 // Scan is a function that copies the columns of the current row into variables.
 type Scan func(dest ...any) error
 
-// Cursor iterates over the rows of a query; *sql.Rows implements it.
+// Cursor iterates over the rows of a query. *sql.Rows implements it.
 type Cursor interface {
 	Next() bool
 	Scan(dest ...any) error
@@ -18,7 +18,7 @@ type Cursor interface {
 	Close() error
 }
 
-// Collect reads all rows of a query by the function scan and closes the cursor. err is the error of the query.
+// Collect reads all rows of a query result by the function scan. err is the error of the query.
 func Collect[T any](rows Cursor, err error, scan func(Scan) (T, error)) (list []T, _ error) {
 	if err != nil {
 		return nil, err
@@ -34,7 +34,8 @@ func Collect[T any](rows Cursor, err error, scan func(Scan) (T, error)) (list []
 	return list, rows.Err()
 }
 
-// List runs a query outside of transactions and reads all rows; subject names the rows in errors.
+// List runs a query and returns all rows, converted by the function scan. The argument subject names the rows in
+// errors.
 func List[T any](ctx context.Context, db *DB, subject string, scan func(Scan) (T, error), query string, args ...any) ([]T, error) {
 	rows, err := db.Query(ctx, query, args...)
 	list, err := Collect(rows, err, scan)
@@ -44,7 +45,7 @@ func List[T any](ctx context.Context, db *DB, subject string, scan func(Scan) (T
 	return list, nil
 }
 
-// QueryValue runs a query outside of transactions and returns the value of its only row and column.
+// QueryValue runs a query for a single value, and returns the value.
 func QueryValue[T any](ctx context.Context, db *DB, subject, query string, args ...any) (value T, err error) {
 	if err = db.QueryRow(ctx, query, args...).Scan(&value); err != nil {
 		return value, fmt.Errorf("read %s: %w", subject, err)
@@ -58,8 +59,8 @@ func ScanColumn[T any](scan Scan) (value T, err error) {
 	return value, err
 }
 
-// Where is a WHERE clause: SQL conditions joined by AND, with their arguments. {+} in a term becomes a +, which keeps
-// SQLite from using the index of the following column.
+// Where collects SQL conditions and their arguments for a WHERE clause. {+} in a term becomes a +, which keeps SQLite
+// from using the index of the following column.
 type Where struct {
 	Terms []string
 	Args  []any
@@ -70,14 +71,15 @@ func (w *Where) And(term string, args ...any) {
 	w.Terms, w.Args = append(w.Terms, term), append(w.Args, args...)
 }
 
-// AndEqual adds the condition that a column equals a text; it adds nothing for an empty text.
+// AndEqual adds the condition that a column equals a text. It adds nothing for an empty text.
 func (w *Where) AndEqual(column, text string) {
 	if text != "" {
 		w.And(column+` = ?`, text)
 	}
 }
 
-// AndIn adds the condition that a column has one of the values; a nil list allows any value, an empty list none.
+// AndIn adds the SQL condition that a column has one of the given values. A nil list allows any value, an empty list
+// none.
 func AndIn[T any](w *Where, column string, values []T) {
 	if values == nil {
 		return
@@ -96,7 +98,7 @@ func (w *Where) SQL(plus string) string {
 	return strings.ReplaceAll(strings.Join(w.Terms, ` AND `), "{+}", plus)
 }
 
-// placeholders returns n SQL placeholders for a list, or NULL for n = 0, which matches nothing.
+// placeholders returns n question marks for an SQL list, or NULL for an empty list.
 func placeholders(n int) string {
 	if n == 0 {
 		return "NULL"
@@ -104,7 +106,7 @@ func placeholders(n int) string {
 	return "?" + strings.Repeat(", ?", n-1)
 }
 
-// Nanos converts a time to Unix nanoseconds for a column; the zero time to 0.
+// Nanos converts a time to Unix nanoseconds for a column. The zero time becomes 0.
 func Nanos(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

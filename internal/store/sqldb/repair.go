@@ -27,7 +27,7 @@ func isDamage(err error) bool {
 	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
 }
 
-// quickCheck runs SQLite's quick_check and returns ErrDamaged with the first fault that it finds in the file.
+// quickCheck runs SQLite's quick_check, and returns ErrDamaged with the first fault in the file.
 func quickCheck(ctx context.Context, db *sql.DB) error {
 	var fault string
 	err := db.QueryRowContext(ctx, `PRAGMA quick_check(1)`).Scan(&fault)
@@ -42,7 +42,8 @@ func quickCheck(ctx context.Context, db *sql.DB) error {
 	return nil
 }
 
-// Check verifies the pages of a SQLite file, and the checksums of its rows, without changing it. A database on a server, or a missing file, has no fault.
+// Check verifies the pages and row checksums of a SQLite file, without changes to the file. A database on a server, or
+// a missing file, has no fault.
 func Check(ctx context.Context, dsn string) error {
 	if _, err := os.Stat(dsn); strings.Contains(dsn, "://") || errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -66,9 +67,9 @@ func Check(ctx context.Context, dsn string) error {
 	return nil
 }
 
-// checkHeader returns ErrDamaged if the header of a SQLite file names a format that does not exist, or more pages than the
-// file has. SQLite would refuse to write to such a file, or to read it, and give no reason; it notices lost pages only when it
-// reads them.
+// checkHeader returns ErrDamaged if the header of a SQLite file is impossible. It names a format that does not exist,
+// or more pages than the file has. SQLite would refuse to write to such a file, or to read it, and give no reason; it
+// notices lost pages only when it reads them.
 func checkHeader(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -80,7 +81,7 @@ func checkHeader(path string) error {
 		return nil // SQLite says why a shorter file is none
 	}
 	if formats := header[18:20]; max(formats[0], formats[1]) > 2 { // for writing and for reading: 1 with a rollback journal, 2 with a write-ahead log
-		return fmt.Errorf("%w: the header has the formats %d and %d", ErrDamaged, formats[0], formats[1])
+		return fmt.Errorf("%w: the header states the unknown format numbers %d (write) and %d (read)", ErrDamaged, formats[0], formats[1])
 	}
 	if wal, err := os.Stat(path + "-wal"); err == nil && wal.Size() > 0 {
 		return nil // the last pages may be there
@@ -94,12 +95,12 @@ func checkHeader(path string) error {
 		page = 64 << 10
 	}
 	if current := [4]byte(header[24:]) == [4]byte(header[92:]); current && info.Size() < page*pages {
-		return fmt.Errorf("%w: the file has %d bytes, and %d pages of %d bytes by its header", ErrDamaged, info.Size(), pages, page)
+		return fmt.Errorf("%w: the file has only %d bytes, but its header states %d pages of %d bytes", ErrDamaged, info.Size(), pages, page)
 	}
 	return nil
 }
 
-// Repair copies the readable rows of a damaged SQLite file into a new file and keeps the damaged one as FILE.damaged.
+// Repair copies the readable rows of a damaged SQLite file into a new file. It keeps the damaged file as FILE.damaged.
 // The new file has another identity (Identity), because rows are missing. Repair returns the losses, and changes no
 // undamaged file.
 func Repair(ctx context.Context, dsn, component string, schema []string, rows string) (losses []string, err error) {
@@ -157,8 +158,8 @@ func copyReadableRows(ctx context.Context, from, to, component string, schema []
 	})
 }
 
-// copyRows copies a table's readable rows forwards from its start to the damage, and backwards from its end to the
-// damage. It returns the fault at which it stopped, or nil if it copied all rows.
+// copyRows copies a damaged table from its first row on, and from its last row back. It returns the fault at which it
+// stopped, or nil if it copied all rows.
 func copyRows(ctx context.Context, source *sql.DB, target *DB, table string) error {
 	key, err := List(ctx, target, "the key", ScanColumn[string], `SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk`, table)
 	if err != nil {
@@ -178,10 +179,11 @@ func copyRows(ctx context.Context, source *sql.DB, target *DB, table string) err
 	return fault
 }
 
-// shownValues is how many values of a lost row a loss names: kind, namespace and name of intent's.
+// shownValues is the number of values in the report of a lost row.
 const shownValues = 3
 
-// copyInOrder copies the rows of a table in the given order until one cannot be read; fault is the error of that row.
+// copyInOrder copies rows of a damaged table in one order, until a row cannot be read. The argument order is the order
+// of the rows, and fault is the error of that row.
 func copyInOrder(ctx context.Context, source *sql.DB, target *DB, table, order string) (fault error) {
 	rows, err := source.QueryContext(ctx, `SELECT * FROM `+table+` NOT INDEXED ORDER BY `+order)
 	if err != nil {
@@ -208,7 +210,7 @@ func copyInOrder(ctx context.Context, source *sql.DB, target *DB, table, order s
 				return nil // keep the rows before it
 			}
 			if _, err := insert.ExecContext(ctx, values...); err != nil { // damaged content: the next row may be sound
-				fault = errors.Join(fault, fmt.Errorf("row %v: %w", values[:min(shownValues, len(values))], err))
+				fault = errors.Join(fault, fmt.Errorf("insert the row that begins with %v: %w", values[:min(shownValues, len(values))], err))
 			}
 		}
 		fault = errors.Join(fault, rows.Err())

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testSchema has the row with the identity, a table of rows and a clustered one.
+// testSchema creates a row with the identity, a table of rows and a clustered table.
 var testSchema = []string{`
 	CREATE TABLE history_life (one BIGINT PRIMARY KEY, identity BIGINT NOT NULL);
 	CREATE TABLE rows (id {id}, word {text} NOT NULL);
@@ -84,8 +84,8 @@ func TestRepairKeepsReadableRows(t *testing.T) {
 	}
 }
 
-// TestImpossibleFormatIsDamage writes an unknown format into a file's header and expects Check and Open to report
-// damage, and Repair to keep the rows.
+// TestImpossibleFormatIsDamage writes an impossible format number into a file's header, and expects Check and Open to
+// report damage. Repair keeps the rows.
 func TestImpossibleFormatIsDamage(t *testing.T) {
 	path, _ := makeTestFile(t)
 	content := testenv.Value(os.ReadFile(path))(t)
@@ -109,8 +109,8 @@ func TestImpossibleFormatIsDamage(t *testing.T) {
 	}
 }
 
-// TestUncleanEndIsVerified damages pages of a database whose process was killed and expects Open to report them, with
-// the repair command.
+// TestUncleanEndIsVerified damages the database of a killed process, and expects an error from Open. The error has the
+// repair command.
 func TestUncleanEndIsVerified(t *testing.T) {
 	path, _ := makeTestFile(t)
 	db := testenv.Value(Open(t.Context(), path, "history"))(t)
@@ -135,8 +135,8 @@ func TestUncleanEndIsVerified(t *testing.T) {
 	}
 }
 
-// TestLostPagesAreDamage cuts the last page of a database that was closed: SQLite would read all pages before it. Check and Open
-// find the damage.
+// TestLostPagesAreDamage cuts the last page of a closed database, and expects an error about damage. SQLite would read
+// all pages before it. Check and Open find the damage.
 func TestLostPagesAreDamage(t *testing.T) {
 	path, _ := makeTestFile(t)
 	info := testenv.Value(os.Stat(path))(t)

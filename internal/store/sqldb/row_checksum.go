@@ -11,8 +11,9 @@ import (
 	"modernc.org/sqlite"
 )
 
-// RowSum returns the checksum of the values in a row: int64, string, []byte or nil. Tables keep it in a column sum with
-// CHECK (sum = row_sum(…)), so that SQLite's own checks find rows that the disk has changed.
+// RowSum computes a checksum over the values of a row, which the row itself stores. A value is int64, string, []byte
+// or nil. Tables keep it in a column sum with CHECK (sum = row_sum(…)), so that SQLite's own checks find rows that the
+// disk has changed.
 func RowSum[V any](values ...V) int64 {
 	sum, number := xxhash.New(), [8]byte{}
 	for _, value := range values {

@@ -2,7 +2,7 @@ package sqldb
 
 import "testing"
 
-// TestRowSumStaysTheSame compares row checksums with those stored by earlier builds of Muster, because a changed sum
+// TestRowSumStaysTheSame compares row checksums with the checksums of earlier builds of Muster. A changed checksum
 // would make rows look damaged.
 func TestRowSumStaysTheSame(t *testing.T) {
 	for _, c := range []struct {

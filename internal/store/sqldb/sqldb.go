@@ -26,7 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Dialect is the SQL dialect of a DB: SQLite or PostgreSQL.
+// Dialect is the SQL dialect of a DB, which is SQLite or PostgreSQL.
 type Dialect uint8
 
 const (
@@ -45,8 +45,8 @@ type DB struct {
 	writeFailed atomic.Bool // the trouble is of a write
 }
 
-// Open opens the PostgreSQL database or SQLite file at dsn; it creates a missing file (0600), and verifies an intent
-// file always, others after an unclean end. component names the content (intent, history): one database may hold
+// Open opens the PostgreSQL database or SQLite file at dsn. It creates a missing file (0600). It verifies an intent
+// file always, other files after an unclean end. component names the content (intent, history): one database may hold
 // several, each with one writing server.
 func Open(ctx context.Context, dsn, component string) (*DB, error) {
 	if strings.HasPrefix(dsn, "postgres://") || strings.HasPrefix(dsn, "postgresql://") {
@@ -124,7 +124,7 @@ func (db *DB) Rebind(query string) string {
 	return b.String()
 }
 
-// FileSize returns the size of a SQLite file in bytes, and how many of these bytes are in pages that are in use.
+// FileSize returns the size of a SQLite file in bytes, and the bytes of its used pages.
 func (db *DB) FileSize(ctx context.Context) (file, used int64, err error) {
 	err = db.QueryRow(ctx, `SELECT page_count * page_size, (page_count - freelist_count) * page_size
 		FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()`).Scan(&file, &used)
@@ -134,7 +134,7 @@ func (db *DB) FileSize(ctx context.Context) (file, used int64, err error) {
 	return file, used, nil
 }
 
-// Time limits for callers without one: a hanging database must not block them for ever.
+// Time limits for callers without one, so that a hanging database does not block callers for ever.
 const (
 	readWithin  = time.Minute
 	writeWithin = 2 * time.Minute
@@ -177,20 +177,20 @@ func (db *DB) Query(ctx context.Context, query string, args ...any) (*Rows, erro
 	return &Rows{rows, db, cancel}, nil
 }
 
-// Row is the result of a query of one row. The caller scans it.
+// Row is the result of a query that returns one row. The caller scans it.
 type Row struct {
 	row    *sql.Row
 	db     *DB
 	cancel context.CancelFunc
 }
 
-// Scan copies the columns of the row into variables; the error is sql.ErrNoRows if the query found no row.
+// Scan copies the columns of the row into variables. The error is sql.ErrNoRows if the query found no row.
 func (r *Row) Scan(dest ...any) error {
 	defer r.cancel()
 	return r.db.recordTrouble(r.row.Scan(dest...), false)
 }
 
-// QueryRow reads one row outside of transactions.
+// QueryRow runs a query that returns one row, outside of transactions.
 func (db *DB) QueryRow(ctx context.Context, query string, args ...any) *Row {
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	return &Row{db.reader.QueryRowContext(ctx, db.Rebind(query), args...), db, cancel}
@@ -232,7 +232,7 @@ func (db *DB) Prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-// Write runs fn in one transaction: all its changes are durable, or none. Only this process writes, on one connection,
+// Write runs fn in one transaction. All its changes are durable, or none. Only this process writes, on one connection,
 // so one transaction runs at a time.
 func (db *DB) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, writeWithin)
@@ -240,7 +240,7 @@ func (db *DB) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	return db.recordTrouble(db.write(ctx, fn), true)
 }
 
-// write does the work of Write without its time limit: it runs fn in one transaction.
+// write runs fn in one transaction without a time limit, unlike the method Write.
 func (db *DB) write(ctx context.Context, fn func(tx *Tx) error) error {
 	tx, err := db.writer.BeginTx(ctx, nil)
 	if err != nil {
@@ -255,7 +255,7 @@ func (db *DB) write(ctx context.Context, fn func(tx *Tx) error) error {
 	return nil
 }
 
-// rollback rolls back a transaction; an ended transaction is no error.
+// rollback rolls back a transaction. An ended transaction is no error.
 func rollback(tx *sql.Tx) error {
 	if err := tx.Rollback(); err != nil && !errors.Is(err, sql.ErrTxDone) {
 		return fmt.Errorf("roll back the transaction: %w", err)
@@ -263,10 +263,10 @@ func rollback(tx *sql.Tx) error {
 	return nil
 }
 
-// Migrate upgrades the store's schema to version len(steps), each step in a transaction of its own. Steps are only
-// ever appended. Statements end with ; and use {blob}, {serial}, {id} (a key that the program assigns), {text}
-// (compared byte by byte), at the beginning of a line for SQLite alone {sqlite}, and, at the end of a table stored in
-// key order, {clustered}, where the engines differ.
+// Migrate brings the database schema of a store to the newest version, by the missing upgrade steps. Each step is a
+// transaction. Steps are only ever appended. Statements end with ; and use {blob}, {serial}, {id} (a key that the
+// program assigns), {text} (compared byte by byte), at the beginning of a line for SQLite alone {sqlite}, and, at the
+// end of a table stored in key order, {clustered}, where the engines differ.
 func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	if err := db.migrate(ctx, steps); err != nil {
 		return fmt.Errorf("upgrade the schema of %s in database %s: %w", db.component, db.name, db.recordTrouble(err, false))
@@ -274,7 +274,7 @@ func (db *DB) Migrate(ctx context.Context, steps []string) error {
 	return nil
 }
 
-// migrate does the work of Migrate: it runs the missing schema steps one by one. It has no time limit, because an
+// migrate runs the schema upgrade steps that a database lacks, each in a transaction. It has no time limit, because an
 // index over a large table may take long.
 func (db *DB) migrate(ctx context.Context, steps []string) error {
 	err := db.write(ctx, func(tx *Tx) error {
@@ -324,9 +324,9 @@ func (db *DB) migrate(ctx context.Context, steps []string) error {
 	}
 }
 
-// Identity returns the random number that identifies a database, and creates the number if the database has none. A
-// copy of the database keeps the number; a new database gets another. The statements of rows, with ; between them,
-// write that row where it is missing.
+// Identity returns the random number that identifies a database. A database without a number gets one. A copy of the
+// database keeps the number; a new database gets another. The statements of rows, with ; between them, write that row
+// where it is missing.
 func Identity(ctx context.Context, db *DB, table, rows string) (uint64, error) {
 	err := db.Write(ctx, func(tx *Tx) error {
 		for statement := range strings.SplitSeq(rows, ";") {
@@ -344,7 +344,7 @@ func Identity(ctx context.Context, db *DB, table, rows string) (uint64, error) {
 	return uint64(identity), err
 }
 
-// translate replaces placeholders in a schema step, such as {text}, by the words of the database's SQL dialect.
+// translate replaces placeholders in a schema step, such as {text}, by words of the SQL dialect.
 func (db *DB) translate(step string) string {
 	if db.Dialect == PostgreSQL {
 		return strings.NewReplacer("{blob}", "BYTEA", "{serial}", "BIGSERIAL PRIMARY KEY", "{sqlite}", "--", "{id}", "BIGINT PRIMARY KEY", "{text}", `TEXT COLLATE "C"`, "{clustered}", "").Replace(step)

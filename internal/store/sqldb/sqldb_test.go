@@ -82,7 +82,8 @@ func TestPostgreSQL(t *testing.T) {
 	t.Run("PostgreSQL restarts", func(t *testing.T) { testWritesAfterRestart(t, server) })
 }
 
-// TestSlowFileHasAHintOfItsOwn expects that a timeout of an SQLite file names the disk, not PostgreSQL.
+// TestSlowFileHasAHintOfItsOwn simulates a timeout on a SQLite file, and expects a hint about its disk, not
+// PostgreSQL.
 func TestSlowFileHasAHintOfItsOwn(t *testing.T) {
 	db := &DB{Dialect: SQLite, component: "intent", name: "/data/intent.db"}
 	if hint, ok := db.unavailableHint(context.DeadlineExceeded); !ok || !strings.Contains(hint, "disk of /data/intent.db") || strings.Contains(hint, "pg_isready") {
@@ -154,8 +155,8 @@ func TestOldVersions(t *testing.T) {
 	}
 }
 
-// testSecondServerIsRefused checks that a second server cannot use the database until the first one releases its
-// lock. Another component, or another schema, has a lock of its own.
+// testSecondServerIsRefused opens a database twice, and expects the second server to be refused until the first
+// closes. Another component, or another schema, has a lock of its own.
 func testSecondServerIsRefused(t *testing.T, server *pgtest.Server) {
 	dsn := server.Database(t)
 	first := mustOpen(t, dsn, "history")
@@ -169,8 +170,8 @@ func testSecondServerIsRefused(t *testing.T, server *pgtest.Server) {
 	mustOpen(t, dsn, "history").Close()
 }
 
-// testWritesAfterRestart restarts PostgreSQL: queries during the stop must fail with the reason, and writes and the
-// lock must work afterwards.
+// testWritesAfterRestart restarts PostgreSQL, and expects writes and the lock to work afterwards. Queries during the
+// stop fail with the reason.
 func testWritesAfterRestart(t *testing.T, server *pgtest.Server) {
 	dsn := server.Database(t)
 	db := mustOpen(t, dsn, "history")
@@ -210,8 +211,8 @@ func testWritesAfterRestart(t *testing.T, server *pgtest.Server) {
 	}
 }
 
-// testLostConnection checks that a server whose database connection broke unnoticed gets its lock back from that
-// connection.
+// testLostConnection breaks a server's database connection, and expects the server to get its lock back. The break is
+// unnoticed, and the old connection has the lock.
 func testLostConnection(t *testing.T, server *pgtest.Server) {
 	db := mustOpen(t, server.Database(t), "history")
 	hold, err := db.writer.Conn(t.Context()) // the old connection, still alive on the server
@@ -228,7 +229,7 @@ func testLostConnection(t *testing.T, server *pgtest.Server) {
 	}
 }
 
-// mustOpen opens a database for a store and closes it at the end of the test.
+// mustOpen opens a database for a store, and closes the database at the end of the test.
 func mustOpen(t *testing.T, dsn, component string) *DB {
 	t.Helper()
 	db, err := Open(t.Context(), dsn, component)
@@ -237,8 +238,8 @@ func mustOpen(t *testing.T, dsn, component string) *DB {
 	return db
 }
 
-// TestReadsDoNotEndTroubleOfWrites checks that after a failed write Trouble returns the error until a write succeeds,
-// because a locked database still answers reads. The trouble of a read ends with the next success.
+// TestReadsDoNotEndTroubleOfWrites fails a write, and expects the reported trouble to last until a write succeeds. A
+// locked database still answers reads. The trouble of a read ends with the next success.
 func TestReadsDoNotEndTroubleOfWrites(t *testing.T) {
 	db := &DB{component: "history", name: "history.db"}
 	for _, c := range []struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// logLine returns a random line in the style of sshd, of a web server, of a kernel or of a Java program, 117
-// bytes on average.
+// logLine returns a random log line, 117 bytes long on average. Its style is that of sshd, of a web server, of a
+// kernel or of a Java program.
 func logLine(r *rand.Rand, n int) string {
 	at := time.Unix(1_790_000_000+int64(n/20), int64(r.IntN(1e9))).UTC()
 	ip := fmt.Sprintf("10.%d.%d.%d", r.IntN(4), r.IntN(256), r.IntN(256))
@@ -31,15 +31,16 @@ func logLine(r *rand.Rand, n int) string {
 	return fmt.Sprintf("%s INFO  [http-nio-8080-exec-%d] c.e.shop.OrderService - order %08x of customer %d stored in %d ms", at.Format("2006-01-02 15:04:05.000"), r.IntN(16), r.Uint32(), r.IntN(1e5), r.IntN(300))
 }
 
-// cpuTime returns the processor time of this process.
+// cpuTime returns the processor time of the benchmark's process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkStore measures the writing of 10,000,000 lines (1,000,000 with -short) of 400 nodes in commits of 200 lines, and searches
-// in them. It reports bytes on disk and processor time per line, and times of searches.
+// BenchmarkStore measures writing 10,000,000 log lines, and searches in the lines. With -short it is 1,000,000 lines.
+// They are of 400 nodes, in commits of 200 lines. It reports bytes on disk and processor time per line, and times of
+// searches.
 func BenchmarkStore(b *testing.B) {
 	lines := 10_000_000
 	if testing.Short() {

@@ -21,16 +21,16 @@ type Row struct {
 	Text string
 }
 
-// stream identifies the item whose values are rows: node, Template and key.
+// stream is a series of text values, given by node, Template and item key.
 type stream struct {
 	node model.NodeID
 	unit model.UnitID
 	key  string
 }
 
-// rowEncoder encodes the rows of a block in two parts, so that each compresses well: heads (stream, time, length) and texts. A head
-// names its stream by the number of the first row of the block that has it (from 1), or by 0 and its parts; the time is the
-// difference to the row before.
+// rowEncoder encodes the rows of a block, with the short row heads apart from the texts. Each part compresses well. A
+// head has stream, time and length. A head names its stream by the number of the first row of the block that has it
+// (from 1), or by 0 and its parts; the time is the difference to the row before.
 type rowEncoder struct {
 	heads, texts    []byte
 	streams         map[stream]int
@@ -39,7 +39,7 @@ type rowEncoder struct {
 	rows            int
 }
 
-// append encodes one row and appends it to the block.
+// append encodes one row into the block.
 func (e *rowEncoder) append(r *Row) {
 	of := stream{r.Node, r.Unit, r.Key}
 	if number, known := e.streams[of]; known {
@@ -69,7 +69,7 @@ func (e *rowEncoder) append(r *Row) {
 // size returns the size of the encoded rows in bytes.
 func (e *rowEncoder) size() int { return len(e.heads) + len(e.texts) }
 
-// body appends the encoded rows to dst: the length of the heads, the heads, the texts.
+// body appends all encoded rows of the block to dst. They are the length of the heads, the heads, and the texts.
 func (e *rowEncoder) body(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(e.heads)))
 	return append(append(dst, e.heads...), e.texts...)
@@ -97,7 +97,7 @@ func newRowDecoder(body []byte) (*rowDecoder, error) {
 	return &rowDecoder{heads: body[:n], texts: body[n:]}, nil
 }
 
-// next decodes the next row; it returns false at the end, or where the block is damaged.
+// next decodes the next row. It returns false at the end, or where the block is damaged.
 func (d *rowDecoder) next() bool {
 	if len(d.heads) == 0 || d.failed {
 		return false
@@ -136,7 +136,7 @@ func (d *rowDecoder) next() bool {
 	return true
 }
 
-// err returns errBlock if the block is damaged. Call it after next has returned false.
+// err returns the error errBlock if the decoder found the block damaged. Call it after next has returned false.
 func (d *rowDecoder) err() error {
 	if d.failed || d.offset+len(d.row.Text) != len(d.texts) {
 		return errBlock
@@ -164,7 +164,7 @@ type compression struct {
 	reader *zstd.Decoder
 }
 
-// maxBody bounds a body in memory: a block has all rows of its last commit.
+// maxBody limits the size of a body in memory. A block has all rows of its last commit.
 const maxBody = 64 << 20
 
 // newCompression returns a compressor and decompressor for the bodies of blocks.
@@ -178,7 +178,7 @@ func newCompression() (c compression, err error) {
 // seal compresses a body for the database.
 func (c *compression) seal(body []byte) []byte { return c.writer.EncodeAll(body, []byte{formZstd}) }
 
-// open decompresses the body of a stored block, into the memory of dst if dst is large enough.
+// open decompresses the body of a stored block. It uses the memory of dst if dst is large enough.
 func (c *compression) open(stored, dst []byte) ([]byte, error) {
 	if len(stored) == 0 || stored[0] != formZstd {
 		return nil, errBlock

@@ -16,12 +16,11 @@ const (
 	probes      = 6
 )
 
-// wordClass maps each byte that belongs to words to its lower case, and each byte that separates
-// words to zero.
+// wordClass is a table with the lower case of each byte in words, and zero for separators.
 type wordClass [256]byte
 
-// newWordClass returns the table of the bytes that belong to words: ASCII letters, digits,
-// underscores, and all bytes beyond ASCII.
+// newWordClass returns a table that says, for each byte, whether words may contain the byte. They are ASCII letters,
+// digits, underscores, and all bytes beyond ASCII.
 func newWordClass() *wordClass {
 	t := &wordClass{}
 	for c := range t {
@@ -41,7 +40,7 @@ const (
 	hashPrime = 1099511628211
 )
 
-// mix spreads the bits of an FNV hash evenly, for use in a Bloom filter.
+// mix makes each bit of an FNV hash depend on all others, for use in a Bloom filter.
 func mix(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
@@ -66,8 +65,8 @@ func (t *wordClass) appendWordHashes(dst []uint64, text []byte) []uint64 {
 	return dst
 }
 
-// streamHash returns the hash of an item key on a node, equal for all Templates. It begins with another seed than the hash
-// of a word.
+// streamHash returns the Bloom filter's hash for an item of a node. It begins with another seed than the hash of a
+// word.
 func streamHash(node model.NodeID, key string) uint64 {
 	h := uint64(hashSeed ^ 1)
 	for _, b := range binary.LittleEndian.AppendUint32(nil, uint32(node)) {
@@ -79,11 +78,11 @@ func streamHash(node model.NodeID, key string) uint64 {
 	return mix(h)
 }
 
-// nodeHash returns the hash that stands for all items of a node.
+// nodeHash returns the Bloom filter's hash for a node as a whole.
 func nodeHash(node model.NodeID) uint64 { return streamHash(node, "") }
 
-// buildFilter returns the Bloom filter of the rows in an encoder: of their words, items and nodes.
-// It uses the memory of hashes.
+// buildFilter builds the Bloom filter of a block from the words, items and nodes in its rows. It uses the memory of
+// hashes.
 func (t *wordClass) buildFilter(e *rowEncoder, hashes *[]uint64) []byte {
 	list := (*hashes)[:0]
 	d := rowDecoder{heads: e.heads, texts: e.texts}
@@ -107,10 +106,10 @@ func (t *wordClass) buildFilter(e *rowEncoder, hashes *[]uint64) []byte {
 	return filter
 }
 
-// probe returns the index of the bit that a Bloom filter with this many bits tests for a hash in its i-th probe.
+// probe returns the position of the i-th bit for a hash in a Bloom filter. The filter has bits bits.
 func probe(h, i, bits uint64) uint64 { return (h + i*(h>>32|1)) % bits }
 
-// mayContain reports whether a Bloom filter contains all hashes; it may return true by mistake (a false positive), but
+// mayContain reports whether a Bloom filter contains all hashes. It may return true by mistake (a false positive), but
 // never false by mistake.
 func mayContain(filter []byte, hashes []uint64) bool {
 	bits := uint64(len(filter)) * 8

@@ -42,8 +42,8 @@ func (c *counts) register(r prometheus.Registerer) {
 // openFor is how long a block of a quiet partition stays open.
 const openFor = 24 * time.Hour
 
-// Clean completes blocks that are open for long and removes rows whose retention has ended, by whole blocks. Above the budget it removes the
-// oldest blocks of those partitions that have the most bytes.
+// Clean ends blocks that have been open too long, and deletes expired blocks. Above the budget it removes the oldest
+// blocks of those partitions that have the most bytes.
 func (s *Store) Clean(ctx context.Context, now time.Time) error {
 	for id := range s.partitions {
 		p := &s.partitions[id]
@@ -63,8 +63,7 @@ func (s *Store) Clean(ctx context.Context, now time.Time) error {
 	return s.makeRoom(ctx)
 }
 
-// remove deletes the blocks that a WHERE clause selects, and adds the number of their rows to a
-// counter.
+// remove deletes the blocks of a WHERE clause, and adds the number of their rows to a counter.
 func (s *Store) remove(ctx context.Context, count *atomic.Uint64, where string, args ...any) error {
 	lines := int64(0)
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -75,20 +74,20 @@ func (s *Store) remove(ctx context.Context, count *atomic.Uint64, where string, 
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("remove old texts of items: %w", err)
+		return fmt.Errorf("remove old text values of items: %w", err)
 	}
 	count.Add(uint64(lines))
 	return nil
 }
 
-// usedBytes is a row of a query: a partition and the total size of its stored blocks.
+// usedBytes says how many bytes the stored blocks of a partition use.
 type usedBytes struct {
 	id    model.Partition
 	bytes int64
 }
 
-// makeRoom deletes the oldest blocks of the largest partitions until 1/16 of the budget is free, if all
-// blocks together exceed the budget.
+// makeRoom deletes the oldest blocks of the largest partitions if all blocks exceed the size limit. It stops when 1/16
+// of the budget is free.
 func (s *Store) makeRoom(ctx context.Context) error {
 	list, err := sqldb.List(ctx, s.db, "sizes of texts", func(scan sqldb.Scan) (u usedBytes, err error) {
 		err = scan(&u.id, &u.bytes)
@@ -118,8 +117,8 @@ func (s *Store) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// budget returns the maximum size of all blocks together, in bytes, or a negative number if nothing limits their size. The disk
-// keeps its reserve: free pages of the file are used again, so the store stops to grow.
+// budget returns how many bytes all blocks may use together. A negative number means no limit. The disk keeps its
+// reserve: free pages of the file are used again, so the store stops to grow.
 func (s *Store) budget(used int64) (int64, error) {
 	budget := int64(-1)
 	if s.opts.Budget > 0 {
@@ -138,8 +137,8 @@ func (s *Store) budget(used int64) (int64, error) {
 	return budget, nil
 }
 
-// fairShare returns the size limit per partition, in bytes, with which all partitions together use
-// at most total bytes; a partition below the limit keeps all its blocks.
+// fairShare returns how many bytes each partition may keep, so that all keep at most total bytes. All partitions
+// together then use at most total bytes. A partition below the limit keeps all its blocks.
 func fairShare(list []usedBytes, total int64) int64 {
 	sizes := make([]int64, len(list))
 	for i, u := range list {
@@ -156,7 +155,7 @@ func fairShare(list []usedBytes, total int64) int64 {
 	return total
 }
 
-// removeOldest deletes the oldest blocks of a partition until at least this many bytes are free.
+// removeOldest deletes the oldest blocks of a partition until enough bytes are free.
 func (s *Store) removeOldest(ctx context.Context, id model.Partition, bytes int64) error {
 	low, high := int64(id)<<idShift, (int64(id)+1)<<idShift-1
 	list, err := sqldb.List(ctx, s.db, "blocks of texts", func(scan sqldb.Scan) (b block, err error) {

@@ -26,7 +26,7 @@ var schema = []string{`
 	CREATE TABLE text_life (one BIGINT PRIMARY KEY, identity BIGINT NOT NULL);
 `}
 
-// singleRow writes the row of text_life.
+// singleRow writes the one row of the table text_life.
 const singleRow = `INSERT INTO text_life (one, identity) VALUES (1, 0) ON CONFLICT DO NOTHING`
 
 const (
@@ -38,7 +38,7 @@ const (
 	cleanEvery = time.Minute
 )
 
-// Options configures a Store.
+// Options has the settings of a Store, such as how long rows are kept.
 type Options struct {
 	Retention time.Duration         // rows are kept so long; zero: for ever
 	Budget    int64                 // bytes of all blocks; zero: no bound
@@ -82,8 +82,8 @@ type partitionRows struct {
 	written journal.Position // of the last row in the database
 }
 
-// block is a list of rows that are compressed and stored together: a complete block, or a copy of
-// the open one, to which rows are still added.
+// block is a list of rows that are compressed and stored together. It is a complete block, or a copy of the open
+// block, to which rows are still added.
 type block struct {
 	id    int64
 	rows  rowEncoder
@@ -93,7 +93,8 @@ type block struct {
 	store []byte           // its stored body
 }
 
-// partitionEnd is a row of text_partitions: the last block of a partition, and the position of its last row.
+// partitionEnd says up to which block and journal position the rows of a partition are stored. It is a row of the
+// table text_partitions.
 type partitionEnd struct {
 	id    model.Partition
 	block int64
@@ -115,13 +116,13 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Repair copies the readable rows of a damaged store into a new file, and returns the losses as sentences.
+// Repair copies the readable rows of a damaged store into a new file. It returns the losses as sentences.
 func Repair(ctx context.Context, path string) (losses []string, err error) {
 	return sqldb.Repair(ctx, path, "text", schema, singleRow)
 }
 
-// load prepares the SQL statements, and reads the number of the last block and the position of the
-// last row of each partition.
+// load prepares the SQL statements, and reads where each partition's stored rows end. The block is given by its
+// number.
 func (s *Store) load(ctx context.Context) (err error) {
 	if err = s.db.Migrate(ctx, schema); err != nil {
 		return err
@@ -165,8 +166,7 @@ func (s *Store) load(ctx context.Context) (err error) {
 	return err
 }
 
-// Position returns the journal position of the last commit with rows in a partition, or zero if no
-// commit had any.
+// Position returns up to which journal position a partition has rows, or zero for none.
 func (s *Store) Position(id model.Partition) journal.Position {
 	p := &s.partitions[id]
 	p.mu.Lock()
@@ -174,8 +174,7 @@ func (s *Store) Position(id model.Partition) journal.Position {
 	return p.last
 }
 
-// Append adds all rows that a commit has for a partition. It keeps neither the rows nor their
-// texts.
+// Append adds the rows from one journal commit to a partition. It keeps neither the rows nor their texts.
 func (s *Store) Append(id model.Partition, at journal.Position, rows []Row) {
 	p := &s.partitions[id]
 	p.mu.Lock()
@@ -190,8 +189,8 @@ func (s *Store) Append(id model.Partition, at journal.Position, rows []Row) {
 	}
 }
 
-// completeBlock closes the open block of a partition, so that it is written to the database, and
-// begins the next one. The caller holds its mutex.
+// completeBlock ends the open block of a partition for the database, and begins a new block. The caller holds its
+// mutex.
 func (s *Store) completeBlock(p *partitionRows) {
 	b := p.openBlock()
 	p.full = append(p.full, b)
@@ -200,7 +199,7 @@ func (s *Store) completeBlock(p *partitionRows) {
 	pause.Wake(s.wake)
 }
 
-// openBlock returns a copy of the open block; rows that are appended later do not change the copy. The
+// openBlock returns a copy of the block that takes new rows. Rows that are appended later do not change the copy. The
 // caller holds the mutex.
 func (p *partitionRows) openBlock() *block {
 	rows := p.open
@@ -208,8 +207,8 @@ func (p *partitionRows) openBlock() *block {
 	return &block{id: p.id, rows: rows, last: p.last}
 }
 
-// addPending adds to pending, the number of bytes in complete blocks that wait for the database,
-// and wakes AwaitCapacity.
+// addPending adds to the number of bytes that wait for the database, and wakes AwaitCapacity. Waiting bytes are in
+// complete blocks that are not in the database yet.
 func (s *Store) addPending(bytes int) {
 	s.capacity.Lock()
 	defer s.capacity.Unlock()
@@ -226,8 +225,8 @@ func (s *Store) AwaitCapacity() {
 	}
 }
 
-// unwritten returns the complete blocks of a partition that are not in the database and, if open is true, a copy of its
-// open block.
+// unwritten returns the complete blocks of a partition that are not in the database. If open is true, it adds a copy
+// of the open block.
 func (p *partitionRows) unwritten(open bool) []*block {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,7 +244,7 @@ func (s *Store) Flush(ctx context.Context, id model.Partition) error {
 	return s.write(ctx, [][]*block{s.partitions[id].unwritten(true)})
 }
 
-// write writes lists of blocks, one list per partition, in one transaction. The caller holds writing.
+// write writes blocks of several partitions to the database in one transaction. The caller holds writing.
 func (s *Store) write(ctx context.Context, lists [][]*block) error {
 	var rows []block
 	var ends []partitionEnd
@@ -270,7 +269,7 @@ func (s *Store) write(ctx context.Context, lists [][]*block) error {
 		return errors.Join(s.insert.Insert(ctx, tx, rows), s.ends.Insert(ctx, tx, ends))
 	})
 	if err != nil {
-		return fmt.Errorf("write the texts of items: %w", err)
+		return fmt.Errorf("write the text values of items: %w", err)
 	}
 	for _, blocks := range lists {
 		if len(blocks) > 0 {
@@ -280,7 +279,7 @@ func (s *Store) write(ctx context.Context, lists [][]*block) error {
 	return nil
 }
 
-// noteWritten removes blocks of a partition from memory, because they are in the database.
+// noteWritten removes written blocks of a partition from memory.
 func (s *Store) noteWritten(p *partitionRows, blocks []*block) {
 	bytes := 0
 	p.mu.Lock()
@@ -295,7 +294,7 @@ func (s *Store) noteWritten(p *partitionRows, blocks []*block) {
 	s.addPending(-bytes)
 }
 
-// writeCompleteBlocks writes the complete blocks of all partitions to the database; the blocks that still take rows
+// writeCompleteBlocks writes the complete blocks of all partitions to the database. The blocks that still take rows
 // stay in memory.
 func (s *Store) writeCompleteBlocks(ctx context.Context) error {
 	s.writing.Lock()
@@ -307,8 +306,7 @@ func (s *Store) writeCompleteBlocks(ctx context.Context) error {
 	return s.write(ctx, lists)
 }
 
-// Run writes complete blocks to the database and removes old ones, until ctx ends. From then on no
-// applier waits.
+// Run writes complete blocks to the database and removes old blocks, until ctx ends. From then on no applier waits.
 func (s *Store) Run(ctx context.Context) {
 	defer s.stopWaiting()
 	clean := time.NewTicker(cleanEvery)
@@ -332,10 +330,10 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Trouble returns the reason why the store cannot write, or nil if it can.
+// Trouble returns the reason why the store cannot write, or nil without a problem.
 func (s *Store) Trouble() error { return s.db.Trouble() }
 
-// stopWaiting ends all calls of AwaitCapacity: rows that are not written come again from the journal
+// stopWaiting makes all waiting calls of AwaitCapacity return. Rows that are not written come again from the journal
 // after a restart.
 func (s *Store) stopWaiting() {
 	s.capacity.Lock()

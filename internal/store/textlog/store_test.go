@@ -39,8 +39,7 @@ type testCommit map[model.Partition][]Row
 // testPartition returns the partition of a test node.
 func testPartition(node model.NodeID) model.Partition { return model.Partition(node % 3) }
 
-// randomCommit returns a commit with rows of some nodes, whose times mostly grow and sometimes jump
-// back.
+// randomCommit returns a commit with random rows of some nodes. Times mostly grow and sometimes jump back.
 func randomCommit(r *rand.Rand, number int) testCommit {
 	c := testCommit{}
 	for range r.IntN(40) {
@@ -54,8 +53,8 @@ func randomCommit(r *rand.Rand, number int) testCommit {
 	return c
 }
 
-// replay appends the rows of those commits that the store does not have yet, as the metric view
-// does after a start.
+// replay appends the rows of test commits, without commits that the store already has. The metric view does the same
+// after a start.
 func replay(s *Store, commits []testCommit) {
 	for i, c := range commits {
 		for p, rows := range c {
@@ -66,9 +65,9 @@ func replay(s *Store, commits []testCommit) {
 	}
 }
 
-// TestRowsAreKeptOnce appends random commits, restarts the store several times with a part of the rows still in memory, replays the
-// commits, and expects each row once. After the replay all rows are there once, and the result of each query equals that of a full
-// scan.
+// TestRowsAreKeptOnce restarts the store between random commits, and expects each row once after a replay. Some rows
+// are only in memory at a restart. After the replay all rows are there once, and the result of each query equals that
+// of a full scan.
 func TestRowsAreKeptOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	path := filepath.Join(t.TempDir(), "text.db")
@@ -96,7 +95,7 @@ func TestRowsAreKeptOnce(t *testing.T) {
 	}
 }
 
-// compareWithScan compares the results of random queries with the results of a scan of all rows.
+// compareWithScan compares the results of random queries with a scan of all rows.
 func compareWithScan(t *testing.T, s *Store, r *rand.Rand, commits []testCommit) {
 	t.Helper()
 	var all []Row
@@ -151,13 +150,14 @@ func compareWithScan(t *testing.T, s *Store, r *rand.Rand, commits []testCommit)
 	}
 }
 
-// timeOf returns the time with which a formatted row begins.
+// timeOf parses the time at the start of a formatted test row.
 func timeOf(text string) int64 {
 	at, _ := strconv.ParseInt(text[:16], 10, 64)
 	return at
 }
 
-// hasAll reports whether a text has all phrases of a query, by a slow search for comparison with the store's.
+// hasAll reports whether a text has all phrases of a query, by a slow and simple search. The test compares the result
+// with the store's.
 func hasAll(text string, q *Query) bool {
 	lower := func(text string) string {
 		return strings.Map(func(r rune) rune {
@@ -184,8 +184,8 @@ func hasAll(text string, q *Query) bool {
 	return strings.Contains(text, lower(q.Contains))
 }
 
-// TestOldRowsMakeRoom fills the store beyond its size budget, and expects the node with the most rows to lose its oldest ones,
-// the removed rows to be counted, and another node to keep all its rows. Later the retention of all has ended.
+// TestOldRowsMakeRoom fills the store beyond its limit, and expects the largest node to lose its oldest rows alone.
+// The removed rows are counted, and a second node keeps all its rows. Later the retention of all has ended.
 func TestOldRowsMakeRoom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	now := time.Unix(1000, 0)
@@ -220,8 +220,8 @@ func TestOldRowsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestFullDiskStopsGrowth expects the store to remove old blocks while the disk has less free space
-// than its reserve, and to stop removing afterwards.
+// TestFullDiskStopsGrowth fills the disk, and expects old blocks to be removed until space is free again. Space is
+// free when the disk has its reserve.
 func TestFullDiskStopsGrowth(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 4))
 	free := int64(100)
@@ -239,8 +239,8 @@ func TestFullDiskStopsGrowth(t *testing.T) {
 	}
 }
 
-// TestDamagedBlockIsLeftOut damages a stored block, and expects a search to return the rows of all
-// other blocks and to count the damaged one.
+// TestDamagedBlockIsLeftOut damages a stored block, and expects a search to return all other rows. The damaged block
+// is counted.
 func TestDamagedBlockIsLeftOut(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "text.db"), Options{})
 	for n := range 2 {
@@ -258,8 +258,8 @@ func TestDamagedBlockIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestGoldenBlock compares encoded rows and their filter with golden bytes, because existing
-// databases contain this format.
+// TestGoldenBlock compares encoded rows and their filter with golden bytes. Existing databases contain the same
+// format.
 func TestGoldenBlock(t *testing.T) {
 	var e rowEncoder
 	e.append(&Row{Node: 7, Unit: 300, Key: "log[/a]", At: 1000, Text: "one line"})
@@ -276,8 +276,8 @@ func TestGoldenBlock(t *testing.T) {
 	}
 }
 
-// FuzzRows decodes random bytes as a stored block. Rows that decode are encoded to a block that gives the same rows, and its filter
-// has all words.
+// FuzzRows decodes random bytes as a stored block, and expects valid rows to survive encoding and decoding. Rows that
+// decode are encoded to a block that gives the same rows, and its filter has all words.
 func FuzzRows(f *testing.F) {
 	var e rowEncoder
 	e.append(&Row{Node: 7, Unit: 300, Key: "log[/a]", At: 1000, Text: "one line"})

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// Query selects rows by node, item, time and text. Fields that are zero select all.
+// Query says which rows to find, by node, item, time and words. Fields that are zero select all.
 type Query struct {
 	Node      model.NodeID
 	Partition model.Partition // of Node
@@ -25,11 +25,10 @@ type Query struct {
 	Limit     int             // the newest so many rows, of at most maxResult bytes
 }
 
-// maxResult bounds the texts of a result, in bytes.
+// maxResult limits the texts of a result, in bytes.
 const maxResult = 16 << 20
 
-// phrase is a text, in lower case, that every matching row contains; it may have to begin and end at the border of a
-// word.
+// phrase is a text in lower case that every matching row contains.
 type phrase struct {
 	lower      []byte
 	wholeWords bool // it begins and ends where words do
@@ -49,7 +48,7 @@ type matcher struct {
 	lower   []byte     // likewise, for its texts in lower case
 }
 
-// newMatcher returns a matcher for a query, without results yet.
+// newMatcher returns an empty collector of rows for a query.
 func (s *Store) newMatcher(q *Query) *matcher {
 	m := &matcher{Query: *q, words: s.words}
 	if q.Until == 0 {
@@ -85,8 +84,8 @@ func (t *wordClass) lowerCase(dst, text []byte) []byte {
 	return dst
 }
 
-// innerWords returns the hashes of those words of a text that neither begin at its start nor end at its end: every row
-// that contains the text has these as whole words.
+// innerWords returns the hashes of all words in a search text, except words cut at its ends. Every row that contains
+// the text has these as whole words.
 func (t *wordClass) innerWords(text []byte) []uint64 {
 	isEnd := func(r byte) bool { return t[r] == 0 }
 	first, last := slices.IndexFunc(text, isEnd), len(text)
@@ -99,13 +98,13 @@ func (t *wordClass) innerWords(text []byte) []uint64 {
 	return t.appendWordHashes(nil, text[first:last])
 }
 
-// isWhole reports whether the bytes text[from:to] begin and end at the border of a word.
+// isWhole reports whether text[from:to] is neither preceded nor followed by a part of the same word.
 func (t *wordClass) isWhole(text []byte, from, to int) bool {
 	return (from == 0 || t[text[from-1]] == 0 || t[text[from]] == 0) && (to == len(text) || t[text[to]] == 0 || t[text[to-1]] == 0)
 }
 
-// contains reports whether a text in lower case contains a phrase, as whole words if the phrase
-// requires that.
+// contains reports whether a text in lower case contains a phrase. If the phrase requires that, it is found as whole
+// words only.
 func (t *wordClass) contains(text []byte, p *phrase) bool {
 	for from := 0; ; {
 		i := bytes.Index(text[from:], p.lower)
@@ -119,25 +118,25 @@ func (t *wordClass) contains(text []byte, p *phrase) bool {
 	}
 }
 
-// mayHave reports whether a block with rows from this time span may have rows that belong to the result.
+// mayHave reports whether a block with the given first and last time may contain rows of the result.
 func (m *matcher) mayHave(begun, ended int64) bool {
 	return begun <= m.Until && ended >= m.Since && ended >= m.oldest
 }
 
-// accepts reports whether time, node and item of a row match the query; matches compares the text.
+// accepts reports whether time, node and item of a row match the query. The method matches compares the text.
 func (m *matcher) accepts(r *Row) bool {
 	return r.At >= max(m.Since, m.oldest) && r.At <= m.Until && (m.Node == 0 || r.Node == m.Node) && (m.Key == "" || r.Key == m.Key) && (m.Accepts == nil || m.Accepts(r))
 }
 
-// foundRow is a row of the result with its block and its index in the block, by which rows of equal
-// times are ordered.
+// foundRow is a row that a query has found, with its block and its index in the block. The place is the block and the
+// index in the block, which order rows of equal times.
 type foundRow struct {
 	Row
 	block int64
 	index int
 }
 
-// compare orders rows by time, and rows of equal times by block and index.
+// compare orders two found rows by time, then by block and index in the block.
 func (r foundRow) compare(other foundRow) int {
 	return cmp.Or(cmp.Compare(r.At, other.At), cmp.Compare(r.block, other.block), cmp.Compare(r.index, other.index))
 }
@@ -151,7 +150,8 @@ func (m *matcher) add(r foundRow) {
 	}
 }
 
-// trim sorts the collected rows, newest first, and drops those beyond Limit and maxResult.
+// trim sorts the found rows, newest first, and drops rows beyond the limits of the query. They are Limit and
+// maxResult.
 func (m *matcher) trim() {
 	slices.SortFunc(m.rows, func(a, b foundRow) int { return b.compare(a) })
 	kept := 0
@@ -208,7 +208,8 @@ func (m *matcher) matches(text []byte) bool {
 	return true
 }
 
-// Find returns the newest rows that match, in the order of their times. more reports that older ones may match, too.
+// Find returns the newest rows that a query selects, in the order of time. more reports that older ones may match,
+// too.
 func (s *Store) Find(ctx context.Context, q *Query) (rows []Row, more bool, err error) {
 	m := s.newMatcher(q)
 	first, last := model.Partition(0), model.Partition(model.Partitions-1)
@@ -238,7 +239,7 @@ func (s *Store) Find(ctx context.Context, q *Query) (rows []Row, more bool, err 
 	return rows, m.more, nil
 }
 
-// inMemory returns the blocks of a partition that are still in memory, the open one included.
+// inMemory returns all blocks of a partition in memory, also the block that takes new rows.
 func (p *partitionRows) inMemory() []*block {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -249,16 +250,17 @@ func (p *partitionRows) inMemory() []*block {
 	return list
 }
 
-// storedBlock is the id of a block in the database, with the earliest and latest time of its rows.
+// storedBlock is the id of a block in the database, with the times of its rows. They are the earliest and the latest
+// time.
 type storedBlock struct {
 	id, earliest, ended int64
 }
 
-// filtersAtOnce is the number of filters that one statement reads.
+// filtersAtOnce is the number of Bloom filters that one statement reads.
 const filtersAtOnce = 64
 
-// findStored collects the matching rows of the blocks in the database. It reads the newest blocks first, and ends where the others
-// are older than the result.
+// findStored searches the blocks in the database for rows that match a query. It reads the newest blocks first, and
+// ends where the others are older than the result.
 func (s *Store) findStored(ctx context.Context, m *matcher, low, high int64, seen map[int64]bool) error {
 	list, err := sqldb.List(ctx, s.db, "blocks of texts", func(scan sqldb.Scan) (b storedBlock, err error) {
 		err = scan(&b.id, &b.earliest, &b.ended)
@@ -286,13 +288,12 @@ func (s *Store) findStored(ctx context.Context, m *matcher, low, high int64, see
 	return nil
 }
 
-// mayMatch returns the blocks whose time spans allow matching rows.
+// mayMatch returns the blocks of a list whose time range overlaps the query's.
 func (s *Store) mayMatch(m *matcher, list []storedBlock) []storedBlock {
 	return slices.DeleteFunc(list, func(b storedBlock) bool { return !m.mayHave(b.earliest, b.ended) })
 }
 
-// readFilters reads the Bloom filters of blocks and returns the blocks that may contain the words
-// of the query.
+// readFilters drops blocks that cannot contain the words of a query, by the blocks' Bloom filters.
 func (s *Store) readFilters(ctx context.Context, m *matcher, list []storedBlock) ([]storedBlock, error) {
 	if len(m.hashes) == 0 {
 		return list, nil
@@ -316,8 +317,8 @@ func (s *Store) readFilters(ctx context.Context, m *matcher, list []storedBlock)
 	return slices.DeleteFunc(list, func(b storedBlock) bool { return !slices.Contains(passed, b.id) }), nil
 }
 
-// scanStored reads one block from the database and collects its matching rows. A block that cannot be read is
-// counted and left out.
+// scanStored reads one block from the database, and collects the rows that match a query. A block that cannot be read
+// is counted and left out.
 func (s *Store) scanStored(ctx context.Context, m *matcher, b *storedBlock) error {
 	if !m.mayHave(b.earliest, b.ended) {
 		m.more = true

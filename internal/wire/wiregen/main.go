@@ -26,22 +26,23 @@ const (
 	output     = "codec.gen.go"
 )
 
-// byHand names the messages with a codec written by hand: they are on the hot path, compress their
-// content, or have a body that depends on a kind.
+// byHand names the messages with a hand-written codec. They are on the hot path, compress their content, or have a
+// body that depends on a kind.
 var byHand = map[string]bool{
 	"Frame": true, "Batch": true, "Signal": true, "Result": true, "Keepalive": true, "ValueBlock": true,
 	"Assignment": true, "Definition": true,
 	"StartedRecord": true,
 }
 
-// records has the type and the field of Record that hold the fields of a record, all but its node.
+// records names the Go type and the field of Record for the content of each journal record. The node of a record is
+// elsewhere.
 var records = map[string][2]string{
 	"SessionRecord": {"SessionMark", "Session"}, "ForgetRecord": {"ForgetMark", "Forget"}, "ActionRecord": {"Action", "Action"},
 	"IntentRecord": {"IntentMark", "Intent"}, "ServerResultRecord": {"ServerResult", "ServerResult"}, "ProxyResultRecord": {"ProxyResult", "ProxyResult"},
 	"VerdictRecord": {"Verdict", "Verdict"}, "SamplesRecord": {"Samples", "Samples"}, "DiscoveryRecord": {"DiscoveryMark", "Discovery"},
 }
 
-// main writes the file with the generated codec of package wire.
+// main writes the Go file with the generated codec of package wire.
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("wiregen: ")
@@ -54,7 +55,7 @@ func main() {
 	}
 }
 
-// generate returns the source text of the codec.
+// generate returns the generated source text of the codec.
 func generate() ([]byte, error) {
 	structs, err := readStructs("wire", ".", "model", "../model")
 	if err != nil {
@@ -96,14 +97,14 @@ func generate() ([]byte, error) {
 	return text, nil
 }
 
-// goStruct is a Go struct into which a message is decoded.
+// goStruct is a Go struct for the fields of a decoded message.
 type goStruct struct {
 	name   string            // as package wire writes it
 	fields map[string]string // Go type by field, as package wire writes it
 	inner  map[string]string // path, with a dot, to the fields of another struct by its name; empty: embedded
 }
 
-// readStructs returns the structs of several packages by name; the arguments alternate between package name and
+// readStructs returns the structs of several packages by name. The arguments alternate between package name and
 // folder. The first package wins where two have a struct of the same name.
 func readStructs(packages ...string) (map[string]*goStruct, error) {
 	all := map[string]*goStruct{}
@@ -153,7 +154,7 @@ func readStruct(prefix, name string, s *ast.StructType) *goStruct {
 	return r
 }
 
-// typeSource returns a Go type as source text for package wire, with the package name if needed.
+// typeSource returns the source text of a Go type, as package wire writes the type.
 func typeSource(prefix string, e ast.Expr) string {
 	switch t := e.(type) {
 	case *ast.Ident:

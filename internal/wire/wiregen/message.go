@@ -11,19 +11,19 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// Limits of fields that set no option: see the head of muster.proto.
+// Limits of fields without an option. See the head of muster.proto.
 const (
 	maxBytes = 255
 	maxItems = 1024
 )
 
-// generator generates Go code that encodes and decodes the messages of the .proto files, one after the other.
+// generator generates Go code that encodes and decodes the messages of the .proto files.
 type generator struct {
 	bytes.Buffer
 	structs map[string]*goStruct
 }
 
-// line adds one line to the generated Go source.
+// line writes one line of the generated Go code.
 func (g *generator) line(format string, args ...any) { fmt.Fprintf(g, format+"\n", args...) }
 
 // message generates the function that encodes or decodes the fields of one message.
@@ -53,7 +53,7 @@ func (g *generator) message(m protoreflect.MessageDescriptor, inFrame bool) erro
 		}
 	}
 	if inFrame {
-		g.line("\n// Append%s appends the frame %s (%s).", name, name, firstSentence(m))
+		g.line("\n// Append%s appends the message %s as an encoded frame of the agent protocol. %s.", name, name, firstSentence(m))
 		g.line("func Append%s(dst []byte, x *%s) []byte {", name, to.name)
 		g.line("return appendMessage(dst, uint32(Kind%s), x, code%s)\n}", name, name)
 		g.line("\n// Decode decodes the body of the %s frame into x. It reuses lists of x; byte slices alias body.", name)
@@ -65,7 +65,7 @@ func (g *generator) message(m protoreflect.MessageDescriptor, inFrame bool) erro
 	return nil
 }
 
-// field pairs a field of a message in the .proto file with the Go struct field that holds it.
+// field pairs a field of a .proto message with its Go struct field.
 type field struct {
 	protoreflect.FieldDescriptor
 	goName, goType string
@@ -73,7 +73,7 @@ type field struct {
 	others         []string // Go fields of the same oneof
 }
 
-// field finds the Go struct field for a field of a message in the .proto file and returns the pair.
+// field pairs a field of a .proto message with the Go struct field for its value.
 func (g *generator) field(to *goStruct, f protoreflect.FieldDescriptor) (*field, error) {
 	goName, goType := g.find(to, string(f.Name()))
 	if goName == "" {
@@ -91,8 +91,8 @@ func (g *generator) field(to *goStruct, f protoreflect.FieldDescriptor) (*field,
 	return r, nil
 }
 
-// find returns the name and type of the Go struct field for a .proto field, such as Timeout for timeout_ns. Inner
-// structs count.
+// find returns the name and type of the Go struct field that belongs to a .proto field. An example is Timeout for
+// timeout_ns. Inner structs count.
 func (g *generator) find(to *goStruct, name string) (goName, goType string) {
 	for _, unit := range [...]string{"", "_ns", "_unix_ms", "_ms"} {
 		want, ok := strings.CutSuffix(name, unit)
@@ -204,18 +204,18 @@ func (f *field) code() (string, error) {
 	return "", fmt.Errorf("the generator cannot encode a field of kind %s", f.Kind())
 }
 
-// firstSentence returns the first sentence of a message's comment in the .proto file, to be put into brackets.
+// firstSentence returns the first sentence of a message's comment in the .proto file.
 func firstSentence(m protoreflect.MessageDescriptor) string {
 	text := m.ParentFile().SourceLocations().ByDescriptor(m).LeadingComments
 	sentence, _, _ := strings.Cut(strings.Join(strings.Fields(text), " ")+" ", ". ")
-	return lowerFirst(sentence)
+	return sentence
 }
 
 // lowerFirst returns a text with its first letter in lower case.
 func lowerFirst(text string) string { return strings.ToLower(text[:1]) + text[1:] }
 
-// limit returns the value of a numeric option of a .proto field, such as max, or zero if the field does not set the
-// option.
+// limit returns the value of a numeric option of a .proto field, such as max. It returns zero if the field does not
+// set the option.
 func limit(f protoreflect.FieldDescriptor, option protoreflect.Name) (value uint64) {
 	f.Options().ProtoReflect().Range(func(x protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if x.IsExtension() && x.Name() == option {
