@@ -278,10 +278,10 @@ func Run(t testing.TB, env []string, args ...string) Result {
 	return runCommand(t, env, append([]string{Binary()}, args...)...)
 }
 
-// runCommand runs a command for at most a minute. The environment is PATH and env.
+// runCommand runs a command for at most three minutes. The environment is PATH and env.
 func runCommand(t testing.TB, env []string, words ...string) Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	cmd := command(ctx, env, words)
 	var out, errs bytes.Buffer
