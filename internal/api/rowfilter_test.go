@@ -187,7 +187,7 @@ func TestListsFilterByLabelsAndConditions(t *testing.T) {
 		{"/api/v1/problems", "where=row.node+%3D%3D", "column"},
 		{"/api/v1/problems", "where=event.status+%3D%3D+1", "a condition reads row"},
 		{"/api/v1/users", "where=node.name+%3D%3D+%22a%22", "a condition reads row"},
-		{"/api/v1/history", "selector=%3D%3D", "cannot read"},
+		{"/api/v1/history", "selector=%3D%3D", "cannot parse"},
 		{"/api/v1/users", "selector=a%3Db", "selector"},
 	} {
 		if status, _, text := sendRequest(t, r, "GET", test.path+"?"+test.query, r.Token, "", nil); status < 400 || status > 499 || !strings.Contains(text, test.says) {
