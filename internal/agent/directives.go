@@ -101,8 +101,9 @@ func (d *directives) suspendDefinitions() {
 // heldBeforeStart is the age of a definition that the agent had before it started: longer than each grace period.
 const heldBeforeStart = 1 << 62
 
-// runDirective runs a directive (policy rule) once and appends its signed report to the spool, unless the directive has a heartbeat and
-// no report of the run is due. A run that the end of the agent interrupted reports nothing.
+// runDirective runs a directive (policy rule) once, and appends its signed report to the spool. A directive with a
+// heartbeat gets a report only if one is due (reportedRuns.due). A run that the end of the agent interrupted reports
+// nothing.
 func (d *directives) runDirective(ctx context.Context, definition *model.Definition, values model.PropertyValues, waivers []*model.WaiverDefinition, since uint64) {
 	c := definition.AsDirective()
 	waived := func(component string) bool { return coversComponent(waivers, component, d.agent.serverTime()) }

@@ -11,9 +11,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// reportedRuns decides which runs of directives with a heartbeat (model.DirectiveDefinition.Heartbeat) the agent reports: the first run
-// after a start and after each connection, each run that differs from the reported run before it or that repaired something, and of
-// equal runs one in each heartbeat. Any goroutine may call its methods.
+// reportedRuns decides which runs of directives with a heartbeat (model.DirectiveDefinition.Heartbeat) the agent
+// reports. The agent reports the first run after a start and after each connection, and each run that differs from
+// the reported run before it or that repaired something. It reports the first run after a grace period that delays a
+// problem. It reports one of equal runs in each heartbeat. Any goroutine may call its methods.
 type reportedRuns struct {
 	mu   sync.Mutex
 	last map[model.UnitID]reportedRun // the last reported run of each directive with a heartbeat
@@ -26,7 +27,7 @@ type reportedRun struct {
 	bootMs     uint64 // end of the run by the boot clock, ms
 }
 
-// due reports whether the agent has to report a run that ended at a time of the boot clock, in ms.
+// due reports whether the agent has to report a run. bootMs is the end of the run by the boot clock, in ms.
 func (r *reportedRuns) due(c *model.DirectiveDefinition, report *wire.Report, bootMs uint64) bool {
 	if c.Heartbeat == 0 {
 		return true

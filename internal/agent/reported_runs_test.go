@@ -81,8 +81,9 @@ func TestEqualRunsAreReportedOncePerHeartbeat(t *testing.T) {
 	}
 }
 
-// TestAgentReportsChangedRuns runs a directive with a heartbeat of a day on a real agent, and expects a report of the first run, of the run
-// after a change, and of the first run after a connection, and none of the equal runs between them.
+// TestAgentReportsChangedRuns runs a directive with a heartbeat of a day on a real agent. It expects a report of the
+// first run, of the run after a change, and of the first run after a connection, and none of the equal runs between
+// them.
 func TestAgentReportsChangedRuns(t *testing.T) {
 	s := newTestServer(t)
 	dir := t.TempDir()

@@ -161,7 +161,7 @@ func (s *testServer) recordCommitted(c journal.Commit) {
 	}
 }
 
-// assign sets the node's assignment to these checks and properties.
+// assign replaces all checks and properties of the node.
 func (s *testServer) assign(properties []wire.Property, checks ...*model.CheckDefinition) {
 	definitions := make([]*model.Definition, len(checks))
 	for i, c := range checks {
@@ -170,7 +170,7 @@ func (s *testServer) assign(properties []wire.Property, checks ...*model.CheckDe
 	s.assignDefinitions(properties, definitions...)
 }
 
-// assignDefinitions sets the node's assignment to these definitions and properties.
+// assignDefinitions replaces all definitions and properties of the node.
 func (s *testServer) assignDefinitions(properties []wire.Property, definitions ...*model.Definition) {
 	s.mu.Lock()
 	s.revision++

@@ -143,7 +143,8 @@ func room(name string, percent float64, chart bool) string {
 	return "none"
 }
 
-// curve returns the SVG paths through all points of a line, interrupted at gaps; its name is at the height of its end.
+// curve returns the SVG paths through all points of a line. The paths are interrupted at gaps. The name of the line
+// is at the height of its end.
 func (l Line) curve(across, up ruler) Curve {
 	p := Curve{Line: l, At: 50}
 	var line, area, dots strings.Builder

@@ -63,7 +63,8 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// labelsText returns the labels that a check gave to a number, in PromQL's form; empty: none.
+// labelsText returns the labels of a number in PromQL's form, such as {disk="sda"}. The check gave the labels to the
+// number. The text is empty if the number has no labels.
 func labelsText(i *v1.ItemState) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(i.Labels)) {
@@ -105,8 +106,8 @@ func itemState(i *v1.ItemState) screen.Cell {
 	return screen.Cell{Text: i.State, Colour: screen.Green}
 }
 
-// failureText returns the line of a reason that names the failure: of a failed step the last line, because the lines before have the value
-// and the outputs of other steps.
+// failureText returns the line of a reason that names the failure. It is the last line if a preprocessing step
+// failed, because the lines before it have the value and the outputs of other steps.
 func failureText(reason string) string {
 	if at := strings.LastIndexByte(reason, '\n'); at >= 0 && strings.HasPrefix(reason, "Preprocessing failed for: ") {
 		return "step " + screen.FirstLine(reason[at+1:])
@@ -202,8 +203,8 @@ func describeItem(c *commandCall, name string) error {
 	return nil
 }
 
-// traceItem returns the trace of an item for muster why: its source, the agent of its node, its value or the reason why it has none, its
-// bounds and triggers. ok is false if the node has no such item.
+// traceItem returns the trace of an item for muster why. The trace has the source of the item, the agent of its node,
+// its value or the reason why it has none, its bounds and its triggers. ok is false if the node has no such item.
 func traceItem(c *commandCall, name string) (trace v1.Trace, ok bool, err error) {
 	namespace, node, key, err := c.findItem(name)
 	if err != nil {

@@ -44,8 +44,9 @@ func TestItemsOfTwoTemplatesShowTheTemplate(t *testing.T) {
 	x.expectOutput("", "get items", 0, "TEMPLATE", "linux", "other")
 }
 
-// TestItemsNameTheirFailure lists an item whose step failed, one that waits for its master, and a trigger without a value. It expects the failed
-// step in the list, all steps in why, and the reason of the master at the item that waits.
+// TestItemsNameTheirFailure lists an item with a failed step, an item that waits for its master, and a trigger. The
+// trigger has no value. The test expects the failed step in the list, all steps in why, and the reason of the master
+// at the item that waits.
 func TestItemsNameTheirFailure(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "db1")

@@ -236,8 +236,8 @@ func (d *Decoder) decodeStruct(t *Tree, v reflect.Value, field string) {
 	}
 }
 
-// structFields returns the fields of a struct, also of embedded ones. Reflection allocates each of them, so the reader
-// lists the fields of a type once.
+// structFields returns the fields of a struct, with the fields of embedded structs. Reflection allocates each field,
+// so the reader lists the fields of a type once.
 func (r *Reader) structFields(t reflect.Type) []reflect.StructField {
 	fields, known := r.fields[t]
 	if !known {
@@ -250,7 +250,7 @@ func (r *Reader) structFields(t reflect.Type) []reflect.StructField {
 	return fields
 }
 
-// fieldNamed returns the index of the field with this exact JSON name, or -1.
+// fieldNamed returns the index of the field with exactly a given JSON name. It returns -1 if no field has the name.
 func fieldNamed(fields []reflect.StructField, name string) int {
 	return slices.IndexFunc(fields, func(f reflect.StructField) bool { return !f.Anonymous && JSONName(f) == name })
 }

@@ -34,7 +34,7 @@ func (o *ApplyOptions) prunes(key Key) bool {
 	return o.Namespaces == nil || slices.Contains(o.Namespaces, key.Namespace)
 }
 
-// Op says what an apply did with a resource, such as created, updated or deleted.
+// Op is the effect of an apply on a resource, such as created, updated or deleted.
 type Op string
 
 const (
@@ -46,7 +46,7 @@ const (
 	OpRetired   Op = "retired"
 )
 
-// Outcome says what an apply did with one resource, and its effects.
+// Outcome is the Op of an apply on one resource, with its consequences.
 type Outcome struct {
 	Key       Key       `json:"key"`
 	Op        Op        `json:"op"`
@@ -58,7 +58,7 @@ type Outcome struct {
 	Pruned    bool      `json:"pruned,omitempty"` // deleted because its owner no longer declares it
 }
 
-// ApplyResult says for each resource what an apply did, such as created or unchanged
+// ApplyResult has the Outcome of an apply for each resource, such as created or unchanged
 type ApplyResult struct {
 	Revision int64        `json:"revision"`
 	Affected int          `json:"affected"` // assignments that change

@@ -22,7 +22,7 @@ type proposal struct {
 }
 
 // newProposal returns the state that the declared resources would have after an apply. The apply writes the resources
-// of applied and deletes those of deleted.
+// in applied and deletes the resources in deleted.
 func newProposal(repo *repository, applied map[Key]*model.Resource, deleted map[Key]bool) *proposal {
 	return &proposal{repo: repo, applied: applied, deleted: deleted, rows: map[Key]*Row{}, decoded: map[Key]*model.Resource{}}
 }
@@ -146,7 +146,7 @@ func specAfterApply[S any](ctx context.Context, p *proposal, key Key) (*S, error
 	return spec, nil
 }
 
-// referenceKey returns the key of a referenced resource. namespace is that of the referring resource.
+// referenceKey returns the key of a referenced resource. namespace is the namespace of the referring resource.
 func referenceKey(kind, namespace, ref string) Key {
 	ns, name := model.SplitRef(namespace, ref)
 	return Key{kind, ns, name}

@@ -28,7 +28,7 @@ const reviewLife = 7 * 24 * time.Hour
 // maxReviews bounds the open change requests of one person.
 const maxReviews = 100
 
-// Bounds of what a request shows of its change.
+// Limits of the nodes, resources and bytes of differences in a request.
 const (
 	maxReviewedNodes   = 50
 	maxReviewedChanges = 100
@@ -225,7 +225,7 @@ func commandOf(writes []Write) string {
 	return InNamespace("muster delete "+strings.Join(deleted, " "), writes[0].Namespace)
 }
 
-// InNamespace adds the flag of a namespace to a command, unless it is the default one.
+// InNamespace adds the flag of a namespace to a command. The default namespace needs no flag.
 func InNamespace(command, namespace string) string {
 	if namespace == "" || namespace == model.DefaultNamespaceName {
 		return command

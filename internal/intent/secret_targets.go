@@ -64,7 +64,8 @@ func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []e
 	return append(problems, ofPolicies...), err
 }
 
-// loosensSecrets reports whether the apply opens a Group that was trusted or did not exist, or lets the server send the value of a
+// loosensSecrets reports whether the applied Groups and Secrets may let the server send a secret to more machines.
+// They may if a Group becomes open that was trusted or did not exist, or if the server may now send the value of a
 // Secret. Any other change of Groups and Secrets leaves the stored resources as valid as they are.
 func (p *proposal) loosensSecrets(ctx context.Context) (bool, error) {
 	for key, r := range p.applied {

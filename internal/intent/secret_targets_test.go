@@ -8,8 +8,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestLoosenedGroupsAndSecretsFindStoredChecks expects a refusal of each change of a Group or Secret after which a stored
-// check would send a secret of the server to machines that can join by themselves, and of no other change.
+// TestLoosenedGroupsAndSecretsFindStoredChecks expects a refusal of each change that would disclose a secret of the
+// server. After such a change, a stored check would send the secret to machines that can join by themselves. The test
+// expects no other refusal.
 func TestLoosenedGroupsAndSecretsFindStoredChecks(t *testing.T) {
 	w := newTestService(t)
 	resource := func(kind, name string, spec model.Spec) model.Resource {

@@ -287,7 +287,7 @@ func escapeForURL(value string) string {
 	return strings.ReplaceAll(url.QueryEscape(value), "+", "%20")
 }
 
-// Check returns what is wrong with the templates or the address of a webhook. With an error it returns the name of the
+// Check returns the first fault in the templates or the address of a webhook. With an error it returns the name of the
 // wrong field.
 func (w *Webhook) Check() (field string, err error) {
 	probe := func(value string) (*url.URL, error) {

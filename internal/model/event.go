@@ -263,7 +263,7 @@ func (k *SourceKind) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Source identifies what a problem on a node is about, such as a check or trigger. ID is an id of the kind (for a
+// Source identifies the cause of a problem on a node, such as a check or trigger. ID is an id of the kind (for a
 // check the CheckID). Instance tells several failures of one source on one node apart (a file system, an interface, an
 // index), and is empty for checks. The directory holds the name of the source.
 type Source struct {

@@ -1,7 +1,7 @@
 package model
 
-// InventoryEntry is one entry of a node's inventory, such as a package, with its fields. Their order is that of the
-// section, see package inventory.
+// InventoryEntry is one entry of a node's inventory, such as a package, with its fields. The section sets their
+// order, see package inventory.
 type InventoryEntry struct {
 	Section uint32
 	Fields  []string // without empty ones at the end

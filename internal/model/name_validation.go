@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// NameError returns what is wrong with the name of a resource, or nil for a valid name.
+// NameError returns the fault in the name of a resource, or nil for a valid name.
 func NameError(text string) error {
 	if text == "" {
 		return fmt.Errorf("the name is missing")
@@ -50,7 +50,7 @@ func EntityName(meta Metadata, spec *NodeSpec) string {
 	return meta.Name
 }
 
-// LabelError returns what is wrong with a label, or nil for a valid label.
+// LabelError returns the fault in a label, or nil for a valid label.
 func LabelError(key, value string) error {
 	switch {
 	case !IsLabelName(key):
@@ -163,7 +163,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// CheckHostPort returns what is wrong with an address HOST:PORT, or nil. HOST is a name, an IPv4 address or an IPv6
+// CheckHostPort returns the fault in an address HOST:PORT, or nil. HOST is a name, an IPv4 address or an IPv6
 // address in brackets.
 func CheckHostPort(text string) error {
 	bad := func(format string, args ...any) error {

@@ -72,7 +72,7 @@ func (h *Hook) Runs(status Status, code int) bool {
 	return false
 }
 
-// Source says who granted a node its groups and labels. It is a join token with its id, or an operator's approval.
+// Source names the origin of a node's groups and labels. It is a join token with its id, or an operator's approval.
 func (g *JoinGrant) Source() string {
 	if g.Token == "" {
 		return "operator who accepted it"

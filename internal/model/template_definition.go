@@ -16,7 +16,7 @@ type TemplateDefinition struct {
 	Definition
 	Items    []Item              // ascending by key; a value block names an item by its index
 	Triggers []DefinitionTrigger // ascending by name
-	// ValueMaps are those of its items, in the order of the Template; the server alone reads them.
+	// ValueMaps are the value maps of its items, in the order of the Template; the server alone reads them.
 	ValueMaps []ValueMap
 	Macros    map[string]string // default values by name
 	Rules     []DefinitionRule  // ascending by key; each has an item

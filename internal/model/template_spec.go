@@ -182,7 +182,7 @@ type Step struct {
 	OnFail     *OnFail  // nil: the item becomes unsupported
 }
 
-// OnFail says what replaces the error of a failed preprocessing step. At most one field is set; none discards the
+// OnFail has the replacement for the error of a failed preprocessing step. At most one field is set; none discards the
 // value.
 type OnFail struct {
 	// The input of the next step, in place of the failed output.

@@ -132,7 +132,7 @@ func (f inspection) firstNames(of *unit, nodes *roaring.Bitmap, p *recomputation
 	return names[:min(len(names), maxImpactNames)]
 }
 
-// Differences returns the fields in which two definitions of a unit differ, each with its old and new value.
+// Differences returns the fields with different values in two definitions, such as "interval: 5m → 1m30s".
 func Differences(old, new *model.Definition) (lines []string) {
 	before, after := fieldsOf(old), fieldsOf(new)
 	names := slices.Sorted(maps.Keys(before))

@@ -390,7 +390,8 @@ func (h *testPlanner) commitDirectives(rt *rapid.T, writes []intent.Write) {
 	}
 }
 
-// TestDifferencesHaveDurations compares definitions, and expects their durations as people write them.
+// TestDifferencesHaveDurations expects durations in the form of resources, such as 1m30s, in differences of
+// definitions.
 func TestDifferencesHaveDurations(t *testing.T) {
 	directive := func(interval, heartbeat time.Duration) *model.Definition {
 		return (&model.DirectiveDefinition{Interval: interval, Heartbeat: heartbeat, Timeout: time.Minute}).Seal()

@@ -106,8 +106,8 @@ func (f inspection) reviewedChanges(b *builder, before *roaring.Bitmap, waits fu
 	return names
 }
 
-// approvalWarnings returns a warning for each changed directive that waits for an approval, by the write that changes it: its own, or else
-// that of a Technique.
+// approvalWarnings returns a warning for each changed directive that waits for an approval. A warning is at the write
+// of the directive, or else at the write of a Technique.
 func approvalWarnings(t *translation, present map[intent.Key]any, writes []intent.Write, waits func(model.UnitID) bool) map[intent.Key][]string {
 	warnings := map[intent.Key][]string{}
 	for _, u := range t.units() {
@@ -128,8 +128,9 @@ func approvalWarnings(t *translation, present map[intent.Key]any, writes []inten
 	return warnings
 }
 
-// changedSecrets returns the names (NAMESPACE/NAME) of the Secrets whose value comes from another place after the changes, of those whose
-// value the server reads. A Secret that agents read is a part of the definitions of its directives.
+// changedSecrets returns the names (NAMESPACE/NAME) of Secrets whose value comes from another place after the
+// changes. It returns only Secrets whose value the server reads. A Secret that agents read is a part of the
+// definitions of its directives.
 func changedSecrets(t *translation, present map[intent.Key]any) map[string]bool {
 	specOf := func(def any) (spec model.SecretSpec, ok bool) {
 		if r, _ := def.(*resourceDef); r != nil {
@@ -153,7 +154,7 @@ func changedSecrets(t *translation, present map[intent.Key]any) map[string]bool 
 	return changed
 }
 
-// readsSecretOf reports whether a directive of an assignment reads one of these Secrets.
+// readsSecretOf reports whether a directive of an assignment reads a Secret from a set of names.
 func readsSecretOf(c *content, secrets map[string]bool) bool {
 	if len(secrets) == 0 || c == nil {
 		return false

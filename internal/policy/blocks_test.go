@@ -163,8 +163,8 @@ func TestReportingModes(t *testing.T) {
 	}
 }
 
-// TestLoopsInLoops compiles a loop in a loop in a loop, and expects the elements of all three in its components, an error of an element that
-// hides the loop around it, and one of too many components.
+// TestLoopsInLoops compiles a loop in a loop in a loop. It expects the elements of all three loops in the components,
+// an error if an element hides the loop around it, and an error if a loop has too many components.
 func TestLoopsInLoops(t *testing.T) {
 	cell := model.Method{Component: "cell", ForEach: "words", FilePresent: &model.PathMethod{Path: "/{{ .item }}/{{ .item.outer.key }}/{{ .item.outer.outer }}"}}
 	technique := &model.TechniqueSpec{

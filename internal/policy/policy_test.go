@@ -117,7 +117,8 @@ func TestCodesKeepTheOrderOfComponents(t *testing.T) {
 	}
 }
 
-// TestDecisionTable walks Rudder's table of a run's analysis row by row (5 minutes between runs, 5 minutes of grace; changes only: a heartbeat of an hour).
+// TestDecisionTable compares the decision of each row of Rudder's table of a run's analysis. Runs are 5 minutes
+// apart, with 5 minutes of grace. The heartbeat of "changes only" is an hour.
 func TestDecisionTable(t *testing.T) {
 	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }

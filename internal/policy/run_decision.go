@@ -48,7 +48,8 @@ func (e *Expectation) nextOverdue(run, now time.Time) bool {
 	return e.NextDue(run).Before(now)
 }
 
-// NextDue returns the time after which the report that follows a run is overdue, without a calendar.
+// NextDue returns the time after which the next report after a run is overdue. It ignores LastDue, the time of a
+// calendar.
 func (e *Expectation) NextDue(run time.Time) time.Time {
 	return run.Add(max(e.Interval, e.Heartbeat) + Grace)
 }

@@ -18,7 +18,7 @@ type reportedEntity struct {
 	Annotations   map[string]string
 }
 
-// reportedEntityOf returns what a node's Sensu agent reported about its entity, without the names of the entity. It
+// reportedEntityOf returns the entity of a node as its Sensu agent reported the entity, without names. It
 // also returns the fields that need a change. Another node has none.
 func reportedEntityOf(n *model.NodeSpec) (form object, fields reportedEntity) {
 	form = object{}
@@ -91,7 +91,7 @@ func entityForm(r *request, m *model.Resource) (object, error) {
 }
 
 // effectiveLabelsAndGroups returns all labels and groups of a node, declared or from its agent. Declared ones come
-// first; with a state, those of its agent and matching groups follow.
+// first. If the state is known, the labels and groups of its agent and matching groups follow.
 func effectiveLabelsAndGroups(m *model.Resource, n *model.NodeSpec, state *v1.NodeState) (labels map[string]string, groups []string) {
 	labels, all := m.Metadata.Labels, n.Groups
 	if state != nil {
@@ -125,8 +125,8 @@ const (
 	entityStateFields  = "system last_seen sensu_agent_version"
 )
 
-// entityPartForm returns a formWriter for the named fields of a node's Entity, as an object {type, api_version,
-// metadata, spec} of core/v3.
+// entityPartForm returns a formWriter that writes the named fields of a node's Entity. It writes an object {type,
+// api_version, metadata, spec} of core/v3.
 func entityPartForm(kind, fields string) formWriter {
 	return func(r *request, m *model.Resource) (object, error) {
 		whole, err := entityForm(r, m)

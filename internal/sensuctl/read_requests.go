@@ -12,7 +12,7 @@ import (
 // declared values.
 const maxStates = 1000
 
-// nodeState returns what the server knows about a node, such as its last heartbeat, or nil. It returns nil if the node
+// nodeState returns the state of a node, such as its last heartbeat, or nil. It returns nil if the node
 // is unknown, or the request reads declared values only.
 func (r *request) nodeState(namespace, name string) (*v1.NodeState, error) {
 	if r.declaredOnly {

@@ -110,7 +110,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeAnswer(w, out)
 }
 
-// answer checks who sends a request of sensuctl, and answers the request. Authentication comes before reading the
+// answer authenticates the sender of a request of sensuctl, and answers the request. Authentication comes before reading the
 // body.
 func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 	switch path := r.URL.Path; {

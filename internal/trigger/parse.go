@@ -54,7 +54,7 @@ func Keys(expression string) (keys []string, err error) {
 	return keys, nil
 }
 
-// items appends the items (/host/key) in a part of an expression to a list. The order is that of the expression.
+// items appends the items (/host/key) in a part of an expression to a list. It keeps the order of the expression.
 func (n *node) items(list []*node) []*node {
 	if n.kind == itemNode {
 		return append(list, n)

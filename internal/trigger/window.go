@@ -76,8 +76,7 @@ const (
 	minTexts      = 4
 )
 
-// usage says what a window does with a new value, for example store or skip the value. It stores the value, skips it,
-// or marks it as broken.
+// usage is the effect of a new value on a window. The window stores the value, skips it, or marks it as broken.
 type usage uint8
 
 const (
@@ -86,7 +85,7 @@ const (
 	broken              // its test failed: the function is unknown while the value is in the period
 )
 
-// spec describes what one window stores, by item, period and data structure. It has item, period and data structure.
+// spec describes the contents of one window. It has item, period and data structure.
 type spec struct {
 	position int
 	itemType item.Type
@@ -516,8 +515,8 @@ func (w *window) textBytes() (n int) {
 var grains = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 
 // grainOf returns how long the time slots are in which a long window combines values. The length is in nanoseconds; 0
-// means that values are not combined. A period up to an hour, moved by up to an hour, has none; that of a longer one
-// is about a hundredth of the period.
+// means that values are not combined. A period up to an hour, moved by up to an hour, has none. A longer period
+// has slots of about a hundredth of the period.
 func grainOf(p *period) int64 {
 	reach := p.span + p.delay()
 	if p.span <= time.Hour && p.delay() <= time.Hour {

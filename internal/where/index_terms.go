@@ -27,11 +27,11 @@ const (
 	Fact                          // a fact of this key and value
 )
 
-// IndexTerms returns what a node must have for a match, such as a label, to search an index. A search in an index of
-// nodes uses the terms. Empty: the condition has none.
+// IndexTerms returns the names, groups, labels and facts that a node must have for a match. A search in an index of
+// nodes uses these terms. Empty: the condition has none.
 func (c *Condition) IndexTerms() []IndexTerm { return c.compiled.needs }
 
-// extractIndexTerms returns what all parts of a condition joined by && require of a node, such as labels. An index
+// extractIndexTerms returns the index terms of all parts of a condition joined by &&. An index
 // term is a name, group, label or fact. whole reports that the needs are the entire condition.
 func extractIndexTerms(a *ast.AST, e ast.Expr) (needs []IndexTerm, whole bool) {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
@@ -73,7 +73,7 @@ func extractIndexTerm(a *ast.AST, e ast.Expr) (n IndexTerm, ok bool) {
 	return n, false
 }
 
-// indexTermOfComparison returns what a comparison by == requires of a node, such as a label.
+// indexTermOfComparison returns the index term of a comparison by ==, such as a label.
 func indexTermOfComparison(a *ast.AST, of, with ast.Expr) (n IndexTerm, ok bool) {
 	if n.Value, ok = stringLiteral(with); !ok {
 		return n, false

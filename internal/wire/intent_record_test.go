@@ -2,8 +2,8 @@ package wire
 
 import "testing"
 
-// TestIntentRecordsDecodeWithoutAllocation counts the allocations of decoding an intent mark: each of 256 partitions
-// decodes one a second.
+// TestIntentRecordsDecodeWithoutAllocation expects no allocation when an intent mark is decoded. Each of 256
+// partitions decodes a mark each second.
 func TestIntentRecordsDecodeWithoutAllocation(t *testing.T) {
 	data := AppendRecord(nil, &Record{Kind: RecordIntent, Intent: IntentMark{Revision: 7, LastID: 1003, Recorded: 12}})
 	var r Record

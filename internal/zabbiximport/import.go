@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/prep"
 )
 
-// Result has what an import has made, and notes about what the import left out.
+// Result has the resources of an import, and notes about omitted entities.
 type Result struct {
 	conversion.Result
 	Counts Counts `json:"counts"`
@@ -29,7 +29,7 @@ type Result struct {
 
 // Counts has the numbers of templates, items and other parts, in the files and imported.
 type Counts struct {
-	Templates, Items, Steps, Triggers, Rules                      int // with those of discovery rules
+	Templates, Items, Steps, Triggers, Rules                      int // also of discovery rules
 	ImportedItems, ImportedSteps, ImportedTriggers, ImportedRules int
 	Sources                                                       model.ItemSources // of the imported items and rules
 }
@@ -108,7 +108,7 @@ type template struct {
 	dependencies []dependency
 }
 
-// omission is a note about what the import left out, with the number of affected entities.
+// omission is a note about omitted entities of one kind, with their number.
 type omission struct {
 	first   *conversion.Mapping
 	subject string

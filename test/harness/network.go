@@ -229,8 +229,8 @@ func NewProxyAt(t testing.TB, address, to string) *Proxy {
 	return p
 }
 
-// DropAnswers makes the proxy drop what the server sends on existing connections from now on. The clients' bytes still
-// go to the server.
+// DropAnswers makes the proxy drop the server's bytes on existing connections from now on. The clients' bytes still go
+// to the server.
 func (p *Proxy) DropAnswers() { p.muted.Store(p.last.Load()) }
 
 // forward forwards one connection to the server.
@@ -250,7 +250,7 @@ func (p *Proxy) forward(from net.Conn, to string, number int64, ended <-chan str
 	}
 }
 
-// answerConn passes what the server sends on one proxied connection to the client. After DropAnswers it drops the
+// answerConn passes the server's bytes on one proxied connection to the client. After DropAnswers it drops the
 // bytes.
 type answerConn struct {
 	net.Conn

@@ -293,8 +293,8 @@ func NodeName(i int) string { return simulated.MemberName(scenario.UniformClass,
 // NodeUID returns the id of the i-th node of a fleet.
 func NodeUID(i int) uuid.UUID { return simulated.MemberUID(0, scenario.UniformClass, i) }
 
-// WriteScenario writes a scenario of the fleet, as muster load new does, and returns its path. More arguments are
-// those of the command. A scenario file has no interval below a second; LoadConfig may play one.
+// WriteScenario writes a scenario of the fleet, as muster load new does, and returns its path. args are
+// further arguments of the command. A scenario file has no interval below a second; LoadConfig may play one.
 func (f Fleet) WriteScenario(t testing.TB, args ...string) string {
 	t.Helper()
 	made := Run(t, nil, append([]string{"load", "new", "--agents", fmt.Sprint(f.Agents), "--checks", fmt.Sprint(f.Checks), "--interval", max(time.Second, f.Interval).String()}, args...)...).Expect(0)

@@ -53,7 +53,7 @@ func Extract(root *os.Root, archive io.ReaderAt, size int64, limits Limits) (byt
 	return x.bytes, x.verifyLinksAndSync()
 }
 
-// extraction is the state of one call of Extract. It has the limits and what is extracted so far.
+// extraction is the state of one call of Extract. It has the limits, and the numbers of files and bytes so far.
 type extraction struct {
 	root     *os.Root
 	limits   Limits

@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// checkClientUser returns an error unless the local client of a connection runs as the server's user or as root.
+// checkClientUser returns an error if the local client of a connection runs as another user. The client must run as
+// the server's user or as root.
 func checkClientUser(client, server netip.AddrPort) *model.Error {
 	user, err := socketUser(client, server)
 	if err != nil {
@@ -33,7 +34,8 @@ type socketID struct {
 	Cookie                [2]uint32
 }
 
-// socketRequest asks the kernel for one socket: struct nlmsghdr and struct inet_diag_req_v2.
+// socketRequest is a request to the kernel for one socket. It has the layout of struct nlmsghdr and struct
+// inet_diag_req_v2.
 type socketRequest struct {
 	Length                                uint32
 	Type, Flags                           uint16
@@ -43,7 +45,8 @@ type socketRequest struct {
 	ID                                    socketID
 }
 
-// socketAnswer is the kernel's answer: struct nlmsghdr and struct inet_diag_msg.
+// socketAnswer is the kernel's answer to a socketRequest. It has the layout of struct nlmsghdr and struct
+// inet_diag_msg.
 type socketAnswer struct {
 	Length                               uint32
 	Type, Flags                          uint16
@@ -53,9 +56,9 @@ type socketAnswer struct {
 	Expires, Unread, Unsent, User, Inode uint32
 }
 
-// socketUser returns the user id of an established TCP socket of this machine. The kernel finds the socket in its hash
-// table, so the time does not grow with the number of sockets. A socket that its program has closed has no user: the
-// kernel would report root.
+// socketUser returns the user id of an established TCP socket of the local machine. The kernel finds the socket in
+// its hash table, so the time does not grow with the number of sockets. The kernel reports root for a socket that its
+// program has closed. socketUser returns an error for such a socket.
 func socketUser(local, remote netip.AddrPort) (uint32, error) {
 	const anyCookie = ^uint32(0) // INET_DIAG_NOCOOKIE
 	in := socketRequest{Type: unix.SOCK_DIAG_BY_FAMILY, Flags: unix.NLM_F_REQUEST, Family: unix.AF_INET6, Protocol: unix.IPPROTO_TCP,

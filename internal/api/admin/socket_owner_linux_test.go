@@ -46,8 +46,8 @@ func TestProfilesNeedTheServersUser(t *testing.T) {
 	}
 }
 
-// TestSocketUser connects over IPv4, IPv6 and IPv4 to a socket of IPv6, expects the user of this process, and no user
-// after the client has closed its socket.
+// TestSocketUser expects the user of the test for a TCP connection. It expects an error after the client has closed
+// the connection. The connections are of IPv4, of IPv6, and of IPv4 to a listener of IPv6.
 func TestSocketUser(t *testing.T) {
 	for _, c := range []struct{ listen, dial string }{{"127.0.0.1:0", "127.0.0.1"}, {"[::1]:0", "::1"}, {"[::]:0", "127.0.0.1"}} {
 		listener, err := net.Listen("tcp", c.listen)

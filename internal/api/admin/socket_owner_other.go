@@ -8,6 +8,5 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// checkClientUser accepts every client: the variant for systems other than Linux, because only Linux names the user of
-// a TCP socket.
+// checkClientUser accepts every client on systems other than Linux. Only Linux names the user of a TCP socket.
 func checkClientUser(netip.AddrPort, netip.AddrPort) *model.Error { return nil }

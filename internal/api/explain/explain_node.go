@@ -84,7 +84,8 @@ func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string)
 	return link
 }
 
-// assignedTemplatesLink returns the trace step that lists the node's Templates; it does not hold if the node has none.
+// assignedTemplatesLink returns the trace step with the names of the node's Templates. The step does not hold if the
+// node has none.
 func (s *explainRequest) assignedTemplatesLink(node model.NodeID, namespace string) v1.Link {
 	var list []string
 	for _, unit := range s.Directory.NodeUnits(node) {

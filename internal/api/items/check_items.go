@@ -25,8 +25,8 @@ const (
 	maxCheckItems = 10_000
 )
 
-// checkItemsOf returns the numbers in the results of a node's checks, with their bounds: each is an item. They come from the
-// series store.
+// checkItemsOf returns an item for each number in the results of a node's checks. Each item has the bounds of its
+// number. Numbers and bounds come from the series store.
 func (s *itemRequest) checkItemsOf(ctx context.Context, id model.NodeID, namespace, node string) ([]v1.ItemState, error) {
 	if s.View.Series == nil {
 		return nil, nil
@@ -106,7 +106,8 @@ func ownLabels(l labels.Labels) (own map[string]string) {
 	return own
 }
 
-// refusedNumbers returns an unsupported item for each check on a node whose last result had numbers beyond a limit.
+// refusedNumbers returns an unsupported item for each check of a node with refused numbers. These are numbers of the
+// last result that are beyond a limit of the series store.
 func (s *itemRequest) refusedNumbers(id model.NodeID, namespace, node string) (rows []v1.ItemState) {
 	if s.Refusals == nil {
 		return nil

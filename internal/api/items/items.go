@@ -117,7 +117,7 @@ type nodeItem struct {
 	v1.ItemState
 }
 
-// sortKey returns the sort key of an item within its node: key, Template, check, labels.
+// sortKey returns the sort key of an item within its node. Items sort by key, then by Template, check and labels.
 func (i *nodeItem) sortKey() string { return itemSortKey(&i.ItemState) }
 
 // itemSortKey returns the sort key of an item within its node.
@@ -129,8 +129,8 @@ func itemSortKey(i *v1.ItemState) string {
 	return key
 }
 
-// itemsOf returns a node's items sorted by key: those with values, those of its Templates that have no value yet, and the numbers in
-// results of its checks
+// itemsOf returns a node's items sorted by key. They are the items with values, the items of its Templates that have
+// no value yet, and the numbers in results of its checks.
 func (s *itemRequest) itemsOf(ctx context.Context, node model.NodeID) ([]v1.ItemState, error) {
 	type itemKey struct {
 		template model.UnitID

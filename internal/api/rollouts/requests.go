@@ -15,8 +15,8 @@ import (
 
 const requestsPath = "/api/v1/review-requests"
 
-// requests returns the changes that await the approval of another person: requests of changes on nodes with review, and requested
-// roll-outs.
+// requests returns the changes that await the approval of another person. They are changes on nodes with review, and
+// requested roll-outs.
 func (s *rolloutRequest) requests(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Changes of this namespace; empty: of all."`
 	list.Where

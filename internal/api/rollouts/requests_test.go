@@ -14,8 +14,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestReviewRequestsAreListed requests the deletion of a policy on a node with review, and expects the request with its differences for
-// people who may read all its namespaces, for a week or until another person carries it out.
+// TestReviewRequestsAreListed requests the deletion of a policy on a node with review, and lists the request. The
+// request, with its differences, is in the list of people who may read all its namespaces. It leaves the list after a
+// week, or when another person carries it out.
 func TestReviewRequestsAreListed(t *testing.T) {
 	s := &rolloutServer{Server: apitest.NewServer(t)}
 	s.DeclareNodes("default", nil, "web1")

@@ -123,7 +123,8 @@ func (s *rolloutRequest) get(ctx context.Context, in *op.NamedPath) (*op.Body[v1
 // maxFirstNodes is the most names of nodes in the answer about one roll-out.
 const maxFirstNodes = 10
 
-// preview adds the first nodes of a roll-out and, for callers that may change the directive, the differences of its versions.
+// preview adds the names of the first nodes to a roll-out. It adds the differences of the two versions if the caller
+// may change the directive.
 func (s *rolloutRequest) preview(ctx context.Context, id model.UnitID, r *v1.Rollout) {
 	for _, node := range s.Directory.UnitNodes(id) {
 		if namespace, name, ok := s.Directory.NodeName(node); ok {

@@ -30,7 +30,7 @@ type ItemState struct {
 	Triggers  []ItemTrigger     `json:"triggers,omitempty"`
 }
 
-// ItemBound is one end of a threshold, or of the range, of a number in results of a check.
+// ItemBound is one end of a threshold, or of the range, of a number in check results.
 type ItemBound struct {
 	Kind  string    `json:"kind" enum:"warning,critical,unknown,min,max"`
 	End   string    `json:"end,omitempty" enum:"min,max,inside_min,inside_max" doc:"Absent for the range. max: a larger number violates the threshold. inside_min and inside_max: a number between both does."`

@@ -52,8 +52,8 @@ type RolloutAction struct {
 	To      int64  `json:"to,omitempty" minimum:"0" doc:"Of undo: the revision to go back to, in place of the one before the roll-out."`
 }
 
-// ReviewRequest is a change that waits for the approval of another person: a change of policies on nodes with review, or a
-// requested roll-out.
+// ReviewRequest is a change that waits for the approval of another person. It is a change of policies on nodes with
+// review, or a requested roll-out.
 type ReviewRequest struct {
 	ID        string           `json:"id,omitempty" doc:"Absent: a roll-out."`
 	By        string           `json:"by"`

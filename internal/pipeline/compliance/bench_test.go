@@ -147,7 +147,8 @@ type simulatedFleet struct {
 	number     uint64 // of the last commit
 }
 
-// simulatedNode is a node of a simulatedFleet: its stream, its chain of runs and the number of runs by directive.
+// simulatedNode is a node of a simulatedFleet. It has a stream, a chain of runs, and the number of runs of each
+// directive.
 type simulatedNode struct {
 	stream, runs uint64
 	link         policy.Link

@@ -53,8 +53,8 @@ type runNotes struct {
 	ended      string
 }
 
-// Exceptions returns the texts of components, ascending by position; those of unexpected components are behind the last
-// one. Nobody may change them.
+// Exceptions returns the texts of components, ascending by position. Unexpected components have the positions after
+// the last expected one. Nobody may change the result.
 func (r *Run) Exceptions() []wire.ReportException {
 	if r.notes == nil {
 		return nil
@@ -70,7 +70,8 @@ func (r *Run) Ended() string {
 	return r.notes.ended
 }
 
-// SetNotes sets the texts of a run, which owns them from then on.
+// SetNotes sets the texts of a run. The run keeps exceptions, so the caller may not change them any more. ended is
+// the reason why the run ended before its last component, or empty.
 func (r *Run) SetNotes(exceptions []wire.ReportException, ended string) {
 	if r.notes = nil; len(exceptions) > 0 || ended != "" {
 		r.notes = &runNotes{exceptions, ended}

@@ -92,8 +92,9 @@ func reportStatus(failed bool, open int, rules *model.CheckDefinition) model.Sta
 // maxReportText bounds the output of a directive's event, in bytes.
 const maxReportText = 4096
 
-// appendReportText appends the output of a directive's event: the number of compliant components, and each component that is not
-// compliant. The first of them is on the first line, which lists and messages show; each other one has a line of its own.
+// appendReportText appends the output of a directive's event. The output has the number of compliant components, and
+// each component that is not compliant. The first of these is on the first line, which lists and messages show. Each
+// other one has a line of its own.
 func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, open int) []byte {
 	codes, n := policy.Codes(r.Codes), len(c.Components)
 	counted, waived, unexpected := n, codes.Waived(n), wire.Unexpected(r.Exceptions, n)

@@ -15,7 +15,7 @@ type nodeCharge struct {
 	since  time.Time
 }
 
-// measure begins to measure the time of a node's values, unless it does already.
+// measure begins to measure the time of a node's values. It does nothing if it measures the node already.
 func (c *nodeCharge) measure(n uint32, id model.NodeID) {
 	if c.node != n && c.charge != nil {
 		c.node, c.id, c.since = n, id, time.Now()

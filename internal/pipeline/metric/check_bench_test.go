@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// BenchmarkCheckResult applies results of checks by both views: without performance data, with five numbers that have two
-// thresholds each, and with the same output and no numbers.
+// BenchmarkCheckResult applies results of checks to the views of events and of values. The results have no
+// performance data, or five numbers with two thresholds each, or the same output of a check that declares no numbers.
 func BenchmarkCheckResult(b *testing.B) {
 	const checks = 20
 	perfdata := "OK - load average: 0.32, 0.41, 0.38 on db1 |"

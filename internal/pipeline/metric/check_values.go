@@ -47,8 +47,8 @@ func (w *metricApplier) keepCheckValues(n uint32, s *wire.Signal, from *shard.Ar
 	w.p.noteRefusal(checkOnNode{n, check.Unit}, &x.refusal)
 }
 
-// readsPerfdata reports whether the server parses the performance data in a result: the check says nothing else about its
-// numbers, and its command ran to its end.
+// readsPerfdata reports whether the server parses the performance data in a result. It does unless the check declares
+// metrics, or the status of the result is unknown because its command did not run to its end.
 func readsPerfdata(check *model.CheckDefinition, r *wire.Result) bool {
 	return check != nil && check.Metrics == nil && r.Status != model.Unknown
 }
@@ -87,7 +87,8 @@ func (x *numberApplier) keepValues(check *model.CheckDefinition, values []model.
 	}
 }
 
-// keepPerfdata adds the numbers of performance data: all values first, so that they get the series that are left.
+// keepPerfdata adds the numbers of performance data and their bounds to the series store. It adds all numbers before
+// the first bound, so that bounds cannot use up the limit of series.
 func (x *numberApplier) keepPerfdata(list []model.Perfdatum) {
 	kept := list[:0]
 	for i := range list {
@@ -106,7 +107,7 @@ func (x *numberApplier) keepPerfdata(list []model.Perfdatum) {
 	}
 }
 
-// keep adds a number, or a bound of it, to the series store. ok is false if a limit refuses its series.
+// keep adds a number, or one of its bounds, to the series store. ok is false if a limit refuses a new series.
 func (x *numberApplier) keep(value *model.Value, unit string, b bound, ms int64) (ok bool) {
 	w := x.applier
 	x.setLabels(value, unit, b)
@@ -134,8 +135,8 @@ const (
 	maxUnit       = 32 // of performance data
 )
 
-// setLabels sets the labels of the series of a number in check results. The series may also be that of a bound of the
-// number. Tags of the number are labels, unless another label has the name.
+// setLabels sets the labels of the series of a number in check results. The series may also have the values of a bound of
+// the number. Tags of the number are labels, unless another label has the name.
 func (x *numberApplier) setLabels(value *model.Value, unit string, of bound) {
 	b := &x.samples.builder
 	b.Reset()
@@ -172,8 +173,8 @@ type checkOnNode struct {
 	check model.UnitID
 }
 
-// NumberRefusal says which numbers in the last result of a check on a node have no series, because a limit is reached. It is
-// no part of the view's state: the store decides.
+// NumberRefusal describes the numbers in a check's last result on a node that a limit of series refuses. It is no
+// part of the view's state, because the series store decides.
 type NumberRefusal struct {
 	Numbers, Bounds int    // refused
 	Label           string // of the last refused number
@@ -191,7 +192,7 @@ func (r *NumberRefusal) add(label string, outcome series.Outcome, bound bool) {
 	r.Label, r.Outcome = label, outcome
 }
 
-// noteRefusal replaces the refusal of a check on a node by that of its newest result.
+// noteRefusal replaces the refusal of a check on a node by the refusal of its newest result.
 func (p *metricPartition) noteRefusal(of checkOnNode, r *NumberRefusal) {
 	switch {
 	case r.Numbers+r.Bounds == 0:
@@ -203,7 +204,8 @@ func (p *metricPartition) noteRefusal(of checkOnNode, r *NumberRefusal) {
 	p.refusals[of] = *r
 }
 
-// forgetRefusals removes the refusals of a check on a node, or of all its checks if check is zero.
+// forgetRefusals removes the refusals of a check on a node. It removes the refusals of all checks on the node if
+// check is 0.
 func (p *metricPartition) forgetRefusals(n uint32, check model.UnitID) {
 	if check != 0 {
 		delete(p.refusals, checkOnNode{n, check})

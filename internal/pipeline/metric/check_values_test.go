@@ -122,7 +122,8 @@ func TestThresholdsOfChecksAreStored(t *testing.T) {
 	}
 }
 
-// seriesOf returns the series of a check in the store, with the values at their times since 1e12 ms, sorted.
+// seriesOf returns the labels and values of all series of a check, sorted. Each value has its time in ms since 1e12
+// ms.
 func seriesOf(t *testing.T, s series.Store, check string) (list []string) {
 	t.Helper()
 	q := testenv.Value(s.Querier(math.MinInt64, math.MaxInt64))(t)
@@ -142,8 +143,9 @@ func seriesOf(t *testing.T, s series.Store, check string) (list []string) {
 	return list
 }
 
-// TestPerfdataBecomesSeries applies results with performance data that no agent parsed, and expects the numbers and bounds of a check
-// without metrics. A check without numbers, an unknown status and the last word of a cut output have none.
+// TestPerfdataBecomesSeries applies results with performance data that no agent parsed. It expects series of the
+// numbers and bounds of a check without metrics. A check without numbers, an unknown status and the last word of a
+// cut output have none.
 func TestPerfdataBecomesSeries(t *testing.T) {
 	s := openSeries(t, t.TempDir())
 	defer s.Close()

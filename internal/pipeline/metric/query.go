@@ -51,8 +51,8 @@ func (v *View) Items(node model.NodeID) (list []ItemState) {
 	return list
 }
 
-// EachItem calls the function each for every item of a node, with the time of its last value. The time is in Unix ns,
-// and that of a failure if it was later. It is zero before the first value.
+// EachItem calls the function each for every item of a node, with the time of its last value. The time is in Unix ns.
+// It is the time of the last failure if the failure was later. It is zero before the first value.
 func (v *View) EachItem(node model.NodeID, each func(of *model.Item, at int64, unsupported bool)) {
 	v.eachUnit(node, func(u *unitState) {
 		for i := range u.slots {

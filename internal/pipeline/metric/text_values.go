@@ -10,7 +10,7 @@ import (
 // textApplier collects the text values that one commit has for one partition.
 type textApplier struct {
 	rows   []textlog.Row
-	stored bool // the store has those of the commit
+	stored bool // the store has the texts of the commit
 }
 
 // enterTexts checks in a replay whether the text store already has the texts of the commit. It runs before the commit

@@ -80,13 +80,14 @@ func (t *StepTurns) settle(u *stepUse, now int64) {
 	}
 }
 
-// Wait returns how long the next batch with values of a node waits for the others; zero: not at all. The caller waits.
+// Wait returns how long the next batch with values of a node waits for other nodes. It returns 0 if the batch does
+// not wait. The caller waits.
 func (t *StepTurns) Wait(node model.NodeID) time.Duration {
 	wait, _ := t.wait(node, true)
 	return wait
 }
 
-// Excess returns the CPU time by which a node is beyond its turn; zero: it does not wait.
+// Excess returns the CPU time that a node has used beyond its turn. It returns 0 if the node does not wait.
 func (t *StepTurns) Excess(node model.NodeID) time.Duration {
 	_, debt := t.wait(node, false)
 	return debt

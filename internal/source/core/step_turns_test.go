@@ -7,9 +7,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestHotNodesWaitForOthers plays ten minutes in which each of twelve nodes sends a batch in each second, unless it waits for its turn.
-// Two nodes take two CPU seconds for each batch. It counts the batches: quiet nodes never wait, and both hot ones get
-// their share, equally. A hot node whose script is mended goes on.
+// TestHotNodesWaitForOthers simulates ten minutes of twelve nodes with a batch in each second. A node that waits for
+// its turn sends no batch. Two nodes take two CPU seconds for each batch. It counts the batches: quiet nodes never
+// wait, and both hot ones get their share, equally. A hot node whose script is mended goes on.
 func TestHotNodesWaitForOthers(t *testing.T) {
 	var now int64
 	turns := NewStepTurns(func() int64 { return now })

@@ -126,13 +126,13 @@ const (
 	maxNumber  = 1<<numberBits - 1
 )
 
-// encodeAckToken packs what an acknowledgement needs about a batch, such as its last sequence number, into an integer.
+// encodeAckToken packs the stream, size and last sequence number of a batch into an integer, for the acknowledgement.
 // The stream is an index. The journal returns the integer with the commit of the batch.
 func encodeAckToken(slot, size int, last uint64) uint64 {
 	return uint64(slot)<<(numberBits+sizeBits) | uint64((size+63)/64)<<numberBits | last
 }
 
-// decodeAckToken unpacks what the integer of encodeAckToken says about a batch, such as its last sequence number. The
+// decodeAckToken unpacks the stream, size and last sequence number of a batch from the integer of encodeAckToken. The
 // journal returns the integer of encodeAckToken with the commit of the batch.
 func decodeAckToken(t uint64) (slot, size int, last uint64) {
 	return int(t >> (numberBits + sizeBits)), int(t>>numberBits&(1<<sizeBits-1)) * 64, t & maxNumber

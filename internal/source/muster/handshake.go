@@ -230,7 +230,7 @@ func withHint(r *wire.Refuse, hint string) *wire.Refuse {
 }
 
 // writeMark writes the start of a new session to the journal, and returns the last received sequence numbers. It first
-// ends the node's previous session. The numbers are those of the session's streams. The mark is behind the older
+// ends the node's previous session. Each number belongs to a stream of the session. The mark is behind the older
 // session's appends, so the numbers are complete.
 func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.Hello) ([]wire.StreamLast, *wire.Refuse) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Handshake)

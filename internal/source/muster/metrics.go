@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// frameOutcome says what became of a received frame, such as kept or malformed, as a label for metrics. Every frame
+// frameOutcome is the outcome of a received frame, such as kept or malformed, as a label for metrics. Every frame
 // raises exactly one.
 type frameOutcome uint8
 

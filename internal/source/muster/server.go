@@ -165,7 +165,7 @@ func (s *Server) Pressures() *core.Pressures { return &s.pressures }
 // Admission returns the limit on the number of open connections, which all listeners share.
 func (s *Server) Admission() *admission.Admission { return s.admission }
 
-// Archives returns what opens asset archives for agents of all sources.
+// Archives returns the opener of asset archives for agents of all sources.
 func (s *Server) Archives() *core.Archives { return s.archives }
 
 // Connected reports whether the node has a session on the server.

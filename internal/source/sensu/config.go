@@ -106,7 +106,7 @@ func (c *Config) setDefaults() error {
 	return c.Config.Complete()
 }
 
-// messageOutcome says what became of an agent's message, such as kept or refused, as a label for metrics. Every
+// messageOutcome is the outcome of an agent's message, such as kept or refused, as a label for metrics. Every
 // message raises exactly one.
 type messageOutcome uint8
 

@@ -82,7 +82,7 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 const maxTransit = 3 * time.Second
 
 // age returns how late a delayed result arrived after its command ended, or 0 without delay. The cause is the network
-// or a paused server. Otherwise it is 0. The agent's times are compared with those of the requests that it answers,
+// or a paused server. Otherwise it is 0. The agent's times are compared with the times of the answered requests,
 // which are the server's. A time before the session is none of a command that the session can have waited for.
 func (e *incomingEvent) age() time.Duration {
 	if e.Executed == 0 {

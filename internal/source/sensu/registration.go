@@ -244,7 +244,7 @@ func agentReportOf(m *sensuwire.Machine) intent.AgentReport {
 }
 
 // entityOf encodes a machine as an entity in Sensu's JSON. It leaves out network interfaces without an address of
-// their own: those of containers come and go, and each change would be a write of the node.
+// their own: interfaces of containers come and go, and each change would be a write of the node.
 func entityOf(m *sensuwire.Machine) []byte {
 	kept := *m
 	kept.System.Network.Interfaces = slices.DeleteFunc(slices.Clone(m.System.Network.Interfaces), func(i sensuwire.Interface) bool {

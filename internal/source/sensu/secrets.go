@@ -173,7 +173,7 @@ func (g *sentSecrets) remember(c *model.CheckDefinition, values []string) {
 	g.hider = hide.New(slices.Concat(slices.Collect(maps.Values(g.values))...))
 }
 
-// redactionFor returns what replaces the check's secret values in its output. known is false if the agent may have
+// redactionFor returns the Hider of the check's secret values in its output. known is false if the agent may have
 // secret values of an earlier run of the server.
 func (g *sentSecrets) redactionFor(c *model.CheckDefinition) (h *hide.Hider, known bool) {
 	g.mu.Lock()

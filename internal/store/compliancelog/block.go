@@ -104,7 +104,7 @@ type numberedNode struct {
 	seal  Seal
 }
 
-// numberedUnit is the number of a key: a directive on a node.
+// numberedUnit has the number that a block uses for a directive of a node.
 type numberedUnit struct {
 	unit   model.UnitID
 	number uint32
@@ -298,7 +298,7 @@ func (r *reading) count(node model.NodeID, before, after int) int {
 	return after
 }
 
-// decodeStored decodes the blocks of a row, as compression.open returns them.
+// decodeStored decodes the blocks of a row. compression.open returns such a row.
 func (r *reading) decodeStored(row content) error {
 	d := decoder{rest: row.entries}
 	r.hashes = decoder{rest: row.hashes}
@@ -351,7 +351,8 @@ func (r *reading) decode(data []byte) error {
 	return nil
 }
 
-// key reads the node and directive of an entry, or returns nil if they are damaged. The result is valid until the next call.
+// key reads the node and directive of an entry. It returns nil if the entry is damaged. The result is valid until the
+// next call.
 func (r *reading) key(d *decoder) *numberedKey {
 	number := d.uvarint(math.MaxUint32)
 	if number > 0 && number <= uint64(len(r.keys)) {
@@ -409,7 +410,7 @@ func (r *reading) decodeSeal(d *decoder, k *numberedKey, at int64) error {
 	return nil
 }
 
-// decodeRun decodes the part of a run's entry that follows its key and time, and applies the entry to the states of the
+// decodeRun decodes the rest of a run's entry, after the key and the time. It applies the entry to the states of the
 // read.
 func (r *reading) decodeRun(d *decoder, k *numberedKey, executed int64) error {
 	flags := d.byte()

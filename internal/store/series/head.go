@@ -183,8 +183,8 @@ func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, 
 	return Stored
 }
 
-// find returns the series to which a reference of a writer belongs, and creates a missing one; nil means that the
-// namespace or the check has too many series. Call it with the partition's mutex.
+// find returns the series of a writer's reference, and creates a missing one. It returns nil if the namespace or the
+// check has too many series. Call it with the partition's mutex.
 func (s *db) find(p *headPartition, ref *Series, l labels.Labels) (*headSeries, Outcome) {
 	of, outcome := s.index.find(p, l, seriesLimits{s.options.MaxSeries, s.options.MaxCheckSeries})
 	switch outcome {

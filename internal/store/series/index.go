@@ -29,7 +29,8 @@ func newIndex() *seriesIndex {
 	}
 }
 
-// seriesCount has the numbers of series of a namespace: values, and bounds of numbers in results of checks.
+// seriesCount has the numbers of series of a namespace. values counts the series of values, bounds the series of
+// bounds of numbers in check results.
 type seriesCount struct{ values, bounds int }
 
 // checkHash identifies a check on a node. It is zero if the series has no number of a check.
@@ -41,12 +42,13 @@ func checkHash(l labels.Labels, bound bool) uint64 {
 	return h
 }
 
-// seriesLimits are the limits of series: Options.MaxSeries and Options.MaxCheckSeries.
+// seriesLimits has the limits Options.MaxSeries and Options.MaxCheckSeries.
 type seriesLimits struct{ namespace, check int }
 
-// find returns the series of a partition with these labels, and makes a missing one; it returns nil with the reason if a
-// limit is reached. A value takes no notice of bounds: they get no values any more while both together exceed the limit of the
-// namespace, and so leave the head. Call it with the partition's mutex. The labels stay the caller's.
+// find returns the series of a partition with given labels, and makes a missing one. It returns nil with the reason
+// if a limit is reached. For a new series of values, only series of values count towards the limit of the namespace.
+// For a bound, series of bounds count, too. Bounds get no values any more while both together exceed the limit, and
+// so leave the head. Call it with the partition's mutex. The labels stay the caller's.
 func (x *seriesIndex) find(p *headPartition, l labels.Labels, limits seriesLimits) (*headSeries, Outcome) {
 	hash := l.Hash()
 	x.mu.RLock()
@@ -84,7 +86,7 @@ func (x *seriesIndex) find(p *headPartition, l labels.Labels, limits seriesLimit
 	return of, Stored
 }
 
-// count counts a new series, or returns the limit that refuses it. Call it with mu.
+// count counts a new series and returns Stored, or returns the limit that refuses the series. Call it with mu.
 func (x *seriesIndex) count(l labels.Labels, bound bool, limits seriesLimits) Outcome {
 	check, count := checkHash(l, bound), x.namespaces[l.Get(LabelNamespace)]
 	taken := count.values

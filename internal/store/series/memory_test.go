@@ -111,7 +111,8 @@ func (m *memoryStore) Append(_ model.Partition, _ *Series, name func() labels.La
 	return ms, true
 }
 
-// find creates the series with these labels if it is missing and no limit is reached. A bound takes what values leave.
+// find creates the missing series of given labels, unless a limit is reached. It then returns the reached limit. A
+// bound takes what values leave.
 func (m *memoryStore) find(key string, l labels.Labels) Outcome {
 	values, bounds, numbers := 0, 0, 0
 	for _, other := range m.disk.labels {

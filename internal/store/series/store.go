@@ -137,8 +137,8 @@ func Labels(key, node, namespace, template string) labels.Labels {
 	return labels.FromStrings(LabelMetric, MetricName(key), LabelItem, key, LabelNode, node, LabelNamespace, namespace, LabelTemplate, template)
 }
 
-// isBound reports whether a series has the bounds of a number in results of a check, such as its thresholds: its metric is
-// not named after its item.
+// isBound reports whether a series has the bounds of a number in check results, such as its thresholds. The metric of
+// such a series is not named after its item.
 func isBound(l labels.Labels) bool {
 	return l.Get(LabelCheck) != "" && l.Get(LabelItem) != "" && l.Get(LabelMetric) != MetricName(l.Get(LabelItem))
 }

@@ -257,7 +257,8 @@ func TestReadsDoNotEndTroubleOfWrites(t *testing.T) {
 	}
 }
 
-// TestSuccessAllocatesNothing counts the allocations of recordTrouble for statements that succeed: two run per query.
+// TestSuccessAllocatesNothing expects no allocation in recordTrouble for a statement without an error. A query calls
+// recordTrouble twice.
 func TestSuccessAllocatesNothing(t *testing.T) {
 	db := &DB{component: "history", name: "history.db"}
 	if n := testing.AllocsPerRun(100, func() { _ = db.recordTrouble(nil, false) }); n > 0 {
