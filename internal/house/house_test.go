@@ -362,7 +362,8 @@ var mapPath = regexp.MustCompile("`((?:internal|cmd|bench|scripts|deploy|test)(?
 // codeMapRow matches a row of the code map about one room of internal: its name and the rooms that it imports.
 var codeMapRow = regexp.MustCompile("(?m)^\\| `(internal/[a-z/]+)`.* \\| ([^|]*) \\|$")
 
-// TestCodeMapNamesRealImports requires that a room imports, in code but tests, each room that its row of ARCHITECTURE.md names.
+// TestCodeMapNamesRealImports fails if ARCHITECTURE.md names an import of a room that no code has. Imports of tests
+// do not count.
 func TestCodeMapNamesRealImports(t *testing.T) {
 	page, err := os.ReadFile("../../ARCHITECTURE.md")
 	testenv.NoError(t, err)
@@ -404,8 +405,8 @@ func TestCodeMapNamesRealImports(t *testing.T) {
 	}
 }
 
-// TestWalksAreShortAndProven bounds each "Add a …" of ARCHITECTURE.md to ten lines, and requires that it names a test by its file:
-// TestArchitecturePageNamesExistingCode finds the test.
+// TestWalksAreShortAndProven limits each section "Add a …" of ARCHITECTURE.md to ten lines. Each section also has to
+// name a test with its file. TestArchitecturePageNamesExistingCode fails if the file has no such test.
 func TestWalksAreShortAndProven(t *testing.T) {
 	page, err := os.ReadFile("../../ARCHITECTURE.md")
 	testenv.NoError(t, err)
