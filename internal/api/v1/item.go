@@ -12,7 +12,7 @@ type ItemState struct {
 	Node      string            `json:"node"`
 	Template  string            `json:"template"` // NAME, or NAMESPACE/NAME of another namespace than the node's; empty: of a check
 	Key       string            `json:"key"`
-	Check     string            `json:"check,omitempty" doc:"The check in whose results the item is a number."`
+	Check     string            `json:"check,omitempty" doc:"Name of the check, if the item is a number in results of a check."`
 	Labels    map[string]string `json:"labels,omitempty" doc:"Labels that the check gave to the number."`
 	Bounds    []ItemBound       `json:"bounds,omitempty" doc:"Thresholds and range of a number in results of a check."`
 	Type      string            `json:"type" enum:"float,unsigned,text,log,boolean"`
@@ -33,7 +33,7 @@ type ItemState struct {
 // ItemBound is one end of a threshold, or of the range, of a number in check results.
 type ItemBound struct {
 	Kind  string    `json:"kind" enum:"warning,critical,unknown,min,max"`
-	End   string    `json:"end,omitempty" enum:"min,max,inside_min,inside_max" doc:"Absent for the range. max: a larger number violates the threshold. inside_min and inside_max: a number between both does."`
+	End   string    `json:"end,omitempty" enum:"min,max,inside_min,inside_max" doc:"Absent for the range. max: a larger number violates the threshold. min: a smaller number violates it. inside_min and inside_max: a number between both violates it."`
 	Value float64   `json:"value"`
 	At    time.Time `json:"at"` // of the result that had it
 }

@@ -55,16 +55,16 @@ type RolloutAction struct {
 // ReviewRequest is a change that waits for the approval of another person. It is a change of policies on nodes with
 // review, or a requested roll-out.
 type ReviewRequest struct {
-	ID        string           `json:"id,omitempty" doc:"Absent: a roll-out."`
+	ID        string           `json:"id,omitempty" doc:"Id of the request; absent: the change is a requested roll-out."`
 	By        string           `json:"by"`
 	Message   string           `json:"message,omitempty"`
 	At        time.Time        `json:"at"`
-	Until     time.Time        `json:"until,omitzero" doc:"Then the request ends; absent: never."`
-	Command   string           `json:"command" doc:"Another person carries the change out by it."`
+	Until     time.Time        `json:"until,omitzero" doc:"The time when the request ends; absent: it never ends."`
+	Command   string           `json:"command" doc:"Another person types this command to carry the change out."`
 	NodeCount int              `json:"nodeCount"`
 	Nodes     []string         `json:"nodes,omitempty" doc:"The first nodes with review whose policies or review change."`
-	Count     int              `json:"count" doc:"Resources that change."`
-	Changes   []ReviewedChange `json:"changes" doc:"The first of these."`
+	Count     int              `json:"count" doc:"Number of resources that change."`
+	Changes   []ReviewedChange `json:"changes" doc:"The first resources that change."`
 }
 
 // ReviewedChange is the change of one resource in a request.
@@ -73,7 +73,7 @@ type ReviewedChange struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
 	Op        string `json:"op" enum:"created,updated,renamed,deleted,retired"`
-	Diff      string `json:"diff,omitempty" doc:"Without secrets; in the answer about one request."`
+	Diff      string `json:"diff,omitempty" doc:"Difference of the resource, without secrets. Only in the answer about one request."`
 }
 
 // ReviewRequestList is a list of changes that wait for approval.
