@@ -105,7 +105,7 @@ func (c *compiler) addMethods(methods []model.Method, in scope) (err error) {
 const outerField = "outer"
 
 // itemOf returns the fields of a loop's element. The fields of the element of the loop around it (nil: there is none) begin with
-// "outer."; a text is the field outer.
+// "outer."; if that element is a text, it is the field outer.
 func itemOf(e model.LoopItem, outer map[string]string) (map[string]string, error) {
 	item := make(map[string]string, len(e)+len(outer))
 	for field, text := range outer {
