@@ -299,9 +299,9 @@ func TestLoopsAndBlocksBecomeComponents(t *testing.T) {
 		"an element has no name": func(_ *model.TechniqueSpec, v map[string]model.ParameterValue) {
 			v["sites"] = elements("{{ .props.a }}")
 		},
-		"expected a text":                 func(_ *model.TechniqueSpec, v map[string]model.ParameterValue) { v["root"] = elements("a") },
-		"2 elements are not at most 1":    func(t *model.TechniqueSpec, _ map[string]model.ParameterValue) { t.Parameters[0].Max = new(1) },
-		`two components are named "site"`: func(t *model.TechniqueSpec, _ map[string]model.ParameterValue) { t.Methods[3].Component = "site" },
+		"expected a text":                      func(_ *model.TechniqueSpec, v map[string]model.ParameterValue) { v["root"] = elements("a") },
+		"has 2 elements, but allows at most 1": func(t *model.TechniqueSpec, _ map[string]model.ParameterValue) { t.Parameters[0].Max = new(1) },
+		`two components are named "site"`:      func(t *model.TechniqueSpec, _ map[string]model.ParameterValue) { t.Methods[3].Component = "site" },
 	} {
 		broken, other := *technique, map[string]model.ParameterValue{}
 		broken.Parameters, broken.Methods = slices.Clone(technique.Parameters), slices.Clone(technique.Methods)
