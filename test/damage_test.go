@@ -408,8 +408,8 @@ type damageCase struct {
 	kind, place    int
 }
 
-// damageCases returns all cases of the damage test. It has each kind of damage, at each place, in each file. In short
-// it is a sample.
+// damageCases returns the ways in which the damage test damages files of a server's data folder. It has each kind of
+// damage, at each place, in each file. In short it is a sample.
 func damageCases(killed bool) (list []damageCase) {
 	for _, f := range damagedFiles {
 		if f.killed && !killed || killed && strings.HasPrefix(f.patterns, "pki/") { // a kill leaves pki as a stop does

@@ -15,8 +15,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestHandlerSetsHearOfSensuAgents expects the handler sets registration and leave to get Sensu's events about agents.
-// The events come when a real sensu-agent connects for the first time, and when its node is removed.
+// TestHandlerSetsHearOfSensuAgents expects registration and deregistration events of a real sensu-agent in the
+// matching handler sets. The events come when a real sensu-agent connects for the first time, and when its node is
+// removed.
 func TestHandlerSetsHearOfSensuAgents(t *testing.T) {
 	program := sensuProgram("MUSTER_SENSU_AGENT", "sensu-agent")
 	if program == "" {

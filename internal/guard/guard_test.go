@@ -70,7 +70,7 @@ type guardedProgram struct {
 	out *bufio.Reader
 }
 
-// startProgram starts the test process that guards commands with the given shell.
+// startProgram starts a test program whose guard shell ends commands after the program was killed.
 func startProgram(t *testing.T, program string) *guardedProgram {
 	t.Helper()
 	theirs, in, err := os.Pipe()

@@ -334,9 +334,9 @@ func (o ResultDigest) Append(stream, number uint64) ResultDigest {
 	return o*orderStep + ResultDigest(x>>32)
 }
 
-// Prepend computes the digest of two lists of results from the digests of the lists. The receiver is the digest of the
-// second list, with `these` results. So the digest of a later list can be computed first and joined with the earlier
-// list afterwards.
+// Prepend returns the digest of two joined lists of results, from the digest of each list. The receiver is the digest
+// of the second list, with `these` results. So the digest of a later list can be computed first and joined with the
+// earlier list afterwards.
 func (o ResultDigest) Prepend(others ResultDigest, these uint64) ResultDigest {
 	for step := orderStep; these > 0; these >>= 1 {
 		if these&1 > 0 {

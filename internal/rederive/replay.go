@@ -127,8 +127,8 @@ func (s *Source) Revision() int64 { return s.Live.Revision() }
 // Underway reports whether a replay of the journal is running.
 func (s *Source) Underway() bool { return s.currentReplay() != nil }
 
-// Consumers returns the running replay as a reader that keeps old parts of the journal from deletion. So the journal
-// keeps the segments that the replay still needs.
+// Consumers returns the running replay as a reader of the journal, or nothing. So the journal keeps the segments that
+// the replay still needs.
 func (s *Source) Consumers() []journal.Consumer {
 	if replay := s.currentReplay(); replay != nil {
 		return []journal.Consumer{{Name: "rederive", At: replay.At()}}

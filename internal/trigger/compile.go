@@ -226,7 +226,7 @@ func (h *historyCall) window(sh shape, o operation, extra string) int {
 	return len(h.program.specs) - 1
 }
 
-// loadNumber returns the function that converts a numeric value to the bits of a window entry.
+// loadNumber returns the function that encodes a number as 64 bits, for storage in a window.
 func loadNumber(t item.Type) func(item.Value) (uint64, usage) {
 	if t == item.Float {
 		return loadFloat

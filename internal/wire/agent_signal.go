@@ -350,8 +350,8 @@ func DecodeExtra(data []byte) (x Extra, err error) {
 	return x, err
 }
 
-// SensuRunOf returns what an encoded result keeps from a Sensu agent's event. It returns nil if the result is not from
-// a Sensu agent.
+// SensuRunOf returns the data of a Sensu agent's event from an encoded result. It returns nil if the result is not
+// from a Sensu agent.
 func SensuRunOf(extra []byte) *SensuRun {
 	f := fields{message: "Result", rest: extra}
 	for f.next() {

@@ -241,8 +241,8 @@ func FuzzSignedRun(f *testing.F) {
 	fuzzBody(f, AppendSignedRun)
 }
 
-// TestReportCertificateIsThatOfTheReport finds the certificate in an encoded report, and expects the decoded report's
-// certificate.
+// TestReportCertificateIsThatOfTheReport reads only the certificate of an encoded report, and compares with full
+// decoding.
 func TestReportCertificateIsThatOfTheReport(t *testing.T) {
 	for _, signed := range []*SignedRun{nil, {Number: 1}, {Number: 2, Certificate: []byte{3, 4}}} {
 		r := Report{Components: 1, Codes: []byte{2}}

@@ -49,7 +49,7 @@ func otherGoldenDefinition() *model.Definition {
 	}).Seal()
 }
 
-// templateDefinition returns the template of the golden files.
+// templateDefinition returns the Template resource whose encoding stands in the golden files.
 func templateDefinition() *model.Definition {
 	zero := "0"
 	return (&model.TemplateDefinition{

@@ -529,7 +529,7 @@ func (r *Server) commit(node model.NodeID, record []byte) {
 	testenv.NoError(r.T, r.View.WaitApplied(ctx, c.At))
 }
 
-// explainedDirectory combines the planner's index of nodes and checks with explanations of assignments
+// explainedDirectory answers which checks a node has, and why the planner assigned each check.
 type explainedDirectory struct {
 	*directory.Directory
 	*plan.Inspector

@@ -293,8 +293,8 @@ func readsInventory(t *model.Targets) bool {
 	return t != nil && (strings.Contains(t.Where, "inventory") || readsInventory(t.Except))
 }
 
-// placePolicies finds, for each policy, the nodes and directives that belong to the policy. A policy whose targets do
-// not compile has none; the log says so once.
+// placePolicies finds the nodes and directives of each policy. A policy whose targets do not compile has none; the log
+// says so once.
 func (s *Sums) placePolicies(policies []model.Resource) (placed []*placedPolicy) {
 	for i := range policies {
 		p, err := placePolicy(s.stores.Directory, policies[i].Metadata.Namespace, policies[i].Metadata.Name, policies[i].Spec.(*model.PolicySpec))

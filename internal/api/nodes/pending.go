@@ -331,7 +331,7 @@ type wrongSecretThrottle struct {
 	lastShown map[secretAttempt]time.Time // time when a network last sent a secret
 }
 
-// secretAttempt identifies a wrong token or certificate by its sender's network and its id.
+// secretAttempt is the key of a wrong token or certificate that a network has sent.
 type secretAttempt struct {
 	net    netip.Prefix
 	secret string // a name for the secret, never the secret itself

@@ -172,9 +172,9 @@ func (p *Partition) resetPartition() {
 	}
 }
 
-// IntentMark returns the newest journal record of the revision (version number) of the declared resources. It also has
-// their highest id. It is zero if no such record was journaled. All partitions have the same one unless commits of the
-// journal are lost: then that of the partition furthest ahead counts.
+// IntentMark returns the newest revision number of declared resources that the journal has. It also has their highest
+// id. It is zero if no such record was journaled. All partitions have the same one unless commits of the journal are
+// lost: then that of the partition furthest ahead counts.
 func (s *Shard) IntentMark() (last wire.IntentMark) {
 	furthest := uint64(0)
 	for _, p := range s.partitions {

@@ -88,7 +88,7 @@ func NewOutbox[S Sender](life *Goroutines, lane Lane, name string, sessions int,
 	return o
 }
 
-// Add adds kinds of messages for a session to send, and queues the session for a writer.
+// Add marks kinds of messages as due for a session, and queues the session for a writer.
 func (o *Outbox[S]) Add(x S, duties MessageSet) {
 	b := x.Base()
 	b.Mu.Lock()
