@@ -179,7 +179,7 @@ func TestEntityAttributesBecomeConditions(t *testing.T) {
 		}
 	}
 	for source, want := range map[string]string{
-		`entity.last_seen < 5`:        "no such condition",
+		`entity.last_seen < 5`:        "no condition on nodes with this meaning",
 		`require("x")`:                "unknown function in the expression",
 		`entity.labels.a == `:         "Unexpected end of input",
 		`entity.deregister == "true"`: "a node has no entity.deregister",

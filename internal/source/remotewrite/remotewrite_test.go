@@ -212,7 +212,7 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 		{"/prometheus/api/v1/write", type1, "bad", one(at, "__name__", "a"), model.Unauthenticated, "unknown or has expired", 0},
 		{"/prometheus/nosuch/api/v1/write", type1, "good", one(at, "__name__", "a"), model.NotFound, "does not exist", 0},
 		{"/prometheus/a/b/api/v1/write", type1, "good", one(at, "__name__", "a"), model.NotFound, "does not exist", 0},
-		{"/prometheus/api/v1/write", "application/json", "good", one(at, "__name__", "a"), model.Invalid, "no remote write", 0},
+		{"/prometheus/api/v1/write", "application/json", "good", one(at, "__name__", "a"), model.Invalid, "neither remote write", 0},
 		{"/prometheus/api/v1/write", type1, "good", []byte("\xff\xff\xff"), model.Invalid, "uncompress", 0},
 		{"/prometheus/api/v1/write", type1, "good", snappy.Encode(nil, []byte{0x0a, 0x7f}), model.Invalid, "protobuf", 0},
 		{"/prometheus/api/v1/write", type2, "good", snappy.Encode(nil, []byte{0x2a, 0x04, 0x0a, 0x02, 1, 2}), model.Invalid, "protobuf", 0},

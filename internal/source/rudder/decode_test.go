@@ -276,7 +276,7 @@ func TestHostileFilesAreRefused(t *testing.T) {
 		{deep, "32 levels"},
 		{strings.Repeat(`{"a":`, maxDepth+1), "32 levels"},
 		{"<A>" + strings.Repeat("<B/>", maxElements) + "</A>", "200000 elements"},
-		{"<A></B>", "ends without"}, {"<A>", "unexpected EOF"}, {"<A/><B/>", "two outermost"}, {"", "unexpected EOF"}, {`{"a":1} {`, "behind its end"},
+		{"<A></B>", "an end tag without"}, {"<A>", "unexpected EOF"}, {"<A/><B/>", "two outermost"}, {"", "unexpected EOF"}, {`{"a":1} {`, "behind its end"},
 		{strings.Replace(valid, testNode, "", 1), "no valid id"},
 		{strings.Replace(valid, "<UUID>"+testNode, "<UUID>another", 1), "is of node " + testNode},
 		{strings.Replace(valid, "<RUDDER><AGENT>", "<RUDDER><AGENT></AGENT><AGENT>", 1), "2 Rudder agents"},

@@ -84,7 +84,7 @@ func TestChangedRowsAreFound(t *testing.T) {
 	}
 	losses := testenv.Value(intentdb.Repair(t.Context(), path))(t)
 	text := strings.Join(losses, "\n")
-	if !strings.Contains(text, "row [user  spoilt]") || !strings.Contains(text, "row [user  rotten]") || strings.Contains(text, "third") {
+	if !strings.Contains(text, "[user  spoilt]") || !strings.Contains(text, "[user  rotten]") || strings.Contains(text, "third") {
 		t.Errorf("losses:\n%s", text)
 	}
 	s = opener(t, path)()
