@@ -180,7 +180,9 @@ func (f *Follower) lose(err error) {
 func (f *Follower) fetch() {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.ctx)) // the request of orders outlives the report of a failure
 	defer cancel()
-	context.AfterFunc(f.ctx, func() {
+	reported := make(chan struct{})
+	stop := context.AfterFunc(f.ctx, func() {
+		defer close(reported)
 		defer cancel()
 		if f.verdict() == nil {
 			within, done := context.WithTimeout(ctx, silence)
@@ -188,6 +190,11 @@ func (f *Follower) fetch() {
 			_ = f.post(within, "/report", message{Failed: failureOf(causeOf(f.ctx, "it"))})
 		}
 	})
+	defer func() {
+		if !stop() {
+			<-reported
+		}
+	}()
 	for n := 0; f.verdict() == nil; {
 		var list []order
 		err := f.request(ctx, http.MethodGet, fmt.Sprintf("/orders?from=%d", n), nil, func(r io.Reader) (err error) {

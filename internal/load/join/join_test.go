@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/muster-fleet/muster/bench/scenarios"
@@ -243,6 +246,47 @@ func TestALossEndsTheRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAFollowersFailureIsReported lets a follower fail to carry out an order, and expects its reason on the lead.
+func TestAFollowersFailureIsReported(t *testing.T) {
+	l, followers := gathered(t, 2)
+	followers[0].Hear(func(time.Duration, []plan.Part) error { return model.Errorf(model.Limited, "the phase is over here") }, nil)
+	l.Follow(time.Second, []plan.Part{{To: 9, Rate: 1}})
+	<-l.Context().Done()
+	if err := context.Cause(l.Context()); err.Error() != "loader 2 of 2 ("+hostname()+"): the phase is over here" {
+		t.Errorf("the lead says %q", err)
+	}
+}
+
+// slowWriter takes a second for each piece of an answer.
+type slowWriter struct{ *httptest.ResponseRecorder }
+
+// Write waits, and keeps the data.
+func (w slowWriter) Write(data []byte) (int, error) {
+	time.Sleep(time.Second)
+	return w.ResponseRecorder.Write(data)
+}
+
+// TestALargePlanMayTakeLong sends a plan over a slow network, and expects that its follower is not lost.
+func TestALargePlanMayTakeLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &Lead{loaders: 2, monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}, say: t.Logf}
+		p := &peer{hello: hello{ID: "x"}, orders: []order{{Plan: &followerPart{CA: make([]byte, 2<<20)}}}}
+		p.silent = time.AfterFunc(silence, func() { l.lose(p, errSilent) })
+		l.peers = []*peer{p}
+		begin, w, r := time.Now(), slowWriter{httptest.NewRecorder()}, httptest.NewRequest(http.MethodGet, "/orders?from=0", nil)
+		r.Header.Set(loaderHeader, "x")
+		l.serveOrders(w, r)
+		var got []order
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got) != 1 || len(got[0].Plan.CA) != 2<<20 || time.Since(begin) < 2*silence {
+			t.Errorf("%d orders after %s, %v", len(got), time.Since(begin), err)
+		}
+		if p.lost {
+			t.Error("the follower was lost while it read")
+		}
+		p.silent.Stop()
+	})
 }
 
 // TestWhoLeavesEarlyIsReplaced lets a follower leave before all have joined, and expects that another can join.

@@ -133,6 +133,24 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
+// reading is the answer to a follower. Each piece that the follower takes resets the timer of its silence.
+type reading struct {
+	http.ResponseWriter
+	by *peer
+}
+
+// Write writes in pieces. A plan with the keys of many agents takes minutes on a slow network.
+func (r reading) Write(data []byte) (n int, err error) {
+	for piece := range slices.Chunk(data, 64<<10) {
+		k, err := r.ResponseWriter.Write(piece)
+		if n += k; err != nil {
+			return n, err
+		}
+		r.by.silent.Reset(silence)
+	}
+	return n, nil
+}
+
 // refuse answers a request with an error, and reports the refusal.
 func (l *Lead) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	l.say("refused %s: %v", r.RemoteAddr, err)
@@ -215,7 +233,7 @@ func (l *Lead) serveOrders(w http.ResponseWriter, r *http.Request) {
 	list := p.orders[from:]
 	clear(p.orders[:from]) // the follower has them, and a plan is large
 	l.mu.Unlock()
-	answer(w, http.StatusOK, list)
+	answer(reading{w, p}, http.StatusOK, list)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.fetched = max(p.fetched, from+len(list))
