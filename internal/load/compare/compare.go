@@ -37,6 +37,7 @@ const (
 	Same    Verdict = "same"    // the difference may be chance, is too small to matter, or within the limit
 	Untold  Verdict = "untold"  // too few runs
 	Informs Verdict = "informs" // a figure without a limit, see Within
+	Lacking Verdict = "lacking" // a figure with a limit that the baseline has not, see Within
 )
 
 // Comparison compares the figures of two sets of runs.
@@ -132,11 +133,11 @@ func (r Row) Lost() bool {
 	return slices.ContainsFunc(ledgerFigures(), func(l ledgerFigure) bool { return l.name == r.Figure })
 }
 
-// Regressed returns the rows of these kinds that are worse, or of all kinds if none is given. Losses and failed runs
+// Regressed returns the rows of these kinds that are worse or lacking, or of all kinds if none is given. Losses and failed runs
 // are of every kind.
 func (c *Comparison) Regressed(kinds ...scenario.Kind) (list []Row) {
 	for _, r := range c.Rows {
-		if r.Verdict == Worse && (len(kinds) == 0 || r.Lost() || r.Figure == failedRuns().Name || slices.Contains(kinds, r.Kind)) {
+		if (r.Verdict == Worse || r.Verdict == Lacking) && (len(kinds) == 0 || r.Lost() || r.Figure == failedRuns().Name || slices.Contains(kinds, r.Kind)) {
 			list = append(list, r)
 		}
 	}
@@ -242,7 +243,7 @@ func changes(rows []Row) string {
 // Changed returns the change for people: +12 %.
 func (r Row) Changed() string {
 	switch {
-	case r.Lost() && r.Verdict == Same:
+	case r.Lost() && r.Verdict == Same, r.Verdict == Lacking:
 		return "–"
 	case r.Lost():
 		return fmt.Sprintf("%.0f → %.0f", r.Base.Center, r.Other.Center)

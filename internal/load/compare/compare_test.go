@@ -346,7 +346,8 @@ func TestWithin(t *testing.T) {
 		"of three":      {set("baseline", 0, 0, 9, 0), set("now", 1, 0.5), []string{"allocs ", "journal-bytes "}},
 		"not measured any more": {same, Set{Name: "now", Runs: []*report.Report{{Valid: true, Balance: &report.Balance{}}}},
 			[]string{"allocs (allocations of the server) was not measured; the baseline has 3,000 per 1,000 results", "journal-bytes "}},
-		"never measured": {Set{Name: "baseline", Runs: []*report.Report{{Valid: true, Balance: &report.Balance{}}}}, same, nil},
+		"never measured": {Set{Name: "baseline", Runs: []*report.Report{{Valid: true, Balance: &report.Balance{}}}}, same,
+			[]string{"allocs (allocations of the server) is not in the baseline, and was not compared", "journal-bytes "}},
 	} {
 		got := Within(c.base, c.now, limits)
 		sentences := []string{}

@@ -143,7 +143,7 @@ func ledgerRows(base, other []*report.Report) (list []Row) {
 
 // order sorts by verdict, losses first, and within a verdict by change.
 func order(rows []Row) {
-	verdicts := []Verdict{Worse, Better, Untold, Same, Informs}
+	verdicts := []Verdict{Worse, Lacking, Better, Untold, Same, Informs}
 	rank := func(r Row) int {
 		if r.Lost() && r.Verdict == Worse {
 			return -1

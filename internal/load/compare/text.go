@@ -39,6 +39,8 @@ func (c *Comparison) cells() [][]string {
 		switch {
 		case r.Verdict == Untold:
 			verdict = number.Of(min(r.Base.N, r.Other.N), "run")
+		case r.Verdict == Lacking:
+			verdict = "not in the baseline"
 		case r.Allowed > 0:
 			verdict += ", +" + number.Percent(r.Allowed) + " allowed"
 		}

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -44,8 +45,27 @@ func same(a, b *scenario.Scenario) bool {
 	return a != nil && b != nil && a.Name == b.Name && bytes.Equal(a.Played(), b.Played())
 }
 
-// Write replaces a scenario's baseline.
+// lacking returns the deciding figures that a run lacks. A restart resets the server's counters: then only the CPU
+// counts.
+func lacking(rep *report.Report) (names []string) {
+	have := rep.Figures()
+	restarts := rep.Scenario != nil && slices.ContainsFunc(rep.Scenario.Faults, func(f scenario.Fault) bool { return f.Server == "restart" || f.Server == "kill" })
+	for _, l := range Limits() {
+		if _, ok := have[l.Figure]; !ok && (!restarts || l.Figure == "cpu-ratio") {
+			names = append(names, l.Figure)
+		}
+	}
+	return names
+}
+
+// Write replaces a scenario's baseline. It must have all figures that decide.
 func Write(dir, name string, runs []*report.Report) error {
+	for _, rep := range runs {
+		if names := lacking(rep); len(names) > 0 {
+			return model.Errorf(model.Limited, "%s: not measured, and no baseline without: %s", name, strings.Join(names, ", ")).
+				WithHint("the server's /proc/PID/io and its metrics have to be read: Linux, as the user who starts this")
+		}
+	}
 	for i, rep := range runs {
 		if err := small(rep).Save(file(dir, name, i+1)); err != nil {
 			return err

@@ -3,6 +3,7 @@ package gate
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -59,5 +60,28 @@ func TestBaseline(t *testing.T) {
 	}
 	if _, err := Read(dir, sc); err == nil {
 		t.Error("half a baseline was read")
+	}
+}
+
+// TestABaselineHasAllThatDecides expects that a baseline without a deciding figure is refused, unless a restart of the
+// server resets its counters.
+func TestABaselineHasAllThatDecides(t *testing.T) {
+	dir := t.TempDir()
+	rep := cost(2, 80)
+	rep.Server, rep.Loader, rep.Scenario = report.Usage{Cores: 0.2}, report.Usage{Cores: 0.1}, &scenario.Scenario{Name: "x"}
+	if err := Write(dir, "x", runs(rep)); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "fsyncs, reads, writes") {
+		t.Errorf("%v", err)
+	}
+	if files, _ := os.ReadDir(dir); len(files) > 0 {
+		t.Errorf("written all the same: %v", files)
+	}
+	rep.Scenario.Faults = []scenario.Fault{{Server: "kill"}}
+	rep.Inside = nil
+	if err := Write(dir, "x", runs(rep)); err != nil {
+		t.Error(err)
+	}
+	rep.Server.Cores = 0
+	if err := Write(dir, "x", runs(rep)); err == nil {
+		t.Error("a baseline that decides nothing was written")
 	}
 }
