@@ -29,7 +29,11 @@ func TestLoosenedGroupsAndSecretsFindStoredChecks(t *testing.T) {
 	}
 	const db, web = `node.labels.role == "db"`, `node.labels.role == "web"`
 	served, local := resource("Secret", "served", &model.SecretSpec{File: "/etc/key"}), resource("Secret", "local", &model.SecretSpec{AgentFile: "key"})
-	testenv.NoError(t, apply(served, local, group("vault", true, db), group("open", false, web), check("a", "vault", "served"), check("b", "open", "local")))
+	technique := resource("Technique", "word", &model.TechniqueSpec{Parameters: []model.Parameter{{Name: "word", Type: model.SecretParameter}},
+		Methods: []model.Method{{Component: "file", FileContent: &model.FileContentMethod{Path: "/word", Content: "{{ .params.word }}"}}}})
+	directive := resource("Directive", "word", &model.DirectiveSpec{Technique: "word", Parameters: map[string]model.ParameterValue{"word": model.TextValue("served")}})
+	policy := resource("Policy", "word", &model.PolicySpec{Directives: []string{"word"}, Targets: &model.Targets{Groups: []string{"policed"}}})
+	testenv.NoError(t, apply(served, local, group("policed", true, db), technique, directive, policy, group("vault", true, db), group("open", false, web), check("a", "vault", "served"), check("b", "open", "local")))
 	for _, c := range []struct {
 		name    string
 		r       model.Resource
@@ -45,5 +49,15 @@ func TestLoosenedGroupsAndSecretsFindStoredChecks(t *testing.T) {
 		if err := apply(c.r); (model.ClassOf(err) == model.Invalid) != c.refused || !c.refused && err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
+	}
+	for _, name := range []string{"vault", "policed"} {
+		if err := apply(group(name, false, db)); model.ClassOf(err) != model.Invalid {
+			t.Errorf("group %s opens: %v", name, err)
+		}
+		testenv.Value(w.Delete(t.Context(), ada, []intent.Key{{Kind: "Group", Namespace: "default", Name: name}}, intent.ApplyOptions{}))(t)
+		if err := apply(group(name, false, db)); model.ClassOf(err) != model.Invalid {
+			t.Errorf("group %s was deleted and is created as an open one: %v", name, err)
+		}
+		testenv.NoError(t, apply(group(name, true, db)))
 	}
 }
