@@ -432,7 +432,7 @@ func TestLoadReportOnFullDisk(t *testing.T) {
 	temp, out := t.TempDir(), t.TempDir()
 	mountTmpfs(t, out, "4k")
 	ran := harness.Run(t, []string{"TMPDIR=" + temp}, loadWords(tinyScenario(t, ""), out)...)
-	ran.Expect(7, "the disk of "+out+" is full: nothing of the report is there")
+	ran.Expect(7, "the observation log of this run cannot be written", "the disk of "+out+" is full: nothing of the report is there")
 	expectTexts(t, ran.Out, "nothing lost, nothing twice")
 	expectNoReport(t, out)
 	expectNothingLeft(t, temp)

@@ -120,7 +120,9 @@ func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r.log = observe.NewLog(r.cfg.Observed)
+	r.log = observe.NewLog(r.cfg.Observed, func(err error) {
+		r.cfg.Log.Error("the observation log of this run cannot be written: make room before the run ends, or it may have no report", "error", err)
+	})
 	if r.cfg.Follows() {
 		r.log = observe.NewCopied(r.cfg.Joint.Line)
 	}

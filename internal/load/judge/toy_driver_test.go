@@ -61,7 +61,7 @@ func echo(c net.Conn, but int) {
 // of a hundred.
 func TestToyDriver(t *testing.T) {
 	for but, want := range map[int]string{0: "", 57: "1 results were sent and neither acknowledged nor refused"} {
-		log := observe.NewLog("")
+		log := observe.NewLog("", nil)
 		client, server := net.Pipe()
 		go echo(server, but)
 		ping(client, 100, log)

@@ -71,6 +71,7 @@ const MarkReady = "server ready"
 type Log struct {
 	path   string
 	to     func(Line) // gets the lines of a follower too, and does not wait; nil: nobody does
+	failed func(error)
 	mu     sync.Mutex
 	file   *os.File // nil: not yet, or there is none
 	out    *bufio.Writer
@@ -78,8 +79,9 @@ type Log struct {
 	err    error
 }
 
-// NewLog returns a log. The first line creates its file, unless path is empty.
-func NewLog(path string) *Log { return &Log{path: path} }
+// NewLog returns a log. The first line creates its file, unless path is empty. failed gets the first error of the file, which
+// then has no further lines; it must not call the log.
+func NewLog(path string, failed func(error)) *Log { return &Log{path: path, failed: failed} }
 
 // NewCopied returns a log without a file. A function gets the lines that a follower hands to the lead; it must not wait.
 func NewCopied(to func(Line)) *Log { return &Log{to: to} }
@@ -91,8 +93,9 @@ func (l *Log) Append(line Line) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.write(&line); l.err == nil {
+	if err := l.write(&line); err != nil {
 		l.err = err
+		l.failed(err)
 	}
 	if l.to != nil && line.OfFollower() {
 		l.to(line)

@@ -11,7 +11,7 @@ import (
 // TestLog writes and reads a log, also one cut within a line, and expects the same lines.
 func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	l := NewLog(path)
+	l := NewLog(path, nil)
 	if _, err := os.Stat(path); err == nil {
 		t.Error("there is a file before the first line")
 	}
@@ -35,6 +35,17 @@ func TestLog(t *testing.T) {
 	}
 	if _, err := Read(bytes.NewReader([]byte("{}\nnonsense"))); err == nil {
 		t.Error("nonsense is read")
+	}
+}
+
+// TestLogReportsItsFirstError appends lines to a log in an absent folder, and expects one report and the error of Close.
+func TestLogReportsItsFirstError(t *testing.T) {
+	reports := 0
+	l := NewLog(filepath.Join(t.TempDir(), "absent", "log"), func(error) { reports++ })
+	l.Append(Line{Heap: 1})
+	l.Append(Line{Heap: 2})
+	if err := l.Close(); err == nil || reports != 1 {
+		t.Errorf("%d reports, %v", reports, err)
 	}
 }
 
