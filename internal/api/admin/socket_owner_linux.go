@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -15,7 +16,11 @@ import (
 // the server's user or as root.
 func checkClientUser(client, server netip.AddrPort) *model.Error {
 	user, err := socketUser(client, server)
-	if err != nil {
+	switch {
+	case errors.Is(err, errClosed):
+		return model.Errorf(model.Forbidden, "the admin listener cannot find the user of this connection: %w", err).
+			WithHint("repeat the command; the program must keep its connection open until it has the answer")
+	case err != nil:
 		return model.Errorf(model.Forbidden, "the admin listener cannot find the user of this connection: %w", err).
 			WithHint("repeat the command on the server's machine; if it fails again, load the kernel module tcp_diag: modprobe tcp_diag")
 	}
@@ -25,6 +30,9 @@ func checkClientUser(client, server netip.AddrPort) *model.Error {
 	}
 	return nil
 }
+
+// errClosed is the error of a socket that no program holds any more.
+var errClosed = errors.New("the client has closed the connection")
 
 // socketID names a TCP socket in messages of sock_diag(7), struct inet_diag_sockid. Ports and addresses have network byte order.
 type socketID struct {
@@ -56,9 +64,10 @@ type socketAnswer struct {
 	Expires, Unread, Unsent, User, Inode uint32
 }
 
-// socketUser returns the user id of an established TCP socket of the local machine. The kernel finds the socket in
-// its hash table, so the time does not grow with the number of sockets. The kernel reports root for a socket that its
-// program has closed. socketUser returns an error for such a socket.
+// socketUser returns the user id of an open TCP socket of the local machine. The kernel finds the socket in its hash
+// table, so the time does not grow with the number of sockets. The kernel reports root and no inode for a socket that
+// its program has closed. socketUser returns an error for such a socket. A socket that its program has closed for
+// writing alone has both.
 func socketUser(local, remote netip.AddrPort) (uint32, error) {
 	const anyCookie = ^uint32(0) // INET_DIAG_NOCOOKIE
 	in := socketRequest{Type: unix.SOCK_DIAG_BY_FAMILY, Flags: unix.NLM_F_REQUEST, Family: unix.AF_INET6, Protocol: unix.IPPROTO_TCP,
@@ -96,8 +105,8 @@ func socketUser(local, remote netip.AddrPort) (uint32, error) {
 	if _, err := binary.Decode(buffer[:n], binary.NativeEndian, &out); err != nil {
 		return 0, fmt.Errorf("decode the kernel's answer of %d bytes: %w", n, err)
 	}
-	if out.State != unix.BPF_TCP_ESTABLISHED {
-		return 0, fmt.Errorf("the client has closed the connection")
+	if out.Inode == 0 || out.State == unix.BPF_TCP_LISTEN { // a program that listens on the port has another socket
+		return 0, errClosed
 	}
 	return out.User, nil
 }
