@@ -126,11 +126,13 @@ func replace(path string, data []byte) error {
 	return err
 }
 
-// Discard removes the folder of a run without a report, unless it holds the observation log. It reports whether it does.
-func (f *Folder) Discard() (kept bool) {
-	kept = os.Remove(f.Path) != nil // only if it is empty, as the next
+// Discard removes the folder of a run without a report if it is empty. It reports whether the folder holds a file: the log
+// that the run can be judged by.
+func (f *Folder) Discard(log string) (kept bool) {
+	_ = os.Remove(f.Path) // only if it is empty, as the next
 	if filepath.Dir(f.Path) == Default {
 		_ = os.Remove(Default)
 	}
-	return kept
+	_, err := os.Stat(filepath.Join(f.Path, log))
+	return err == nil
 }

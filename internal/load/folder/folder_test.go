@@ -57,7 +57,7 @@ func TestDiscard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if kept := f.Discard(); kept {
+	if kept := f.Discard("observed.jsonl"); kept {
 		t.Error("an empty folder is kept")
 	}
 	if _, err := os.Stat(path); !os.IsNotExist(err) {
@@ -66,10 +66,16 @@ func TestDiscard(t *testing.T) {
 	if f, err = Make(path); err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(filepath.Join(path, "server.log"), []byte("x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if kept := f.Discard("observed.jsonl"); kept {
+		t.Error("the log of the server is no observation log")
+	}
 	if err := os.WriteFile(filepath.Join(path, "observed.jsonl"), []byte("{}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if kept := f.Discard(); !kept {
+	if kept := f.Discard("observed.jsonl"); !kept {
 		t.Error("the observation log is not kept")
 	}
 	for given, want := range map[string]string{"a b/c": "a-b-c", "..": "run", "rate-16k (server)": "rate-16k--server"} {

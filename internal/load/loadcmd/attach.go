@@ -2,6 +2,7 @@ package loadcmd
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"strconv"
@@ -61,9 +62,14 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 	return server, nil
 }
 
-// otherServer returns the error of an API that is not that of --server, the listener of agents.
+// otherServer returns the error of an API that is not that of --server, the listener of agents. The hint of err is left out: it
+// may name the --server of other commands, an API.
 func otherServer(address, what string, err error) error {
-	return model.Errorf(model.ClassOf(err), "--server %s: %s: %w", address, what, err).WithHint("muster login to the API of that server, or --data with its folder")
+	message := err.Error()
+	if inner := (*model.Error)(nil); errors.As(err, &inner) {
+		message = inner.Message
+	}
+	return model.Errorf(model.ClassOf(err), "--server %s: %s: %s", address, what, message).WithHint("muster login to the API of that server, or --data with its folder")
 }
 
 // serverPID returns a function with the present process of the server: a number, or read from a file; nil means

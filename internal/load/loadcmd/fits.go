@@ -16,6 +16,7 @@ func (o *options) fits(f *pflag.FlagSet, sc *scenario.Scenario) error {
 	holds := map[string]bool{
 		"with --server": f.Changed("server"), "without --server": !f.Changed("server") && !isSensu,
 		"with --target sensu": isSensu, "with --server of Muster": f.Changed("server") && !isSensu, "with --loaders": o.loaders > 1,
+		"with --server of Muster or --sensu-bridge": f.Changed("server") && !isSensu || f.Changed("sensu-bridge"), "against Muster": !isSensu,
 	}
 	return refuseFlags(f, holds)
 }

@@ -54,7 +54,10 @@ func TestFlagsThatAreForOtherRuns(t *testing.T) {
 	for says, cases := range map[string][][]string{
 		"is for runs with --server of Muster, and this is another": {append([]string{file, "--data", dir}, nobody...), append([]string{file, "--server-plain", "127.0.0.1:1"}, nobody...), append([]string{file, "--identities", dir}, nobody...),
 			{file, "--target", "sensu", "--server", "ws://127.0.0.1:1", "--data", dir}},
-		"is for runs with --server, and this is another":            {append([]string{file, "--admin", "http://127.0.0.1:1"}, nobody...), append([]string{file, "--server-pid", "1"}, nobody...), {file, "--target", "sensu", "--admin", "x"}},
+		"is for runs with --server, and this is another": {append([]string{file, "--server-pid", "1"}, nobody...)},
+		"is for runs with --server of Muster or --sensu-bridge, and this is another": {append([]string{file, "--admin", "http://127.0.0.1:1"}, nobody...), {file, "--target", "sensu", "--admin", "x"},
+			{file, "--target", "sensu", "--server", "ws://127.0.0.1:1", "--admin", "x"}},
+		"is for runs against Muster, and this is another":           {{file, "--target", "sensu", "--server", "ws://127.0.0.1:1", "--sources", "7"}},
 		"is for runs without --server, and this is another":         {{file, "--server", "127.0.0.1:1", "--server-flag=-x"}, {file, "--server", "127.0.0.1:1", "--server-binary", "x"}, {file, "--target", "sensu", "--server-flag", "x"}},
 		"is for runs with --loaders, and this is another":           {append([]string{file, "--listen-join", "127.0.0.1:0"}, nobody...)},
 		"is for runs with --target sensu, and this is another":      {append([]string{file, "--sensu-api", "http://127.0.0.1:1"}, nobody...)},
@@ -103,5 +106,14 @@ func TestServersOfTheirOwn(t *testing.T) {
 		if !errors.As(err, &said) || said.Class != model.Invalid || !strings.HasSuffix(said.Message, "has a server of its own: leave --server out") || !strings.HasPrefix(said.Hint, "muster load run ") {
 			t.Errorf("%q: %v", args, err)
 		}
+	}
+}
+
+// TestServerThatNobodyIsLoggedInTo expects an error about the server of --server, without the hint of the API's client.
+func TestServerThatNobodyIsLoggedInTo(t *testing.T) {
+	inner := model.Errorf(model.Unavailable, "cannot reach it").WithHint("name another with --server")
+	err := otherServer("10.0.0.7:8444", "the login is to https://a:8443", inner)
+	if text := err.Error(); model.ClassOf(err) != model.Unavailable || !strings.HasPrefix(text, "--server 10.0.0.7:8444: the login is to https://a:8443: cannot reach it\n  muster login ") || strings.Contains(text, "another") {
+		t.Errorf("%s", text)
 	}
 }

@@ -62,7 +62,7 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	}
 	rep, err := o.against(ctx, cmd, sc, kept, say)
 	if rep == nil {
-		if kept.Discard() {
+		if kept.Discard(observationLog) {
 			say("there is no report; the seconds until then are in %s: muster load judge %s", kept.Path, kept.Path)
 		}
 		return signals.explain(err)

@@ -106,7 +106,7 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 	f.StringVar(&o.listenJoin, "listen-join", "127.0.0.1:0", "with --loaders: where the others join, an address of this machine, port 0 for any")
 	c := &o.config
 	f.StringVar(&c.Server, "server", "127.0.0.1:8443", "a server that runs: its listener for agents; without it the run starts a server of its own")
-	f.StringVar(&c.AdminURL, "admin", "", "with --server: its admin listener, such as http://127.0.0.1:8444: metrics, profiles, and the states that the ledger is compared with")
+	f.StringVar(&c.AdminURL, "admin", "", "with --server of Muster or --sensu-bridge: its admin listener, such as http://127.0.0.1:8444: metrics, profiles, and the states that the ledger is compared with")
 	f.StringVar(&o.pid, "server-pid", "", "with --server: its process, or a file with its number that is read anew each time: CPU, memory and disk are reported")
 	f.StringVar(&o.data, "data", "./muster-data", "with --server of Muster: its data folder, for its CA, where it is on this machine and muster load prepare has prepared it")
 	f.BoolVar(&o.uncompared, "uncompared", false, "with --server of Muster: do without --admin, nobody looks whether the server holds what it acknowledged")
@@ -114,7 +114,7 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 	f.StringVar(&o.title, "title", "", "a name for the report; default: the scenario's")
 	f.StringArrayVar(&o.goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT, such as p99=800ms; may be repeated. --goal help lists the names")
 	f.Uint64Var(&o.seed, "seed", 0, "same seed, same nodes and timetable; default: the scenario's")
-	f.IntVar(&c.Sources, "sources", 0, "loopback addresses to connect from; 0: one per 20,000 agents")
+	f.IntVar(&c.Sources, "sources", 0, "against Muster: loopback addresses to connect from; 0: one per 20,000 agents")
 }
 
 // serverFlags adds the flags of every command that starts servers.

@@ -54,7 +54,7 @@ func (s *series) playInto(name string, play func(*folder.Folder) (*report.Report
 			return nil, err
 		}
 		if rep, err = play(kept); rep == nil {
-			kept.Discard()
+			kept.Discard(observationLog)
 		}
 		switch {
 		case err != nil:

@@ -59,6 +59,13 @@ func (v *checker) groupNames() []string {
 	return append(append(v.classNames(), shared...), AllGroup)
 }
 
+// repeated records a flaw for each word that a list has twice.
+func (v *checker) repeated(field string, words []string) {
+	for i, word := range words {
+		v.when(slices.Contains(words[:i], word), fmt.Sprintf("%s[%d]", field, i), "leave it out", "%s is named twice", word)
+	}
+}
+
 // classes checks all classes.
 func (v *checker) classes() {
 	v.lacks(len(v.Agents) == 0, "agents", "write agents: [{name: web, count: 100, checks: [{name: disk, interval: 60s}]}]", "missing")
@@ -141,6 +148,7 @@ func (v *checker) signals(at string, c *Class) {
 // groupsOf checks the groups of a class.
 func (v *checker) groupsOf(at string, c *Class) {
 	v.when(c.Name == AllGroup, at+".name", "choose another name", "%s is the group of all agents", AllGroup)
+	v.repeated(at+".groups", c.Groups)
 	for j, g := range c.Groups {
 		field, own := fmt.Sprintf("%s.groups[%d]", at, j), g == AllGroup || g == c.Name && g != ""
 		v.when(own, field, "leave it out", "its agents are in group %s anyway", g)
@@ -182,6 +190,8 @@ func (v *checker) groupChecks(names map[string]string) {
 		v.when(k.Proxy != nil || k.RoundRobin || k.Timeout != 0, at, "write it among the checks of a class", "a check of groups has no proxy nodes and no round robin")
 		v.lacks(len(k.Groups)+len(k.Each) == 0, at+".groups", "write groups: [GROUP, …]: one check for all of them; or each: [GROUP, …]: for each one of its own", "the check has no groups")
 		v.when(len(k.Groups) > 0 && len(k.Each) > 0, at+".each", "keep one of them", "both groups and each")
+		v.repeated(at+".groups", k.Groups)
+		v.repeated(at+".each", k.Each)
 		one := Scenario{Checks: v.Checks[i : i+1]}
 		for _, p := range one.ofGroups() {
 			v.fullName(at+".name", p, "of groups", names)
@@ -248,6 +258,7 @@ func (v *checker) proxyCheck(field string, k *Check) {
 			names = append(names, p.Name)
 		}
 		v.lacks(len(k.Proxy.Groups) == 0, field+".proxy.groups", "write proxy: {groups: [NAME]} with the name of proxies", "missing")
+		v.repeated(field+".proxy.groups", k.Proxy.Groups)
 		for i, name := range k.Proxy.Groups {
 			at := fmt.Sprintf("%s.proxy.groups[%d]", field, i)
 			if len(names) == 0 {
