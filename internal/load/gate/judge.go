@@ -56,3 +56,18 @@ func Starved(runs []*report.Report) (list []string) {
 	}
 	return list
 }
+
+// NotJudged names the pipelines with too few answers, of the first run that has any.
+func NotJudged(runs []*report.Report) (list []string) {
+	for _, r := range runs {
+		for _, p := range r.Phases {
+			for _, pipeline := range p.NotJudged {
+				list = append(list, p.Name+" beside "+pipeline)
+			}
+		}
+		if len(list) > 0 {
+			break
+		}
+	}
+	return list
+}

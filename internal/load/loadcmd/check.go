@@ -27,6 +27,7 @@ const maxRuns = 100
 type check struct {
 	series
 	found    []finding
+	commands map[string]string // of each scenario, by its name: they play the same as the check
 	baseline string
 	write    bool
 	runs     int
@@ -49,7 +50,7 @@ as they are.
 Exit codes: 0 nothing grew; 3 there is no baseline; 7 this machine cannot hold the check, or is too busy for
 it; 20 a figure grew, people were not answered, or a pipeline was starved; 21 something was lost, came twice,
 or an alert was wrong; 22 it was stopped (Ctrl-C: the run that is played gets its report, and nothing is
-decided).`,
+decided). A pipeline with fewer than twenty answers in one of two compared phases is listed as not judged.`,
 		Example: "  muster load check\n" +
 			"  muster load check muster-churn muster-mixed\n" +
 			"  muster load check --write --runs 3        the baseline anew",
@@ -120,7 +121,7 @@ func (c *check) one(sc *scenario.Scenario, base []*report.Report) error {
 		return err
 	}
 	table, found := judgeRuns(sc, base, runs)
-	if found.code == exitMissed && len(runs) < attempts {
+	if found.again() && len(runs) < attempts {
 		c.say("%s is played again: %s", sc.Name, strings.Join(found.sentences, "; "))
 		if runs, err = c.several(sc, runs, attempts); err != nil {
 			return err
@@ -128,6 +129,9 @@ func (c *check) one(sc *scenario.Scenario, base []*report.Report) error {
 		table, found = judgeRuns(sc, base, runs)
 	}
 	fmt.Fprint(c.cmd.OutOrStdout(), table)
+	for _, users := range gate.NotJudged(runs) {
+		c.say("%s: not judged: %s", sc.Name, users)
+	}
 	switch {
 	case found.code != 0:
 		c.found = append(c.found, found)
@@ -140,12 +144,19 @@ func (c *check) one(sc *scenario.Scenario, base []*report.Report) error {
 // finding is the reason for which runs of a scenario fail.
 type finding struct {
 	sentences []string
-	code      int // exitLost, exitMissed; 0: nothing is wrong
+	code      int  // exitLost, exitMissed; 0: nothing is wrong
+	grew      bool // a figure grew by more than is allowed, or was not compared
+	starved   bool // a pipeline was starved
+	scenario  string
 }
+
+// again reports whether more runs may show that nothing is wrong. They do not undo losses, failed requests or refused results.
+func (f finding) again() bool { return f.code == exitMissed && (f.grew || f.starved) }
 
 // judgeRuns compares runs of a scenario with its baseline. Losses come first. Figures of a run whose generator fell behind
 // mean nothing: such a run is only there for its losses.
 func judgeRuns(sc *scenario.Scenario, base, runs []*report.Report) (table string, f finding) {
+	f.scenario = sc.Name
 	add := func(code int, sentences ...string) {
 		for _, text := range sentences {
 			f.code, f.sentences = max(f.code, code), append(f.sentences, sc.Name+": "+text)
@@ -159,12 +170,15 @@ func judgeRuns(sc *scenario.Scenario, base, runs []*report.Report) (table string
 	if slices.ContainsFunc(runs, func(r *report.Report) bool { return !r.Valid }) {
 		return "", f
 	}
-	add(exitMissed, gate.Starved(runs)...)
+	starved := gate.Starved(runs)
+	f.starved = len(starved) > 0
+	add(exitMissed, starved...)
 	if len(base) == 0 {
 		return "", f
 	}
 	compared := compare.Within(compare.Set{Name: "baseline", Runs: base}, compare.Set{Name: "now", Runs: runs}, gate.Limits())
 	for _, r := range compared.Regressed() {
+		f.grew = true
 		add(exitMissed, r.Sentence())
 	}
 	return compared.Text(), f
@@ -172,12 +186,15 @@ func judgeRuns(sc *scenario.Scenario, base, runs []*report.Report) (table string
 
 // scenarios returns the named scenarios, or all of the release check if none is named.
 func (c *check) scenarios(args []string) (list []*scenario.Scenario, err error) {
+	c.commands = map[string]string{}
 	if len(args) == 0 {
 		args = gate.Names()
 	}
 	for _, name := range args {
 		var sc *scenario.Scenario
+		command := "muster load run " + name
 		if known, ok := gate.Find(name); ok {
+			command = fmt.Sprintf("%s --quick --scale %g", command, known.Scale)
 			sc, err = known.Load(scenario.ThisMachine())
 		} else if _, missing := os.Stat(name); missing != nil {
 			return nil, model.Errorf(model.NotFound, "%s is no scenario of the release check, and no file", name).WithHint("they are %s", strings.Join(gate.Names(), ", "))
@@ -194,6 +211,7 @@ func (c *check) scenarios(args []string) (list []*scenario.Scenario, err error) 
 		for i := range sc.Phases {
 			sc.Phases[i].Objectives = nil
 		}
+		c.commands[sc.Name] = command
 		list = append(list, sc)
 	}
 	return list, nil
@@ -244,8 +262,11 @@ func (c *check) verdict(because error) error {
 	case len(all) == 0:
 		return because
 	case because == nil:
-		return &failed{model.Errorf(model.Invalid, "the release check failed:\n  %s", strings.Join(all, "\n  ")).
-			WithHint("muster load run NAME --quick leaves profiles; if the cost is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)"), c.found[0].code}
+		err := model.Errorf(model.Invalid, "the release check failed:\n  %s", strings.Join(all, "\n  "))
+		if i := slices.IndexFunc(c.found, func(f finding) bool { return f.grew }); i >= 0 && c.found[0].code != exitLost {
+			err = err.WithHint("GODEBUG=memprofilerate=4096 %s leaves profiles; if the cost is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)", c.commands[c.found[i].scenario])
+		}
+		return &failed{err, c.found[0].code}
 	case c.found[0].code == exitLost:
 		return &failed{model.Errorf(model.Invalid, "the release check failed, and could not go on (%w):\n  %s", because, strings.Join(all, "\n  ")), exitLost}
 	}

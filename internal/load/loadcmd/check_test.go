@@ -80,6 +80,8 @@ func TestJudgeRuns(t *testing.T) {
 	late.Goals, late.Verdict = []report.Goal{{Name: "p99", Want: 1, Got: 2}}, []string{"p99 was not as before within 30s"}
 	starved := cost(2)
 	starved.Phases = []report.Played{{Name: "fast", Assessment: report.Assessment{Starved: []string{"fast starves history"}, Missed: []string{"fast starves history: 9 s"}}}}
+	unanswered := cost(2)
+	unanswered.Trouble, unanswered.Verdict = []string{"9 requests of people failed"}, []string{"9 requests of people failed"}
 	for name, c := range map[string]struct {
 		runs []*report.Report
 		code int // 0: nothing is wrong
@@ -87,6 +89,7 @@ func TestJudgeRuns(t *testing.T) {
 	}{
 		"all is well":         {[]*report.Report{cost(2), cost(2)}, 0, nil},
 		"it grew":             {[]*report.Report{cost(4)}, exitMissed, []string{"x: allocs (allocations of the server) grew by 100 %"}},
+		"it had failures":     {[]*report.Report{unanswered}, exitMissed, []string{"x: 9 requests of people failed"}},
 		"it lost":             {[]*report.Report{cost(2), lost}, exitLost, []string{"x: 3 results missing"}},
 		"it was late":         {[]*report.Report{late, cost(2)}, 0, nil},
 		"it starved":          {[]*report.Report{starved}, exitMissed, []string{"x: fast starves history: 9 s"}},
@@ -94,6 +97,9 @@ func TestJudgeRuns(t *testing.T) {
 		"it fell behind, too": {[]*report.Report{behind}, exitLost, []string{"x: 3 results missing"}},
 	} {
 		table, f := judgeRuns(&scenario.Scenario{Name: "x"}, []*report.Report{cost(2)}, c.runs)
+		if f.grew != strings.Contains(name, "grew") || f.again() != (name == "it grew" || name == "it starved") {
+			t.Errorf("%s: grew %v, to be played again %v", name, f.grew, f.again())
+		}
 		if f.code != c.code || !slices.EqualFunc(f.sentences, c.says, strings.HasPrefix) || (table == "") != (name == "it fell behind, too") {
 			t.Errorf("%s: %+v\n%s", name, f, table)
 		}
@@ -103,14 +109,20 @@ func TestJudgeRuns(t *testing.T) {
 // TestVerdictOfACheck expects that the error of an interrupted check includes earlier losses, and no other findings.
 func TestVerdictOfACheck(t *testing.T) {
 	busy := model.Errorf(model.Limited, "y: this machine is too busy for the check")
-	c := check{series: series{say: func(string, ...any) {}}, found: []finding{{[]string{"x: allocs"}, exitMissed}}}
+	c := check{series: series{say: func(string, ...any) {}}, found: []finding{{sentences: []string{"x: allocs"}, code: exitMissed, grew: true, scenario: "x"}}, commands: map[string]string{"x": "muster load run x --quick --scale 0.25"}}
 	if err := c.verdict(busy); err != error(busy) {
 		t.Errorf("%v", err)
 	}
-	if err, ok := c.verdict(nil).(*failed); !ok || err.code != exitMissed || !strings.Contains(err.err.Hint, "leaves profiles") {
+	if err, ok := c.verdict(nil).(*failed); !ok || err.code != exitMissed || !strings.Contains(err.err.Hint, "muster load run x --quick --scale 0.25 leaves profiles; if the cost is meant") {
 		t.Errorf("%v", err)
 	}
-	c.found = append(c.found, finding{[]string{"z: 3 results missing"}, exitLost})
+	if err, ok := (&check{found: []finding{{sentences: []string{"x: people were not answered"}, code: exitMissed}}}).verdict(nil).(*failed); !ok || err.err.Hint != "" {
+		t.Errorf("%v", err)
+	}
+	c.found = append(c.found, finding{sentences: []string{"z: 3 results missing"}, code: exitLost})
+	if err, ok := c.verdict(nil).(*failed); !ok || err.code != exitLost || err.err.Hint != "" {
+		t.Errorf("%v", err)
+	}
 	if err, ok := c.verdict(busy).(*failed); !ok || err.code != exitLost || !strings.Contains(err.Error(), "3 results missing") || !strings.Contains(err.Error(), "too busy") {
 		t.Errorf("%v", err)
 	}
