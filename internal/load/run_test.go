@@ -328,6 +328,39 @@ func playOn(t *testing.T, cfg Config, srv *ideal) (rep *report.Report) {
 // of returns the configuration of a run of a scenario.
 func of(sc *scenario.Scenario) Config { return Config{Options: play.Options{Scenario: sc}} }
 
+// TestRunIsBalanced plays a run without faults, and expects that ledger and server agree.
+func TestRunIsBalanced(t *testing.T) {
+	srv := &ideal{}
+	rep := playUniform(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second, Warmup: time.Second}, srv)
+	if !rep.OK() || len(rep.Verdict) > 0 {
+		t.Fatalf("not balanced: %v\n%s", rep.Verdict, rep.Text())
+	}
+	if want := uint64(20 * 4 * 10); rep.Results < want-20 || rep.Results > want+20 {
+		t.Errorf("%d results measured, want about %d", rep.Results, want)
+	}
+	if rep.Balance.Sent != rep.Balance.Acknowledged || rep.Balance.Compared != 80 {
+		t.Errorf("ledger: %+v", rep.Balance)
+	}
+	// Commit takes 4 ms, a sleep of the sender at most 2 ms more.
+	if l := rep.BeyondLinger; l.P50 < 4 || l.P99 > 6.1 {
+		t.Errorf("beyond the linger: %+v", l)
+	}
+	if l := rep.Latency; l.Max > 510 || l.P50 < 4 {
+		t.Errorf("latency: %+v", l)
+	}
+	if !strings.Contains(rep.Text(), "nothing lost") {
+		t.Error(rep.Text())
+	}
+}
+
+// TestPerFrame plays a run with eight results per frame, and expects that frames hold eight.
+func TestPerFrame(t *testing.T) {
+	rep := playUniform(t, scenario.Uniform{Agents: 3, Rate: 300, Checks: 40, PerFrame: 8, Steady: 10 * time.Second}, &ideal{})
+	if !rep.OK() || rep.Batch.P50 != 8 || rep.Batch.Max != 8 {
+		t.Errorf("batches %+v, verdict %v", rep.Batch, rep.Verdict)
+	}
+}
+
 // killer is a Control of an ideal server: a killed server is away for five seconds.
 type killer struct {
 	play.Control

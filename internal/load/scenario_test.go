@@ -152,6 +152,35 @@ func TestFaultsStrike(t *testing.T) {
 	}
 }
 
+// TestChurn lets machines reconnect, restart and go offline, and expects no outage and no lost result.
+func TestChurn(t *testing.T) {
+	sc := towns(scenario.Phase{Steady: sec(60)})
+	sc.Agents[0].Churn = scenario.Churn{Reconnects: "30/min", Restarts: "20/min", Offline: "20/min", OfflineFor: sec(5)}
+	srv := &ideal{}
+	rep := playOn(t, of(sc), srv)
+	if !rep.OK() || len(rep.Outages) > 0 || len(rep.Losses) > 0 {
+		t.Fatalf("%v, outages %+v, losses %v", rep.Verdict, rep.Outages, rep.Losses)
+	}
+	if n := srv.sessions - 30; n < 40 || n > 110 {
+		t.Errorf("%d sessions more than agents, want about 70", n)
+	}
+	boots := 0
+	for _, ids := range srv.boots {
+		boots += len(ids)
+	}
+	if n := boots - 30; n < 8 || n > 35 {
+		t.Errorf("%d boots, want about 20", n)
+	}
+	if rep.Latency.Max < 4000 {
+		t.Errorf("nothing was spooled: %+v", rep.Latency)
+	}
+	for _, s := range rep.Samples {
+		if s.Second > 0 && s.Second < 59 && s.Connected < 20 {
+			t.Errorf("%d connected at %d s", s.Connected, s.Second)
+		}
+	}
+}
+
 // TestScenarioSaysWhatCannotBePlayed plays impossible scenarios, and expects errors that name the reason.
 func TestScenarioSaysWhatCannotBePlayed(t *testing.T) {
 	for _, c := range []struct {

@@ -262,7 +262,7 @@ func TestAFollowersFailureIsReported(t *testing.T) {
 // slowWriter takes a second for each piece of an answer.
 type slowWriter struct{ *httptest.ResponseRecorder }
 
-// Write waits, and keeps the data.
+// Write waits in a bubble of synctest, and keeps the data.
 func (w slowWriter) Write(data []byte) (int, error) {
 	time.Sleep(time.Second)
 	return w.ResponseRecorder.Write(data)

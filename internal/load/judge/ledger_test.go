@@ -8,6 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // numbers returns the digest of the results with these numbers in stream 7.
@@ -134,6 +135,41 @@ func TestLedger(t *testing.T) {
 	b := compare(t, nil, held(), loader(), other)
 	if b.Sent != 8 || b.Acknowledged != 8 || b.Compared != 2 || b.Differ != 1 || b.Kinds[ResultsLost] != 1 || b.Kinds[observe.TakenBack] != 1 || b.Examples[1].Name != "db" || b.Examples[1].CheckName != "load" {
 		t.Errorf("two loaders: %+v", b)
+	}
+}
+
+// TestOneLostOfAMillion compares a million results with a server that lost one, and expects one imbalance of one state.
+func TestOneLostOfAMillion(t *testing.T) {
+	const agents, checks, results = 100, 40, 250
+	order := make([]uint64, results)
+	for i := range order {
+		order[i] = uint64(i + 1)
+	}
+	all, log := numbers(order...), observe.Ledgers{Sets: make([]observe.Set, 1)}
+	for k := range checks {
+		log.Sets[0].Checks = append(log.Sets[0].Checks, observe.Check{ID: 10 + model.CheckID(k), Name: "disk"})
+	}
+	for i := range agents {
+		a := observe.Ledger{Name: "web", Node: 100 + model.NodeID(i), Stream: 7, Sent: checks * results, Acked: checks * results}
+		for range checks {
+			a.States = append(a.States, observe.Entry{Results: results, Number: results, Digest: 6, Order: all})
+		}
+		log.Agents = append(log.Agents, a)
+	}
+	c, err := Compare([]observe.Ledgers{log}, observe.States{})
+	testenv.NoError(t, err)
+	for i := range agents {
+		for k := range checks {
+			s := observe.EventState{Node: 100 + model.NodeID(i), Check: 10 + model.CheckID(k), Results: results, Stream: 7, Number: results, Digest: 6, Order: all}
+			if i == 57 && k == 31 {
+				s.Results, s.Order = results-1, numbers(order[1:]...)
+			}
+			c.State(s)
+		}
+	}
+	b := c.Balance()
+	if b.Sent != agents*checks*results || b.Acknowledged != b.Sent || b.Compared != agents*checks || b.Differ != 1 || b.Imbalances != 1 || b.Kinds[ResultsLost] != 1 || b.Examples[0].Node != 157 {
+		t.Errorf("%+v", b)
 	}
 }
 

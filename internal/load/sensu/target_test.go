@@ -182,6 +182,27 @@ func TestScenario(t *testing.T) {
 	}
 }
 
+// TestGroupsAreSubscriptions expects that an agent in two groups of a check gets two requests and answers once.
+func TestGroupsAreSubscriptions(t *testing.T) {
+	t.Parallel()
+	b := newFake(t, false)
+	api := &API{URL: b.api().URL, User: "admin", Password: "secret", Namespace: "default", Client: http.DefaultClient}
+	sc := small(0)
+	sc.Agents[0].Groups, sc.Agents[1].Groups = []string{"linux", "eu"}, []string{"linux"}
+	sc.Checks = []scenario.GroupCheck{
+		{Check: scenario.Check{Name: "disk", Interval: model.Duration(time.Second)}, Groups: []string{"linux", "eu"}},
+		{Check: scenario.Check{Name: "ping", Interval: model.Duration(time.Second)}, Each: []string{"linux", scenario.AllGroup}},
+	}
+	sc.Defaults()
+	rep, err := playOn(t, b, api, sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := rep.Balance; !rep.OK() || l.Compared != 6*(2+1+2)+2*(1+1+2) || rep.Targeted.Dropped < uint64(6) {
+		t.Errorf("%v %+v %+v", rep.Verdict, l, rep.Targeted)
+	}
+}
+
 // kept is a backend that holds some events.
 type kept struct {
 	Backend
