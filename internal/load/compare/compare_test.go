@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -268,6 +269,41 @@ func TestRunsThatFailWithoutAFigure(t *testing.T) {
 		}
 		if worse := len(list.Regressed(scenario.Count)) > 0; worse != (c.want == Worse) {
 			t.Errorf("%s: regressed %t", name, worse)
+		}
+	}
+}
+
+// TestFalseAlarms compares random sets, and expects few regressions by chance, and that a shift above the noise is
+// found.
+func TestFalseAlarms(t *testing.T) {
+	const rounds = 400
+	for _, x := range []struct {
+		runs          int
+		noise, shift  float64
+		least, atMost float64 // share of the figures that are worse
+	}{{5, 0.01, 0, 0, 0.002}, {5, 0.2, 0, 0, 0.006}, {10, 0.2, 0, 0, 0.006}, {5, 0.02, 0.1, 0.7, 0.95}, {5, 0.02, 0.2, 0.99, 1}, {10, 0.05, 0.15, 0.95, 1}} {
+		random := rand.New(rand.NewPCG(uint64(x.runs), 7))
+		sample := func(middle float64) (list []float64) {
+			for range x.runs {
+				list = append(list, middle*(1+x.noise*random.NormFloat64()))
+			}
+			return list
+		}
+		worse, all := 0.0, 0.0
+		for range rounds {
+			for _, f := range scenario.Figures()[:28] {
+				shift := 1 + x.shift
+				if f.Least {
+					shift = 1 - x.shift
+				}
+				base, other := sample(100), sample(100*shift)
+				if all++; judge(f, base, other).Verdict == Worse {
+					worse++
+				}
+			}
+		}
+		if share := worse / all; share < x.least || share > x.atMost {
+			t.Errorf("%d runs, noise %g, shift %g: %.4f of the figures are worse, want %g to %g", x.runs, x.noise, x.shift, share, x.least, x.atMost)
 		}
 	}
 }

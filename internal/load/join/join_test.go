@@ -390,6 +390,30 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
+// endless answers every request with a body that has no end.
+type endless struct{}
+
+func (endless) RoundTrip(*http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(endless{})}, nil
+}
+
+func (endless) Read(data []byte) (int, error) { return len(data), nil }
+
+// TestOrdersAreBounded reads an answer without an end, and expects an error after a bounded number of bytes.
+func TestOrdersAreBounded(t *testing.T) {
+	f := &Follower{client: &http.Client{Transport: endless{}}}
+	read := int64(0)
+	err := f.request(t.Context(), http.MethodGet, "/orders?from=0", nil, func(r io.Reader) (err error) {
+		if read, err = io.Copy(io.Discard, r); err == nil {
+			err = io.ErrUnexpectedEOF // as of a decoder
+		}
+		return err
+	})
+	if model.ClassOf(err) != model.TooLarge || read != mostOrders {
+		t.Errorf("%d bytes, %v", read, err)
+	}
+}
+
 // TestTheShortestRoundTripWins compares clocks several times, and expects the result of the shortest round trip.
 func TestTheShortestRoundTripWins(t *testing.T) {
 	best := clock{}
