@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -164,7 +165,8 @@ func TestReportingModes(t *testing.T) {
 }
 
 // TestLoopsInLoops compiles a loop in a loop in a loop. It expects the elements of all three loops in the components,
-// an error if an element hides the loop around it, and an error if a loop has too many components.
+// an error if an element hides the loop around it, and an error if a loop has too many components,
+// blocks or fields.
 func TestLoopsInLoops(t *testing.T) {
 	cell := model.Method{Component: "cell", ForEach: "words", FilePresent: &model.PathMethod{Path: "/{{ .item }}/{{ .item.outer.key }}/{{ .item.outer.outer }}"}}
 	technique := &model.TechniqueSpec{
@@ -219,8 +221,29 @@ func TestLoopsInLoops(t *testing.T) {
 	for i := range words {
 		words[i] = fmt.Sprintf("%q", fmt.Sprint("w", i))
 	}
-	if _, err = compile(`{"ada": 1}`, "["+strings.Join(words, ",")+"]"); err == nil || !strings.Contains(err.Error(), "more than 10000 components") {
+	list := "[" + strings.Join(words, ",") + "]"
+	if c, err = compile(`{"ada": 1}`, list); err == nil || !strings.Contains(err.Error(), "more than 256KiB") || len(c.Components) > 10000 {
 		t.Errorf("101 times 101 components: %v", err)
+	}
+	technique.Methods[0].Block[0].Block[0] = model.Method{Component: "row", ForEach: "words", Block: []model.Method{{Component: "cell", ForEach: "users", FilePresent: &model.PathMethod{Path: "/a"}}}}
+	technique.Methods[0].Block[0].ForEach = ""
+	if _, err = compile(`{}`, list); err == nil || !strings.Contains(err.Error(), "more than 10000 components, blocks and loops") {
+		t.Errorf("101 times 101 blocks with a loop over an empty map: %v", err)
+	}
+	var wide []map[string]string // 12 elements of 1,000 fields, in loops without components
+	for i := range 12 {
+		element := map[string]string{"name": fmt.Sprint(i)}
+		for f := range 1000 {
+			element[fmt.Sprint("f", f)] = ""
+		}
+		wide = append(wide, element)
+	}
+	data, err := json.Marshal(wide)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = compile(`{}`, string(data)); err == nil || !strings.Contains(err.Error(), "more than 256KiB") {
+		t.Errorf("144 elements of 2,000 fields in loops without components: %v", err)
 	}
 }
 

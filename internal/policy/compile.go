@@ -25,7 +25,8 @@ type Compiled struct {
 
 // Limits of a compiled directive. The protocol has the same limits.
 const (
-	maxComponents    = 10000
+	maxComponents    = 10000     // with its blocks and loops
+	maxSize          = 256 << 10 // bytes
 	maxComponentName = 255
 	maxCondition     = 4096
 )
@@ -62,6 +63,16 @@ type compiler struct {
 	Compiled
 	values map[string]model.ParameterValue
 	names  map[string]bool // of components, blocks and loops so far
+	size   int             // at most the encoded size of the components so far, in bytes
+}
+
+// grow counts the bytes of a component, or a byte for each field of a loop's element. It returns an error if the
+// directive becomes too large for agents.
+func (c *compiler) grow(size int) error {
+	if c.size += size; c.size > maxSize {
+		return model.Errorf(model.Invalid, "the directive is too large for agents: more than %s", model.Size(maxSize)).WithHint("divide the technique, or shorten its loops")
+	}
+	return nil
 }
 
 // scope has the names, conditions and modes that a component inherits from its surrounding blocks.
@@ -91,6 +102,9 @@ func (c *compiler) addMethods(methods []model.Method, in scope) (err error) {
 			inner := in
 			if inner.item, err = itemOf(e, in.item); err != nil {
 				return fmt.Errorf("component %s: %w", m.Component, err)
+			}
+			if err := c.grow(len(inner.item)); err != nil {
+				return err
 			}
 			if err := c.addMethod(m, fmt.Sprintf("%s%s[%s]", in.prefix, m.Component, e.Name()), inner); err != nil {
 				return err
@@ -124,6 +138,9 @@ func itemOf(e model.LoopItem, outer map[string]string) (map[string]string, error
 func (c *compiler) addMethod(m *model.Method, name string, in scope) error {
 	if c.names[name] {
 		return model.Errorf(model.Invalid, "two components are named %q", name).WithHint("write another name, or remove the equal element of the loop")
+	}
+	if len(c.names) >= maxComponents {
+		return model.Errorf(model.Invalid, "the directive has more than %d components, blocks and loops", maxComponents).WithHint("divide the technique, or shorten its loops")
 	}
 	if len(name) > maxComponentName {
 		return model.Errorf(model.Invalid, "the component name %q… is longer than %d bytes", model.Truncate(name, 40), maxComponentName).WithHint("shorten the names of its blocks and elements")
@@ -173,8 +190,12 @@ func (c *compiler) addMethod(m *model.Method, name string, in scope) error {
 	if err != nil {
 		return fmt.Errorf("component %s: %w", name, err)
 	}
-	if len(c.Components) == maxComponents {
-		return model.Errorf(model.Invalid, "the directive has more than %d components", maxComponents).WithHint("divide the technique, or shorten its loops")
+	size := len(name) + len(data) + len(when)
+	for field, text := range in.item {
+		size += len(field) + len(text)
+	}
+	if err := c.grow(size); err != nil {
+		return err
 	}
 	if in.item != nil {
 		if err := checkItem(names[0], data, in.item); err != nil {
