@@ -122,8 +122,10 @@ func (q *ReviewRequest) describe(ctx context.Context, r *repository, writes []Wr
 			}
 			before = row.Body
 		}
-		change.Diff = model.Truncate(difference(r.redactBody(was, before), r.redactBody(w.Key, w.Body)), room)
-		room -= len(change.Diff)
+		if room > 0 {
+			change.Diff = model.Truncate(difference(r.redactBody(was, before), r.redactBody(w.Key, w.Body)), room)
+			room -= len(change.Diff) // below 0 with the mark of a cut
+		}
 		q.Changes = append(q.Changes, change)
 	}
 	return nil
@@ -176,7 +178,7 @@ func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write,
 	}
 	if !known && !dryRun && open >= maxReviews {
 		return nil, model.Errorf(model.Limited, "%s already has %s for approval open, the limit is %d", by.User, model.CountNoun(open, "request"), maxReviews).
-			WithHint("let another administrator carry them out, or wait: each ends after a week. List them: muster audit")
+			WithHint("let another administrator carry them out, or wait: each ends after a week. List them: muster rollout requests")
 	}
 	if !known && !dryRun {
 		if err := request.describe(ctx, r, writes, nodes); err != nil {
@@ -210,19 +212,34 @@ func (r *repository) reviewChange(ctx context.Context, by Actor, writes []Write,
 
 // commandOf returns the command that makes a change. The server does not know the files of muster apply.
 func commandOf(writes []Write) string {
-	var deleted []string
+	var deleted, retired, namespaces []string
 	for _, w := range writes {
 		switch {
 		case w.From != "":
 			return InNamespace(fmt.Sprintf("muster node rename %s %s", w.From, w.Name), w.Namespace)
+		case w.Retire:
+			retired = append(retired, w.Name)
 		case w.Body == nil:
 			deleted = append(deleted, strings.ToLower(w.Kind)+"/"+w.Name)
 		}
+		if w.Namespace != "" && !slices.Contains(namespaces, w.Namespace) {
+			namespaces = append(namespaces, w.Namespace)
+		}
 	}
-	if len(deleted) < len(writes) {
+	verb, names := "delete", deleted
+	if len(retired) > 0 {
+		verb, names = "node retire", retired
+	}
+	switch namespace := strings.Join(namespaces, ""); {
+	case len(names) < len(writes):
 		return "muster apply -f FILE (the files of the request)"
+	case len(namespaces) > 1 && len(retired) > 0:
+		return "muster node retire -A -l LABELS (the nodes of the request)"
+	case len(namespaces) > 1:
+		return "muster delete -f FILE (the files of the request)"
+	default:
+		return InNamespace("muster "+verb+" "+strings.Join(names, " "), namespace)
 	}
-	return InNamespace("muster delete "+strings.Join(deleted, " "), writes[0].Namespace)
 }
 
 // InNamespace adds the flag of a namespace to a command. The default namespace needs no flag.

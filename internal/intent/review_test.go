@@ -29,3 +29,26 @@ func TestNodesOfOtherNamespacesAreNotNamed(t *testing.T) {
 		t.Errorf("nodes %q", got)
 	}
 }
+
+// TestCommandOfARequestNamesItsChange expects, for each kind of change, a command that makes the same change.
+func TestCommandOfARequestNamesItsChange(t *testing.T) {
+	write := func(kind, namespace, name string) Write {
+		return Write{Key: Key{Kind: kind, Namespace: namespace, Name: name}}
+	}
+	retired, renamed, created := write("Node", "shop", "web1"), write("Node", "shop", "web2"), write("Policy", "shop", "c")
+	retired.Retire, renamed.From, renamed.Body, created.Body = true, "web1", []byte("{}"), []byte("{}")
+	for want, writes := range map[string][]Write{
+		"muster delete policy/a group/b -n shop":           {write("Policy", "shop", "a"), write("Group", "shop", "b")},
+		"muster delete policy/a":                           {write("Policy", "default", "a")},
+		"muster delete policy/a namespace/shop -n shop":    {write("Policy", "shop", "a"), write("Namespace", "", "shop")},
+		"muster delete namespace/shop policy/a -n shop":    {write("Namespace", "", "shop"), write("Policy", "shop", "a")},
+		"muster delete -f FILE (the files of the request)": {write("Policy", "default", "a"), write("Policy", "shop", "a")},
+		"muster node retire web1 -n shop":                  {retired},
+		"muster node rename web1 web2 -n shop":             {renamed},
+		"muster apply -f FILE (the files of the request)":  {created, write("Policy", "shop", "a")},
+	} {
+		if got := commandOf(writes); got != want {
+			t.Errorf("command %q, want %q", got, want)
+		}
+	}
+}

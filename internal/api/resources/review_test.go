@@ -77,8 +77,24 @@ func TestReviewedChangeNeedsTwoPeople(t *testing.T) {
 	for i := range 100 {
 		expectWait(apply(ann, fmt.Sprint("c", i), false), "ann requested it")
 	}
-	if err := apply(robot, "d", false); model.ClassOf(err) != model.Limited {
+	if err := apply(robot, "d", false); model.ClassOf(err) != model.Limited || !strings.Contains(err.Error(), "muster rollout requests") {
 		t.Errorf("request 101: %v", err)
 	}
 	expectWait(apply(bob, "d", false), "bob requested it")
+
+	// The differences of a long change are cut.
+	var long []model.Resource
+	for _, name := range []string{"a", "b", "c"} {
+		located, err := kind.All().Decode("test", fmt.Appendf(nil, "{kind: Technique, metadata: {name: %s}, spec: {methods: [{component: a, fileContent: {path: /a, content: %q}}, {component: b, fileContent: {path: /b, content: %q}}]}}",
+			name, strings.Repeat("é", 20000), strings.Repeat("é", 20000)))
+		testenv.NoError(t, err)
+		long = append(long, located[0].Resource)
+	}
+	located, err := kind.All().Decode("test", fmt.Appendf(nil, policy, "long"))
+	testenv.NoError(t, err)
+	long = append(long, located[0].Resource)
+	_, err = s.Intent.Apply(t.Context(), intent.Actor{User: "cid"}, long, intent.ApplyOptions{})
+	expectWait(err, "cid requested it")
+	_, err = s.Intent.Apply(t.Context(), bob, long, intent.ApplyOptions{})
+	testenv.NoError(t, err)
 }
