@@ -85,7 +85,7 @@ func (f inspection) reviewedChanges(b *builder, before *roaring.Bitmap, waits fu
 		if n == nil {
 			continue
 		}
-		changed := !after.Contains(id) || readsSecretOf(n.content, secrets)
+		changed := !after.Contains(id) || f.readsSecretOf(p, n, secrets)
 		if !changed && p.build.Contains(id) && n.content != nil {
 			now := b.fitting(n, b.content(n))
 			changed = policiesDiffer(n.content.definitions, now.definitions, waits)
@@ -154,25 +154,35 @@ func changedSecrets(t *translation, present map[intent.Key]any) map[string]bool 
 	return changed
 }
 
-// readsSecretOf reports whether a directive of an assignment reads a Secret from a set of names.
-func readsSecretOf(c *content, secrets map[string]bool) bool {
-	if len(secrets) == 0 || c == nil {
+// readsSecretOf reports whether a directive of a node reads a Secret from a set of names. A new version of a directive counts
+// also while it waits in its roll-out, because the person who approves it has looked at the Secret already.
+func (f inspection) readsSecretOf(p *recomputation, n *node, secrets map[string]bool) bool {
+	if len(secrets) == 0 || n.content == nil {
 		return false
 	}
-	return slices.ContainsFunc(c.definitions, func(d *model.Definition) bool {
+	reads := func(d *model.Definition) bool {
 		directive := d.AsDirective()
 		return directive != nil && slices.ContainsFunc(directive.Secrets, func(s model.DefinitionSecret) bool { return secrets[s.Name] })
+	}
+	return slices.ContainsFunc(n.content.definitions, reads) || slices.ContainsFunc(n.units.ids, func(id model.UnitID) bool {
+		next := f.unitBefore(p, id).next
+		return next != nil && reads(next.definition)
 	})
+}
+
+// unitBefore returns a unit as it was before an edit. It returns a new unit as it is.
+func (f inspection) unitBefore(p *recomputation, id model.UnitID) *unit {
+	if was := p.before[id]; was != nil {
+		return was
+	}
+	return f.units[id].def
 }
 
 // policyProperties returns the properties that the directives of a node read before an edit, ascending. A body that
 // waits reads none yet.
 func (f inspection) policyProperties(p *recomputation, n *node) (names []string) {
 	for _, id := range n.units.ids {
-		u := f.units[id].def
-		if was := p.before[id]; was != nil {
-			u = was
-		}
+		u := f.unitBefore(p, id)
 		bodies := []*body{u.body}
 		if u.next != nil {
 			bodies = append(bodies, u.next.body)

@@ -116,6 +116,13 @@ func TestReviewCoversPoliciesOfItsNodes(t *testing.T) {
 	expect("a change back", false, write("Directive", "everywhere", a))
 	r.Accepted, r.Candidate, r.State = r.Previous, r.Previous, model.RolloutUndone
 	expect("an undo after the end", true, write("Directive", "everywhere", a), rolloutWrite(t, rows[0].Key, r))
+
+	// A new version that waits reads a Secret.
+	reading := &model.DirectiveSpec{Technique: "secret", Parameters: map[string]model.ParameterValue{"word": model.TextValue("other")}}
+	moved := write("Secret", "other", &model.SecretSpec{Env: "WORDS"})
+	expect("a secret that a new version in the same change reads", false, write("Directive", "secret", reading), moved)
+	h.apply("Directive", "default", "secret", nil, reading)
+	expect("a secret that a waiting version reads", true, moved)
 }
 
 // TestReviewOfInterruptedChanges stops the server between commit and compilation, and expects the next start to
