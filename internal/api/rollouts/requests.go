@@ -38,9 +38,10 @@ func (s *rolloutRequest) requests(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
+	caller := access.CallerOf(ctx)
 	for i := range rollouts {
 		shown, ok := s.show(&rollouts[i].Rollout)
-		if !ok || shown.State != string(model.RolloutRequested) || in.Namespace != "" && in.Namespace != shown.Namespace {
+		if !ok || !caller.May(access.Read, shown.Namespace) || shown.State != string(model.RolloutRequested) || in.Namespace != "" && in.Namespace != shown.Namespace {
 			continue
 		}
 		out.Items = append(out.Items, v1.ReviewRequest{

@@ -80,9 +80,9 @@ func (s *rolloutRequest) list(ctx context.Context, in *struct {
 	if err != nil {
 		return nil, err
 	}
-	out := v1.RolloutList{Items: []v1.Rollout{}}
+	caller, out := access.CallerOf(ctx), v1.RolloutList{Items: []v1.Rollout{}}
 	for i := range stored {
-		if shown, ok := s.show(&stored[i].Rollout); ok && (in.Namespace == "" || in.Namespace == shown.Namespace) {
+		if shown, ok := s.show(&stored[i].Rollout); ok && caller.May(access.Read, shown.Namespace) && (in.Namespace == "" || in.Namespace == shown.Namespace) {
 			out.Items = append(out.Items, shown)
 		}
 	}
@@ -185,7 +185,7 @@ func (s *rolloutRequest) do(ctx context.Context, verb rollout.Verb, need access.
 const maxFailures = 50
 
 // show converts a roll-out to its API type. If the caller may not see the directive, or the planner has not compiled
-// it, ok is false.
+// it, ok is false. Every caller sees directives of the namespace shared, but their roll-outs name nodes of all namespaces.
 func (s *rolloutRequest) show(r *model.Rollout) (out v1.Rollout, ok bool) {
 	unit := s.Directory.SourceUnit(model.DirectiveSource(r.Unit))
 	if unit == nil || r.State == model.RolloutNone {

@@ -172,3 +172,29 @@ func TestRolloutOperations(t *testing.T) {
 	s.expect("POST", "/default/motd/approve", bob, "{}", 403, "bob, carol, robot made the change")
 	s.expect("POST", "/default/motd/approve", s.Token, "{}", 200, `"approver":"admin"`)
 }
+
+// TestSharedRolloutsAreHidden changes a directive of the namespace shared, and expects that a viewer of another namespace sees no
+// roll-out of the directive in a list.
+func TestSharedRolloutsAreHidden(t *testing.T) {
+	s := &rolloutServer{Server: apitest.NewServer(t)}
+	s.DeclareNodes("default", nil, "web1")
+	s.Apply("{kind: Namespace, metadata: {name: shop}}")
+	const policy = `
+{kind: Technique, metadata: {name: motd, namespace: shared}, spec: {methods: [{component: file, filePresent: {path: /etc/%s}}]}}
+---
+{kind: Directive, metadata: {name: motd, namespace: shared}, spec: {technique: motd, rollout: {steps: [100%%], approve: true}}}
+---
+{kind: Policy, metadata: {name: motd, namespace: shared}, spec: {directives: [motd], targets: {where: "true"}}}
+`
+	s.Apply(fmt.Sprintf(policy, "motd"))
+	s.Apply(fmt.Sprintf(policy, "issue"))
+	_, err := s.Access.CreateUser(t.Context(), intent.Actor{User: "admin"}, access.User{Name: "finn", Grants: access.Grants{Bindings: map[string]string{"shop": access.Viewer}}}, apitest.Password)
+	testenv.NoError(t, err)
+	finn, _, err := s.Access.Login(t.Context(), "finn", apitest.Password, "local")
+	testenv.NoError(t, err)
+	for _, list := range []string{"", "/../review-requests"} {
+		s.expect("GET", list, s.Token, "", 200, `"namespace":"shared"`)
+		s.expect("GET", list, finn, "", 200, `"items":[]`)
+	}
+	s.expect("GET", "/shared/motd", finn, "", 403, "")
+}
