@@ -125,7 +125,8 @@ func (d *directives) runDirective(ctx context.Context, definition *model.Definit
 	if report.HeldMs = heldBeforeStart; since > 0 {
 		report.HeldMs = now - since
 	}
-	if !d.reported.due(c, &report, now) {
+	due, forgets := d.reported.due(c, &report, now)
+	if !due {
 		return
 	}
 	if err := d.signed.append(definition, &report); err != nil {
@@ -133,7 +134,7 @@ func (d *directives) runDirective(ctx context.Context, definition *model.Definit
 		d.agent.cfg.Log.Error("lost a report", "directive", c.Name, "err", err)
 		return
 	}
-	d.reported.record(c, &report, now)
+	d.reported.record(c, &report, now, forgets)
 }
 
 // awaitingAssets has the policy directives that could not run because an asset's archive was missing. They run again

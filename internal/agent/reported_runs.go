@@ -16,8 +16,9 @@ import (
 // the reported run before it or that repaired something. It reports the first run after a grace period that delays a
 // problem. It reports one of equal runs in each heartbeat. Any goroutine may call its methods.
 type reportedRuns struct {
-	mu   sync.Mutex
-	last map[model.UnitID]reportedRun // the last reported run of each directive with a heartbeat
+	mu      sync.Mutex
+	last    map[model.UnitID]reportedRun // the last reported run of each directive with a heartbeat
+	forgets uint64                       // calls of keep and forget
 }
 
 // reportedRun is a run that the agent has reported.
@@ -27,13 +28,20 @@ type reportedRun struct {
 	bootMs     uint64 // end of the run by the boot clock, ms
 }
 
-// due reports whether the agent has to report a run. bootMs is the end of the run by the boot clock, in ms.
-func (r *reportedRuns) due(c *model.DirectiveDefinition, report *wire.Report, bootMs uint64) bool {
+// due reports whether the agent has to report a run. bootMs is the end of the run by the boot clock, in ms. The caller
+// gives forgets to record after the report.
+func (r *reportedRuns) due(c *model.DirectiveDefinition, report *wire.Report, bootMs uint64) (due bool, forgets uint64) {
 	if c.Heartbeat == 0 {
-		return true
+		return true, 0
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.differs(c, report, bootMs), r.forgets
+}
+
+// differs reports whether a run differs from the last reported one, or a report is due without a difference. The
+// caller holds mu.
+func (r *reportedRuns) differs(c *model.DirectiveDefinition, report *wire.Report, bootMs uint64) bool {
 	last, ok := r.last[c.Unit]
 	if !ok || last.definition != c.ID || !equalReports(report, &last.report) {
 		return true
@@ -53,13 +61,17 @@ func equalReports(a, b *wire.Report) bool {
 	return a.Enforced == b.Enforced && a.Ended == b.Ended && bytes.Equal(a.Codes, b.Codes) && slices.Equal(a.Exceptions, b.Exceptions)
 }
 
-// record records a run that the agent has reported. The caller must not change the report afterwards.
-func (r *reportedRuns) record(c *model.DirectiveDefinition, report *wire.Report, bootMs uint64) {
+// record records a run that the agent has reported, unless keep or forget was called since due returned forgets. The
+// caller must not change the report afterwards.
+func (r *reportedRuns) record(c *model.DirectiveDefinition, report *wire.Report, bootMs, forgets uint64) {
 	if c.Heartbeat == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if forgets != r.forgets {
+		return
+	}
 	if r.last == nil {
 		r.last = map[model.UnitID]reportedRun{}
 	}
@@ -70,6 +82,7 @@ func (r *reportedRuns) record(c *model.DirectiveDefinition, report *wire.Report,
 func (r *reportedRuns) keep(directives map[model.UnitID][]model.DefinitionID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.forgets++
 	for unit := range r.last {
 		if directives[unit] == nil {
 			delete(r.last, unit)
@@ -81,5 +94,6 @@ func (r *reportedRuns) keep(directives map[model.UnitID][]model.DefinitionID) {
 func (r *reportedRuns) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.forgets++
 	clear(r.last)
 }

@@ -62,22 +62,28 @@ func TestEqualRunsAreReportedOncePerHeartbeat(t *testing.T) {
 	} {
 		run := *step.report
 		run.HeldMs = step.minute * minute
-		due := r.due(step.of, &run, step.minute*minute)
+		due, forgets := r.due(step.of, &run, step.minute*minute)
 		if due != step.want {
 			t.Errorf("minute %d, %s: due %v, want %v", step.minute, step.what, due, step.want)
 		}
 		if due {
-			r.record(step.of, &run, step.minute*minute)
+			r.record(step.of, &run, step.minute*minute, forgets)
 		}
 	}
 	full := *c
 	full.Heartbeat = 0
-	if r.due(&full, good, 0); !r.due(&full, good, 1) {
+	if due, _ := r.due(&full, good, 1); !due {
 		t.Error("a directive without a heartbeat reports each run")
 	}
 	r.keep(map[model.UnitID][]model.DefinitionID{8: {2}})
-	if !r.due(&changed, good, 145*minute) {
+	due, forgets := r.due(&changed, good, 145*minute)
+	if !due {
 		t.Error("a directive that left the node and came back reports its first run")
+	}
+	r.forget() // a connection between the end of the run and its report
+	r.record(&changed, good, 145*minute, forgets)
+	if due, _ := r.due(&changed, good, 150*minute); !due {
+		t.Error("the first run after a connection is not reported")
 	}
 }
 
