@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -107,7 +108,7 @@ func (f inspection) reviewedChanges(b *builder, before *roaring.Bitmap, waits fu
 }
 
 // approvalWarnings returns a warning for each changed directive that waits for an approval. A warning is at the write
-// of the directive, or else at the write of a Technique.
+// of the directive, or else at the first write of a resource that the directive names, or else at the first write.
 func approvalWarnings(t *translation, present map[intent.Key]any, writes []intent.Write, waits func(model.UnitID) bool) map[intent.Key][]string {
 	warnings := map[intent.Key][]string{}
 	for _, u := range t.units() {
@@ -118,9 +119,11 @@ func approvalWarnings(t *translation, present map[intent.Key]any, writes []inten
 		}
 		at := slices.IndexFunc(writes, func(w intent.Write) bool { return w.Key == key })
 		if at < 0 {
-			at = slices.IndexFunc(writes, func(w intent.Write) bool { return w.Kind == "Technique" })
+			at = slices.IndexFunc(writes, func(w intent.Write) bool {
+				return containsName(route.Name{Namespace: w.Namespace, Name: w.Name}, u.Namespace, u.needs[w.Kind])
+			})
 		}
-		if at >= 0 {
+		if at = max(at, 0); len(writes) > 0 {
 			warnings[writes[at].Key] = append(warnings[writes[at].Key], "no node has the change of directive "+u.Name.String()+" until another person types: "+
 				intent.InNamespace("muster rollout approve "+u.Name.Name, u.Namespace))
 		}

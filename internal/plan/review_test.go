@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -173,5 +174,40 @@ func TestReviewOfInterruptedChanges(t *testing.T) {
 			interrupt("c")
 			expect("b")
 		})
+	}
+}
+
+// TestApprovalWarningsNameTheChange changes two techniques and a group, and expects the warning of each waiting directive at its
+// technique.
+func TestApprovalWarningsNameTheChange(t *testing.T) {
+	h := newTestPlanner(t)
+	h.node("p1", nil)
+	h.apply("Group", "default", "production", nil, &model.GroupSpec{Nodes: []string{"p1"}, Review: true})
+	names := []string{"first", "second"}
+	writes := []intent.Write{{Key: intent.Key{Kind: "Group", Namespace: "default", Name: "production"}}}
+	writes[0].Body = encodeSpec(t, "Group", "default", "production", nil, &model.GroupSpec{Nodes: []string{"p1"}, Review: true})
+	for _, name := range names {
+		h.apply("Technique", "default", name, nil, motdTechnique("message"))
+		d := motdDirective("a")
+		d.Technique = name
+		h.apply("Directive", "default", name, nil, d)
+		h.apply("Policy", "default", name, nil, &model.PolicySpec{Directives: []string{name}, Targets: &model.Targets{Nodes: []string{"p1"}}})
+		w := intent.Write{Key: intent.Key{Kind: "Technique", Namespace: "default", Name: name}}
+		changed := motdTechnique("message")
+		changed.Methods[0].FileContent.Content = "other"
+		w.Body = encodeSpec(t, "Technique", "default", name, nil, changed)
+		writes = append(writes, w)
+	}
+	impact, err := h.p.Preview(t.Context(), writes, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := impact.Placements[0].Warnings; len(got) > 0 {
+		t.Errorf("warnings of the group: %q", got)
+	}
+	for i, name := range names {
+		if got := impact.Placements[i+1].Warnings; len(got) != 1 || !strings.Contains(got[0], "muster rollout approve "+name) {
+			t.Errorf("warnings of technique %s: %q", name, got)
+		}
 	}
 }
