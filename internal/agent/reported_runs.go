@@ -39,8 +39,8 @@ func (r *reportedRuns) due(c *model.DirectiveDefinition, report *wire.Report, bo
 	return r.differs(c, report, bootMs), r.forgets
 }
 
-// differs reports whether a run differs from the last reported one, or a report is due without a difference. The
-// caller holds mu.
+// differs reports whether a run differs from the last reported run. It also returns true if a report is due without a
+// difference. The caller holds mu.
 func (r *reportedRuns) differs(c *model.DirectiveDefinition, report *wire.Report, bootMs uint64) bool {
 	last, ok := r.last[c.Unit]
 	if !ok || last.definition != c.ID || !equalReports(report, &last.report) {
@@ -61,8 +61,8 @@ func equalReports(a, b *wire.Report) bool {
 	return a.Enforced == b.Enforced && a.Ended == b.Ended && bytes.Equal(a.Codes, b.Codes) && slices.Equal(a.Exceptions, b.Exceptions)
 }
 
-// record records a run that the agent has reported, unless keep or forget was called since due returned forgets. The
-// caller must not change the report afterwards.
+// record records a run that the agent has reported. It records nothing if keep or forget was called since due returned
+// forgets. The caller must not change the report afterwards.
 func (r *reportedRuns) record(c *model.DirectiveDefinition, report *wire.Report, bootMs, forgets uint64) {
 	if c.Heartbeat == 0 {
 		return

@@ -158,7 +158,7 @@ func changedSecrets(t *translation, present map[intent.Key]any) map[string]bool 
 }
 
 // readsSecretOf reports whether a directive of a node reads a Secret from a set of names. A new version of a directive counts
-// also while it waits in its roll-out, because the person who approves it has looked at the Secret already.
+// also while it waits in its roll-out, because its approver may have looked at the Secret already.
 func (f inspection) readsSecretOf(p *recomputation, n *node, secrets map[string]bool) bool {
 	if len(secrets) == 0 || n.content == nil {
 		return false
@@ -173,7 +173,7 @@ func (f inspection) readsSecretOf(p *recomputation, n *node, secrets map[string]
 	})
 }
 
-// unitBefore returns a unit as it was before an edit. It returns a new unit as it is.
+// unitBefore returns a unit in its form before an edit. It returns a new unit in its present form.
 func (f inspection) unitBefore(p *recomputation, id model.UnitID) *unit {
 	if was := p.before[id]; was != nil {
 		return was

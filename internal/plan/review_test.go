@@ -177,8 +177,8 @@ func TestReviewOfInterruptedChanges(t *testing.T) {
 	}
 }
 
-// TestApprovalWarningsNameTheChange changes two techniques and a group, and expects the warning of each waiting directive at its
-// technique.
+// TestApprovalWarningsNameTheChange changes two techniques and a group in one preview. It expects the warning of each
+// waiting directive at the technique of the directive.
 func TestApprovalWarningsNameTheChange(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("p1", nil)

@@ -173,8 +173,8 @@ func TestRolloutOperations(t *testing.T) {
 	s.expect("POST", "/default/motd/approve", s.Token, "{}", 200, `"approver":"admin"`)
 }
 
-// TestSharedRolloutsAreHidden changes a directive of the namespace shared, and expects that a viewer of another namespace sees no
-// roll-out of the directive in a list.
+// TestSharedRolloutsAreHidden lists a roll-out of the namespace shared as a viewer of another namespace. It expects empty
+// lists of roll-outs and of requests.
 func TestSharedRolloutsAreHidden(t *testing.T) {
 	s := &rolloutServer{Server: apitest.NewServer(t)}
 	s.DeclareNodes("default", nil, "web1")
