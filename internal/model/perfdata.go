@@ -79,12 +79,12 @@ func appendPerfdata(perf []Perfdatum, text []byte) (_ []Perfdatum, bad int) {
 // quotes, and two quotes in it mean one. Without a label, rest is the text from the blank on.
 func perfLabel(text []byte) (label string, rest []byte, ok bool) {
 	if text[0] != '\'' {
-		equal := bytes.IndexByte(text, '=')
-		blank := bytes.IndexAny(text, " \t\r\n")
-		if equal <= 0 || blank >= 0 && blank < equal {
-			if blank < 0 {
-				blank = len(text)
-			}
+		blank := bytes.IndexAny(text, " \t\r\n") // first: each byte of the text is read a bounded number of times
+		if blank < 0 {
+			blank = len(text)
+		}
+		equal := bytes.IndexByte(text[:blank], '=')
+		if equal <= 0 {
 			return "", text[blank:], false
 		}
 		return string(text[:equal]), text[equal+1:], true

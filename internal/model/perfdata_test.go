@@ -34,6 +34,16 @@ func TestParseOutputGolden(t *testing.T) {
 	}
 }
 
+// TestParseLongOutput parses an output of 16 MiB whose performance data are words without values, and one value at the end.
+// A parser that searches the rest of the output for each word takes longer than a test may.
+func TestParseLongOutput(t *testing.T) {
+	const words = 8 << 20
+	out := ParseOutput([]byte("ok | " + strings.Repeat("a ", words) + "last=1 =2 b'=3"))
+	if out.Malformed != words+1 || len(out.PerfData) != 2 || out.PerfData[0].Label != "last" || out.PerfData[1].Label != "b'" {
+		t.Errorf("%d malformed words, performance data %+v", out.Malformed, out.PerfData)
+	}
+}
+
 // TestParseRangeFollowsNagios parses Nagios thresholds, and compares which values raise an alert with Nagios' rules
 func TestParseRangeFollowsNagios(t *testing.T) {
 	for _, c := range []struct {
