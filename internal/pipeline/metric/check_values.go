@@ -20,10 +20,14 @@ import (
 // triggers. The numbers are those that the agent parsed, or else the performance data in the output.
 func (w *metricApplier) keepCheckValues(n uint32, s *wire.Signal, from *shard.Arrival) {
 	if w.result.Decode(s.Body) != nil || len(w.result.Extra) == 0 && bytes.IndexByte(w.result.Output, '|') < 0 {
+		if len(w.p.refusals) > 0 {
+			w.p.clearRefusal(n, w.Definition(s.Definition).AsCheck())
+		}
 		return
 	}
 	check := w.Definition(s.Definition).AsCheck()
 	if len(w.result.Extra) == 0 && !readsPerfdata(check, &w.result) {
+		w.p.clearRefusal(n, check)
 		return
 	}
 	executed := w.p.nodes[n].sendTime(w.Received, from) - from.Age(s.AtMs) // also without a store: it moves the sender's clock
@@ -79,7 +83,9 @@ func (x *numberApplier) keepValues(check *model.CheckDefinition, values []model.
 		if long {
 			continue
 		}
-		x.keep(value, "", bound{value: value.Value}, ms)
+		if !x.keep(value, "", bound{value: value.Value}, ms) {
+			continue
+		}
 		x.findBounds(check, value, perfdata.next(value))
 		for _, of := range x.bounds {
 			x.keep(value, "", of, ms)
@@ -202,6 +208,13 @@ func (p *metricPartition) noteRefusal(of checkOnNode, r *NumberRefusal) {
 		p.refusals = map[checkOnNode]NumberRefusal{}
 	}
 	p.refusals[of] = *r
+}
+
+// clearRefusal removes the refusal of a check on a node after a result without numbers. check may be nil.
+func (p *metricPartition) clearRefusal(n uint32, check *model.CheckDefinition) {
+	if check != nil {
+		delete(p.refusals, checkOnNode{n, check.Unit})
+	}
 }
 
 // forgetRefusals removes the refusals of a check on a node. It removes the refusals of all checks on the node if

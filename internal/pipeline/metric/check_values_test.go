@@ -198,3 +198,56 @@ func TestPerfdataBecomesSeries(t *testing.T) {
 		t.Errorf("counts %+v", c)
 	}
 }
+
+// TestRefusedNumbersLeaveNothing applies results with more labels than the check may have series. A refused number, which the
+// agent or the server parsed, has no bounds either. The refusal goes with the next result without numbers.
+func TestRefusedNumbersLeaveNothing(t *testing.T) {
+	s := testenv.Value(series.Open(t.TempDir(), series.Options{LateWindow: time.Hour, MaxCheckSeries: 1}))(t)
+	defer s.Close()
+	named := map[model.DefinitionID]*model.Metrics{1: {Format: "nagios"}, 2: nil, 3: {Format: model.NoMetrics}}
+	definitions := func(id model.DefinitionID) *model.Definition {
+		return (&model.CheckDefinition{Definition: model.Definition{ID: id, Unit: 31, Namespace: 1, Name: "queue"}, FailAfter: 1, RecoverAfter: 1, Metrics: named[id]}).Seal()
+	}
+	of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
+	event.New(of, event.Options{})
+	v := New(of, Options{Definitions: definitions, Series: SeriesOptions{Store: s, Names: func(model.NodeID) (string, string) { return "web-1", "default" }}})
+	number := uint64(0)
+	refused := func(definition model.DefinitionID, r wire.Result) int {
+		number++
+		b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: number, NowMs: 10_000 + number}
+		b.Signals = []wire.Signal{wire.ResultSignal(wire.Signal{Definition: definition, AtMs: b.NowMs}, r)}
+		_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
+		testenv.NoError(t, err)
+		testenv.NoError(t, of.Apply(&testCommit{number, [][]byte{append(wire.AppendBatchRecord(nil, 7), body...)}}))
+		return v.NumberRefusals(7)[31].Numbers
+	}
+	output := []byte("ok | a=1;2 b=1;2;3;4;5 c=1;2")
+	parsed := wire.Result{Output: output, Extra: wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "a", Value: 1}, {Name: "b", Value: 1}, {Name: "c", Value: 1}}})}
+	for _, c := range []struct {
+		name       string
+		definition model.DefinitionID
+		last       wire.Result
+	}{
+		{"output without numbers", 2, wire.Result{Output: []byte("ok")}},
+		{"format none", 3, wire.Result{Output: output}},
+		{"unknown", 2, wire.Result{Output: output, Status: model.Unknown}},
+	} {
+		if got := refused(1, parsed); got != 2 {
+			t.Errorf("%d numbers refused of three that the agent parsed", got)
+		}
+		if got := refused(2, wire.Result{Output: output}); got != 2 {
+			t.Errorf("%d numbers refused of three in the performance data", got)
+		}
+		if got := refused(c.definition, c.last); got != 0 {
+			t.Errorf("%s: still %d numbers refused", c.name, got)
+		}
+	}
+	var names []string
+	for _, l := range seriesOf(t, s, "queue") {
+		name, _, _ := strings.Cut(l, ", check=")
+		names = append(names, name)
+	}
+	if want := []string{`{__name__="a"`, `{__name__="a_warning", bound="max"`}; !slices.Equal(names, want) {
+		t.Errorf("series %q, want %q", names, want)
+	}
+}
