@@ -11,10 +11,10 @@ import (
 
 // Shares of the time of the workers that apply values.
 const (
-	turnShare = 0.5              // CPU seconds per second that all nodes beyond their turn get together
+	turnShare = 0.5              // seconds per second that all nodes beyond their turn get together, if no wait exceeds maxTurn
 	turnSize  = time.Second / 2  // CPU time of one turn: a node that used more waits before its next batch
 	maxDebt   = 10 * time.Second // of CPU time beyond a turn, so that a node whose script is mended soon goes on
-	maxTurn   = 10 * time.Second // longest wait of one batch
+	maxTurn   = 10 * time.Second // longest wait of one batch: each node sends one in this time, however long all take together
 	sweepTime = 10 * time.Second // between two removals of nodes without use
 )
 
@@ -48,12 +48,7 @@ func (t *StepTurns) Charge(node model.NodeID, took time.Duration) {
 	defer t.mu.Unlock()
 	now := t.monotonic()
 	if now-t.swept >= int64(sweepTime) {
-		t.swept = now
-		for id, u := range t.nodes {
-			if t.settle(u, now); u.used == 0 {
-				delete(t.nodes, id)
-			}
-		}
+		t.sweep(now)
 	}
 	u := t.nodes[node]
 	if u == nil {
@@ -68,12 +63,27 @@ func (t *StepTurns) Charge(node model.NodeID, took time.Duration) {
 	}
 }
 
+// sweep settles all nodes, and removes those without use. Call it with mu.
+func (t *StepTurns) sweep(now int64) {
+	t.swept = now
+	for id, u := range t.nodes {
+		if t.settle(u, now); u.used == 0 {
+			delete(t.nodes, id)
+		}
+	}
+}
+
 // rate returns the CPU seconds per second that a node beyond its turn gets. Call it with mu.
 func (t *StepTurns) rate() float64 { return turnShare / float64(max(1, t.hot)) }
 
-// settle takes the share of a node since the last call off its use. Call it with mu.
+// settle takes the share of a node since the last call off its use. Nodes beyond their turn have one share together, and each
+// other node has one of its own. Call it with mu.
 func (t *StepTurns) settle(u *stepUse, now int64) {
-	u.used = max(0, u.used-time.Duration(float64(now-u.at)*t.rate()))
+	rate := turnShare
+	if u.hot {
+		rate = t.rate()
+	}
+	u.used = max(0, u.used-time.Duration(float64(now-u.at)*rate))
 	if u.at = now; u.hot && u.used <= turnSize {
 		u.hot = false
 		t.hot--
@@ -115,6 +125,7 @@ func (t *StepTurns) wait(node model.NodeID, counts bool) (wait, debt time.Durati
 func (t *StepTurns) Counts() (nodes int, waits uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.sweep(t.monotonic())
 	return t.hot, t.waits
 }
 

@@ -54,3 +54,40 @@ func TestHotNodesWaitForOthers(t *testing.T) {
 		t.Errorf("%d nodes without use are kept", len(turns.nodes))
 	}
 }
+
+// TestManyHotNodes plays twenty minutes with sixty nodes that take a CPU second for each batch, beside quiet nodes. No quiet node waits,
+// and each hot node sends a batch in ten seconds. A day later no node is counted as slow, without further values.
+func TestManyHotNodes(t *testing.T) {
+	var now int64
+	turns := NewStepTurns(func() int64 { return now })
+	const hot, nodes, seconds = 60, 560, 1200
+	var batches [nodes + 1]int
+	var ready [nodes + 1]int64
+	for range seconds {
+		now += int64(time.Second)
+		for node := model.NodeID(1); node <= nodes; node++ {
+			if now < ready[node] {
+				continue
+			}
+			cost := 10 * time.Millisecond
+			if node <= hot {
+				cost = time.Second
+			}
+			turns.Charge(node, cost)
+			batches[node]++
+			ready[node] = now + int64(turns.Wait(node))
+		}
+	}
+	for node, sent := range batches[1:] {
+		if most := seconds / 10; node >= hot && sent != seconds || node < hot && (sent < most || sent > most+5) {
+			t.Errorf("node %d sent %d batches in %d s", node+1, sent, seconds)
+		}
+	}
+	if slow, _ := turns.Counts(); slow != hot {
+		t.Errorf("%d slow nodes", slow)
+	}
+	now += int64(24 * time.Hour)
+	if slow, _ := turns.Counts(); slow != 0 || len(turns.nodes) > 0 {
+		t.Errorf("a day later: %d slow nodes, %d are kept", slow, len(turns.nodes))
+	}
+}
