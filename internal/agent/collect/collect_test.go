@@ -193,6 +193,36 @@ func TestSilentServersDelayNoDisk(t *testing.T) {
 	})
 }
 
+// TestBlocksAreBounded collects 250 items at one time, and expects each value once in three blocks.
+func TestBlocksAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, got := time.Now(), map[uint32]int{}
+		var rows []uint32
+		w := New(Config{Boot: func() time.Duration { return time.Since(began) }, Emit: func(s *wire.Signal, _ *Position) {
+			var b wire.ValueBlock
+			var r wire.ColumnReader
+			var v wire.BlockValue
+			testenv.NoError(t, b.Decode(s.Body))
+			testenv.NoError(t, r.Reset(&b))
+			for r.Next(&v) {
+				got[v.Position]++
+			}
+			rows = append(rows, b.Rows)
+		}})
+		go w.Run(t.Context())
+		definition := &model.TemplateDefinition{Definition: model.Definition{ID: 5, Unit: 1000}}
+		for range 250 {
+			definition.Items = append(definition.Items, model.Item{Key: "agent.ping", Interval: model.Duration(10 * time.Second)})
+		}
+		w.Set([]*model.TemplateDefinition{definition}, noProperties)
+		time.Sleep(11 * time.Second)
+		synctest.Wait()
+		if len(got) != 250 || !slices.Equal(rows, []uint32{100, 100, 50}) || got[0] != 1 || got[249] != 1 {
+			t.Errorf("values of %d items in blocks of %d", len(got), rows)
+		}
+	})
+}
+
 // FuzzCountLogins counts the logins in random bytes as a utmp file and expects no panic
 func FuzzCountLogins(f *testing.F) {
 	one := make([]byte, 384)

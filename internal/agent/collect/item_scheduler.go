@@ -254,8 +254,8 @@ func (w *Wheel) delay() time.Duration {
 	return max(delay, 0)
 }
 
-// collect measures the items of a group and passes their values to the spool in blocks. A block has at most blockBytes
-// bytes.
+// collect measures the items of a group and passes their values to the spool in blocks. A block has at most valuesPerBlock
+// values with blockBytes bytes.
 func (w *Wheel) collect(ctx context.Context, g *group) {
 	if g.logKey() != "" && g.items[0].fault == "" {
 		w.follow(ctx, g)
@@ -294,7 +294,7 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 		if g.rule != "" {
 			size += len(one.text)
 		}
-		if size > blockBytes {
+		if size > blockBytes || len(values) == valuesPerBlock {
 			flush()
 		}
 		if g.rule != "" {
@@ -326,8 +326,11 @@ func (w *Wheel) measure(ctx context.Context, g *group) []answer {
 	return answers
 }
 
-// blockBytes bounds the values of one block; a longer text has a block of its own.
-const blockBytes = 256 << 10
+// Bounds of the values of one block. A server applies a block as a whole, so other nodes may wait for it.
+const (
+	blockBytes     = 256 << 10 // a longer text has a block of its own
+	valuesPerBlock = 100
+)
 
 // maxText bounds one text, in bytes.
 const maxText = 64 << 10

@@ -11,9 +11,6 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// linesPerBlock bounds the lines of one value block.
-const linesPerBlock = 1000
-
 // logCollection is the state of one collection of a log item, with its reader and unsent lines.
 type logCollection struct {
 	w         *Wheel
@@ -119,7 +116,7 @@ func (c *logCollection) add(text string) error {
 	c.times = append(c.times, int64(c.startedAt%time.Millisecond)+int64(c.lines))
 	c.values = append(c.values, wire.BlockValue{Position: c.g.items[0].position, Row: uint32(len(c.values)), Value: v})
 	c.lines++
-	if c.size += 16 + len(v.String()); c.size >= blockBytes || len(c.values) == linesPerBlock {
+	if c.size += 16 + len(v.String()); c.size >= blockBytes || len(c.values) == valuesPerBlock {
 		return c.emit()
 	}
 	return nil

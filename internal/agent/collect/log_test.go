@@ -62,6 +62,9 @@ func (m *logMachine) start() {
 				m.values = append(m.values, text)
 			}
 			testenv.NoError(m.t, r.Err())
+			if b.Rows > 100 {
+				m.t.Errorf("%d lines in one block, at most 100", b.Rows)
+			}
 			if !slices.IsSorted(r.Times()) {
 				m.t.Errorf("times %v", r.Times())
 			}
@@ -223,6 +226,11 @@ func TestLogItems(t *testing.T) {
 	}
 	for range 4 {
 		d.collect()
+	}
+	e := newLogMachine(t, "log[/var.log]")
+	e.write("var.log", strings.Repeat("line\n", 1000))
+	if e.collect(); len(e.values) != 1000 {
+		t.Errorf("%d of 1000 lines", len(e.values))
 	}
 	if last := d.values[len(d.values)-1]; last != "line 999" || len(d.values) > 40 {
 		t.Errorf("with 20 s of delay: %d lines, the last one %q", len(d.values), last)
