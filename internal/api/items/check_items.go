@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -42,6 +41,10 @@ func (s *itemRequest) checkItemsOf(ctx context.Context, id model.NodeID, namespa
 	var it chunkenc.Iterator
 	for set.Next() && len(found) < maxCheckItems {
 		l := set.At().Labels()
+		kind, ok := series.CheckSeries(l)
+		if !ok {
+			continue
+		}
 		it = set.At().Iterator(it)
 		ms, value, ok := lastValue(it)
 		if !ok {
@@ -55,8 +58,8 @@ func (s *itemRequest) checkItemsOf(ctx context.Context, id model.NodeID, namespa
 			one = &v1.ItemState{Namespace: namespace, Node: node, Key: l.Get(series.LabelItem), Check: l.Get(series.LabelCheck), Labels: ownLabels(l), Type: "float", Unit: l.Get(metric.LabelUnit)}
 			found[key] = one
 		}
-		if suffix := strings.TrimPrefix(l.Get(series.LabelMetric), series.MetricName(one.Key)); suffix != "" {
-			one.Bounds = append(one.Bounds, v1.ItemBound{Kind: strings.TrimPrefix(suffix, "_"), End: l.Get(metric.LabelBound), Value: value, At: time.UnixMilli(ms).UTC()})
+		if kind != "" {
+			one.Bounds = append(one.Bounds, v1.ItemBound{Kind: kind, End: l.Get(metric.LabelBound), Value: value, At: time.UnixMilli(ms).UTC()})
 			continue
 		}
 		number := item.FromFloat(value)
@@ -72,15 +75,12 @@ func (s *itemRequest) checkItemsOf(ctx context.Context, id model.NodeID, namespa
 		}
 		one.Bounds = slices.DeleteFunc(one.Bounds, func(b v1.ItemBound) bool { return b.At.Before(one.At) }) // of an earlier result
 		slices.SortFunc(one.Bounds, func(a, b v1.ItemBound) int {
-			return cmp.Or(cmp.Compare(slices.Index(boundKinds[:], a.Kind), slices.Index(boundKinds[:], b.Kind)), cmp.Compare(b.End, a.End))
+			return cmp.Or(cmp.Compare(slices.Index(series.BoundKinds[:], a.Kind), slices.Index(series.BoundKinds[:], b.Kind)), cmp.Compare(b.End, a.End))
 		})
 		rows = append(rows, *one)
 	}
 	return append(rows, s.refusedNumbers(id, namespace, node)...), nil
 }
-
-// boundKinds are the kinds of bounds, in the order in which people read them.
-var boundKinds = [...]string{"warning", "critical", "unknown", "min", "max"}
 
 // lastValue returns the last value of a series.
 func lastValue(it chunkenc.Iterator) (ms int64, value float64, ok bool) {

@@ -63,7 +63,7 @@ func (t *StepTurns) Charge(node model.NodeID, took time.Duration) {
 	}
 }
 
-// sweep settles all nodes, and removes those without use. Call it with mu.
+// sweep settles all nodes, and removes nodes without use. Call it with mu.
 func (t *StepTurns) sweep(now int64) {
 	t.swept = now
 	for id, u := range t.nodes {

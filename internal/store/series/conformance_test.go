@@ -246,6 +246,30 @@ func TestConformBoundsOfChecks(t *testing.T) {
 	})
 }
 
+// TestConformRecordedSeries limits a namespace with series of recording rules, whose labels are those of a number in check results. A
+// rule's series is neither a number of the check nor a bound: values of others take nothing from it.
+func TestConformRecordedSeries(t *testing.T) {
+	conform(t, func(t *testing.T, open func(Options) Store) {
+		s := open(Options{MaxSeries: 4, MaxCheckSeries: 1})
+		defer s.Close()
+		of := func(metric, item string) labels.Labels {
+			return labels.FromStrings(LabelMetric, metric, LabelItem, item, LabelCheck, "queue", LabelNode, "n", LabelNamespace, "default")
+		}
+		recorded := []labels.Labels{of("job:waiting:avg5m", "waiting"), of("waiting_max_1h", "waiting"), of("count", "")}
+		for i, l := range append(recorded, of("waiting", "waiting")) {
+			if got := s.Insert(0, &Series{}, l, int64(i+1), 1); got != Stored {
+				t.Errorf("%s: outcome %d", l, got)
+			}
+		}
+		if got := s.Insert(0, &Series{}, of("waiting_max", "waiting"), 5, 1); got != NamespaceFull {
+			t.Errorf("a bound in a full namespace: outcome %d", got)
+		}
+		if got := s.Insert(0, &Series{}, recorded[0], 6, 1); got != Stored {
+			t.Errorf("next value of a rule: outcome %d", got)
+		}
+	})
+}
+
 // TestConformRetention expects values older than the retention to be deleted, and younger values to stay.
 func TestConformRetention(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {

@@ -35,7 +35,10 @@ type seriesCount struct{ values, bounds int }
 
 // checkHash identifies a check on a node. It is zero if the series has no number of a check.
 func checkHash(l labels.Labels, bound bool) uint64 {
-	if bound || l.Get(LabelCheck) == "" || l.Get(LabelNode) == "" {
+	if bound || l.Get(LabelNode) == "" {
+		return 0
+	}
+	if _, ok := CheckSeries(l); !ok {
 		return 0
 	}
 	h, _ := l.HashForLabels(nil, LabelCheck, LabelNamespace, LabelNode)

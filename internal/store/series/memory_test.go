@@ -122,17 +122,19 @@ func (m *memoryStore) find(key string, l labels.Labels) Outcome {
 			bounds++
 		default:
 			values++
-			if other.Get(LabelCheck) == l.Get(LabelCheck) && other.Get(LabelNode) == l.Get(LabelNode) {
+			if _, ok := CheckSeries(other); ok && other.Get(LabelCheck) == l.Get(LabelCheck) && other.Get(LabelNode) == l.Get(LabelNode) {
 				numbers++
 			}
 		}
 	}
 	missing, limit := m.disk.values[key] == nil, m.options.MaxSeries
+	_, number := CheckSeries(l)
+	number = number && !isBound(l)
 	switch {
 	case limit > 0 && isBound(l) && (values+bounds > limit || missing && values+bounds == limit), limit > 0 && missing && values >= limit:
 		m.counts.Unbounded++
 		return NamespaceFull
-	case m.options.MaxCheckSeries > 0 && missing && !isBound(l) && l.Get(LabelCheck) != "" && numbers >= m.options.MaxCheckSeries:
+	case m.options.MaxCheckSeries > 0 && missing && number && numbers >= m.options.MaxCheckSeries:
 		m.counts.Crowded++
 		return CheckFull
 	case missing:

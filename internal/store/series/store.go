@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -137,10 +138,29 @@ func Labels(key, node, namespace, template string) labels.Labels {
 	return labels.FromStrings(LabelMetric, MetricName(key), LabelItem, key, LabelNode, node, LabelNamespace, namespace, LabelTemplate, template)
 }
 
-// isBound reports whether a series has the bounds of a number in check results, such as its thresholds. The metric of
-// such a series is not named after its item.
+// BoundKinds are the kinds of bounds of a number in results of a check, in the order in which people read them.
+var BoundKinds = [...]string{"warning", "critical", "unknown", "min", "max"}
+
+// CheckSeries reports whether a series has a number in results of a check, or a bound of the number. The metric of a number
+// is named after its item, and that of a bound also has the kind, one of BoundKinds; the kind of a number is empty. Series of
+// recording rules may have the same labels, and are neither.
+func CheckSeries(l labels.Labels) (kind string, ok bool) {
+	item := l.Get(LabelItem)
+	if item == "" || l.Get(LabelCheck) == "" {
+		return "", false
+	}
+	suffix, ok := strings.CutPrefix(l.Get(LabelMetric), MetricName(item))
+	if !ok || suffix == "" {
+		return "", ok
+	}
+	kind, ok = strings.CutPrefix(suffix, "_")
+	return kind, ok && slices.Contains(BoundKinds[:], kind)
+}
+
+// isBound reports whether a series has a bound of a number in results of a check, such as a threshold.
 func isBound(l labels.Labels) bool {
-	return l.Get(LabelCheck) != "" && l.Get(LabelItem) != "" && l.Get(LabelMetric) != MetricName(l.Get(LabelItem))
+	kind, ok := CheckSeries(l)
+	return ok && kind != ""
 }
 
 // MetricName converts an item key to a metric name that PromQL allows. It is the key without parameters, with `_` in
