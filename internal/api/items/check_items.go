@@ -24,19 +24,35 @@ const (
 	maxCheckItems = 10_000
 )
 
+// itemFilter selects items of a list by fields with exactly these values. An empty value selects all.
+type itemFilter struct{ template, key, state string }
+
+// matches reports whether the filter selects an item.
+func (f *itemFilter) matches(i *v1.ItemState) bool {
+	return (f.template == "" || i.Template == f.template) && (f.key == "" || i.Key == f.key) && (f.state == "" || i.State == f.state)
+}
+
 // checkItemsOf returns an item for each number in the results of a node's checks. Each item has the bounds of its
-// number. Numbers and bounds come from the series store.
-func (s *itemRequest) checkItemsOf(ctx context.Context, id model.NodeID, namespace, node string) ([]v1.ItemState, error) {
-	if s.View.Series == nil {
+// number. Numbers and bounds come from the series store. The filter may allow the function not to read the store.
+func (s *itemRequest) checkItemsOf(ctx context.Context, id model.NodeID, namespace, node string, filter *itemFilter) ([]v1.ItemState, error) {
+	if filter.template != "" {
 		return nil, nil
+	}
+	rows := s.refusedNumbers(id, namespace, node)
+	if s.View.Series == nil || filter.state != "" && filter.state != "ok" {
+		return rows, nil
 	}
 	q, err := s.View.Series.Querier(s.Now().Add(-checkItemAge).UnixMilli(), s.Now().UnixMilli())
 	if err != nil {
 		return nil, fmt.Errorf("read the series of node %s: %w", node, err)
 	}
 	defer q.Close()
+	of := labels.MustNewMatcher(labels.MatchNotEqual, series.LabelItem, "")
+	if filter.key != "" {
+		of = labels.MustNewMatcher(labels.MatchEqual, series.LabelItem, filter.key)
+	}
 	set := q.Select(ctx, false, nil, labels.MustNewMatcher(labels.MatchEqual, series.LabelNode, node), labels.MustNewMatcher(labels.MatchEqual, series.LabelNamespace, namespace),
-		labels.MustNewMatcher(labels.MatchNotEqual, series.LabelCheck, ""), labels.MustNewMatcher(labels.MatchNotEqual, series.LabelItem, ""))
+		labels.MustNewMatcher(labels.MatchNotEqual, series.LabelCheck, ""), of)
 	found := map[string]*v1.ItemState{}
 	var it chunkenc.Iterator
 	for set.Next() && len(found) < maxCheckItems {
@@ -68,7 +84,6 @@ func (s *itemRequest) checkItemsOf(ctx context.Context, id model.NodeID, namespa
 	if err := set.Err(); err != nil {
 		return nil, fmt.Errorf("read the series of node %s: %w", node, err)
 	}
-	var rows []v1.ItemState
 	for _, one := range found {
 		if one.State == "" {
 			continue // bounds of a number that came before checkItemAge
@@ -79,7 +94,7 @@ func (s *itemRequest) checkItemsOf(ctx context.Context, id model.NodeID, namespa
 		})
 		rows = append(rows, *one)
 	}
-	return append(rows, s.refusedNumbers(id, namespace, node)...), nil
+	return rows, nil
 }
 
 // lastValue returns the last value of a series.

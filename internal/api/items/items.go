@@ -84,19 +84,19 @@ func (s *itemRequest) listItems(ctx context.Context, in *struct {
 		nodes = []model.NodeID{node}
 	}
 	nodes = slices.Sorted(slices.Values(nodes)) // a page continues behind a node, even behind a deleted one
+	want := itemFilter{in.Template, in.Key, in.State}
 	items, next, err := list.ReadPage(s.View, list.PagedRows[nodeItem]{
 		Limit: in.Limit, After: in.After, Filter: filter,
 		Read: func(behind list.Cursor, size int) (rows []nodeItem, err error) {
 			first, _ := slices.BinarySearch(nodes, model.NodeID(behind.Number))
 			for _, node := range nodes[first:] {
-				items, err := s.itemsOf(ctx, node)
+				items, err := s.itemsOf(ctx, node, &want)
 				if err != nil {
 					return nil, err
 				}
 				for _, i := range items {
 					row := nodeItem{node, i}
-					if in.Template != "" && i.Template != in.Template || in.Key != "" && i.Key != in.Key || in.State != "" && i.State != in.State ||
-						node == model.NodeID(behind.Number) && row.sortKey() <= behind.ID {
+					if !want.matches(&i) || node == model.NodeID(behind.Number) && row.sortKey() <= behind.ID {
 						continue
 					}
 					if rows = append(rows, row); len(rows) == size {
@@ -130,8 +130,8 @@ func itemSortKey(i *v1.ItemState) string {
 }
 
 // itemsOf returns a node's items sorted by key. They are the items with values, the items of its Templates that have
-// no value yet, and the numbers in results of its checks.
-func (s *itemRequest) itemsOf(ctx context.Context, node model.NodeID) ([]v1.ItemState, error) {
+// no value yet, and the numbers in results of its checks that the filter selects.
+func (s *itemRequest) itemsOf(ctx context.Context, node model.NodeID, filter *itemFilter) ([]v1.ItemState, error) {
 	type itemKey struct {
 		template model.UnitID
 		key      string
@@ -157,7 +157,7 @@ func (s *itemRequest) itemsOf(ctx context.Context, node model.NodeID) ([]v1.Item
 		}
 	}
 	namespace, name, _ := s.Directory.NodeName(node)
-	rows, err := s.checkItemsOf(ctx, node, namespace, name)
+	rows, err := s.checkItemsOf(ctx, node, namespace, name, filter)
 	for i := range states {
 		rows = append(rows, s.showItem(namespace, name, &states[i]))
 	}
