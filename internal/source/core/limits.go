@@ -268,7 +268,7 @@ func (b *Budget) Spend(c *Charge) Debt {
 	for i := range c {
 		costs[i] = c[i] != 0 || *c == Charge{}
 	}
-	costs[LoadSteps] = costs[LoadValues]
+	costs[LoadSteps] = false // the node waits before the next batch with values: see Debt
 	return b.spend(c, &costs)
 }
 
@@ -325,6 +325,14 @@ func (b *Budget) Hit(limit, reason string) {
 	h.Namespace, h.Last, h.Node, h.Reason = name, b.limiter.Now(), b.node, reason
 }
 
+// Exceed records that the session has reached the limit of a debt.
+func (b *Budget) Exceed(d *Debt) {
+	b.Hit(d.Limit(), d.Reason())
+	if d.load == LoadSteps {
+		b.limiter.Turns.CountWait()
+	}
+}
+
 // maxReaderPause limits one pause, so that a stopping server does not wait long.
 const maxReaderPause = time.Second
 
@@ -353,7 +361,7 @@ const (
 	LoadValues                     // rows of value blocks, by their headers; metric points of Sensu; samples
 	LoadReports                    // reports and inventories
 	LoadBytes                      // bytes of batches, reports and alerts of any content
-	LoadSteps                      // CPU time of preprocessing steps and triggers: see StepTurns, which has the rate
+	LoadSteps                      // CPU time of preprocessing steps and triggers: StepTurns has the rate, and the node waits before it sends values
 	loads
 )
 

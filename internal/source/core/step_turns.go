@@ -32,9 +32,10 @@ type StepTurns struct {
 
 // stepUse is the CPU time that a node used while others waited, less its share since then.
 type stepUse struct {
-	used time.Duration
-	at   int64 // of used, monotonic ns
-	hot  bool  // it is beyond its turn
+	used    time.Duration
+	at      int64 // of used, monotonic ns
+	charged int64 // time of the last charge, monotonic ns
+	hot     bool  // it is beyond its turn
 }
 
 // NewStepTurns returns StepTurns by a monotonic clock in ns.
@@ -56,7 +57,7 @@ func (t *StepTurns) Charge(node model.NodeID, took time.Duration) {
 		t.nodes[node] = u
 	}
 	t.settle(u, now)
-	u.used = min(u.used+took, turnSize+maxDebt)
+	u.used, u.charged = min(u.used+took, turnSize+maxDebt), now
 	if !u.hot && u.used > turnSize {
 		u.hot = true
 		t.hot++
@@ -91,34 +92,39 @@ func (t *StepTurns) settle(u *stepUse, now int64) {
 }
 
 // Wait returns how long the next batch with values of a node waits for other nodes. It returns 0 if the batch does
-// not wait. The caller waits.
+// not wait. The caller waits, and calls CountWait once for the batch.
 func (t *StepTurns) Wait(node model.NodeID) time.Duration {
-	wait, _ := t.wait(node, true)
+	wait, _ := t.wait(node)
 	return wait
+}
+
+// CountWait counts a batch that waited, or that the server refused because it had to wait.
+func (t *StepTurns) CountWait() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.waits++
 }
 
 // Excess returns the CPU time that a node has used beyond its turn. It returns 0 if the node does not wait.
 func (t *StepTurns) Excess(node model.NodeID) time.Duration {
-	_, debt := t.wait(node, false)
+	_, debt := t.wait(node)
 	return debt
 }
 
-// wait returns how long a node waits, and its CPU time beyond its turn. It counts the wait if the caller waits.
-func (t *StepTurns) wait(node model.NodeID, counts bool) (wait, debt time.Duration) {
+// wait returns how long a node waits, and its CPU time beyond its turn.
+func (t *StepTurns) wait(node model.NodeID) (wait, debt time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	u := t.nodes[node]
+	u, now := t.nodes[node], t.monotonic()
 	if u == nil {
 		return 0, 0
 	}
-	if t.settle(u, t.monotonic()); !u.hot {
+	if t.settle(u, now); !u.hot {
 		return 0, 0
 	}
-	if counts {
-		t.waits++
-	}
 	debt = u.used - turnSize
-	return min(maxTurn, time.Duration(float64(debt)/t.rate())), debt
+	longest := maxTurn - time.Duration(now-u.charged) // also for a sender that asks again and again
+	return max(0, min(longest, time.Duration(float64(debt)/t.rate()))), debt
 }
 
 // Counts returns the number of nodes beyond their turn, and of batches that have waited since the start.

@@ -372,6 +372,35 @@ func TestSignalsOfUnsupportedKindsAreRefused(t *testing.T) {
 	a.waitAck(6)
 }
 
+// TestValuesOfSlowNodesWait sends results and values of a node whose steps took too long. A result does not wait. Values wait before
+// the journal has them, and count once.
+func TestValuesOfSlowNodesWait(t *testing.T) {
+	turns := core.NewStepTurns(func() int64 { return 0 })
+	w := newTestServer(t, func(c *Config) {
+		c.Kinds, c.Turns = []wire.SignalKind{wire.SignalValueBlock}, turns
+	})
+	uid := w.addNode(1, 1)
+	node, _ := w.nodes.Lookup(uid)
+	a := w.openAgent(uid)
+	turns.Charge(node.ID, 1500*time.Millisecond) // a second beyond the turn: two seconds
+	a.send(resultBatch(1, 1, 1))
+	a.waitAck(1)
+	if _, waits := turns.Counts(); waits != 0 {
+		t.Errorf("a result waited")
+	}
+	w.journal.pauseCommits(true)
+	a.send(valueBatch(2, 1))
+	testenv.Until(t, "the values wait", func() bool { _, waits := turns.Counts(); return waits == 1 })
+	if n := w.journal.queued(); n != 0 {
+		t.Errorf("%d entries in the journal's queue before the node waited", n)
+	}
+	w.journal.pauseCommits(false)
+	a.waitAck(2)
+	if _, waits := turns.Counts(); waits != 1 {
+		t.Errorf("%d waits, want 1", waits)
+	}
+}
+
 // Blocks of metric values have their own rate limit, and the server refuses invalid blocks.
 func TestValueBlocksHaveTheirOwnRateLimit(t *testing.T) {
 	w := newTestServer(t, func(c *Config) {

@@ -118,11 +118,21 @@ func (s *Server) slowdownMs() uint32 {
 // chargeBatch charges a batch to the rate limits, and pauses the reader above a limit.
 func (x *session) chargeBatch(c *core.Charge) {
 	debt := x.Budget.Spend(c)
-	if debt.Wait == 0 {
-		return
+	x.payDebt(&debt)
+}
+
+// awaitTurn pauses the reader before a batch with values, if earlier values of the node took more than its share.
+func (x *session) awaitTurn() {
+	debt := x.Budget.Debt(core.LoadSteps)
+	x.payDebt(&debt)
+}
+
+// payDebt pauses the reader above a limit, and asks the agent for fewer batches.
+func (x *session) payDebt(debt *core.Debt) {
+	if debt.Wait > 0 {
+		x.queueBackPressure(x.srv.monotonicNs(), maxLinger, debt.Reason())
+		x.pauseReader(debt)
 	}
-	x.queueBackPressure(x.srv.monotonicNs(), maxLinger, debt.Reason())
-	x.pauseReader(&debt)
 }
 
 // chargeFrame counts a ping or repeated batch against the rate limit, and pauses reading above the limit. Such frames
@@ -137,6 +147,6 @@ func (x *session) chargeFrame() {
 // token bucket has refilled.
 func (x *session) pauseReader(debt *core.Debt) {
 	x.srv.metrics.throttled.WithLabelValues(strings.TrimSuffix(debt.Limit(), "_rate")).Inc()
-	x.Budget.Hit(debt.Limit(), debt.Reason())
+	x.Budget.Exceed(debt)
 	x.Budget.Wait(x.srv.life.Base, *debt, &x.Window)
 }

@@ -56,6 +56,9 @@ func (x *session) handleBatch(body []byte) frameOutcome {
 	} else {
 		x.srv.metrics.signals[admitted].Add(float64(signals - len(refused)))
 	}
+	if cost[core.LoadValues] > 0 {
+		x.awaitTurn()
+	}
 	if out := x.appendBatch(slot, r, size, body, signals-len(refused), refused, proxied, patient); out != batchKept {
 		return out
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -311,8 +310,8 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	}
 	var budget core.Budget
 	budget.Open(s.cfg.Limiter, &a.node)
-	if debt := budget.Debt(core.LoadValues, core.LoadBytes); debt.Wait > maxDelay {
-		budget.Hit(debt.Limit(), debt.Reason())
+	if debt := budget.Debt(core.LoadValues, core.LoadBytes, core.LoadSteps); debt.Wait > maxDelay {
+		budget.Exceed(&debt)
 		return nil, model.Errorf(model.Limited, "%s", debt.Reason())
 	}
 	b := &agentBatch{valueBatch: valueBatch{srv: s, now: now}, agent: a, host: host, last: last}
@@ -335,10 +334,6 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	}
 	a.numbers[stream.Stream] = b.last
 	budget.Spend(&core.Charge{core.LoadValues: len(r.Data), core.LoadBytes: size})
-	if turn := budget.Debt(core.LoadSteps); turn.Wait > 0 {
-		budget.Hit(turn.Limit(), turn.Reason())
-		_ = pause.For(ctx, min(turn.Wait, maxDelay)) // the agent sends its next values when it has the answer
-	}
 	return b.answer(len(r.Data)), nil
 }
 

@@ -224,8 +224,8 @@ func (b *valueBatch) charge(size int) (debt time.Duration) {
 		}
 		var budget core.Budget
 		budget.Open(b.srv.cfg.Limiter, &n.Node)
-		if before := budget.Debt(core.LoadValues, core.LoadBytes); before.Wait > maxDelay {
-			budget.Hit(before.Limit(), before.Reason())
+		if before := budget.Debt(core.LoadValues, core.LoadBytes, core.LoadSteps); before.Wait > maxDelay {
+			budget.Exceed(&before)
 			b.countRefused(overLimit, n.values, n.Name, "")
 			n.values, n.blocks, n.full = 0, nil, nil
 			continue

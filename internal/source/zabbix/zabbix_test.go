@@ -490,6 +490,31 @@ func TestNodeAtItsLimitIsRefused(t *testing.T) {
 	}
 }
 
+// TestSlowNodesAreRefused sends values of a sender and of an agent whose steps took too long, and expects refusals. After ten
+// seconds each gets a batch through.
+func TestSlowNodesAreRefused(t *testing.T) {
+	x := newTestServer(t)
+	var now int64
+	turns := core.NewStepTurns(func() int64 { return now })
+	x.cfg.Limiter.Turns = turns
+	for node := range model.NodeID(100) {
+		turns.Charge(node, time.Minute)
+	}
+	sender := `{"request":"sender data","data":[{"host":"web1","key":"n[2]","value":"1"}]}`
+	agent := fmt.Sprintf(`{"request":"agent data","session":"c909","host":"Zab1","version":"6.0","data":[{"id":3,"itemid":%d,"value":"1","clock":1795233665,"ns":7}]}`, itemNumber("agent.ping"))
+	for _, want := range [][2]string{{"processed: 0; failed: 1", "steps and triggers of this node"}, {"processed: 1; failed: 0", "processed: 1; failed: 0"}} {
+		for i, request := range []string{sender, agent} {
+			if answer := x.ask(t, appendFrame(nil, 3, []byte(request))); !strings.Contains(answer, want[i]) {
+				t.Errorf("%s, want %s", answer, want[i])
+			}
+		}
+		now += int64(10 * time.Second)
+	}
+	if _, waits := turns.Counts(); waits != 2 {
+		t.Errorf("%d waits, want 2", waits)
+	}
+}
+
 // TestValuesWaitWhileTheJournalFills sends values to a full journal queue, and expects a wait or a refusal. They wait
 // above a quarter, and above a half they are refused. Heartbeats do not wait.
 func TestValuesWaitWhileTheJournalFills(t *testing.T) {
