@@ -439,3 +439,13 @@ func TestHandlersAndSetsAreShownAsSent(t *testing.T) {
 		w.expectStatus(200, "PUT", core+"/"+path, w.expectStatus(200, "GET", core+"/"+path, ""))
 	}
 }
+
+// TestCheckWithTagsHasAMetricFormat converts a check that adds tags to its numbers and names no format. Sensu's form has
+// the default format.
+func TestCheckWithTagsHasAMetricFormat(t *testing.T) {
+	spec := &model.CheckSpec{Command: &model.Command{Shell: "true"}, Interval: model.Duration(60e9), Metrics: &model.Metrics{Tags: map[string]string{"team": "print"}}}
+	o := testenv.Value(checkForm(&request{}, &model.Resource{Metadata: model.Metadata{Name: "queue", Namespace: "default"}, Spec: spec}))(t)
+	if o["output_metric_format"] != "nagios_perfdata" || o["output_metric_tags"] == nil {
+		t.Errorf("%v", o)
+	}
+}

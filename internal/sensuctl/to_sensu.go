@@ -73,7 +73,7 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 		}
 	}
 	if c.Metrics != nil && c.Metrics.Format != model.NoMetrics {
-		o["output_metric_format"] = model.SensuMetricFormat(c.Metrics.Format)
+		o["output_metric_format"] = model.SensuMetricFormat(cmp.Or(c.Metrics.Format, model.MetricFormats[0]))
 		if len(c.Metrics.Tags) > 0 {
 			o["output_metric_tags"] = filter.SensuTags(c.Metrics.Tags)
 		}
