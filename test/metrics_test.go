@@ -326,7 +326,7 @@ spec: {targets: {groups: [all]}, items: [{key: agent.ping, interval: 1s}]}
 	s.AwaitOutput("debug values --period 200ms", "batches of slow nodes that waited for others", "hot:log["+file+",,,200], step 1")
 	s.AwaitOutput(`query count_over_time(agent_ping{node="quiet1"}[1h])>=10`, `node="quiet1"`)
 	harness.Run(t, s.Env(), "why", "quiet1").Expect(0, "the agent is connected")
-	s.AwaitOutput("status", "hot1: steps and triggers of this node took more CPU time than its share")
+	s.AwaitOutput("status", "hot1: steps and triggers of this node took more time than its share")
 }
 
 // TestNumbersOfChecksAnswerQueries runs a check that prints performance data, and expects its numbers from muster

@@ -36,7 +36,7 @@ func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 	}
 	out.Links = append(out.Links, declared, s.agentLink(id), s.assignmentLink(id))
 	if debt := s.StepDebt(id); debt > 0 {
-		out.Links = append(out.Links, v1.Link{Name: "limit", Text: fmt.Sprintf("batches with values wait for other nodes: steps and triggers of this node took %v of CPU time more than its share while others waited. Find the item: muster debug values", debt.Round(time.Millisecond))})
+		out.Links = append(out.Links, v1.Link{Name: "limit", Text: fmt.Sprintf("batches with values wait for other nodes: steps and triggers of this node took %v more than its share while others waited. Find the item: muster debug values", debt.Round(time.Millisecond))})
 	}
 	for _, f := range s.Directory.NodeFaults(id) {
 		out.Links = append(out.Links, v1.Link{Name: "error", Text: f.Text})

@@ -70,7 +70,7 @@ type Live struct {
 	Connected func(model.NodeID) bool
 	// Agent returns the data that the session of a node has of its agent; false: no session.
 	Agent func(model.NodeID) (v1.AgentSession, bool)
-	// StepDebt returns the CPU time that the values of a node have used beyond its share while others waited. Zero: none.
+	// StepDebt returns the time that the values of a node have used beyond its share while others waited. Zero: none.
 	StepDebt func(model.NodeID) time.Duration
 	// Limits returns the limits of a namespace with their use, without the use of statesPerNode.
 	Limits func(namespace string) []v1.LimitUse

@@ -55,7 +55,7 @@ type Cost struct {
 	Name     string       // key of the item, name of the trigger
 	Step     int          // of StepCost, from 1
 	Rate     float64      // values or evaluations per second
-	Seconds  float64      // CPU seconds per second
+	Seconds  float64      // by the clock, per second
 }
 
 // costTable measures the processing time of a random sample of one worker's values. Its worker writes, any goroutine

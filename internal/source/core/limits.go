@@ -361,13 +361,13 @@ const (
 	LoadValues                     // rows of value blocks, by their headers; metric points of Sensu; samples
 	LoadReports                    // reports and inventories
 	LoadBytes                      // bytes of batches, reports and alerts of any content
-	LoadSteps                      // CPU time of preprocessing steps and triggers: StepTurns has the rate, and the node waits before it sends values
+	LoadSteps                      // time of preprocessing steps and triggers: StepTurns has the rate, and the node waits before it sends values
 	loads
 )
 
 var loadNames = [loads]struct{ unit, limit string }{
 	LoadResults: {"results", ""}, LoadValues: {"values", "values_"}, LoadReports: {"reports", "reports_"}, LoadBytes: {"bytes", "bytes_"},
-	LoadSteps: {"CPU seconds", "steps_"},
+	LoadSteps: {"seconds", "steps_"},
 }
 
 // Charge is what a batch costs, in tokens for each kind of traffic.
@@ -427,7 +427,7 @@ func (d *Debt) Limit() string { return d.scope + "_" + loadNames[d.load].limit +
 // Reason returns a sentence for users that names the exceeded rate limit.
 func (d *Debt) Reason() string {
 	if d.load == LoadSteps {
-		return "steps and triggers of this node took more CPU time than its share while other nodes waited. Find the item: muster debug values"
+		return "steps and triggers of this node took more time than its share while other nodes waited. Find the item: muster debug values"
 	}
 	subject := map[string]string{"namespace": "the namespace", "node": "this node"}[d.scope]
 	if d.sender {

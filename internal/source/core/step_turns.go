@@ -12,13 +12,13 @@ import (
 // Shares of the time of the workers that apply values.
 const (
 	turnShare = 0.5              // seconds per second that all nodes beyond their turn get together, if no wait exceeds maxTurn
-	turnSize  = time.Second / 2  // CPU time of one turn: a node that used more waits before its next batch
-	maxDebt   = 10 * time.Second // of CPU time beyond a turn, so that a node whose script is mended soon goes on
+	turnSize  = time.Second / 2  // time of one turn: a node that used more waits before its next batch
+	maxDebt   = 10 * time.Second // of time beyond a turn, so that a node whose script is mended soon goes on
 	maxTurn   = 10 * time.Second // longest wait of one batch: each node sends one in this time, however long all take together
 	sweepTime = 10 * time.Second // between two removals of nodes without use
 )
 
-// StepTurns shares the time of the workers that apply values between nodes. A node pays for the CPU time of its steps and triggers only
+// StepTurns shares the time of the workers that apply values between nodes. A node pays for the time of its steps and triggers only
 // while other commits wait. One that has used its turn waits before its next batch with values, so that a slow script
 // delays the values of its own node. Any goroutine may call its methods.
 type StepTurns struct {
@@ -30,7 +30,7 @@ type StepTurns struct {
 	waits     uint64 // batches that waited
 }
 
-// stepUse is the CPU time that a node used while others waited, less its share since then.
+// stepUse is the time that a node used while others waited, less its share since then.
 type stepUse struct {
 	used    time.Duration
 	at      int64 // of used, monotonic ns
@@ -43,7 +43,7 @@ func NewStepTurns(monotonic func() int64) *StepTurns {
 	return &StepTurns{monotonic: monotonic, nodes: map[model.NodeID]*stepUse{}}
 }
 
-// Charge adds CPU time that the values of a node took while other commits waited.
+// Charge adds time of a worker that the values of a node took while other commits waited.
 func (t *StepTurns) Charge(node model.NodeID, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -74,7 +74,7 @@ func (t *StepTurns) sweep(now int64) {
 	}
 }
 
-// rate returns the CPU seconds per second that a node beyond its turn gets. Call it with mu.
+// rate returns the seconds per second that a node beyond its turn gets. Call it with mu.
 func (t *StepTurns) rate() float64 { return turnShare / float64(max(1, t.hot)) }
 
 // settle takes the share of a node since the last call off its use. Nodes beyond their turn have one share together, and each
@@ -105,13 +105,13 @@ func (t *StepTurns) CountWait() {
 	t.waits++
 }
 
-// Excess returns the CPU time that a node has used beyond its turn. It returns 0 if the node does not wait.
+// Excess returns the time that a node has used beyond its turn. It returns 0 if the node does not wait.
 func (t *StepTurns) Excess(node model.NodeID) time.Duration {
 	_, debt := t.wait(node)
 	return debt
 }
 
-// wait returns how long a node waits, and its CPU time beyond its turn.
+// wait returns how long a node waits, and its time beyond its turn.
 func (t *StepTurns) wait(node model.NodeID) (wait, debt time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -138,7 +138,7 @@ func (t *StepTurns) Counts() (nodes int, waits uint64) {
 // Register registers the counts as metrics.
 func (t *StepTurns) Register(to prometheus.Registerer) {
 	m := Meter{to, "muster_metric_"}
-	m.Gauge("slow_nodes", "Nodes whose steps and triggers took more CPU time than their share while others waited.", func() float64 {
+	m.Gauge("slow_nodes", "Nodes whose steps and triggers took more time than their share while others waited.", func() float64 {
 		nodes, _ := t.Counts()
 		return float64(nodes)
 	})
