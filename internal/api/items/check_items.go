@@ -24,7 +24,7 @@ const (
 	maxCheckItems = 10_000
 )
 
-// itemFilter selects items of a list by fields with exactly these values. An empty value selects all.
+// itemFilter selects items of a list by exact values of fields. An empty value selects all.
 type itemFilter struct{ template, key, state string }
 
 // matches reports whether the filter selects an item.

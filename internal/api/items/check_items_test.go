@@ -26,7 +26,7 @@ func (s *readCounter) Querier(from, to int64) (storage.Querier, error) {
 	return s.Store.Querier(from, to)
 }
 
-// TestCheckItemsAreFiltered stores two numbers of a check with a bound, and a series of a recording rule with their labels. It
+// TestCheckItemsAreFiltered stores two numbers of a check, a bound and series of recording rules. It
 // compares the items and bounds for each filter, and expects no read of the store for filters that select no numbers.
 func TestCheckItemsAreFiltered(t *testing.T) {
 	s := &readCounter{Store: testenv.Value(series.Open(t.TempDir(), series.Options{LateWindow: time.Hour}))(t)}

@@ -98,7 +98,7 @@ func (t *StepTurns) Wait(node model.NodeID) time.Duration {
 	return wait
 }
 
-// CountWait counts a batch that waited, or that the server refused because it had to wait.
+// CountWait counts a batch that waited. A batch that the server refused in place of a wait counts, too.
 func (t *StepTurns) CountWait() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

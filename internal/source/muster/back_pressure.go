@@ -121,7 +121,8 @@ func (x *session) chargeBatch(c *core.Charge) {
 	x.payDebt(&debt)
 }
 
-// awaitTurn pauses the reader before a batch with values, if earlier values of the node took more than its share.
+// awaitTurn pauses the reader before a batch with values. It does so if earlier values of the node took more than its
+// share.
 func (x *session) awaitTurn() {
 	debt := x.Budget.Debt(core.LoadSteps)
 	x.payDebt(&debt)

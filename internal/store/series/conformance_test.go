@@ -246,7 +246,7 @@ func TestConformBoundsOfChecks(t *testing.T) {
 	})
 }
 
-// TestConformRecordedSeries limits a namespace with series of recording rules, whose labels are those of a number in check results. A
+// TestConformRecordedSeries limits a namespace with series of recording rules. They have the labels of a number in check results. A
 // rule's series is neither a number of the check nor a bound: values of others take nothing from it.
 func TestConformRecordedSeries(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {

@@ -141,7 +141,7 @@ func Labels(key, node, namespace, template string) labels.Labels {
 // BoundKinds are the kinds of bounds of a number in results of a check, in the order in which people read them.
 var BoundKinds = [...]string{"warning", "critical", "unknown", "min", "max"}
 
-// CheckSeries reports whether a series has a number in results of a check, or a bound of the number. The metric of a number
+// CheckSeries reports whether a series has a number in check results, or a bound of the number. The metric of a number
 // is named after its item, and that of a bound also has the kind, one of BoundKinds; the kind of a number is empty. Series of
 // recording rules may have the same labels, and are neither.
 func CheckSeries(l labels.Labels) (kind string, ok bool) {
@@ -157,7 +157,7 @@ func CheckSeries(l labels.Labels) (kind string, ok bool) {
 	return kind, ok && slices.Contains(BoundKinds[:], kind)
 }
 
-// isBound reports whether a series has a bound of a number in results of a check, such as a threshold.
+// isBound reports whether a series has a bound of a number in check results, such as a threshold.
 func isBound(l labels.Labels) bool {
 	kind, ok := CheckSeries(l)
 	return ok && kind != ""
