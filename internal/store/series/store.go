@@ -141,8 +141,8 @@ func Labels(key, node, namespace, template string) labels.Labels {
 // BoundKinds are the kinds of bounds of a number in results of a check, in the order in which people read them.
 var BoundKinds = [...]string{"warning", "critical", "unknown", "min", "max"}
 
-// CheckSeries reports whether a series has a number in check results, or a bound of the number. The metric of a number
-// is named after its item, and that of a bound also has the kind, one of BoundKinds; the kind of a number is empty. Series of
+// CheckSeries reports whether a series has a number in check results, or a bound of the number. A number has the
+// metric name of its item. A bound has this name and its kind, one of BoundKinds. The kind of a number is empty. Series of
 // recording rules may have the same labels, and are neither.
 func CheckSeries(l labels.Labels) (kind string, ok bool) {
 	item := l.Get(LabelItem)
