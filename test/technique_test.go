@@ -68,7 +68,7 @@ func TestBlocksAndLoopsHoldANode(t *testing.T) {
 	s.AwaitOutput("describe compliance web1/sites", "all sites  compliant", "notes  non-compliant")
 
 	// An element without the field that a component reads, and a list that is too short, are refused.
-	for sites, want := range map[string]string{"[{name: a}]": `no field "port"`, "[]": "0 elements are not 1 or more"} {
+	for sites, want := range map[string]string{"[{name: a}]": `no field "port"`, "[]": "has 0 elements, but allows 1 or more"} {
 		file := filepath.Join(t.TempDir(), "refused.yaml")
 		testenv.NoError(t, os.WriteFile(file, []byte("{kind: Directive, metadata: {name: sites}, spec: {technique: sites, parameters: {sites: "+sites+"}}}"), 0o600))
 		if r := s.Try("apply", "-f", file, "--yes"); r.Code == 0 || !harness.Contains(r.Out+r.Errors, want) {

@@ -324,7 +324,7 @@ func CheckParameter(p *model.Parameter, value model.ParameterValue) error {
 		return model.Errorf(model.Invalid, "parameter %s: %s is no %s", p.Name, value, p.Type).WithHint("write %s", map[string]string{"list": "[A, B] or [{name: A, FIELD: TEXT}]", "map": "{KEY: TEXT}"}[p.Type])
 	}
 	if n := len(value.Elements); p.Min != nil && n < *p.Min || p.Max != nil && n > *p.Max {
-		return model.Errorf(model.Invalid, "parameter %s: it has %s, but allows %s", p.Name, model.CountNoun(len(value.Elements), "element"), rangeText(p))
+		return model.Errorf(model.Invalid, "parameter %s has %s, but allows %s", p.Name, model.CountNoun(len(value.Elements), "element"), rangeText(p))
 	}
 	seen := map[string]bool{}
 	for _, e := range value.Elements {
