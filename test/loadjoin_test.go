@@ -59,7 +59,7 @@ func startJoinedRun(t *testing.T, file string) (run *loadRun, others []*harness.
 	return run, others
 }
 
-// One load run with three load tester processes divides the agents among the processes. It writes one report.
+// One load run of three joined processes divides the agents among the processes. It writes one report.
 func TestLoadJoin(t *testing.T) {
 	t.Parallel()
 	run, others := startJoinedRun(t, joinScenario(t, "5s"))

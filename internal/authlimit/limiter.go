@@ -54,8 +54,7 @@ func newBucket() *networkBucket {
 	return &networkBucket{Limiter: rate.NewLimiter(rate.Every(Interval), Burst)}
 }
 
-// Allow uses up one of the attempts that the network of an address has left. It reports whether the network had an
-// attempt left.
+// Allow counts an attempt from an address. It reports whether the network of the address had an attempt left.
 func (l *Limiter) Allow(address string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

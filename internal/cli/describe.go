@@ -363,8 +363,8 @@ func printDeliveries(c *commandCall, problem string) error {
 	return nil
 }
 
-// printUnsentOfLastProblem prints the undelivered notifications about the last, closed problem of an event. The
-// notification of its recovery can be among them.
+// printUnsentOfLastProblem prints the undelivered notifications of an event without an open problem. They are about the
+// event's last problem, for example about its recovery.
 func printUnsentOfLastProblem(c *commandCall, n eventName) error {
 	last, err := c.api.Problems.List(c.ctx, n.namespace, n.node, n.check, false, 1, "", v1.RowFilter{})
 	if err != nil || len(last.Items) == 0 {

@@ -301,13 +301,13 @@ type settledPosition struct {
 	marks []writtenMark // ascending; the first is settled
 }
 
-// writtenMark is a journal position, with the time at which all earlier lines had been written.
+// writtenMark has the time at which a handler's lines up to a journal position had been written.
 type writtenMark struct {
 	writtenAt time.Time
 	at        journal.Position
 }
 
-// reset treats all lines up to a journal position as arrived.
+// reset takes the handler's lines up to a journal position as received by the peer.
 func (s *settledPosition) reset(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], writtenMark{now, at})
 }

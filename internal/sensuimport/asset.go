@@ -25,7 +25,7 @@ type assetArchive struct {
 	platforms []model.AssetBuild // platforms that the archive's filters match
 }
 
-// importAsset imports a Sensu asset with builds for the platforms that its archives' filters select. Of all builds
+// importAsset converts a Sensu asset, with one build for each platform in the filters of its archives. Of all builds
 // that match a machine Sensu takes the first of those with the most filters, Muster the first: builds are sorted by
 // the number of filters.
 func importAsset(o *object) {

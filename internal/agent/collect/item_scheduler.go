@@ -75,7 +75,7 @@ type group struct {
 	busy          atomic.Bool // it is being collected: the next collection is left out
 }
 
-// groupItem is one item of a group, with its parsed key and its collector
+// groupItem is one of the items that are collected together, with its parsed key and its collector
 type groupItem struct {
 	position  uint32
 	text      string // its key, as the Template has it

@@ -310,7 +310,8 @@ type BulkSkipped struct {
 	First  []BulkEvent `json:"first" doc:"The first ten of these events."`
 }
 
-// Trace is the answer of muster why. It has the steps from the declaration of a check to its notifications.
+// Trace is the explanation that the command "muster why" shows. It has the steps from the declaration of a check to
+// its notifications.
 type Trace struct {
 	Namespace string `json:"namespace"`
 	Node      string `json:"node"`

@@ -49,8 +49,8 @@ func (p *Partition) Node(n uint32) *Node { return &p.nodes[n] }
 // Order returns the indexes of all nodes, sorted by node id. The slice belongs to the partition and must not be kept.
 func (p *Partition) Order() []uint32 { return p.order }
 
-// MarkedNodes returns the nodes that a journal record says to remove, by their index in the partition. They are node
-// n, no node for NoNode, or all nodes if the record has no node id. The slice must not be kept.
+// MarkedNodes returns the indexes of the nodes that a record of a removal in the journal names. They are node n, no
+// node for NoNode, or all nodes if the record has no node id. The slice must not be kept.
 func (p *Partition) MarkedNodes(id model.NodeID, n uint32) []uint32 {
 	switch {
 	case id == 0:

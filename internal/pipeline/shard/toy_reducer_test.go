@@ -18,7 +18,8 @@ type signalCounter struct {
 	silent     []model.NodeID // in the order of the journal, with one worker
 }
 
-// countPartition has the signal counts of the nodes in one partition, guarded by the partition's mutex
+// countPartition has the number of value blocks of each node in one partition. The partition's mutex guards the
+// counts.
 type countPartition struct {
 	counts    []uint64       // by the shard's index of the node
 	deadlines *expect.Engine // by the same

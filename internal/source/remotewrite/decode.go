@@ -173,7 +173,7 @@ func appendLabels(list []wire.SeriesLabel, fields []byte) (_ []wire.SeriesLabel,
 	return list, true
 }
 
-// symbol decodes a number in a version 2 label, and returns the numbered text from the request's table.
+// symbol returns a text of the request's symbol table, by the index in a label.
 func (r *requestReader) symbol(b *[]byte) string {
 	number, n := protowire.ConsumeVarint(*b)
 	if n < 0 || number >= uint64(len(r.symbols)) {
