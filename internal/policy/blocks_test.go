@@ -187,11 +187,12 @@ func TestLoopsInLoops(t *testing.T) {
 		}
 		return Compile(technique, values)
 	}
-	c, err := compile(`{"ada": 1, "eve": 2}`, `["v", "{{ .props.word }}w"]`)
+	_, err := compile(`{"ada": 1, "eve": 2}`, `["v", "{{ .props.word }}w"]`)
 	if err == nil || !strings.Contains(err.Error(), "an element has no name") {
 		t.Errorf("an element with a property: %v", err)
 	}
-	if c, err = compile(`{"ada": 1, "eve": 2}`, `["v", "w"]`); err != nil {
+	c, err := compile(`{"ada": 1, "eve": 2}`, `["v", "w"]`)
+	if err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
