@@ -32,8 +32,8 @@ func (s *Subject) MayEverywhere(verb Verb) bool { return roleRank(s.Role) >= int
 // MayRun reports whether the subject may run commands on nodes of a namespace.
 func (s *Subject) MayRun(namespace string) bool { return s.Run && s.May(Operate, namespace) }
 
-// NamespacesFor returns the namespaces in which the user's role permits the verb, sorted. The caller has found
-// MayEverywhere false.
+// NamespacesFor returns the sorted namespaces in which the user's role permits the verb. The caller must call it only
+// if MayEverywhere is false.
 func (s *Subject) NamespacesFor(verb Verb) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(s.Bindings)), func(namespace string) bool { return !s.May(verb, namespace) })
 }
@@ -221,7 +221,7 @@ func (s *Service) AgentProgram(name string) (Program, error) {
 	return Program{Name: name, Namespaces: row.Namespaces, role: Agent, hash: row.Hash}, nil
 }
 
-// LoginProgram checks the name and password with which a program, such as an agent, logs in. The cache answers for
+// LoginProgram checks the name and password of a program, such as an agent. The cache answers for
 // passwords of earlier calls, right or wrong; admit (may be nil) is called for other passwords only.
 func (s *Service) LoginProgram(ctx context.Context, role, name, password string, admit Admit) (Program, error) {
 	row, known := s.index.findUser(name)

@@ -50,7 +50,7 @@ func (r *reportedRuns) differs(c *model.DirectiveDefinition, report *wire.Report
 		return true
 	}
 	if grace := uint64(c.Grace / time.Millisecond); last.report.HeldMs < grace && report.HeldMs >= grace {
-		return true // the server opens the problem, which the grace period has delayed
+		return true // the grace period is over: the server opens a problem at this report
 	}
 	next := time.Duration(bootMs-last.bootMs)*time.Millisecond + c.Interval // age of the last report at the next run
 	return next > c.Heartbeat

@@ -383,7 +383,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// newServerWithReplacedProblem returns a test server on which a new problem replaces the old problem during an action.
+// newServerWithReplacedProblem returns a test server that replaces an event's problem during an action.
 // Before an action on it is written, the problem closes and another one opens; problem returns the open one.
 func newServerWithReplacedProblem(t *testing.T) (r *apitest.Server, problem func() *model.Problem) {
 	r = apitest.NewServer(t)

@@ -13,7 +13,7 @@
 //
 //	run.go     from top to bottom; config.go what is asked, target.go another system, joint.go several loaders
 //	watch.go   the run by the second, sample.go a second, steps.go steps that break, and a run that somebody ends
-//	beside.go  people, changes of intent and alerts
+//	people.go  people, changes of intent and alerts
 //	settle.go  the server's states before and after
 //	reporting.go what is known at the start
 //

@@ -56,7 +56,7 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Source is the body of an archive's download, with the byte offset at which the body starts. From may be lower than
+// Source is the body of an archive's download, with the byte offset of the body's first byte. From may be lower than
 // requested. The reader closes Body.
 type Source struct {
 	Body io.ReadCloser

@@ -20,7 +20,7 @@ import (
 // DefaultDir is the default folder of scripts that print properties.
 const DefaultDir = "/etc/muster/inventory.d"
 
-// Machine has the files, programs and network of a computer, from which the inventory is collected.
+// Machine gives the collectors of the inventory the files, programs and network of a computer.
 type Machine struct {
 	Root       fs.FS                            // the folder /
 	Facts      map[string]string                // of package facts

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Options has what the admin listener shows of the server, such as metrics and log level. It also has the open tasks,
-// the queues and the settings.
+// Options has the parts of the server that the admin listener shows. These are metrics, log level, open tasks,
+// queues and settings.
 type Options struct {
 	Gatherer prometheus.Gatherer
 	NotReady func() []string

@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options has the server parts from which the package reads policy directives and their runs.
+// Options has the server's readers of policy directives and their runs.
 type Options struct {
 	// Runs returns the last runs of a node, ascending by directive.
 	Runs func(model.NodeID) []reducer.Run

@@ -27,7 +27,7 @@ type History interface {
 	HistoryBegin(ctx context.Context) (time.Time, error)
 }
 
-// AtTime is the query parameter `at`, the past time about which a request asks.
+// AtTime is the query parameter `at`, the past time of the requested compliance.
 type AtTime struct {
 	At time.Time `query:"at" doc:"The last runs up to this time (RFC 3339), as they were reported; default now. Names, groups and policies are those of now."`
 }

@@ -116,7 +116,7 @@ func (j *judge) decide(d *nodeDirective, begin time.Time) {
 	d.until = j.horizon(current, run, decision)
 }
 
-// horizon returns the earliest time at which a decision about a policy directive changes without new data. The time is
+// horizon returns the earliest change of a decision about a policy directive without new data. The time is
 // zero if the decision never changes. It ignores the due times of calendars.
 func (j *judge) horizon(current *policy.Expectation, run *policy.Run, decision policy.Decision) (at time.Time) {
 	later := func(t time.Time) {

@@ -253,7 +253,7 @@ func (t *tally) remove(n *nodeTally) {
 	delete(t.nodes, n.id)
 }
 
-// rowName identifies a row of a report, which is about a policy, directive, group or node.
+// rowName identifies the policy, directive, group or node of a row in a compliance report.
 type rowName struct {
 	namespace, name string
 	directive       model.UnitID

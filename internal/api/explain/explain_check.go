@@ -192,7 +192,7 @@ func (c *traceBuilder) addReachedLimitLinks() {
 	}
 }
 
-// addTargetLink adds a trace step about the target of the check by which the node is selected. spec is nil for a
+// addTargetLink adds a trace step about the target of the check that selects the node. spec is nil for a
 // built-in check.
 func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 	switch c.source.Kind {

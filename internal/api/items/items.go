@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/textlog"
 )
 
-// Options has the server parts from which the package reads items, the metrics of Templates.
+// Options has the server's readers of items, the metrics of Templates.
 type Options struct {
 	// Items returns the items of a node for which values came, by Template and key.
 	Items func(model.NodeID) []metric.ItemState
